@@ -1,0 +1,2 @@
+//! The `shardine` command.
+fn main() {}

@@ -1,0 +1,101 @@
+use crate::data_type::DataTypeError;
+
+/// Why a codec could not be set up or could not do its work.
+///
+/// The variant tells the culprit: [`Configuration`](Self::Configuration) and
+/// [`Unsupported`](Self::Unsupported) speak of the metadata,
+/// [`Corrupt`](Self::Corrupt), [`Size`](Self::Size), [`TooLarge`](Self::TooLarge)
+/// and [`Checksum`](Self::Checksum) of stored bytes, [`Encode`](Self::Encode) of
+/// what the caller handed in.
+#[derive(Debug, Clone, thiserror::Error, PartialEq)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// No codec of this name is known.
+    #[error("unknown codec \"{name}\"")]
+    Unknown {
+        /// The name in the metadata.
+        name: String,
+    },
+    /// The metadata configures the codec in a way that its specification does not allow.
+    #[error("codec \"{codec}\": {reason}")]
+    Configuration {
+        /// The codec's name.
+        codec: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The codec is known but cannot be applied to this data type or shape.
+    #[error("codec \"{codec}\" cannot be used here: {reason}")]
+    Unsupported {
+        /// The codec's name.
+        codec: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The encoded bytes are not what this codec produces.
+    #[error("codec \"{codec}\" cannot decode {len} bytes: {reason}")]
+    Corrupt {
+        /// The codec's name.
+        codec: &'static str,
+        /// How many encoded bytes there were.
+        len: usize,
+        /// What the decoder found.
+        reason: String,
+    },
+    /// The decoded size differs from the size that the metadata implies.
+    #[error("codec \"{codec}\" decoded to {actual} bytes where {expected} were expected")]
+    Size {
+        /// The codec's name.
+        codec: &'static str,
+        /// What the array's metadata implies.
+        expected: usize,
+        /// What the bytes hold.
+        actual: usize,
+    },
+    /// The decoded size is past the limit that the metadata implies.
+    #[error("codec \"{codec}\" would decode to more than the {limit} bytes that can be right here")]
+    TooLarge {
+        /// The codec's name.
+        codec: &'static str,
+        /// The most that the array's metadata allows.
+        limit: usize,
+    },
+    /// A stored checksum is not that of the stored bytes.
+    #[error("codec \"{codec}\": stored checksum {stored:#010x}, computed {computed:#010x}")]
+    Checksum {
+        /// The codec's name.
+        codec: &'static str,
+        /// As found behind (or before) the data.
+        stored: u32,
+        /// Of the data as it is.
+        computed: u32,
+    },
+    /// The elements cannot be encoded.
+    #[error("codec \"{codec}\" cannot encode: {reason}")]
+    Encode {
+        /// The codec's name.
+        codec: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// The data type or fill value does not hold together.
+    #[error(transparent)]
+    DataType(#[from] DataTypeError),
+}
+
+impl CodecError {
+    /// A [`Configuration`](Self::Configuration) error.
+    pub fn configuration(codec: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Configuration { codec: codec.into(), reason: reason.into() }
+    }
+
+    /// An [`Unsupported`](Self::Unsupported) error.
+    pub fn unsupported(codec: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Unsupported { codec: codec.into(), reason: reason.into() }
+    }
+
+    /// A [`Corrupt`](Self::Corrupt) error.
+    pub fn corrupt(codec: &'static str, len: usize, reason: impl Into<String>) -> Self {
+        Self::Corrupt { codec, len, reason: reason.into() }
+    }
+}

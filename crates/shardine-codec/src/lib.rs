@@ -1,0 +1,29 @@
+//! Data types and codecs: pure bytes in, bytes out.
+//!
+//! Nothing here touches a file, a thread or a clock. Encoded bytes are hostile
+//! until decoded: a decoder never panics, never allocates from a number it has
+//! not checked, and produces exactly the size that its caller asked for or an
+//! error.
+//!
+//! **Elements in memory** are little-endian and in C order, whatever the codecs
+//! do. Types narrower than a byte take one byte each (signed ones
+//! sign-extended); variable-length types are an offset table over one run of
+//! bytes ([`VariableElements`]).
+
+mod chunk_codec;
+mod codecs;
+mod context;
+mod data_type;
+mod elements;
+mod error;
+mod registry;
+pub mod strided;
+mod traits;
+
+pub use chunk_codec::{ChunkCodec, Decoded};
+pub use context::Context;
+pub use data_type::{DataType, DataTypeError, ElementSize, FillValue, Kind, SwapUnit};
+pub use elements::{Elements, ElementsRef, VariableElements};
+pub use error::CodecError;
+pub use registry::{Codec, CodecSpec, from_spec, names};
+pub use traits::{ArraySpec, ArrayToArray, ArrayToBytes, BytesToBytes, EncodedSize, Endian};

@@ -1,0 +1,40 @@
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::{ArrayToArray, ArrayToBytes, BytesToBytes, CodecError};
+
+/// A codec as the metadata names it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodecSpec {
+    /// The `name` member, or the whole of a codec given as a string.
+    pub name: String,
+    /// The `configuration` member; empty if absent.
+    pub configuration: Map<String, Value>,
+    /// Whether a reader that does not know the codec must refuse the array.
+    pub must_understand: bool,
+}
+
+/// A codec of one of the three kinds, ready for use.
+#[derive(Debug, Clone)]
+pub enum Codec {
+    /// Changes the elements or their order.
+    ArrayToArray(Arc<dyn ArrayToArray>),
+    /// Turns elements into bytes.
+    ArrayToBytes(Arc<dyn ArrayToBytes>),
+    /// Changes bytes.
+    BytesToBytes(Arc<dyn BytesToBytes>),
+}
+
+/// The codec that `spec` names, configured.
+///
+/// `sharding_indexed` is not among them: a shard is made of chunks, not of bytes alone, and belongs to
+/// the layer above.
+pub fn from_spec(spec: &CodecSpec) -> Result<Codec, CodecError> {
+    crate::codecs::from_spec(spec)
+}
+
+/// The names that [`from_spec`] knows, aliases included.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    crate::codecs::names()
+}

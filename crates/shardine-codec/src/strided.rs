@@ -1,0 +1,1 @@
+//! Copies between strided boxes of elements.

@@ -1,0 +1,75 @@
+use crate::Key;
+
+/// Why storage did not do what it was asked.
+///
+/// The variant tells the culprit: [`NotFound`](Self::NotFound), [`OutOfRange`](Self::OutOfRange) and
+/// [`Key`](Self::Key) are wrong requests, [`Io`](Self::Io) is a failure of the storage,
+/// [`Changed`](Self::Changed) and [`Conflict`](Self::Conflict) are lost races.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no such object.
+    #[error("no object \"{key}\" in {store}")]
+    NotFound {
+        /// What was asked for.
+        key: Key,
+        /// Where.
+        store: String,
+    },
+    /// The range reaches past the end of the object.
+    #[error("bytes {start}..{end} of \"{key}\" were asked for, but it has {len}")]
+    OutOfRange {
+        /// What was asked for.
+        key: Key,
+        /// The first byte.
+        start: u64,
+        /// The byte after the last.
+        end: u64,
+        /// The object's length.
+        len: u64,
+    },
+    /// The object changed while it was being read.
+    #[error("\"{key}\" changed while it was read")]
+    Changed {
+        /// The object.
+        key: Key,
+    },
+    /// The condition of a write does not hold: somebody else wrote first.
+    #[error("\"{key}\" was written by somebody else in the meantime")]
+    Conflict {
+        /// The object.
+        key: Key,
+    },
+    /// The text is not a key.
+    #[error("\"{text}\" is not a key: {reason}")]
+    Key {
+        /// As given.
+        text: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The store cannot do this.
+    #[error("{store} cannot {operation}")]
+    Unsupported {
+        /// Which store.
+        store: String,
+        /// What it was asked to do.
+        operation: &'static str,
+    },
+    /// A staged object was handed to a store that did not make it.
+    #[error("\"{key}\" was staged by another store")]
+    ForeignStaged {
+        /// The object.
+        key: Key,
+    },
+    /// The storage failed.
+    #[error("cannot {operation} \"{path}\": {source}")]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To which file or object.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}

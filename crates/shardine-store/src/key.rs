@@ -1,0 +1,45 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::StoreError;
+
+/// The name of an object in a store: parts joined by `/`, none of them empty, `.` or `..`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    /// Checks that `text` is a key that cannot leave the root of a store.
+    pub fn new(text: &str) -> Result<Self, StoreError> {
+        let refuse = |reason| Err(StoreError::Key { text: text.to_owned(), reason });
+        if text.is_empty() {
+            return refuse("it is empty");
+        }
+        if text.contains(['\0', '\\']) {
+            return refuse("it holds a NUL or a backslash");
+        }
+        for part in text.split('/') {
+            match part {
+                "" => return refuse("one of its parts is empty"),
+                "." | ".." => return refuse("a part may not be . or .."),
+                _ => {}
+            }
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The key of `text` below this one.
+    pub fn join(&self, text: &str) -> Result<Self, StoreError> {
+        Self::new(&format!("{self}/{text}"))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

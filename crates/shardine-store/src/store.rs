@@ -1,0 +1,183 @@
+use std::any::Any;
+use std::fmt::{self, Debug};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::{Buffer, Key, StoreError};
+
+/// Which bytes of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadRange {
+    /// All of it.
+    All,
+    /// These bytes. A range that reaches past the end is an error, never a short answer.
+    Bounded(Range<u64>),
+    /// The last `n` bytes. An object that is shorter is an error.
+    Suffix(u64),
+}
+
+/// The state of an object: two equal versions of one key have the same bytes.
+///
+/// A file's inode, length and times, or an ETag; opaque to everyone but the store that made it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Version(pub Arc<str>);
+
+/// An object open for reading. All its reads see one version of it.
+///
+/// If the object changed since it was opened, a read still sees the old bytes (a file replaced
+/// by a rename) or fails with [`StoreError::Changed`]; it never mixes the two.
+pub trait Object: Debug + Send + Sync {
+    /// The length, if it is known without another request.
+    fn len(&self) -> Option<u64>;
+
+    /// The version, if it is known without another request. Known at the latest after the first read.
+    fn version(&self) -> Option<Version>;
+
+    /// Reads a range, whole or not at all. One request.
+    fn read(&self, range: ReadRange) -> Result<Buffer, StoreError>;
+
+    /// The open file behind the object, where there is one, so that its bytes can be moved in the kernel.
+    fn file(&self) -> Option<&std::fs::File> {
+        None
+    }
+}
+
+/// One read of a batch.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// From which object.
+    pub object: Arc<dyn Object>,
+    /// Which bytes.
+    pub range: ReadRange,
+}
+
+/// What must hold for a write or a removal to take place.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Condition {
+    /// Nothing.
+    #[default]
+    None,
+    /// There is no such object.
+    Absent,
+    /// The object is still this version.
+    Unchanged(Version),
+}
+
+/// How an object is to be written.
+#[derive(Debug, Clone, Default)]
+pub struct CreateOptions {
+    /// Bytes to keep free at the beginning, for a head that is known only at the end.
+    pub head: u64,
+    /// Checked when the object is published.
+    pub condition: Condition,
+}
+
+/// A new object being written; invisible until it is published. Dropping it leaves nothing behind.
+pub trait ObjectWriter: Debug + Send + Sync {
+    /// Adds bytes at the end and tells at which offset they landed. May be called from several threads.
+    fn append(&self, data: &[u8]) -> Result<u64, StoreError>;
+
+    /// Adds a range of another object at the end; in the kernel where both are files.
+    fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError>;
+
+    /// Ends the writing. `head` has exactly the length that was kept free.
+    fn finish(self: Box<Self>, head: &[u8]) -> Result<Staged, StoreError>;
+}
+
+/// A completely written object that nobody sees yet. Dropping it removes it.
+pub struct Staged {
+    /// Where it will appear.
+    pub key: Key,
+    inner: Box<dyn Any + Send>,
+}
+
+impl Staged {
+    /// Wraps what a store needs to publish the object.
+    pub fn new(key: Key, inner: impl Any + Send) -> Self {
+        Self { key, inner: Box::new(inner) }
+    }
+
+    /// What the store put in, or an error if another kind of store did.
+    pub fn into_inner<T: Any>(self) -> Result<T, StoreError> {
+        match self.inner.downcast::<T>() {
+            Ok(inner) => Ok(*inner),
+            Err(_) => Err(StoreError::ForeignStaged { key: self.key }),
+        }
+    }
+}
+
+impl Debug for Staged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Staged").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// What is directly below a prefix.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Objects with their lengths, by key.
+    pub objects: Vec<(Key, u64)>,
+    /// Prefixes below which there is more.
+    pub folders: Vec<Key>,
+}
+
+/// What a request costs beside the bytes that it moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadCost {
+    /// A gap of at most this many bytes between two ranges is cheaper to read than to skip.
+    pub request_in_bytes: u64,
+}
+
+/// A place where objects live.
+///
+/// Few methods are required; a store that cannot do one of them answers
+/// [`StoreError::Unsupported`], never with a weaker promise.
+pub trait Store: Debug + Send + Sync {
+    /// A name for messages: the URL or path of its root.
+    fn name(&self) -> String;
+
+    /// Opens an object for reading.
+    ///
+    /// `expected` is the version that the caller knows something about. A store to which opening is
+    /// free may use it to pin the reads to that version; others open what is there, and the caller
+    /// compares [`Object::version`]. A missing object is [`StoreError::NotFound`], here or at the first read.
+    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError>;
+
+    /// Runs many reads and hands each answer to `deliver`, with its place in the batch, as it comes.
+    ///
+    /// Answers come in any order and on any thread of `workers`; `reads` is drawn on the calling thread, so
+    /// an iterator that waits for memory holds the batch back. Returns when all answers are delivered.
+    fn read_batch(
+        &self,
+        workers: &rayon::ThreadPool,
+        reads: &mut dyn Iterator<Item = Read>,
+        deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
+    ) {
+        workers.in_place_scope(|scope| {
+            for (i, read) in reads.enumerate() {
+                scope.spawn(move |_| deliver(i, read.object.read(read.range)));
+            }
+        });
+    }
+
+    /// What a request costs, for merging ranges.
+    fn read_cost(&self) -> ReadCost;
+
+    /// Begins a new object, or a new version of an old one.
+    fn create(&self, key: &Key, options: CreateOptions) -> Result<Box<dyn ObjectWriter>, StoreError>;
+
+    /// Makes staged objects durable and visible, and tells their versions.
+    ///
+    /// Each appears whole and at once. All are made durable before the first appears. If one fails, the
+    /// ones before it have been published and the ones after it have not; a condition that does not
+    /// hold is [`StoreError::Conflict`].
+    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError>;
+
+    /// Removes an object; removing what is not there is no error unless the condition says so.
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError>;
+
+    /// What is directly below `prefix` (`None`: the root), in order of keys. A prefix without objects lists as empty.
+    ///
+    /// Files that the store itself makes on the way (temporary ones) are left out.
+    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError>;
+}

@@ -1,1 +1,71 @@
-fn main() {}
+//! The project's chores, run as `cargo xtask <command>`.
+//!
+//! `test` is what a change must pass. `differential` and `fuzz` are the same
+//! kinds of check with as much time as you like to give them.
+
+mod differential;
+mod fuzz;
+mod hygiene;
+mod shell;
+mod test;
+mod venv;
+
+use std::process::ExitCode;
+
+use shell::Failure;
+
+const USAGE: &str = "\
+cargo xtask <command>
+
+  test [--list] [--only STEP]...
+      Everything a change must pass: format, lints, tests, the comparison with
+      other Zarr implementations. --only runs the named steps alone.
+
+  differential [--cases N] [--seed S] [--jobs N]
+      A long run of the comparison (500 cases unless told otherwise).
+
+  fuzz [--seconds N] [--target NAME]... [--asan] [--list] [--seed-corpus]
+      Each fuzz target for N seconds (120). Installs cargo-fuzz under the target
+      folder if it is not there. --asan adds the address sanitizer;
+      --seed-corpus only writes the starting inputs.
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let result = match args.split_first() {
+        Some((command, rest)) => match command.as_str() {
+            "test" => test::main(rest),
+            "differential" => differential::main(rest),
+            "fuzz" => fuzz::main(rest),
+            "help" | "--help" | "-h" => {
+                print!("{USAGE}");
+                Ok(())
+            }
+            other => Err(usage(format!("there is no command \"{other}\""))),
+        },
+        None => Err(usage("which command?")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.is_told() {
+                eprintln!("\nxtask: {failure}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A mistake in the arguments, answered with the whole usage text.
+fn usage(problem: impl std::fmt::Display) -> Failure {
+    Failure::new(format!("{problem}\n\n{USAGE}"))
+}
+
+/// The value of an option such as `--seed 7`, taken from the arguments behind it.
+fn value<T: std::str::FromStr>(
+    option: &str,
+    rest: &mut std::slice::Iter<'_, String>,
+) -> Result<T, Failure> {
+    let text = rest.next().ok_or_else(|| usage(format!("{option} needs a value")))?;
+    text.parse().map_err(|_| usage(format!("{option}: \"{text}\" will not do")))
+}

@@ -1,0 +1,84 @@
+//! The comparison with other Zarr implementations: what we write they must read alike, and back.
+
+use std::path::PathBuf;
+
+use crate::shell::{Attempt, Cmd, Failure, Result, parallelism, root, shared_target_dir};
+use crate::{usage, value, venv};
+
+/// How many random cases to compare, and which.
+pub struct Run {
+    pub cases: u32,
+    pub seed: u64,
+    pub jobs: usize,
+}
+
+impl Run {
+    /// What `cargo xtask test` compares: always the same cases, so that a failure is the change's.
+    pub fn short() -> Self {
+        Self { cases: 120, seed: 1, jobs: parallelism() }
+    }
+
+    /// Compares, with peers and binary already in place.
+    pub fn run(&self) -> Result {
+        Cmd::new(root().join(".venv/bin/python"))
+            .arg("peers/differential.py")
+            .arg("--shardine")
+            .arg(cli()?)
+            .arg("--zarrs-peer")
+            .arg(zarrs_peer())
+            .args(["--cases", &self.cases.to_string()])
+            .args(["--seed", &self.seed.to_string()])
+            .args(["--jobs", &self.jobs.to_string()])
+            .run()
+    }
+}
+
+pub fn main(args: &[String]) -> Result {
+    let mut run = Run { cases: 500, ..Run::short() };
+    let mut rest = args.iter();
+    while let Some(option) = rest.next() {
+        match option.as_str() {
+            "--cases" => run.cases = value(option, &mut rest)?,
+            "--seed" => run.seed = value(option, &mut rest)?,
+            "--jobs" => run.jobs = value(option, &mut rest)?,
+            _ => return Err(usage(format!("differential does not take \"{option}\""))),
+        }
+    }
+    build_cli()?;
+    venv::ensure()?;
+    build_zarrs_peer()?;
+    run.run()
+}
+
+/// Builds the command line as the differential tests use it.
+pub fn build_cli() -> Result {
+    Cmd::cargo("build --package shardine-cli").run()
+}
+
+/// The binary that [`build_cli`] has left beside our own.
+///
+/// Cargo puts the binaries of one profile into one folder; asking where we are
+/// is right whatever target folder or target triple is configured.
+fn cli() -> Result<PathBuf> {
+    let this = std::env::current_exe().attempt("cannot tell where xtask itself is")?;
+    let cli = this.with_file_name("shardine");
+    if cli.exists() {
+        return Ok(cli);
+    }
+    Err(Failure::new(format!("{} is not there; run `cargo xtask` itself", cli.display())))
+}
+
+fn zarrs_peer_target() -> PathBuf {
+    shared_target_dir().unwrap_or_else(|| root().join("peers/zarrs-peer/target"))
+}
+
+fn zarrs_peer() -> PathBuf {
+    zarrs_peer_target().join("release/zarrs-peer")
+}
+
+/// Builds the driver of the `zarrs` crate. A release build: nobody debugs it here.
+pub fn build_zarrs_peer() -> Result {
+    Cmd::cargo("build --release --locked --manifest-path peers/zarrs-peer/Cargo.toml --target-dir")
+        .arg(zarrs_peer_target())
+        .run()
+}

@@ -1,0 +1,129 @@
+//! What must not be in the repository: traces of one machine, and unfinished business.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::shell::{Attempt, Failure, Result, root};
+
+/// Folders that hold what was made, not what was written.
+const MADE: &[&str] =
+    &[".git", ".venv", "target", "corpus", "artifacts", "node_modules", "__pycache__"];
+
+/// Paths that exist on somebody's machine only. In two halves, so that this file is clean itself.
+const MACHINE_PATHS: &[&str] = &[concat!("/ro", "ot/"), concat!("/wo", "rk/")];
+
+/// Where packages come from is each machine's own affair; lock files name the source in their own way.
+const REGISTRIES: &[&str] = &[
+    concat!("crates", ".io"),
+    concat!("pypi", ".org"),
+    concat!("python", "hosted.org"),
+    concat!("npmjs", ".org"),
+];
+
+/// What a lock file may name as the origin of a crate.
+const CRATE_SOURCE: &str = concat!("registry+https://github.com/rust-lang/", "crates", ".io-index");
+
+/// Work that somebody meant to come back to.
+const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
+
+/// Looks at every text file of the work tree and lists each line that offends.
+pub fn run() -> Result {
+    let mut files = Vec::new();
+    collect(&root(), &mut files)?;
+    files.sort();
+    let mut found = 0usize;
+    let mut report = |file: &Path, line: usize, what: &str| {
+        println!("{}:{line}: {what}", file.strip_prefix(root()).unwrap_or(file).display());
+        found += 1;
+    };
+    for file in &files {
+        let bytes = fs::read(file).attempt(file.display())?;
+        // Golden shards and the like are not text.
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        for (line, content) in text.lines().enumerate() {
+            if let Some(what) = offence(file, content) {
+                report(file, line + 1, &what);
+            }
+        }
+    }
+    println!("{} files looked at", files.len());
+    if found == 0 {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{found} lines that should not be committed, listed above")))
+}
+
+/// What is wrong with one line of a file, if anything is.
+fn offence(file: &Path, line: &str) -> Option<String> {
+    if let Some(path) = MACHINE_PATHS.iter().find(|path| has_absolute(line, path)) {
+        return Some(format!("a path of one machine, {path}"));
+    }
+    if file.file_name().is_some_and(|name| name == "Cargo.lock") {
+        let source = line.strip_prefix("source = \"")?.trim_end_matches('"');
+        return (source != CRATE_SOURCE).then(|| format!("a crate from {source}"));
+    }
+    if file.file_name().is_some_and(|name| name == "package-lock.json") {
+        return None;
+    }
+    if let Some(host) = REGISTRIES.iter().find(|host| line.contains(*host)) {
+        return Some(format!("the registry host {host}"));
+    }
+    if file.extension().is_some_and(|extension| extension == "rs") {
+        let word = UNFINISHED.iter().find(|word| line.contains(*word))?;
+        return Some(format!("{word}: do it, or write down why not"));
+    }
+    None
+}
+
+/// Whether `path` occurs in `line` as the beginning of a path, not inside a longer one.
+fn has_absolute(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || "_-.}~".contains(c))
+    })
+}
+
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result {
+    for entry in fs::read_dir(dir).attempt(dir.display())? {
+        let entry = entry.attempt(dir.display())?;
+        let kind = entry.file_type().attempt(entry.path().display())?;
+        if kind.is_dir() {
+            let name = entry.file_name();
+            if !MADE.iter().any(|made| name == *made) {
+                collect(&entry.path(), files)?;
+            }
+        } else if kind.is_file() {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_path_is_found_only_where_it_begins() {
+        for path in MACHINE_PATHS {
+            assert!(has_absolute(&format!("see {path}x"), path));
+            assert!(has_absolute(&format!("\"{path}x\""), path));
+            assert!(!has_absolute(&format!("tests{path}x"), path));
+        }
+    }
+
+    #[test]
+    fn a_lock_file_may_name_only_the_usual_source() {
+        let lock = Path::new("Cargo.lock");
+        assert_eq!(offence(lock, &format!("source = \"{CRATE_SOURCE}\"")), None);
+        assert!(offence(lock, "source = \"git+https://example.org/x\"").is_some());
+        assert_eq!(offence(lock, "name = \"serde\""), None);
+    }
+
+    #[test]
+    fn unfinished_work_is_found_in_rust_only() {
+        let line = format!("// {}: later", UNFINISHED[0]);
+        assert!(offence(Path::new("a.rs"), &line).is_some());
+        assert_eq!(offence(Path::new("a.md"), &line), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! `cargo xtask test`: everything a change must pass, in the order that finds mistakes soonest.
+
+use std::time::Instant;
+
+use crate::shell::{Cmd, Failure, Result, target_dir};
+use crate::{differential, hygiene, usage, value, venv};
+
+/// One thing that must hold.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    run: fn() -> Result,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "fmt", about: "the code is formatted", run: fmt },
+    Step {
+        name: "hygiene",
+        about: "nothing of one machine, nothing unfinished",
+        run: hygiene::run,
+    },
+    Step { name: "clippy", about: "no compiler or lint warnings", run: clippy },
+    Step { name: "build", about: "the command line builds", run: differential::build_cli },
+    Step { name: "test", about: "unit, property, integration and documentation tests", run: test },
+    Step { name: "fuzz-check", about: "the fuzz targets still compile", run: fuzz_check },
+    Step { name: "venv", about: "the Python implementations are installed", run: python },
+    Step {
+        name: "zarrs-peer",
+        about: "the driver of the zarrs crate builds",
+        run: differential::build_zarrs_peer,
+    },
+    Step {
+        name: "differential",
+        about: "random arrays read the same in every implementation",
+        run: || differential::Run::short().run(),
+    },
+];
+
+pub fn main(args: &[String]) -> Result {
+    let mut only: Vec<String> = Vec::new();
+    let mut rest = args.iter();
+    while let Some(option) = rest.next() {
+        match option.as_str() {
+            "--list" => {
+                STEPS.iter().for_each(|step| println!("{:12} {}", step.name, step.about));
+                return Ok(());
+            }
+            "--only" => only.push(value(option, &mut rest)?),
+            _ => return Err(usage(format!("test does not take \"{option}\""))),
+        }
+    }
+    if let Some(name) = only.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
+        return Err(usage(format!("there is no step \"{name}\"; see `cargo xtask test --list`")));
+    }
+    let chosen: Vec<&Step> = STEPS
+        .iter()
+        .filter(|step| only.is_empty() || only.iter().any(|name| name == step.name))
+        .collect();
+    run(&chosen)
+}
+
+/// Runs the steps up to the first that fails. The last line is the count, for people and for scripts.
+fn run(steps: &[&Step]) -> Result {
+    let start = Instant::now();
+    let mut passed = 0;
+    let mut failure = None;
+    for step in steps {
+        println!("\n=== {}/{} {}: {}", passed + 1, steps.len(), step.name, step.about);
+        let step_start = Instant::now();
+        let result = (step.run)();
+        let seconds = step_start.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => {
+                println!("--- {}: ok, {seconds:.1} s", step.name);
+                passed += 1;
+            }
+            Err(error) => {
+                println!("--- {}: FAILED after {seconds:.1} s", step.name);
+                failure = Some((step.name, error));
+                break;
+            }
+        }
+    }
+    let failed = usize::from(failure.is_some());
+    let skipped = steps.len() - passed - failed;
+    println!();
+    if let Some((name, error)) = &failure {
+        println!("{name}: {error}");
+        println!("this step alone: cargo xtask test --only {name}");
+        println!("{skipped} later steps were not run");
+    }
+    println!("{:.0} s in all", start.elapsed().as_secs_f64());
+    println!("{passed} passed, {failed} failed");
+    if failure.is_some() { Err(Failure::already_told()) } else { Ok(()) }
+}
+
+fn fmt() -> Result {
+    component("fmt", "rustfmt")?;
+    Cmd::cargo("fmt --all --check").run()?;
+    Cmd::cargo("fmt --manifest-path fuzz/Cargo.toml --check").run()?;
+    Cmd::cargo("fmt --manifest-path peers/zarrs-peer/Cargo.toml --check").run()
+}
+
+fn clippy() -> Result {
+    component("clippy", "clippy")?;
+    Cmd::cargo("clippy --workspace --all-targets -- -D warnings").run()
+}
+
+/// Fails with what to install if a part of the Rust toolchain is missing.
+fn component(subcommand: &str, name: &str) -> Result {
+    if Cmd::new("cargo").arg(subcommand).arg("--version").succeeds() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("cargo {subcommand} is missing:\n  rustup component add {name}")))
+}
+
+fn test() -> Result {
+    Cmd::cargo("test --workspace").run()
+}
+
+/// Compiles the fuzz targets as far as types go.
+///
+/// In the workspace's own target folder, where most dependencies have been
+/// checked already.
+fn fuzz_check() -> Result {
+    Cmd::cargo("clippy --all-targets --manifest-path fuzz/Cargo.toml --target-dir")
+        .arg(target_dir())
+        .args(["--", "-D", "warnings"])
+        .run()
+}
+
+fn python() -> Result {
+    venv::ensure().map(|_| ())
+}

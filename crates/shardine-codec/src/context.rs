@@ -39,12 +39,23 @@ impl Context {
 
     /// Takes an empty scratch buffer; its capacity is what its last user left.
     pub fn take_buffer(&mut self) -> Vec<u8> {
-        self.buffers.pop().unwrap_or_default()
+        let mut buffer = self.buffers.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
     }
 
-    /// Gives a scratch buffer back for the next [`take_buffer`](Self::take_buffer).
-    pub fn give_buffer(&mut self, mut buffer: Vec<u8>) {
-        buffer.clear();
+    /// Takes a scratch buffer of `len` bytes of any content.
+    ///
+    /// A buffer keeps its length while it waits, so only growth is paid for.
+    pub fn take_filled(&mut self, len: usize) -> Vec<u8> {
+        let longest = (0..self.buffers.len()).max_by_key(|&i| self.buffers[i].len());
+        let mut buffer = longest.map(|i| self.buffers.swap_remove(i)).unwrap_or_default();
+        buffer.resize(len, 0);
+        buffer
+    }
+
+    /// Gives a scratch buffer back for the next taker.
+    pub fn give_buffer(&mut self, buffer: Vec<u8>) {
         self.buffers.push(buffer);
     }
 }

@@ -20,7 +20,7 @@ mod registry;
 pub mod strided;
 mod traits;
 
-pub use chunk_codec::{ChunkCodec, Decoded};
+pub use chunk_codec::{ByteStages, ChunkCodec, Decoded, VARIABLE_LIMIT};
 pub use context::Context;
 pub use data_type::{DataType, DataTypeError, ElementSize, FillValue, Kind, SwapUnit};
 pub use elements::{Elements, ElementsRef, VariableElements};

@@ -1,1 +1,430 @@
-//! Copies between strided boxes of elements.
+//! Copies between strided boxes of elements: the inner loop of every read and write.
+//!
+//! A box is a start and one stride per axis, in bytes. Axes that are contiguous on
+//! both sides are merged, so that whole planes move in one copy where they can;
+//! axes that are contiguous on different sides are walked in tiles.
+
+use std::marker::PhantomData;
+
+use smallvec::SmallVec;
+
+/// Strides or extents, one per axis.
+pub type Axes<T> = SmallVec<[T; 6]>;
+
+/// Memory that several workers fill at once, each its own boxes.
+///
+/// Borrowing it is safe; writing is not, because nobody but the caller knows that the
+/// boxes of different workers are disjoint. Every write checks that its box lies inside.
+#[derive(Debug, Clone, Copy)]
+pub struct Window<'a> {
+    start: *mut u8,
+    len: usize,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: a `Window` is an exclusive borrow that is handed out in disjoint parts; the methods that
+// write through it are `unsafe` and ask for that disjointness.
+unsafe impl Send for Window<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Window<'_> {}
+
+impl<'a> Window<'a> {
+    /// A window over all of `memory`.
+    pub fn new(memory: &'a mut [u8]) -> Self {
+        Self { start: memory.as_mut_ptr(), len: memory.len(), memory: PhantomData }
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no memory behind it.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A part of the window as a slice; `None` if it does not lie inside.
+    ///
+    /// # Safety
+    /// Nobody else may read or write these bytes while the slice lives.
+    pub unsafe fn slice(&self, start: usize, len: usize) -> Option<&'a mut [u8]> {
+        let end = start.checked_add(len)?;
+        if end > self.len {
+            return None;
+        }
+        // SAFETY: inside the borrowed memory as just checked; exclusive by contract.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) })
+    }
+}
+
+/// A box of elements in memory: element `i` lies at `start + sum(i[k] * strides[k])`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The byte at which the box's first element begins.
+    pub start: usize,
+    /// Bytes from one element to the next along each axis.
+    pub strides: Axes<usize>,
+}
+
+impl Placement {
+    /// A box that fills its memory in C order.
+    ///
+    /// `None` if its size overflows.
+    pub fn contiguous(shape: &[u64], element: usize) -> Option<Self> {
+        let mut strides: Axes<usize> = SmallVec::from_elem(element, shape.len());
+        let mut stride = element;
+        for (s, &n) in strides.iter_mut().zip(shape).rev() {
+            *s = stride;
+            stride = stride.checked_mul(usize::try_from(n).ok()?)?;
+        }
+        Some(Self { start: 0, strides })
+    }
+
+    /// The byte after the last of the box; `None` on overflow. An empty box ends at its start.
+    pub fn end(&self, shape: &[usize], element: usize) -> Option<usize> {
+        if shape.contains(&0) {
+            return Some(self.start);
+        }
+        let mut end = self.start.checked_add(element)?;
+        for (&n, &stride) in shape.iter().zip(&self.strides) {
+            end = end.checked_add((n - 1).checked_mul(stride)?)?;
+        }
+        Some(end)
+    }
+}
+
+/// A box does not lie inside the memory it was said to lie in.
+#[derive(Debug, Clone, Copy, thiserror::Error, PartialEq, Eq)]
+#[error("a box of elements reaches past the end of its memory")]
+pub struct OutOfMemory;
+
+/// Copies a box of `shape` elements of `element` bytes each.
+pub fn copy(
+    shape: &[usize],
+    element: usize,
+    source: &[u8],
+    from: &Placement,
+    target: &mut [u8],
+    to: &Placement,
+) -> Result<(), OutOfMemory> {
+    // SAFETY: the window is an exclusive borrow used by this one call.
+    unsafe { copy_into(shape, element, source, from, &Window::new(target), to) }
+}
+
+/// Copies a box of elements into a shared window.
+///
+/// # Safety
+/// Nobody else may touch the target box at the same time.
+pub unsafe fn copy_into(
+    shape: &[usize],
+    element: usize,
+    source: &[u8],
+    from: &Placement,
+    window: &Window<'_>,
+    to: &Placement,
+) -> Result<(), OutOfMemory> {
+    check(shape, element, from, source.len())?;
+    check(shape, element, to, window.len())?;
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let loops = Loops::new(shape, &from.strides, &to.strides, element);
+    // SAFETY: both boxes lie inside their memory as just checked, and `Loops` visits only offsets of
+    // the box; source and target cannot overlap, since one is a shared and the other an exclusive borrow.
+    unsafe { loops.run(source.as_ptr().add(from.start), window.start.add(to.start)) };
+    Ok(())
+}
+
+/// Writes one element to every place of a box in a shared window.
+///
+/// # Safety
+/// Nobody else may touch the box at the same time.
+pub unsafe fn fill_into(
+    shape: &[usize],
+    element: &[u8],
+    window: &Window<'_>,
+    to: &Placement,
+) -> Result<(), OutOfMemory> {
+    check(shape, element.len(), to, window.len())?;
+    if shape.contains(&0) || element.is_empty() {
+        return Ok(());
+    }
+    let zero: Axes<usize> = SmallVec::from_elem(0, shape.len());
+    let loops = Loops::new(shape, &zero, &to.strides, element.len());
+    let contiguous = loops.row_bytes();
+    // A row of the fill value is made once and then copied, so filling runs at the speed of copying.
+    let mut row = Vec::new();
+    if contiguous > element.len() {
+        let count = (FILL_ROW / element.len()).clamp(1, contiguous / element.len());
+        row.reserve_exact(count * element.len());
+        (0..count).for_each(|_| row.extend_from_slice(element));
+    }
+    // SAFETY: the box lies inside the window as just checked.
+    unsafe { loops.fill(element, &row, window.start.add(to.start)) };
+    Ok(())
+}
+
+/// Writes one element to every place of a box.
+pub fn fill(
+    shape: &[usize],
+    element: &[u8],
+    target: &mut [u8],
+    to: &Placement,
+) -> Result<(), OutOfMemory> {
+    // SAFETY: the window is an exclusive borrow used by this one call.
+    unsafe { fill_into(shape, element, &Window::new(target), to) }
+}
+
+/// Whether `bytes` is nothing but repetitions of `element`.
+pub fn is_filled(bytes: &[u8], element: &[u8]) -> bool {
+    let n = element.len();
+    // Equal to its first element, and equal to itself shifted by one element.
+    bytes.is_empty()
+        || (n > 0
+            && bytes.len() % n == 0
+            && &bytes[..n] == element
+            && is_periodic(bytes, n))
+}
+
+/// Whether `bytes[i] == bytes[i + n]` for all `i`; compares block by block to stop early.
+fn is_periodic(bytes: &[u8], n: usize) -> bool {
+    const BLOCK: usize = 4096;
+    let (a, b) = (&bytes[..bytes.len() - n], &bytes[n..]);
+    a.chunks(BLOCK).zip(b.chunks(BLOCK)).all(|(a, b)| a == b)
+}
+
+/// Reverses the bytes of every unit of `len` bytes at `offset` in each element of `element` bytes.
+pub fn swap_units(bytes: &mut [u8], element: usize, units: &[crate::SwapUnit]) {
+    if let [unit] = units
+        && unit.offset == 0
+        && unit.len == element
+    {
+        match element {
+            2 => return swap_words::<2>(bytes),
+            4 => return swap_words::<4>(bytes),
+            8 => return swap_words::<8>(bytes),
+            _ => {}
+        }
+    }
+    for element in bytes.chunks_exact_mut(element) {
+        for unit in units {
+            element[unit.offset..unit.offset + unit.len].reverse();
+        }
+    }
+}
+
+fn swap_words<const N: usize>(bytes: &mut [u8]) {
+    let (words, _) = bytes.as_chunks_mut::<N>();
+    for word in words {
+        word.reverse();
+    }
+}
+
+fn check(
+    shape: &[usize],
+    element: usize,
+    place: &Placement,
+    len: usize,
+) -> Result<(), OutOfMemory> {
+    if shape.len() != place.strides.len() {
+        return Err(OutOfMemory);
+    }
+    match place.end(shape, element) {
+        Some(end) if end <= len => Ok(()),
+        _ => Err(OutOfMemory),
+    }
+}
+
+/// Longest prepared row of fill values.
+const FILL_ROW: usize = 4096;
+
+/// Edge of a tile in a transposing copy, in elements: two tiles of 8-byte elements fit in L1.
+const TILE: usize = 32;
+
+#[derive(Clone, Copy)]
+struct Loop {
+    n: usize,
+    from: usize,
+    to: usize,
+}
+
+/// The loops of a copy, outermost first, merged and ordered by the target's strides.
+struct Loops {
+    loops: Axes<Loop>,
+    /// Bytes that are contiguous on both sides in one step of the innermost loop.
+    unit: usize,
+}
+
+impl Loops {
+    fn new(shape: &[usize], from: &[usize], to: &[usize], element: usize) -> Self {
+        let mut axes: Axes<Loop> = (0..shape.len())
+            .filter(|&k| shape[k] != 1)
+            .map(|k| Loop { n: shape[k], from: from[k], to: to[k] })
+            .collect();
+        // Walking the target in the order of its memory keeps writes sequential.
+        axes.sort_by(|a, b| b.to.cmp(&a.to).then(b.from.cmp(&a.from)));
+        let mut loops: Axes<Loop> = SmallVec::new();
+        for axis in axes {
+            match loops.last_mut() {
+                Some(outer) if outer.from == axis.from * axis.n && outer.to == axis.to * axis.n => {
+                    *outer = Loop { n: outer.n * axis.n, from: axis.from, to: axis.to };
+                }
+                _ => loops.push(axis),
+            }
+        }
+        let mut unit = element;
+        if let Some(&inner) = loops.last()
+            && inner.from == element
+            && inner.to == element
+        {
+            unit = element * inner.n;
+            loops.pop();
+        }
+        Self { loops, unit }
+    }
+
+    /// Bytes that are contiguous in the target in the innermost loop, for filling.
+    fn row_bytes(&self) -> usize {
+        match self.loops.last() {
+            Some(inner) if inner.to == self.unit => self.unit * inner.n,
+            _ => self.unit,
+        }
+    }
+
+    /// # Safety
+    /// Every offset of the box must lie inside the memory behind the two pointers.
+    unsafe fn run(&self, source: *const u8, target: *mut u8) {
+        match self.unit {
+            // SAFETY: passed on from the caller.
+            1 => unsafe { self.run_unit::<1>(source, target) },
+            // SAFETY: as above.
+            2 => unsafe { self.run_unit::<2>(source, target) },
+            // SAFETY: as above.
+            4 => unsafe { self.run_unit::<4>(source, target) },
+            // SAFETY: as above.
+            8 => unsafe { self.run_unit::<8>(source, target) },
+            // SAFETY: as above.
+            16 => unsafe { self.run_unit::<16>(source, target) },
+            // SAFETY: as above.
+            32 => unsafe { self.run_unit::<32>(source, target) },
+            // SAFETY: as above.
+            64 => unsafe { self.run_unit::<64>(source, target) },
+            // SAFETY: as above.
+            128 => unsafe { self.run_unit::<128>(source, target) },
+            // SAFETY: as above.
+            256 => unsafe { self.run_unit::<256>(source, target) },
+            unit => {
+                let copy = |from: usize, to: usize| {
+                    // SAFETY: `walk` yields offsets of the box only.
+                    unsafe { std::ptr::copy_nonoverlapping(source.add(from), target.add(to), unit) }
+                };
+                walk(&self.loops, copy);
+            }
+        }
+    }
+
+    /// The same with a unit known to the compiler, so that a row is a few moves and no call.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run).
+    unsafe fn run_unit<const N: usize>(&self, source: *const u8, target: *mut u8) {
+        let copy = |from: usize, to: usize| {
+            // SAFETY: offsets of the box, inside both memories; arrays of bytes need no alignment.
+            unsafe { *target.add(to).cast::<[u8; N]>() = *source.add(from).cast::<[u8; N]>() }
+        };
+        match transposed(&self.loops) {
+            Some((outer, across, along)) => walk(&outer, |from, to| {
+                tile(across, along, |f, t| copy(from + f, to + t));
+            }),
+            None => walk(&self.loops, copy),
+        }
+    }
+
+    /// # Safety
+    /// Every offset of the box must lie inside the memory behind `target`.
+    unsafe fn fill(&self, element: &[u8], row: &[u8], target: *mut u8) {
+        let put = |bytes: &[u8], to: usize| {
+            // SAFETY: `to` is an offset of the box, and `bytes` no longer than what is contiguous there.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.add(to), bytes.len()) }
+        };
+        if row.is_empty() {
+            walk(&self.loops, |_, to| put(element, to));
+            return;
+        }
+        let length = self.row_bytes();
+        let rows = &self.loops[..self.loops.len().saturating_sub(1)];
+        walk(rows, |_, to| {
+            let mut done = 0;
+            while done < length {
+                let n = row.len().min(length - done);
+                put(&row[..n], to + done);
+                done += n;
+            }
+        });
+    }
+}
+
+/// If the innermost loop strides over the source while another walks it closely: the loops around
+/// the two, the close one, and the innermost.
+fn transposed(loops: &[Loop]) -> Option<(Axes<Loop>, Loop, Loop)> {
+    let (&along, outer) = loops.split_last()?;
+    let (k, &across) = outer.iter().enumerate().min_by_key(|(_, l)| l.from)?;
+    if across.from >= along.from {
+        return None;
+    }
+    let mut rest: Axes<Loop> = SmallVec::from_slice(outer);
+    rest.remove(k);
+    Some((rest, across, along))
+}
+
+/// Visits a plane tile by tile, so that the lines of both sides stay in cache.
+#[inline(always)]
+fn tile(across: Loop, along: Loop, mut visit: impl FnMut(usize, usize)) {
+    for i0 in (0..across.n).step_by(TILE) {
+        let i1 = across.n.min(i0 + TILE);
+        for j0 in (0..along.n).step_by(TILE) {
+            let j1 = along.n.min(j0 + TILE);
+            for i in i0..i1 {
+                for j in j0..j1 {
+                    visit(i * across.from + j * along.from, i * across.to + j * along.to);
+                }
+            }
+        }
+    }
+}
+
+/// Calls `visit` with the offsets of every step of the loops.
+#[inline(always)]
+fn walk(loops: &[Loop], mut visit: impl FnMut(usize, usize)) {
+    let Some((&inner, outer)) = loops.split_last() else {
+        return visit(0, 0);
+    };
+    let mut counters: Axes<usize> = SmallVec::from_elem(0, outer.len());
+    let (mut from, mut to) = (0, 0);
+    loop {
+        for i in 0..inner.n {
+            visit(from + i * inner.from, to + i * inner.to);
+        }
+        // Count up like an odometer, the innermost of the outer loops first.
+        let mut k = outer.len();
+        loop {
+            if k == 0 {
+                return;
+            }
+            k -= 1;
+            counters[k] += 1;
+            from += outer[k].from;
+            to += outer[k].to;
+            if counters[k] < outer[k].n {
+                break;
+            }
+            from -= outer[k].from * outer[k].n;
+            to -= outer[k].to * outer[k].n;
+            counters[k] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -199,4 +199,10 @@ pub trait BytesToBytes: Debug + Send + Sync {
 
     /// The encoded size for `input` bytes.
     fn encoded_size(&self, input: u64) -> EncodedSize;
+
+    /// For a codec that is configured by the size of an element and was not told it: one that knows.
+    fn with_element_size(&self, size: usize) -> Option<std::sync::Arc<dyn BytesToBytes>> {
+        let _ = size;
+        None
+    }
 }

@@ -73,7 +73,10 @@ pub fn main(args: &[String]) -> Result {
     for (target, reproducer) in &findings {
         match reproducer {
             Some(path) => {
-                println!("{target}: to see it again:\n  {}", cargo_fuzz(target, &options).arg(path))
+                println!(
+                    "{target}: to see it again:\n  {}",
+                    cargo_fuzz("run", target, &options).arg(path)
+                )
             }
             None => println!("{target}: failed without an input; see the log above"),
         }
@@ -126,16 +129,16 @@ fn ensure_cargo_fuzz() -> Result {
     Cmd::cargo("install cargo-fuzz --version ^0.13 --locked --root").arg(tools()).run()
 }
 
-/// `cargo fuzz run` for one target, without arguments for the target.
+/// `cargo fuzz build` or `cargo fuzz run` for one target.
 ///
 /// Coverage instrumentation works on a stable compiler. The sanitizer does not,
 /// unless the compiler is told to look away.
-fn cargo_fuzz(target: &str, options: &Options) -> Cmd {
+fn cargo_fuzz(action: &str, target: &str, options: &Options) -> Cmd {
     let local = tools().join("bin/cargo-fuzz");
     let cmd = Cmd::new(if local.exists() { local.as_path() } else { Path::new("cargo-fuzz") });
     let cmd = if options.asan { cmd.env("RUSTC_BOOTSTRAP", "1") } else { cmd };
     let sanitizer = if options.asan { "address" } else { "none" };
-    cmd.args(["run", "--fuzz-dir", "fuzz", "--sanitizer", sanitizer, target])
+    cmd.args([action, "--fuzz-dir", "fuzz", "--sanitizer", sanitizer, target])
 }
 
 /// Runs one target for its time, showing what it says.
@@ -146,7 +149,9 @@ fn run(target: &str, options: &Options) -> Result<Outcome> {
     for dir in [&corpus, &artifacts] {
         fs::create_dir_all(dir).attempt(dir.display())?;
     }
-    let mut cmd = cargo_fuzz(target, options).arg(&corpus);
+    println!("\n=== fuzz {target}");
+    cargo_fuzz("build", target, options).run()?;
+    let mut cmd = cargo_fuzz("run", target, options).arg(&corpus);
     let seeds = seeds().join(target);
     if seeds.is_dir() {
         cmd = cmd.arg(seeds);
@@ -166,7 +171,7 @@ fn run(target: &str, options: &Options) -> Result<Outcome> {
     if dictionary.exists() {
         cmd = cmd.arg(format!("-dict={}", dictionary.display()));
     }
-    println!("\n=== fuzz {target}\n$ {cmd}");
+    println!("$ {cmd}");
     let mut child = cmd
         .command()
         .stdin(Stdio::null())

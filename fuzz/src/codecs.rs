@@ -1,0 +1,66 @@
+//! The codecs that the targets choose from.
+
+use serde_json::{Map, Value};
+use shardine_codec::{Codec, CodecSpec, from_spec};
+
+/// Configurations that the targets choose from by one byte: cheap levels, every mode.
+pub const CONFIGURATIONS: &[&str] = &[
+    r#"{"name":"bytes","configuration":{"endian":"little"}}"#,
+    r#"{"name":"bytes","configuration":{"endian":"big"}}"#,
+    r#"{"name":"bytes"}"#,
+    r#"{"name":"crc32c"}"#,
+    r#"{"name":"gzip","configuration":{"level":1}}"#,
+    r#"{"name":"zstd","configuration":{"level":1,"checksum":false}}"#,
+    r#"{"name":"zstd","configuration":{"level":3,"checksum":true}}"#,
+    r#"{"name":"blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":0}}"#,
+    r#"{"name":"blosc","configuration":{"cname":"zstd","clevel":1,"shuffle":"bitshuffle","typesize":2,"blocksize":0}}"#,
+    r#"{"name":"blosc","configuration":{"cname":"zlib","clevel":1,"shuffle":"noshuffle","blocksize":256}}"#,
+    r#"{"name":"blosc","configuration":{"cname":"blosclz","clevel":9,"shuffle":"shuffle","typesize":8,"blocksize":0}}"#,
+    r#"{"name":"blosc","configuration":{"cname":"lz4hc","clevel":0,"shuffle":"noshuffle","blocksize":0}}"#,
+    r#"{"name":"blosc","configuration":{"cname":"snappy","clevel":5,"shuffle":"noshuffle","blocksize":0}}"#,
+    r#"{"name":"transpose","configuration":{"order":[1,0]}}"#,
+    r#"{"name":"transpose","configuration":{"order":[2,0,1]}}"#,
+    r#"{"name":"vlen-utf8"}"#,
+    r#"{"name":"vlen-bytes"}"#,
+    r#"{"name":"packbits"}"#,
+    r#"{"name":"packbits","configuration":{"padding_encoding":"first_byte"}}"#,
+    r#"{"name":"packbits","configuration":{"padding_encoding":"last_byte","first_bit":1,"last_bit":2}}"#,
+    r#"{"name":"bitround","configuration":{"keepbits":4}}"#,
+    r#"{"name":"reshape","configuration":{"shape":[[0,1],-1]}}"#,
+    r#"{"name":"scale_offset","configuration":{"offset":3,"scale":2}}"#,
+    r#"{"name":"cast_value","configuration":{"data_type":"uint8","rounding":"towards-zero","out_of_range":"clamp"}}"#,
+];
+
+/// Other names of codecs that are listed above.
+pub const ALIASES: &[&str] = &[];
+
+/// The codec that a `{"name": ..., "configuration": ...}` document names, if it is one.
+pub fn parse(json: &[u8]) -> Option<Codec> {
+    let value: Value = serde_json::from_slice(json).ok()?;
+    let name = value.get("name")?.as_str()?.to_owned();
+    let configuration = match value.get("configuration") {
+        Some(Value::Object(map)) => map.clone(),
+        Some(_) => return None,
+        None => Map::new(),
+    };
+    from_spec(&CodecSpec { name, configuration, must_understand: true }).ok()
+}
+
+/// The codec chosen by the first byte of `input`, and the rest.
+///
+/// Past the list, the choice is a document in the input itself, up to a zero byte.
+pub fn choose(input: &[u8]) -> Option<(Codec, &[u8])> {
+    let (&choice, rest) = input.split_first()?;
+    match CONFIGURATIONS.get(usize::from(choice)) {
+        Some(json) => Some((parse(json.as_bytes())?, rest)),
+        None => {
+            let (json, rest) = crate::split(rest);
+            Some((parse(json)?, rest))
+        }
+    }
+}
+
+/// The bytes that make [`choose`] take configuration `i`.
+pub fn choice(i: usize) -> u8 {
+    i as u8
+}

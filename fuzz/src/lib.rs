@@ -1,0 +1,39 @@
+//! What the fuzz targets do with their input, apart from libFuzzer.
+//!
+//! Each module is one target: `run` takes any bytes and must neither panic nor
+//! take memory out of proportion, and `seeds` are inputs that reach deep. The
+//! smoke test runs all of them on an ordinary compiler, so a target that has
+//! rotted is noticed without a fuzzing run.
+
+pub mod codec_array;
+pub mod codec_bytes;
+pub mod codecs;
+pub mod data_type;
+pub mod memory;
+
+/// A target: its name, its body, the inputs it starts from.
+pub struct Target {
+    pub name: &'static str,
+    pub run: fn(&[u8]),
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All targets, in the order of the files in `fuzz_targets`.
+pub const TARGETS: &[Target] = &[
+    Target { name: "codec_array", run: codec_array::run, seeds: codec_array::seeds },
+    Target { name: "codec_bytes", run: codec_bytes::run, seeds: codec_bytes::seeds },
+    Target { name: "data_type", run: data_type::run, seeds: data_type::seeds },
+];
+
+/// Cuts `input` at its first zero byte, which JSON text cannot contain.
+pub fn split(input: &[u8]) -> (&[u8], &[u8]) {
+    match input.iter().position(|&byte| byte == 0) {
+        Some(at) => (&input[..at], &input[at + 1..]),
+        None => (input, &[]),
+    }
+}
+
+/// The inverse of [`split`] for several parts.
+pub fn joined(parts: &[&[u8]]) -> Vec<u8> {
+    parts.join(&0)
+}

@@ -1,0 +1,77 @@
+//! Catches allocations that follow a number in the input instead of the input itself.
+//!
+//! libFuzzer sees such an allocation only under a sanitizer, or when its pages
+//! are touched. This allocator counts what the current thread asks for.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count(bytes: isize) {
+    let live = LIVE.get().wrapping_add(bytes);
+    LIVE.set(live);
+    PEAK.set(PEAK.get().max(live));
+}
+
+// SAFETY: every call goes to the system's allocator unchanged. The counters
+// are constants without destructors, so touching them never allocates.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Old and new block may exist side by side for a moment.
+        count(size as isize);
+        count(-(layout.size() as isize));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+/// Runs `f` and panics if it had more than `limit` bytes more than at its start, at any moment.
+pub fn bounded<T>(limit: usize, f: impl FnOnce() -> T) -> T {
+    let start = LIVE.get();
+    PEAK.set(start);
+    let result = f();
+    let used = PEAK.get().wrapping_sub(start);
+    assert!(used <= limit as isize, "took {used} bytes where {limit} should do");
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocation_past_the_bound_is_caught() {
+        bounded(2000, || drop(std::hint::black_box(vec![1u8; 1000])));
+        let caught = std::panic::catch_unwind(|| {
+            bounded(2000, || drop(std::hint::black_box(Vec::<u8>::with_capacity(5000))));
+        });
+        assert!(caught.is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! Every fuzz target on its seeds and on seeds with a few bytes changed.
+//!
+//! Not a replacement for fuzzing: it shows that the targets still compile, that
+//! their seeds reach what they are for, and that nothing breaks at once.
+
+use shardine_fuzz::{TARGETS, codecs};
+
+/// A small generator, so that a failure is the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % n.max(1)
+    }
+}
+
+#[test]
+fn targets_survive_their_seeds_and_small_changes_to_them() {
+    for target in TARGETS {
+        let seeds = (target.seeds)();
+        assert!(!seeds.is_empty(), "{} starts from nothing", target.name);
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        // About as much work for each target, however many seeds it has.
+        let changes = 3000 / seeds.len() + 1;
+        for seed in &seeds {
+            attempt(target, seed);
+            for cut in 0..seed.len().min(24) {
+                attempt(target, &seed[..cut]);
+            }
+            for _ in 0..changes {
+                let mut input = seed.clone();
+                for _ in 0..=random.below(3) {
+                    let at = random.below(input.len());
+                    match (random.below(4), input.get_mut(at)) {
+                        (0, Some(byte)) => *byte = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+                        (1, Some(byte)) => *byte ^= 1 << random.below(8),
+                        (2, Some(_)) => drop(input.remove(at)),
+                        _ => input.insert(at.min(input.len()), random.below(256) as u8),
+                    }
+                }
+                attempt(target, &input);
+            }
+        }
+    }
+}
+
+fn attempt(target: &shardine_fuzz::Target, input: &[u8]) {
+    if let Err(panic) = std::panic::catch_unwind(|| (target.run)(input)) {
+        eprintln!("{} fails on {input:02x?}", target.name);
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn each_target_has_its_file() {
+    for target in TARGETS {
+        let file = format!("{}/fuzz_targets/{}.rs", env!("CARGO_MANIFEST_DIR"), target.name);
+        assert!(std::path::Path::new(&file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn no_codec_is_left_out() {
+    for name in shardine_codec::names() {
+        // Aliases lead to a codec that is listed under its own name.
+        let listed =
+            codecs::CONFIGURATIONS.iter().any(|json| json.contains(&format!("\"{name}\"")));
+        assert!(listed || codecs::ALIASES.contains(&name), "\"{name}\" is not fuzzed");
+    }
+}
+
+#[test]
+fn every_listed_configuration_is_legal() {
+    for json in codecs::CONFIGURATIONS {
+        assert!(codecs::parse(json.as_bytes()).is_some(), "{json}");
+    }
+}

@@ -1,8 +1,12 @@
 use std::fmt;
+use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+
+/// From this length on, [`BufferPool::try_filled`] asks the system first.
+const PROBED: usize = 64 << 20;
 
 /// Bytes that a read brought. Memory from a [`BufferPool`] goes back to it when the buffer is dropped.
 pub struct Buffer(Inner);
@@ -71,29 +75,39 @@ impl BufferPool {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Buffer, E> {
-        let mut memory = self.take(len);
-        // A buffer keeps its full length while it is in the pool, so only growth is zeroed.
-        if memory.len() < len {
-            memory.resize(len, 0);
-        }
+        // A buffer keeps its full length while it is in the pool, so only a new one is zeroed, and the
+        // system hands out large ones as zeros already.
+        let mut memory = self.take(len).unwrap_or_else(|| vec![0; len]);
         let result = fill(&mut memory[..len]);
         let buffer = Buffer(Inner::Pooled { memory, len, pool: Arc::clone(self) });
         result.map(|()| buffer)
     }
 
-    /// The smallest kept buffer that is large enough, else a new one.
-    fn take(&self, len: usize) -> Vec<u8> {
+    /// The same as [`filled`](Self::filled), but a length that the system has no memory for is an error.
+    ///
+    /// For lengths that somebody else chose: a sparse file claims any length at no cost.
+    pub fn try_filled(
+        self: &Arc<Self>,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Buffer> {
+        // Vec has no fallible way to zeroed memory, so the reservation is tried and given back first.
+        if len >= PROBED {
+            Vec::<u8>::new().try_reserve_exact(len)?;
+        }
+        self.filled(len, fill)
+    }
+
+    /// The smallest kept buffer that is large enough.
+    fn take(&self, len: usize) -> Option<Vec<u8>> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = free.buffers.iter().enumerate().filter(|(_, b)| b.len() >= len);
         // A buffer far larger than needed is better kept for a read that needs it.
-        match fitting.min_by_key(|(_, b)| b.len()).filter(|(_, b)| b.len() / 4 <= len.max(4096)) {
-            Some((i, _)) => {
-                let memory = free.buffers.swap_remove(i);
-                free.bytes -= memory.len();
-                memory
-            }
-            None => Vec::with_capacity(len),
-        }
+        let (i, _) =
+            fitting.min_by_key(|(_, b)| b.len()).filter(|(_, b)| b.len() / 4 <= len.max(4096))?;
+        let memory = free.buffers.swap_remove(i);
+        free.bytes -= memory.len();
+        Some(memory)
     }
 
     fn give(&self, memory: Vec<u8>) {
@@ -109,18 +123,32 @@ impl BufferPool {
 mod tests {
     use super::*;
 
+    fn fill_with(byte: u8) -> impl FnOnce(&mut [u8]) -> Result<(), ()> {
+        move |buffer| {
+            buffer.fill(byte);
+            Ok(())
+        }
+    }
+
     #[test]
     fn memory_is_used_again_and_never_kept_past_the_limit() {
         let pool = BufferPool::new(10_000);
-        let first = pool.filled::<()>(8_000, |b| Ok(b.fill(7))).unwrap();
+        let first = pool.filled(8_000, fill_with(7)).unwrap();
         let address = first.as_ptr();
         drop(first);
-        let second = pool.filled::<()>(7_000, |b| Ok(b.fill(9))).unwrap();
+        let second = pool.filled(7_000, fill_with(9)).unwrap();
         assert_eq!(second.as_ptr(), address);
         assert_eq!(&*second, &[9; 7_000][..]);
-        let third = pool.filled::<()>(9_000, |b| Ok(b.fill(1))).unwrap();
+        let third = pool.filled(9_000, fill_with(1)).unwrap();
         drop(second);
         drop(third);
         assert_eq!(pool.free.lock().unwrap().bytes, 8_000);
+    }
+
+    #[test]
+    fn a_length_that_no_machine_has_is_an_error() {
+        let pool = BufferPool::new(0);
+        let error = pool.try_filled(isize::MAX as usize, |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
     }
 }

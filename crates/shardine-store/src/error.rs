@@ -1,3 +1,5 @@
+use std::io;
+
 use crate::Key;
 
 /// Why storage did not do what it was asked.
@@ -70,6 +72,15 @@ pub enum StoreError {
         /// To which file or object.
         path: String,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
+}
+
+/// An error for a head that does not have the length that was kept free.
+pub(crate) fn check_head(head: &[u8], kept: u64) -> io::Result<()> {
+    if head.len() as u64 == kept {
+        return Ok(());
+    }
+    let message = format!("{kept} bytes were kept free, but the head has {}", head.len());
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }

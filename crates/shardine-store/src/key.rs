@@ -1,3 +1,4 @@
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,6 +36,12 @@ impl Key {
     /// The key of `text` below this one.
     pub fn join(&self, text: &str) -> Result<Self, StoreError> {
         Self::new(&format!("{self}/{text}"))
+    }
+}
+
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

@@ -4,22 +4,29 @@
 //! or codecs. It is blocking; a store that is asynchronous inside hides its
 //! runtime. Every store passes the suite in [`conformance`].
 
-pub mod conformance;
+#![forbid(unsafe_code)]
+
 mod buffer;
+pub mod conformance;
 mod counting;
 mod error;
+mod ext;
+mod fault;
 mod file;
+mod forward;
 mod key;
 mod memory;
 mod store;
 
 pub use buffer::{Buffer, BufferPool};
-pub use counting::{Call, Counts, CountingStore};
+pub use counting::{Call, CountingStore, Counts};
 pub use error::StoreError;
-pub use file::FileStore;
+pub use ext::StoreExt;
+pub use fault::{FaultStore, Operation};
+pub use file::{FileStore, is_temporary};
 pub use key::Key;
 pub use memory::MemoryStore;
 pub use store::{
-    Condition, CreateOptions, Listing, Object, ObjectWriter, Read, ReadCost, ReadRange, Staged, Store,
-    Version,
+    Condition, CreateOptions, Listing, Object, ObjectWriter, Read, ReadCost, ReadRange, Staged,
+    Store, Version,
 };

@@ -16,6 +16,26 @@ pub enum ReadRange {
     Suffix(u64),
 }
 
+impl ReadRange {
+    /// The bytes that this means in an object of `len` bytes, or [`StoreError::OutOfRange`].
+    ///
+    /// What comes back lies in `0..len`, so it may be allocated once `len` is known to be real.
+    pub fn resolve(&self, key: &Key, len: u64) -> Result<Range<u64>, StoreError> {
+        let (range, fits) = match self {
+            Self::All => (0..len, true),
+            Self::Bounded(r) => (r.clone(), r.start <= r.end && r.end <= len),
+            Self::Suffix(n) => match len.checked_sub(*n) {
+                Some(start) => (start..len, true),
+                None => (0..*n, false),
+            },
+        };
+        if fits {
+            return Ok(range);
+        }
+        Err(StoreError::OutOfRange { key: key.clone(), start: range.start, end: range.end, len })
+    }
+}
+
 /// The state of an object: two equal versions of one key have the same bytes.
 ///
 /// A file's inode, length and times, or an ETag; opaque to everyone but the store that made it.
@@ -26,6 +46,7 @@ pub struct Version(pub Arc<str>);
 ///
 /// If the object changed since it was opened, a read still sees the old bytes (a file replaced
 /// by a rename) or fails with [`StoreError::Changed`]; it never mixes the two.
+#[allow(clippy::len_without_is_empty, reason = "the length may be unknown")]
 pub trait Object: Debug + Send + Sync {
     /// The length, if it is known without another request.
     fn len(&self) -> Option<u64>;
@@ -35,6 +56,15 @@ pub trait Object: Debug + Send + Sync {
 
     /// Reads a range, whole or not at all. One request.
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError>;
+
+    /// Fails with [`StoreError::Changed`] if the bytes behind this open object were overwritten in place.
+    ///
+    /// A store whose objects are only ever replaced whole has nothing to check and answers `Ok`. A file
+    /// can be overwritten by a program of another make; whoever read several ranges of one calls this
+    /// after the last. One `fstat` on a file, no request elsewhere.
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// The open file behind the object, where there is one, so that its bytes can be moved in the kernel.
     fn file(&self) -> Option<&std::fs::File> {
@@ -164,7 +194,11 @@ pub trait Store: Debug + Send + Sync {
     fn read_cost(&self) -> ReadCost;
 
     /// Begins a new object, or a new version of an old one.
-    fn create(&self, key: &Key, options: CreateOptions) -> Result<Box<dyn ObjectWriter>, StoreError>;
+    fn create(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError>;
 
     /// Makes staged objects durable and visible, and tells their versions.
     ///

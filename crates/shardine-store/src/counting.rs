@@ -1,0 +1,335 @@
+use std::fs::File;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{
+    Buffer, Condition, CreateOptions, Key, Listing, Object, ObjectWriter, Read, ReadCost,
+    ReadRange, Staged, Store, StoreError, Version,
+};
+
+/// One call that a [`CountingStore`] has seen. Calls that failed are among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Call {
+    /// An object was opened.
+    Open {
+        /// Which.
+        key: Key,
+    },
+    /// A range was read, alone or in a batch.
+    Read {
+        /// Of which object.
+        key: Key,
+        /// As it was asked for.
+        range: ReadRange,
+        /// How many came; 0 if the read failed.
+        bytes: u64,
+    },
+    /// An open object was asked whether it is unchanged.
+    Check {
+        /// Which.
+        key: Key,
+    },
+    /// A new object was begun.
+    Create {
+        /// Which.
+        key: Key,
+    },
+    /// Bytes were added to a new object, from memory or from another object.
+    Append {
+        /// To which object.
+        key: Key,
+        /// How many.
+        bytes: u64,
+    },
+    /// Objects were published, in this order.
+    Publish {
+        /// Which.
+        keys: Vec<Key>,
+    },
+    /// An object was removed.
+    Delete {
+        /// Which.
+        key: Key,
+    },
+    /// A prefix was listed.
+    List {
+        /// Which; `None` is the root.
+        prefix: Option<Key>,
+    },
+}
+
+/// How many calls of each kind a [`CountingStore`] has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Objects opened.
+    pub opens: u64,
+    /// Ranges read, alone or in a batch.
+    pub reads: u64,
+    /// Bytes that these reads brought.
+    pub bytes_read: u64,
+    /// Checks whether an open object is unchanged.
+    pub checks: u64,
+    /// Objects begun.
+    pub creates: u64,
+    /// Additions to new objects, from memory or from another object.
+    pub appends: u64,
+    /// Bytes that were to be added.
+    pub bytes_appended: u64,
+    /// Batches published.
+    pub publishes: u64,
+    /// Removals.
+    pub deletes: u64,
+    /// Prefixes listed.
+    pub lists: u64,
+}
+
+/// Passes everything on to another store and remembers the calls, so that a test can tell what an
+/// operation costs. Clones share the memory.
+///
+/// Reads in a batch are counted one by one. Bytes that are moved from file to file are still moved in the
+/// kernel; they count as an append, not as a read.
+#[derive(Debug, Clone)]
+pub struct CountingStore<S> {
+    inner: S,
+    log: Log,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<Call>>>);
+
+impl Log {
+    fn add(&self, call: Call) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+    }
+}
+
+impl<S> CountingStore<S> {
+    /// Counts from zero.
+    pub fn new(inner: S) -> Self {
+        Self { inner, log: Log::default() }
+    }
+
+    /// The store behind this one.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// All calls since the beginning or the last [`reset`](Self::reset); those of several threads in the order in which they ended.
+    pub fn calls(&self) -> Vec<Call> {
+        self.log.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many calls that were.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for call in self.log.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            match call {
+                Call::Open { .. } => counts.opens += 1,
+                Call::Read { bytes, .. } => {
+                    counts.reads += 1;
+                    counts.bytes_read += bytes;
+                }
+                Call::Check { .. } => counts.checks += 1,
+                Call::Create { .. } => counts.creates += 1,
+                Call::Append { bytes, .. } => {
+                    counts.appends += 1;
+                    counts.bytes_appended += bytes;
+                }
+                Call::Publish { .. } => counts.publishes += 1,
+                Call::Delete { .. } => counts.deletes += 1,
+                Call::List { .. } => counts.lists += 1,
+            }
+        }
+        counts
+    }
+
+    /// Forgets all calls.
+    pub fn reset(&self) {
+        self.log.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl<S: Store> Store for CountingStore<S> {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
+        self.log.add(Call::Open { key: key.clone() });
+        let inner = self.inner.open(key, expected)?;
+        Ok(Arc::new(CountingObject { inner, key: key.clone(), log: self.log.clone() }))
+    }
+
+    fn read_batch(
+        &self,
+        workers: &rayon::ThreadPool,
+        reads: &mut dyn Iterator<Item = Read>,
+        deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
+    ) {
+        // The objects in the batch are counting ones, so however the store runs it, each read is seen.
+        self.inner.read_batch(workers, reads, deliver);
+    }
+
+    fn read_cost(&self) -> ReadCost {
+        self.inner.read_cost()
+    }
+
+    fn create(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        self.log.add(Call::Create { key: key.clone() });
+        let inner = self.inner.create(key, options)?;
+        Ok(Box::new(CountingWriter { inner, key: key.clone(), log: self.log.clone() }))
+    }
+
+    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
+        self.log.add(Call::Publish { keys: staged.iter().map(|s| s.key.clone()).collect() });
+        self.inner.publish(staged)
+    }
+
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        self.log.add(Call::Delete { key: key.clone() });
+        self.inner.delete(key, condition)
+    }
+
+    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+        self.log.add(Call::List { prefix: prefix.cloned() });
+        self.inner.list(prefix)
+    }
+}
+
+#[derive(Debug)]
+struct CountingObject {
+    inner: Arc<dyn Object>,
+    key: Key,
+    log: Log,
+}
+
+impl Object for CountingObject {
+    fn len(&self) -> Option<u64> {
+        self.inner.len()
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.inner.version()
+    }
+
+    fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
+        let result = self.inner.read(range.clone());
+        let bytes = result.as_ref().map_or(0, |buffer| buffer.len() as u64);
+        self.log.add(Call::Read { key: self.key.clone(), range, bytes });
+        result
+    }
+
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        self.log.add(Call::Check { key: self.key.clone() });
+        self.inner.check_unchanged()
+    }
+
+    fn file(&self) -> Option<&File> {
+        self.inner.file()
+    }
+}
+
+#[derive(Debug)]
+struct CountingWriter {
+    inner: Box<dyn ObjectWriter>,
+    key: Key,
+    log: Log,
+}
+
+impl ObjectWriter for CountingWriter {
+    fn append(&self, data: &[u8]) -> Result<u64, StoreError> {
+        self.log.add(Call::Append { key: self.key.clone(), bytes: data.len() as u64 });
+        self.inner.append(data)
+    }
+
+    fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
+        let bytes = range.end.saturating_sub(range.start);
+        self.log.add(Call::Append { key: self.key.clone(), bytes });
+        self.inner.append_from(source, range)
+    }
+
+    fn finish(self: Box<Self>, head: &[u8]) -> Result<Staged, StoreError> {
+        self.inner.finish(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileStore, MemoryStore, StoreExt};
+
+    #[test]
+    fn every_call_is_counted_and_recorded() {
+        let store = CountingStore::new(MemoryStore::new());
+        let key = Key::new("a/b").unwrap();
+        store.put(&key, b"hello", Condition::Absent).unwrap();
+        let object = store.open(&key, None).unwrap();
+        object.read(ReadRange::Suffix(2)).unwrap();
+        object.read(ReadRange::Suffix(9)).unwrap_err();
+        object.check_unchanged().unwrap();
+        store.list(None).unwrap();
+        store.delete(&key, &Condition::None).unwrap();
+        let key = || key.clone();
+        assert_eq!(
+            store.calls(),
+            [
+                Call::Create { key: key() },
+                Call::Append { key: key(), bytes: 5 },
+                Call::Publish { keys: vec![key()] },
+                Call::Open { key: key() },
+                Call::Read { key: key(), range: ReadRange::Suffix(2), bytes: 2 },
+                Call::Read { key: key(), range: ReadRange::Suffix(9), bytes: 0 },
+                Call::Check { key: key() },
+                Call::List { prefix: None },
+                Call::Delete { key: key() },
+            ]
+        );
+        let expected = Counts {
+            opens: 1,
+            reads: 2,
+            bytes_read: 2,
+            checks: 1,
+            creates: 1,
+            appends: 1,
+            bytes_appended: 5,
+            publishes: 1,
+            deletes: 1,
+            lists: 1,
+        };
+        assert_eq!(store.counts(), expected);
+        store.reset();
+        assert_eq!(store.counts(), Counts::default());
+    }
+
+    #[test]
+    fn reads_of_a_batch_are_counted_one_by_one() {
+        let store = CountingStore::new(MemoryStore::new());
+        let key = Key::new("a").unwrap();
+        store.put(&key, b"hello", Condition::None).unwrap();
+        let object = store.open(&key, None).unwrap();
+        let workers = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let read = |range| Read { object: Arc::clone(&object), range: ReadRange::Bounded(range) };
+        let mut reads = [read(0..1), read(1..4)].into_iter();
+        store.read_batch(&workers, &mut reads, &|_, answer| assert!(answer.is_ok()));
+        assert_eq!((store.counts().reads, store.counts().bytes_read), (2, 4));
+    }
+
+    #[test]
+    fn a_move_from_file_to_file_is_not_read_through_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = CountingStore::new(FileStore::new(folder.path()));
+        let (from, to) = (Key::new("from").unwrap(), Key::new("to").unwrap());
+        store.put(&from, b"hello", Condition::None).unwrap();
+        let source = store.open(&from, None).unwrap();
+        let writer = store.create(&to, CreateOptions::default()).unwrap();
+        writer.append_from(&*source, 1..4).unwrap();
+        store.publish(vec![writer.finish(&[]).unwrap()]).unwrap();
+        assert_eq!(store.counts().reads, 0);
+        assert_eq!(&*store.get(&to).unwrap().unwrap(), b"ell");
+    }
+}

@@ -1,0 +1,40 @@
+use crate::{Buffer, Condition, CreateOptions, Key, ReadRange, Store, StoreError, Version};
+
+/// Whole small objects in one call, for every store.
+pub trait StoreExt: Store {
+    /// All of an object, or `None` if there is none. One open and one read.
+    fn get(&self, key: &Key) -> Result<Option<Buffer>, StoreError> {
+        // A store to which opening is free learns only at the first read that the object is missing.
+        match self.open(key, None).and_then(|object| object.read(ReadRange::All)) {
+            Ok(buffer) => Ok(Some(buffer)),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes an object of these bytes, durably and at once, if the condition holds.
+    ///
+    /// ```
+    /// use shardine_store::{Condition, Key, MemoryStore, StoreError, StoreExt};
+    ///
+    /// let store = MemoryStore::new();
+    /// let key = Key::new("zarr.json")?;
+    /// let first = store.put(&key, b"{}", Condition::Absent)?;
+    /// store.put(&key, b"[]", Condition::Unchanged(first))?;
+    /// assert_eq!(&*store.get(&key)?.unwrap(), b"[]");
+    /// # Ok::<(), StoreError>(())
+    /// ```
+    fn put(&self, key: &Key, data: &[u8], condition: Condition) -> Result<Version, StoreError> {
+        let writer = self.create(key, CreateOptions { head: 0, condition })?;
+        if !data.is_empty() {
+            writer.append(data)?;
+        }
+        let versions = self.publish(vec![writer.finish(&[])?])?;
+        versions.into_iter().next().ok_or_else(|| StoreError::Unsupported {
+            store: self.name(),
+            operation: "tell the version of what it has published",
+        })
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}

@@ -1,0 +1,277 @@
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{
+    Buffer, Condition, CreateOptions, Key, Listing, Object, ObjectWriter, Read, ReadCost,
+    ReadRange, Staged, Store, StoreError, Version,
+};
+
+/// What a [`FaultStore`] can be told to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Opening an object.
+    Open,
+    /// A read, alone or in a batch.
+    Read,
+    /// Beginning a new object.
+    Create,
+    /// Adding to a new object, from memory or from another object.
+    Append,
+    /// Ending a new object.
+    Finish,
+    /// Publishing one object. Those before it in its batch are published, those after it are not.
+    Publish,
+    /// The answer to publishing a batch, counted in batches: all of it is published, and yet the caller is told that it failed.
+    PublishAnswer,
+    /// Removing an object.
+    Delete,
+    /// Listing a prefix.
+    List,
+}
+
+impl Operation {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Create => "create",
+            Self::Append => "append to",
+            Self::Finish => "finish",
+            Self::Publish => "publish",
+            Self::PublishAnswer => "learn the outcome of publishing",
+            Self::Delete => "delete",
+            Self::List => "list",
+        }
+    }
+}
+
+/// Passes everything on to another store, but fails where it is told to, so that a test can show that
+/// nothing is torn. Clones share their faults.
+///
+/// ```
+/// use shardine_store::{Condition, FaultStore, Key, MemoryStore, Operation, StoreError, StoreExt};
+///
+/// let store = FaultStore::new(MemoryStore::new());
+/// let key = Key::new("zarr.json")?;
+/// store.fail(Operation::Append, 0);
+/// assert!(matches!(store.put(&key, b"{}", Condition::None), Err(StoreError::Io { .. })));
+/// assert!(store.get(&key)?.is_none());
+/// store.put(&key, b"{}", Condition::None)?;
+/// # Ok::<(), StoreError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct FaultStore<S> {
+    inner: S,
+    faults: Faults,
+}
+
+/// Operations that are to fail, with how many of them go well before.
+#[derive(Debug, Clone, Default)]
+struct Faults(Arc<Mutex<Vec<(Operation, u64)>>>);
+
+impl Faults {
+    fn pass(&self, operation: Operation, key: Option<&Key>) -> Result<(), StoreError> {
+        let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = false;
+        faults.retain_mut(|(at, left)| {
+            if *at != operation {
+                return true;
+            }
+            due |= *left == 0;
+            let stays = *left > 0;
+            *left = left.saturating_sub(1);
+            stays
+        });
+        if !due {
+            return Ok(());
+        }
+        let path = key.map_or_else(|| "the root".to_owned(), Key::to_string);
+        let source = io::Error::other("a fault was injected");
+        Err(StoreError::Io { operation: operation.text(), path, source })
+    }
+}
+
+impl<S> FaultStore<S> {
+    /// Without faults so far.
+    pub fn new(inner: S) -> Self {
+        Self { inner, faults: Faults::default() }
+    }
+
+    /// The store behind this one.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// Lets `operation` go well `after` more times and then fail once. Several may be waiting.
+    pub fn fail(&self, operation: Operation, after: u64) {
+        self.faults.0.lock().unwrap_or_else(PoisonError::into_inner).push((operation, after));
+    }
+
+    /// How many faults have not happened yet. A test that stepped past the last operation sees it here.
+    pub fn waiting(&self) -> usize {
+        self.faults.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Takes back the faults that have not happened yet.
+    pub fn clear(&self) {
+        self.faults.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl<S: Store> Store for FaultStore<S> {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
+        self.faults.pass(Operation::Open, Some(key))?;
+        let inner = self.inner.open(key, expected)?;
+        Ok(Arc::new(FaultObject { inner, key: key.clone(), faults: self.faults.clone() }))
+    }
+
+    fn read_batch(
+        &self,
+        workers: &rayon::ThreadPool,
+        reads: &mut dyn Iterator<Item = Read>,
+        deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
+    ) {
+        self.inner.read_batch(workers, reads, deliver);
+    }
+
+    fn read_cost(&self) -> ReadCost {
+        self.inner.read_cost()
+    }
+
+    fn create(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        self.faults.pass(Operation::Create, Some(key))?;
+        let inner = self.inner.create(key, options)?;
+        Ok(Box::new(FaultWriter { inner, key: key.clone(), faults: self.faults.clone() }))
+    }
+
+    fn publish(&self, mut staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
+        let first = staged.first().map(|s| s.key.clone());
+        let fault = staged.iter().enumerate().find_map(|(i, s)| {
+            self.faults.pass(Operation::Publish, Some(&s.key)).err().map(|error| (i, error))
+        });
+        if let Some((i, error)) = fault {
+            staged.truncate(i);
+            self.inner.publish(staged)?;
+            return Err(error);
+        }
+        let versions = self.inner.publish(staged)?;
+        self.faults.pass(Operation::PublishAnswer, first.as_ref())?;
+        Ok(versions)
+    }
+
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        self.faults.pass(Operation::Delete, Some(key))?;
+        self.inner.delete(key, condition)
+    }
+
+    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+        self.faults.pass(Operation::List, prefix)?;
+        self.inner.list(prefix)
+    }
+}
+
+#[derive(Debug)]
+struct FaultObject {
+    inner: Arc<dyn Object>,
+    key: Key,
+    faults: Faults,
+}
+
+impl Object for FaultObject {
+    fn len(&self) -> Option<u64> {
+        self.inner.len()
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.inner.version()
+    }
+
+    fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
+        self.faults.pass(Operation::Read, Some(&self.key))?;
+        self.inner.read(range)
+    }
+
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        self.inner.check_unchanged()
+    }
+
+    fn file(&self) -> Option<&File> {
+        self.inner.file()
+    }
+}
+
+#[derive(Debug)]
+struct FaultWriter {
+    inner: Box<dyn ObjectWriter>,
+    key: Key,
+    faults: Faults,
+}
+
+impl ObjectWriter for FaultWriter {
+    fn append(&self, data: &[u8]) -> Result<u64, StoreError> {
+        self.faults.pass(Operation::Append, Some(&self.key))?;
+        self.inner.append(data)
+    }
+
+    fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
+        self.faults.pass(Operation::Append, Some(&self.key))?;
+        self.inner.append_from(source, range)
+    }
+
+    fn finish(self: Box<Self>, head: &[u8]) -> Result<Staged, StoreError> {
+        self.faults.pass(Operation::Finish, Some(&self.key))?;
+        self.inner.finish(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryStore, StoreExt};
+
+    #[test]
+    fn the_chosen_read_fails_and_the_others_do_not() {
+        let store = FaultStore::new(MemoryStore::new());
+        let key = Key::new("a").unwrap();
+        store.put(&key, b"hello", Condition::None).unwrap();
+        store.fail(Operation::Read, 1);
+        assert!(store.get(&key).is_ok());
+        assert_eq!(store.waiting(), 1);
+        let error = store.get(&key).unwrap_err();
+        assert_eq!(error.to_string(), "cannot read \"a\": a fault was injected");
+        assert!(store.get(&key).is_ok());
+        assert_eq!(store.waiting(), 0);
+    }
+
+    #[test]
+    fn a_batch_that_fails_in_the_middle_is_published_up_to_there() {
+        let store = FaultStore::new(MemoryStore::new());
+        let staged = ["a", "b", "c"].map(|key| {
+            let key = Key::new(key).unwrap();
+            store.create(&key, CreateOptions::default()).unwrap().finish(&[]).unwrap()
+        });
+        store.fail(Operation::Publish, 1);
+        store.publish(staged.into()).unwrap_err();
+        assert_eq!(store.list(None).unwrap().objects, [(Key::new("a").unwrap(), 0)]);
+    }
+
+    #[test]
+    fn a_lost_answer_leaves_the_object_published() {
+        let store = FaultStore::new(MemoryStore::new());
+        let key = Key::new("a").unwrap();
+        store.fail(Operation::PublishAnswer, 0);
+        store.put(&key, b"hello", Condition::None).unwrap_err();
+        assert_eq!(&*store.get(&key).unwrap().unwrap(), b"hello");
+    }
+}

@@ -1,0 +1,126 @@
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, renameat};
+use nix::sys::stat::{FileStat, SFlag, fstatat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+use super::failed;
+use super::stamp::Stamp;
+use crate::{Condition, Key, StoreError};
+
+/// A folder that is held while an entry of it is checked and switched.
+///
+/// Everything goes through the descriptor: if the folder is moved meanwhile, the lock, the check and
+/// the switch still concern one folder.
+#[derive(Debug)]
+pub(super) struct Folder {
+    file: File,
+    path: PathBuf,
+}
+
+impl Folder {
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let file = File::open(path).map_err(|e| failed("open the folder", path, e))?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Waits for the exclusive lock, which is given up when the folder is dropped.
+    ///
+    /// Where there are no locks, only a write without a condition goes on: no other write can have one.
+    pub fn lock(&self, condition: &Condition) -> Result<(), StoreError> {
+        loop {
+            let Err(e) = self.file.lock() else { return Ok(()) };
+            let lacking = e.kind() == io::ErrorKind::Unsupported
+                || [Errno::ENOSYS, Errno::EOPNOTSUPP, Errno::ENOLCK]
+                    .map(|e| Some(e as i32))
+                    .contains(&e.raw_os_error());
+            match (condition, lacking) {
+                _ if e.kind() == io::ErrorKind::Interrupted => {}
+                (Condition::None, true) => return Ok(()),
+                (_, true) => {
+                    let store = self.path.display().to_string();
+                    let operation = "write on a condition: its file system has no locks";
+                    return Err(StoreError::Unsupported { store, operation });
+                }
+                (_, false) => return Err(failed("lock the folder", &self.path, e)),
+            }
+        }
+    }
+
+    /// Gives the lock up before the folder is dropped, so that nobody waits for a sync.
+    pub fn unlock(&self) -> Result<(), StoreError> {
+        self.file.unlock().map_err(|e| failed("unlock the folder", &self.path, e))
+    }
+
+    /// The object of this name, if there is one. A link stands for what it leads to.
+    fn find(&self, name: &OsStr) -> Result<Option<Stamp>, StoreError> {
+        match fstatat(&self.file, name, AtFlags::empty()) {
+            Ok(stat) => Ok(is_file(&stat).then(|| Stamp::from(&stat))),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(e) => Err(failed("examine", &self.path.join(name), e)),
+        }
+    }
+
+    /// Fails with [`StoreError::Conflict`] unless the condition holds for `name`. Tells whether the object is there.
+    pub fn check(
+        &self,
+        name: &OsStr,
+        key: &Key,
+        condition: &Condition,
+    ) -> Result<bool, StoreError> {
+        let found = self.find(name)?;
+        let holds = match condition {
+            Condition::None => true,
+            Condition::Absent => found.is_none(),
+            Condition::Unchanged(expected) => found.is_some_and(|s| s.version() == *expected),
+        };
+        if holds { Ok(found.is_some()) } else { Err(StoreError::Conflict { key: key.clone() }) }
+    }
+
+    /// Gives the file `from` of this folder the name `to`, replacing what has it.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), StoreError> {
+        renameat(&self.file, from, &self.file, to)
+            .map_err(|e| failed("rename a file to", &self.path.join(to), e))
+    }
+
+    /// The same, if nothing has the name yet, be it from a program that takes no locks.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    pub fn rename_new(&self, from: &OsStr, to: &OsStr, key: &Key) -> Result<(), StoreError> {
+        use nix::fcntl::{RenameFlags, renameat2};
+
+        let flags = RenameFlags::RENAME_NOREPLACE;
+        match renameat2(&self.file, from, &self.file, to, flags) {
+            Ok(()) => Ok(()),
+            Err(Errno::EEXIST) if self.find(to)?.is_some() => {
+                Err(StoreError::Conflict { key: key.clone() })
+            }
+            // A link to nowhere has the name, or the file system does not know the flag.
+            Err(Errno::EEXIST | Errno::EINVAL | Errno::ENOSYS) => self.rename(from, to),
+            Err(e) => Err(failed("rename a file to", &self.path.join(to), e)),
+        }
+    }
+
+    /// The same; here only the lock keeps others from taking the name.
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    pub fn rename_new(&self, from: &OsStr, to: &OsStr, _: &Key) -> Result<(), StoreError> {
+        self.rename(from, to)
+    }
+
+    pub fn remove(&self, name: &OsStr) -> Result<(), StoreError> {
+        unlinkat(&self.file, name, UnlinkatFlags::NoRemoveDir)
+            .map_err(|e| failed("remove", &self.path.join(name), e))
+    }
+
+    /// Makes renames and removals durable.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync_all().map_err(|e| failed("sync the folder", &self.path, e))
+    }
+}
+
+fn is_file(stat: &FileStat) -> bool {
+    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
+}

@@ -1,0 +1,173 @@
+//! Objects as files below a root folder.
+
+mod folder;
+mod object;
+mod publish;
+mod stamp;
+mod temporary;
+mod writer;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{
+    BufferPool, Condition, CreateOptions, Key, Listing, Object, ObjectWriter, ReadCost, Staged,
+    Store, StoreError, Version,
+};
+
+pub use temporary::is_temporary;
+
+/// How much memory a store made by [`FileStore::new`] keeps for its next reads.
+const RETAINED: usize = 16 << 20;
+
+/// A store of files below a root folder; a key is a path below it. Clones are the same store.
+///
+/// **Reading.** Opening costs one `open` and one `fstat`, a read one `pread` into pooled memory. An open
+/// object holds one descriptor and goes on seeing its bytes when the file is replaced or removed. A
+/// folder is not an object. Symbolic links are followed.
+///
+/// **Writing.** A new object is a temporary file beside its place ([`is_temporary`] knows the name), which
+/// is removed if the object is given up. [`publish`](Store::publish) syncs all files of a batch, then
+/// renames each into its place, then syncs the folders. Condition and rename happen under an exclusive
+/// advisory lock (`flock`) on the folder, so writers in other processes on the same machine, and on file
+/// systems that carry such locks across machines, lose no update; programs that take no lock are not held
+/// back by it. Where a file system has no such locks, a conditional write is
+/// [`Unsupported`](StoreError::Unsupported).
+/// A replaced file keeps its mode; a replaced symbolic link becomes a file, and what it pointed to stays.
+///
+/// **Versions** are made of device, inode, length and times. A published file gets its time of change from
+/// the full resolution of the clock, since file systems alone let two versions of an inode that is
+/// used again share one tick.
+#[derive(Debug, Clone)]
+pub struct FileStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    pool: Arc<BufferPool>,
+    /// Folders that this store made and whose entry in their parent is not known to be durable.
+    fresh: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl FileStore {
+    /// The store of the files below `root`, with memory of its own. The folder need not exist yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self::with_pool(root, BufferPool::new(RETAINED))
+    }
+
+    /// The same, with memory that is shared with others.
+    pub fn with_pool(root: impl Into<PathBuf>, pool: Arc<BufferPool>) -> Self {
+        let root = root.into();
+        // A later change of the working folder must not move the store.
+        let root = std::path::absolute(&root).unwrap_or(root);
+        Self(Arc::new(Inner { root, pool, fresh: Mutex::default() }))
+    }
+
+    /// The folder that the keys are relative to.
+    pub fn root(&self) -> &Path {
+        &self.0.root
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        self.0.root.join(key.as_str())
+    }
+
+    fn not_found(&self, key: &Key) -> StoreError {
+        StoreError::NotFound { key: key.clone(), store: self.name() }
+    }
+
+    /// Makes a folder and the missing ones above it, and remembers to make them durable.
+    fn make_folder(&self, path: &Path) -> Result<(), StoreError> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        if let Some(parent) = path.parent() {
+            self.make_folder(parent)?;
+        }
+        // Remembered before it exists: whoever finds it there must find it here too.
+        let mut fresh = self.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        fresh.insert(path.to_owned());
+        match fs::create_dir(path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => {
+                fresh.remove(path);
+                Err(failed("create the folder", path, e))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Store for FileStore {
+    fn name(&self) -> String {
+        self.0.root.display().to_string()
+    }
+
+    fn open(&self, key: &Key, _: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
+        Ok(Arc::new(object::FileObject::open(self, key)?))
+    }
+
+    /// 16 KiB: a `pread` of cached bytes spends about as long on the call itself as on copying these.
+    fn read_cost(&self) -> ReadCost {
+        ReadCost { request_in_bytes: 16 << 10 }
+    }
+
+    fn create(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        Ok(Box::new(writer::FileWriter::create(self, key, options)?))
+    }
+
+    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
+        publish::publish(self, staged)
+    }
+
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        publish::delete(self, key, condition)
+    }
+
+    /// Costs one `stat` per object. Names that are not keys (not Unicode, say) are left out, and so is what
+    /// is neither file nor folder. A folder is listed even if it is empty.
+    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+        let path = prefix.map_or_else(|| self.0.root.clone(), |key| self.path(key));
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(e) if is_missing(&e) => return Ok(Listing::default()),
+            Err(e) => return Err(failed("list", &path, e)),
+        };
+        let mut listing = Listing::default();
+        for entry in entries {
+            let entry = entry.map_err(|e| failed("list", &path, e))?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| !is_temporary(name)) else { continue };
+            let Ok(key) = prefix.map_or_else(|| Key::new(name), |key| key.join(name)) else {
+                continue;
+            };
+            // Not the entry's own metadata: that of a link is not that of the file behind it.
+            match fs::metadata(entry.path()) {
+                Ok(found) if found.is_dir() => listing.folders.push(key),
+                Ok(found) if found.is_file() => listing.objects.push((key, found.len())),
+                Ok(_) => {}
+                // Removed since the folder was read, or a link to nowhere.
+                Err(e) if is_missing(&e) => {}
+                Err(e) => return Err(failed("examine", &entry.path(), e)),
+            }
+        }
+        listing.objects.sort();
+        listing.folders.sort();
+        Ok(listing)
+    }
+}
+
+fn failed(operation: &'static str, path: &Path, source: impl Into<io::Error>) -> StoreError {
+    StoreError::Io { operation, path: path.display().to_string(), source: source.into() }
+}
+
+/// Whether an error says that there is nothing at a path, be it that a part of the path is a file.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}

@@ -1,0 +1,189 @@
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+use std::thread;
+use std::time::SystemTime;
+
+use nix::errno::Errno;
+
+use super::folder::Folder;
+use super::stamp::Stamp;
+use super::temporary::Temporary;
+use super::writer::FileStaged;
+use super::{FileStore, failed, is_missing};
+use crate::{Condition, Key, Staged, StoreError, Version};
+
+/// So many files of a batch are synced at once; a journal commits them together.
+const SYNCS: usize = 8;
+
+/// A file whose bytes are durable under its temporary name.
+struct Durable {
+    /// Kept to tell the version: only a descriptor is sure to be of this file and of no other.
+    file: File,
+    temporary: Temporary,
+    key: Key,
+    path: PathBuf,
+    condition: Condition,
+}
+
+pub(super) fn publish(store: &FileStore, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
+    let own = |staged: Staged| {
+        let staged = staged.into_inner::<FileStaged>()?;
+        if staged.store.root() == store.root() {
+            return Ok(staged);
+        }
+        Err(StoreError::ForeignStaged { key: staged.key.clone() })
+    };
+    let staged = staged.into_iter().map(own).collect::<Result<Vec<_>, _>>()?;
+    let durable = sync_files(staged)?;
+    let mut touched = BTreeSet::new();
+    let versions = durable
+        .into_iter()
+        .map(|file| {
+            let folder = parent(&file.path).to_owned();
+            let version = reveal(file)?;
+            touched.insert(folder);
+            Ok(version)
+        })
+        .collect();
+    // Also after a failure: what was published before it has to last. A failed sync is worse than a
+    // lost race, so it is the one to be told.
+    sync_folders(store, touched)?;
+    versions
+}
+
+pub(super) fn delete(
+    store: &FileStore,
+    key: &Key,
+    condition: &Condition,
+) -> Result<(), StoreError> {
+    let path = store.path(key);
+    let folder = match Folder::open(parent(&path)) {
+        Ok(folder) => folder,
+        Err(StoreError::Io { source, .. }) if is_missing(&source) => {
+            return match condition {
+                Condition::Unchanged(_) => Err(StoreError::Conflict { key: key.clone() }),
+                Condition::None | Condition::Absent => Ok(()),
+            };
+        }
+        Err(e) => return Err(e),
+    };
+    let name = name(&path)?;
+    folder.lock(condition)?;
+    if folder.check(name, key, condition)? {
+        folder.remove(name)?;
+        folder.unlock()?;
+        folder.sync()?;
+    }
+    Ok(())
+}
+
+/// Makes the bytes of all files durable, several at a time. Keeps their order.
+fn sync_files(mut staged: Vec<FileStaged>) -> Result<Vec<Durable>, StoreError> {
+    let share = staged.len().div_ceil(SYNCS);
+    let mut shares = Vec::with_capacity(SYNCS);
+    while staged.len() > 1 {
+        let rest = staged.split_off(share.min(staged.len()));
+        shares.push(std::mem::replace(&mut staged, rest));
+    }
+    let sync_share = |share: Vec<FileStaged>| share.into_iter().map(sync_file).collect();
+    thread::scope(|scope| {
+        let spawn = |share: Vec<FileStaged>| {
+            let folder = share.first().map(|s| parent(&s.path).to_owned()).unwrap_or_default();
+            thread::Builder::new()
+                .spawn_scoped(scope, move || sync_share(share))
+                .map_err(|e| failed("start a thread to sync", &folder, e))
+        };
+        let running: Vec<_> = shares.into_iter().map(spawn).collect();
+        // What is left is one file, or none: a batch of one needs no thread.
+        let last: Result<Vec<_>, _> = sync_share(staged);
+        let mut durable = Vec::new();
+        for share in running {
+            let synced: Result<Vec<_>, _> =
+                share?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            durable.extend(synced?);
+        }
+        durable.extend(last?);
+        Ok(durable)
+    })
+}
+
+/// Makes the bytes of one file durable, and its descriptor closed without an error.
+fn sync_file(staged: FileStaged) -> Result<Durable, StoreError> {
+    let FileStaged { file, temporary, key, path, condition, .. } = staged;
+    keep_mode(&file, &path)?;
+    // The clock of the file system ticks too slowly to tell two versions of an inode apart.
+    file.set_modified(SystemTime::now()).map_err(|e| failed("set the time of", &path, e))?;
+    file.sync_all().map_err(|e| failed("sync", &path, e))?;
+    // Some file systems tell of a failed write when a descriptor is closed, be it one of two.
+    let kept = file.try_clone().map_err(|e| failed("close", &path, e))?;
+    match nix::unistd::close(file) {
+        Ok(()) | Err(Errno::EINTR) => {}
+        Err(e) => return Err(failed("close", &path, e)),
+    }
+    Ok(Durable { file: kept, temporary, key, path, condition })
+}
+
+/// Gives a new file the mode of the one that it is going to replace.
+fn keep_mode(file: &File, path: &Path) -> Result<(), StoreError> {
+    match fs::metadata(path) {
+        Ok(old) if old.is_file() => {
+            let mode = Permissions::from_mode(old.permissions().mode() & 0o777);
+            file.set_permissions(mode).map_err(|e| failed("set the mode of", path, e))
+        }
+        Ok(_) => Err(failed("replace the folder", path, io::ErrorKind::IsADirectory)),
+        Err(e) if is_missing(&e) => Ok(()),
+        Err(e) => Err(failed("examine", path, e)),
+    }
+}
+
+/// Gives a file its name, if its condition holds.
+fn reveal(new: Durable) -> Result<Version, StoreError> {
+    let name = name(&new.path)?;
+    let folder = Folder::open(parent(&new.path))?;
+    folder.lock(&new.condition)?;
+    folder.check(name, &new.key, &new.condition)?;
+    let from = new.temporary.path().file_name().unwrap_or_default();
+    match new.condition {
+        Condition::Absent => folder.rename_new(from, name, &new.key)?,
+        Condition::None | Condition::Unchanged(_) => folder.rename(from, name)?,
+    }
+    new.temporary.renamed();
+    let found = new.file.metadata().map_err(|e| failed("examine", &new.path, e))?;
+    Ok(Stamp::from(&found).version())
+}
+
+/// Makes the entries of folders durable, and the entries of the folders that were made for them.
+fn sync_folders(store: &FileStore, touched: BTreeSet<PathBuf>) -> Result<(), StoreError> {
+    let mut all = touched.clone();
+    let mut settled = Vec::new();
+    {
+        let fresh = store.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        for folder in &touched {
+            for made in folder.ancestors().filter(|path| fresh.contains(*path)) {
+                all.insert(parent(made).to_owned());
+                settled.push(made.to_owned());
+            }
+        }
+    }
+    for path in &all {
+        Folder::open(path)?.sync()?;
+    }
+    let mut fresh = store.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+    for made in &settled {
+        fresh.remove(made);
+    }
+    Ok(())
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+fn name(path: &Path) -> Result<&OsStr, StoreError> {
+    path.file_name().ok_or_else(|| failed("name", path, io::ErrorKind::InvalidInput))
+}

@@ -1,0 +1,61 @@
+use std::sync::Arc;
+
+use crate::{
+    Buffer, Condition, CreateOptions, Key, Listing, Object, ObjectWriter, Read, ReadCost, Staged,
+    Store, StoreError, Version,
+};
+
+/// A pointer to a store is a store, so that wrappers take shared and boxed ones.
+macro_rules! forward {
+    ($pointer:ty) => {
+        impl<S: Store + ?Sized> Store for $pointer {
+            fn name(&self) -> String {
+                (**self).name()
+            }
+
+            fn open(
+                &self,
+                key: &Key,
+                expected: Option<&Version>,
+            ) -> Result<Arc<dyn Object>, StoreError> {
+                (**self).open(key, expected)
+            }
+
+            fn read_batch(
+                &self,
+                workers: &rayon::ThreadPool,
+                reads: &mut dyn Iterator<Item = Read>,
+                deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
+            ) {
+                (**self).read_batch(workers, reads, deliver);
+            }
+
+            fn read_cost(&self) -> ReadCost {
+                (**self).read_cost()
+            }
+
+            fn create(
+                &self,
+                key: &Key,
+                options: CreateOptions,
+            ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+                (**self).create(key, options)
+            }
+
+            fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
+                (**self).publish(staged)
+            }
+
+            fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+                (**self).delete(key, condition)
+            }
+
+            fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+                (**self).list(prefix)
+            }
+        }
+    };
+}
+
+forward!(Arc<S>);
+forward!(Box<S>);

@@ -60,6 +60,14 @@ pub enum CodecError {
         /// The most that the array's metadata allows.
         limit: usize,
     },
+    /// The memory for the result could not be had.
+    #[error("codec \"{codec}\" could not get {bytes} bytes of memory")]
+    OutOfMemory {
+        /// The codec's name.
+        codec: &'static str,
+        /// How many bytes it asked for.
+        bytes: usize,
+    },
     /// A stored checksum is not that of the stored bytes.
     #[error("codec \"{codec}\": stored checksum {stored:#010x}, computed {computed:#010x}")]
     Checksum {

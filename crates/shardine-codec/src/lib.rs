@@ -10,6 +10,8 @@
 //! sign-extended); variable-length types are an offset table over one run of
 //! bytes ([`VariableElements`]).
 
+mod array_stages;
+mod byte_stages;
 mod chunk_codec;
 mod codecs;
 mod context;
@@ -20,7 +22,9 @@ mod registry;
 pub mod strided;
 mod traits;
 
-pub use chunk_codec::{ByteStages, ChunkCodec, Decoded, VARIABLE_LIMIT};
+pub use array_stages::ArrayStages;
+pub use byte_stages::{ByteStages, Decoded, VARIABLE_LIMIT};
+pub use chunk_codec::ChunkCodec;
 pub use context::Context;
 pub use data_type::{DataType, DataTypeError, ElementSize, FillValue, Kind, SwapUnit};
 pub use elements::{Elements, ElementsRef, VariableElements};

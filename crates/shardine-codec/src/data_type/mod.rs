@@ -1,6 +1,23 @@
 //! Data types: their names, their sizes in memory and their fill values.
+//!
+//! Known are the core types of Zarr v3, the registered extensions, and the names that zarr-python and
+//! TensorStore write beside them. A type is read from its metadata form and keeps it: [`DataType::to_json`]
+//! gives back what was read, so that rewriting a document does not change it.
+
+mod base64;
+mod class;
+mod fill;
+mod float;
+mod parse;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 
 use serde_json::Value;
+
+use class::Class;
 
 /// How many bytes an element takes in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +53,7 @@ pub enum Kind {
     SmallFloat,
     /// A pair of real and imaginary part.
     Complex,
-    /// `r*`: opaque bytes
+    /// `r*`, `raw_bytes` and `null_terminated_bytes`: opaque bytes
     Raw,
     /// `numpy.datetime64`
     DateTime,
@@ -87,76 +104,141 @@ pub enum DataTypeError {
 }
 
 /// A data type; cheap to clone.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Two are equal if they have the same name and the same parameters, however each was spelled.
+#[derive(Debug, Clone)]
 pub struct DataType {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// As read, or as it is to be written.
+    json: Value,
     name: String,
+    class: Class,
     size: ElementSize,
     units: Vec<SwapUnit>,
 }
 
+impl PartialEq for DataType {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner.name == other.inner.name && self.inner.class == other.inner.class
+    }
+}
+
 impl DataType {
+    /// The most bytes that an element of fixed size may have.
+    ///
+    /// Far above any element in use, and low enough that a short hostile document cannot ask for much memory.
+    pub const MAX_ELEMENT_BYTES: usize = 16 << 20;
+
+    /// The most [units](Self::swap_units) that an element may have: a text of 1 MiB, say.
+    pub const MAX_SWAP_UNITS: usize = 1 << 18;
+
+    /// How deep a `struct` may be nested.
+    pub const MAX_STRUCT_DEPTH: usize = 16;
+
     /// The type that a metadata document names: a string, or an object with `name` and `configuration`.
+    ///
+    /// A configuration with members that the type does not have is refused: they could change the layout.
+    /// So are elements past [`Self::MAX_ELEMENT_BYTES`], [`Self::MAX_SWAP_UNITS`] or
+    /// [`Self::MAX_STRUCT_DEPTH`].
     pub fn from_json(json: &Value) -> Result<Self, DataTypeError> {
-        let name = json.as_str().unwrap_or_default();
-        let size = match name {
-            "bool" | "int8" | "uint8" => 1,
-            "int16" | "uint16" | "float16" => 2,
-            "int32" | "uint32" | "float32" => 4,
-            "int64" | "uint64" | "float64" => 8,
-            "string" | "bytes" => {
-                return Ok(Self { name: name.into(), size: ElementSize::Variable, units: vec![] });
-            }
-            _ => return Err(DataTypeError::Unknown { name: json.to_string() }),
-        };
-        let units = if size > 1 { vec![SwapUnit { offset: 0, len: size }] } else { vec![] };
-        Ok(Self { name: name.into(), size: ElementSize::Fixed(size), units })
+        parse::data_type(json, 0)
     }
 
-    /// The canonical form for a metadata document.
+    /// The type that a person names.
+    ///
+    /// `uint16`, `r24`, `numpy.datetime64[ns]`, `numpy.timedelta64[10ms]`; any other type with parameters is
+    /// given in its metadata form, as the text of a JSON object.
+    pub fn parse_name(text: &str) -> Result<Self, DataTypeError> {
+        parse::name(text)
+    }
+
+    /// The form for a metadata document: exactly what was read, if it was read.
     pub fn to_json(&self) -> Value {
-        Value::String(self.name.clone())
+        self.inner.json.clone()
     }
 
     /// The canonical name (an alias is resolved).
+    ///
+    /// `variable_length_bytes` and `binary` are `bytes`, `structured` is `struct`. The names of complex types
+    /// are kept, although some of them mean the same.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.inner.name
     }
 
     /// How many bytes an element takes in memory.
     pub fn size(&self) -> ElementSize {
-        self.size
+        self.inner.size
     }
 
     /// Significant bits of one element (of one part, for complex types); 0 where that has no meaning.
+    ///
+    /// 1 for `bool`; 0 for text, `struct` and variable-length types.
     pub fn bits(&self) -> u32 {
-        0
+        self.inner.class.bits()
     }
 
     /// What kind of values it has.
     pub fn kind(&self) -> Kind {
-        Kind::UInt
+        self.inner.class.kind()
     }
 
     /// The units whose bytes a big-endian encoding turns round; none for single-byte types.
+    ///
+    /// In ascending order and without overlap; of a `struct` those of its fields, nested ones included.
     pub fn swap_units(&self) -> &[SwapUnit] {
-        &self.units
+        &self.inner.units
     }
 
     /// The element that the metadata's `fill_value` stands for.
-    pub fn fill_from_json(&self, _json: &Value) -> Result<FillValue, DataTypeError> {
-        Ok(self.default_fill())
+    ///
+    /// A number for a floating-point type is rounded to the nearest value, halves to even. `null` is refused.
+    /// Base64 of a `struct` is taken as little-endian; who knows that it is not turns [`Self::swap_units`]
+    /// round.
+    pub fn fill_from_json(&self, json: &Value) -> Result<FillValue, DataTypeError> {
+        fill::from_json(self, json)
     }
 
     /// The `fill_value` that stands for this element.
-    pub fn fill_to_json(&self, _fill: &FillValue) -> Value {
-        Value::from(0)
+    ///
+    /// [`Self::fill_from_json`] gives the element back, bit for bit, if [`Self::check_fill`] accepts it. Of any
+    /// other value it is the nearest legal one: missing bytes are zero, surplus bytes and bits are ignored.
+    pub fn fill_to_json(&self, fill: &FillValue) -> Value {
+        fill::to_json(self, fill)
+    }
+
+    /// Whether `fill` is an element of this type: of the right length, and with no bits set that the type
+    /// does not have.
+    pub fn check_fill(&self, fill: &FillValue) -> Result<(), DataTypeError> {
+        fill::check(self, fill)
     }
 
     /// Zero, false, the empty string.
+    ///
+    /// All bytes 0, which in `float8_e8m0fnu`, a type without zero, is its smallest value.
     pub fn default_fill(&self) -> FillValue {
-        match self.size {
+        match self.inner.size {
             ElementSize::Fixed(size) => FillValue(vec![0; size]),
             ElementSize::Variable => FillValue(Vec::new()),
         }
+    }
+
+    /// numpy's name for elements as they are in memory, such as `<u2`, `|b1` or `<M8[10ms]`; `None` for types
+    /// that numpy does not have.
+    ///
+    /// Of a `struct` it is the text of a Python list, such as `[('x', '<f4'), ('y', '<f4')]`: it goes into an
+    /// `.npy` header without quotes.
+    pub fn numpy_descr(&self) -> Option<String> {
+        show::numpy_descr(self)
+    }
+
+    /// An element for people to read: `-3`, `0.1`, `1.0+2.0i`, `"text"`, `2024-02-29T12:00:00`, `0x00ff`.
+    ///
+    /// Missing bytes count as zero; long opaque values are cut short.
+    pub fn format_element(&self, bytes: &[u8]) -> String {
+        show::element(self, bytes)
     }
 }

@@ -1,5 +1,4 @@
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use crate::{CodecError, Context, DataType, ElementSize, Elements, ElementsRef, FillValue};
 
@@ -200,16 +199,6 @@ pub trait BytesToBytes: Debug + Send + Sync {
 
     /// The size that [`encode`](Self::encode) makes of `input` bytes; other encoders may make more.
     fn encoded_size(&self, input: u64) -> EncodedSize;
-
-    /// The codec for data of elements of `size` bytes, if its configuration leaves that open.
-    ///
-    /// Whoever builds a chain calls this once, with the size of the elements that the
-    /// `array -> bytes` codec is given. It bears on how well data is encoded, for `shuffle` also
-    /// on what decoding means.
-    fn with_element_size(&self, size: usize) -> Option<Arc<dyn BytesToBytes>> {
-        let _ = size;
-        None
-    }
 
     /// For a codec that is configured by the size of an element and was not told it: one that knows.
     fn with_element_size(&self, size: usize) -> Option<std::sync::Arc<dyn BytesToBytes>> {

@@ -1,0 +1,5 @@
+//! The codecs against their promises: round trips, damage, limits, configurations, and the bytes
+//! that numcodecs writes.
+
+mod round_trip;
+mod support;

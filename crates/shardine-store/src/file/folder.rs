@@ -1,10 +1,11 @@
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, renameat};
+use nix::fcntl::{AtFlags, OFlag, renameat};
 use nix::sys::stat::{FileStat, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
@@ -24,7 +25,12 @@ pub(super) struct Folder {
 
 impl Folder {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let file = File::open(path).map_err(|e| failed("open the folder", path, e))?;
+        // A file in the place of a folder is told here, and not taken for one.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlag::O_DIRECTORY.bits())
+            .open(path)
+            .map_err(|e| failed("open the folder", path, e))?;
         Ok(Self { file, path: path.to_owned() })
     }
 

@@ -1,0 +1,68 @@
+//! Every store of this crate keeps the promises of a store.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shardine_store::{CountingStore, FaultStore, FileStore, MemoryStore, Store, conformance};
+use tempfile::TempDir;
+
+/// Stores on new folders that live as long as this.
+struct Folders {
+    parent: TempDir,
+    made: AtomicU64,
+}
+
+impl Folders {
+    fn new() -> Self {
+        Self { parent: TempDir::new().unwrap(), made: AtomicU64::new(0) }
+    }
+
+    fn store(&self) -> FileStore {
+        let n = self.made.fetch_add(1, Ordering::Relaxed);
+        // Not made beforehand: a store makes its root itself.
+        FileStore::new(self.parent.path().join(format!("store/{n}")))
+    }
+}
+
+#[test]
+fn the_store_in_memory_conforms() {
+    conformance::run(|| Box::new(MemoryStore::new()));
+}
+
+#[test]
+fn the_store_on_files_conforms() {
+    let folders = Folders::new();
+    conformance::run(|| Box::new(folders.store()));
+}
+
+#[test]
+fn the_counting_store_conforms() {
+    let folders = Folders::new();
+    conformance::run(|| Box::new(CountingStore::new(MemoryStore::new())));
+    conformance::run(|| Box::new(CountingStore::new(folders.store())));
+}
+
+#[test]
+fn the_faulty_store_without_faults_conforms() {
+    conformance::run(|| Box::new(FaultStore::new(MemoryStore::new())));
+}
+
+#[test]
+fn a_pointer_to_a_store_conforms() {
+    let boxed: fn() -> Box<dyn Store> = || Box::new(MemoryStore::new());
+    conformance::run(|| Box::new(CountingStore::new(boxed())));
+}
+
+#[test]
+fn a_store_that_breaks_a_promise_is_named() {
+    let broken = std::panic::catch_unwind(|| {
+        conformance::run(|| {
+            let store = FaultStore::new(MemoryStore::new());
+            store.fail(shardine_store::Operation::List, 0);
+            Box::new(store)
+        });
+    });
+    let message = *broken.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("a_listing_is_one_level_in_order"), "{message}");
+    assert!(!message.contains("what_is_written_is_read"), "{message}");
+}

@@ -1,0 +1,340 @@
+//! What holds for objects as files beyond what holds for every store.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use shardine_store::{
+    BufferPool, Condition, CreateOptions, FileStore, Key, Listing, ReadRange, Staged, Store,
+    StoreError, StoreExt, is_temporary,
+};
+use tempfile::TempDir;
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+fn store() -> (TempDir, FileStore) {
+    let folder = TempDir::new().unwrap();
+    let store = FileStore::new(folder.path());
+    (folder, store)
+}
+
+fn put(store: &FileStore, at: &str, data: &[u8]) {
+    store.put(&key(at), data, Condition::None).unwrap();
+}
+
+fn stage(store: &FileStore, at: &str, data: &[u8]) -> Staged {
+    let writer = store.create(&key(at), CreateOptions::default()).unwrap();
+    writer.append(data).unwrap();
+    writer.finish(&[]).unwrap()
+}
+
+/// Says so past the capture of the test harness: a test that could not run has not passed.
+macro_rules! skipped {
+    ($why:literal) => {
+        writeln!(io::stderr(), concat!("SKIPPED, ", $why)).unwrap()
+    };
+}
+
+/// All names in a folder, temporary ones too.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_key_is_a_path_below_the_root() {
+    let (folder, store) = store();
+    put(&store, "array/c/0/1", b"chunk");
+    assert_eq!(fs::read(folder.path().join("array/c/0/1")).unwrap(), b"chunk");
+    assert_eq!(store.name(), folder.path().display().to_string());
+}
+
+#[test]
+fn a_root_that_does_not_exist_is_empty_until_something_is_written() {
+    let (folder, _) = store();
+    let root = folder.path().join("not/yet");
+    let store = FileStore::new(&root);
+    assert!(matches!(store.open(&key("a"), None), Err(StoreError::NotFound { .. })));
+    assert_eq!(store.list(None).unwrap(), Listing::default());
+    store.delete(&key("a"), &Condition::None).unwrap();
+    assert!(!root.exists());
+    put(&store, "a", b"x");
+    assert_eq!(fs::read(root.join("a")).unwrap(), b"x");
+}
+
+#[test]
+fn an_open_object_costs_one_descriptor_and_gives_it_back() {
+    let (folder, store) = store();
+    put(&store, "a", b"x");
+    let path = folder.path().join("a").canonicalize().unwrap();
+    let open = || {
+        let own = fs::read_dir("/proc/self/fd").unwrap();
+        own.filter(|fd| fs::read_link(fd.as_ref().unwrap().path()).is_ok_and(|p| p == path)).count()
+    };
+    if !Path::new("/proc/self/fd").exists() {
+        skipped!("this system does not list descriptors");
+        return;
+    }
+    let object = store.open(&key("a"), None).unwrap();
+    object.read(ReadRange::All).unwrap();
+    object.read(ReadRange::All).unwrap();
+    assert_eq!(open(), 1);
+    drop(object);
+    assert_eq!(open(), 0);
+}
+
+#[test]
+fn memory_for_reads_is_shared_and_used_again() {
+    let folder = TempDir::new().unwrap();
+    let pool = BufferPool::new(1 << 20);
+    let stores =
+        ["a", "b"].map(|name| FileStore::with_pool(folder.path().join(name), pool.clone()));
+    let addresses = stores.map(|store| {
+        put(&store, "object", &[7; 10_000]);
+        store.get(&key("object")).unwrap().unwrap().as_ptr() as usize
+    });
+    assert_eq!(addresses[0], addresses[1]);
+}
+
+#[test]
+fn a_sparse_file_of_any_length_is_an_error_and_not_the_end() {
+    if fs::read("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.starts_with(b"1")) {
+        skipped!("this system promises any amount of memory");
+        return;
+    }
+    let (folder, store) = store();
+    fs::File::create(folder.path().join("sparse")).unwrap().set_len(1 << 43).unwrap();
+    let object = store.open(&key("sparse"), None).unwrap();
+    assert_eq!(*object.read(ReadRange::Suffix(3)).unwrap(), [0; 3]);
+    let error = object.read(ReadRange::All).unwrap_err();
+    assert!(matches!(error, StoreError::Io { operation: "read", .. }), "{error}");
+}
+
+#[test]
+fn a_folder_is_not_an_object() {
+    let (folder, store) = store();
+    put(&store, "folder/object", b"x");
+    assert!(matches!(store.open(&key("folder"), None), Err(StoreError::NotFound { .. })));
+    let staged = [stage(&store, "other", b"x"), stage(&store, "folder", b"x")];
+    let error = store.publish(staged.into()).unwrap_err().to_string();
+    assert!(error.starts_with("cannot replace the folder"), "{error}");
+    // Neither of them, and no leftover.
+    assert_eq!(names(folder.path()), ["folder"]);
+    store.delete(&key("folder"), &Condition::None).unwrap();
+    assert_eq!(names(folder.path()), ["folder"]);
+}
+
+#[test]
+fn an_object_is_not_a_folder() {
+    let (folder, store) = store();
+    put(&store, "object", b"x");
+    let error = store.create(&key("object/below"), CreateOptions::default()).unwrap_err();
+    assert!(matches!(error, StoreError::Io { operation: "create the folder", .. }), "{error}");
+    assert_eq!(names(folder.path()), ["object"]);
+}
+
+#[test]
+fn a_replaced_file_keeps_its_mode_and_a_new_one_gets_the_usual() {
+    let (folder, store) = store();
+    let mode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().mode() & 0o7777;
+    fs::write(folder.path().join("usual"), b"").unwrap();
+    put(&store, "new", b"x");
+    assert_eq!(mode("new"), mode("usual"));
+    for kept in [0o640, 0o444, 0o755] {
+        let permissions = fs::Permissions::from_mode(kept);
+        fs::set_permissions(folder.path().join("usual"), permissions).unwrap();
+        put(&store, "usual", b"y");
+        assert_eq!(mode("usual"), kept);
+    }
+}
+
+#[test]
+fn links_are_followed_and_replaced_but_never_written_through() {
+    let (folder, store) = store();
+    let elsewhere = TempDir::new().unwrap();
+    fs::write(elsewhere.path().join("data"), b"linked").unwrap();
+    symlink(elsewhere.path(), folder.path().join("folder")).unwrap();
+    symlink(elsewhere.path().join("data"), folder.path().join("file")).unwrap();
+    symlink("nowhere", folder.path().join("broken")).unwrap();
+
+    assert_eq!(*store.get(&key("folder/data")).unwrap().unwrap(), *b"linked");
+    assert_eq!(*store.get(&key("file")).unwrap().unwrap(), *b"linked");
+    assert!(store.get(&key("broken")).unwrap().is_none());
+    let listing = store.list(None).unwrap();
+    assert_eq!((listing.objects, listing.folders), (vec![(key("file"), 6)], vec![key("folder")]));
+
+    let version = store.open(&key("file"), None).unwrap().version().unwrap();
+    store.put(&key("file"), b"own", Condition::Unchanged(version)).unwrap();
+    store.put(&key("broken"), b"mended", Condition::Absent).unwrap();
+    assert_eq!(*store.get(&key("file")).unwrap().unwrap(), *b"own");
+    assert_eq!(*store.get(&key("broken")).unwrap().unwrap(), *b"mended");
+    assert_eq!(fs::read(elsewhere.path().join("data")).unwrap(), b"linked");
+    put(&store, "folder/more", b"x");
+    assert_eq!(names(elsewhere.path()), ["data", "more"]);
+}
+
+#[test]
+fn a_file_that_is_cut_under_its_reader_has_changed() {
+    let (folder, store) = store();
+    put(&store, "a", &[1; 10_000]);
+    let object = store.open(&key("a"), None).unwrap();
+    fs::OpenOptions::new().write(true).open(folder.path().join("a")).unwrap().set_len(5).unwrap();
+    let error = object.read(ReadRange::All).unwrap_err();
+    assert!(matches!(&error, StoreError::Changed { key } if key.as_str() == "a"), "{error}");
+    let writer = store.create(&key("b"), CreateOptions::default()).unwrap();
+    let error = writer.append_from(&*object, 0..10_000).unwrap_err();
+    assert!(matches!(&error, StoreError::Changed { key } if key.as_str() == "a"), "{error}");
+    // The hole that this left never becomes an object.
+    assert!(writer.finish(&[]).is_err());
+    assert_eq!(names(folder.path()), ["a"]);
+}
+
+#[test]
+fn a_file_that_is_overwritten_in_place_is_found_out() {
+    let (folder, store) = store();
+    put(&store, "a", b"old");
+    let object = store.open(&key("a"), None).unwrap();
+    object.check_unchanged().unwrap();
+    fs::write(folder.path().join("a"), b"new").unwrap();
+    let error = object.check_unchanged().unwrap_err();
+    assert!(matches!(error, StoreError::Changed { .. }), "{error}");
+}
+
+#[test]
+fn a_file_that_is_replaced_or_removed_is_unchanged_to_its_reader() {
+    let (_folder, store) = store();
+    put(&store, "a", b"old");
+    let object = store.open(&key("a"), None).unwrap();
+    put(&store, "a", b"new");
+    object.check_unchanged().unwrap();
+    store.delete(&key("a"), &Condition::None).unwrap();
+    object.check_unchanged().unwrap();
+    assert_eq!(*object.read(ReadRange::All).unwrap(), *b"old");
+}
+
+#[test]
+fn no_two_published_files_share_a_time() {
+    let (folder, store) = store();
+    let mut times: Vec<_> = (0..50)
+        .map(|i| {
+            put(&store, &i.to_string(), b"x");
+            let found = fs::metadata(folder.path().join(i.to_string())).unwrap();
+            (found.mtime(), found.mtime_nsec())
+        })
+        .collect();
+    times.dedup();
+    assert_eq!(times.len(), 50);
+}
+
+#[test]
+fn a_temporary_file_is_beside_its_place_and_gone_afterwards() {
+    let (folder, store) = store();
+    let path = folder.path().join("a");
+    let temporaries = || names(&path).into_iter().filter(|name| is_temporary(name)).count();
+    let writer = store.create(&key("a/given-up"), CreateOptions::default()).unwrap();
+    assert_eq!((names(&path).len(), temporaries()), (1, 1));
+    drop(writer);
+    assert_eq!(names(&path).len(), 0);
+    let staged = stage(&store, "a/published", b"x");
+    assert_eq!((names(&path).len(), temporaries()), (1, 1));
+    store.publish(vec![staged]).unwrap();
+    assert_eq!(names(&path), ["published"]);
+    store.put(&key("a/published"), b"y", Condition::Absent).unwrap_err();
+    assert_eq!(names(&path), ["published"]);
+}
+
+#[test]
+fn a_key_that_would_be_taken_for_a_temporary_file_is_refused() {
+    let (folder, store) = store();
+    for at in [".shardine-1.tmp", "a/.shardine-x.tmp", ".shardine-x.tmp/a"] {
+        let error = store.create(&key(at), CreateOptions::default()).unwrap_err();
+        assert!(matches!(error, StoreError::Key { .. }), "{error}");
+    }
+    assert_eq!(names(folder.path()).len(), 0);
+    for name in ["a.tmp", ".shardine-", ".shardine-.tmp", ".shardine", "x.shardine-1.tmp"] {
+        assert!(!is_temporary(name), "{name}");
+    }
+}
+
+#[test]
+fn names_that_are_not_keys_are_left_out_of_a_listing() {
+    let (folder, store) = store();
+    put(&store, "a", b"x");
+    for name in [&b"not \xff unicode"[..], b"back\\slash", b".shardine-1-2-3.tmp"] {
+        fs::write(folder.path().join(std::ffi::OsStr::from_bytes(name)), b"x").unwrap();
+    }
+    assert_eq!(store.list(None).unwrap().objects, [(key("a"), 1)]);
+}
+
+#[test]
+fn a_folder_that_was_moved_away_takes_nothing_into_its_successor() {
+    let (folder, store) = store();
+    put(&store, "array/old", b"x");
+    let staged = stage(&store, "array/new", b"x");
+    fs::rename(folder.path().join("array"), folder.path().join("moved")).unwrap();
+    fs::create_dir(folder.path().join("array")).unwrap();
+    store.publish(vec![staged]).unwrap_err();
+    assert_eq!(names(&folder.path().join("array")).len(), 0);
+}
+
+#[test]
+fn publishing_and_removing_wait_for_the_lock_on_the_folder() {
+    let (folder, store) = store();
+    put(&store, "a", b"old");
+    let held = fs::File::open(folder.path()).unwrap();
+    held.lock().unwrap();
+    std::thread::scope(|scope| {
+        let publish = scope.spawn(|| put(&store, "b", b"new"));
+        let remove = scope.spawn(|| store.delete(&key("a"), &Condition::None).unwrap());
+        std::thread::sleep(Duration::from_millis(150));
+        assert!(!publish.is_finished() && !remove.is_finished());
+        assert_eq!(store.list(None).unwrap().objects, [(key("a"), 3)]);
+        held.unlock().unwrap();
+    });
+    assert_eq!(store.list(None).unwrap().objects, [(key("b"), 3)]);
+}
+
+#[test]
+fn bytes_move_between_file_systems() {
+    let (_here, from) = store();
+    let Ok(there) = TempDir::new_in("/dev/shm") else {
+        skipped!("there is no /dev/shm to be the other file system");
+        return;
+    };
+    let to = FileStore::new(there.path());
+    let data: Vec<u8> = (0..3_000_000_u32).map(|i| (i * 7 + i / 1000) as u8).collect();
+    put(&from, "a", &data);
+    let source = from.open(&key("a"), None).unwrap();
+    let writer = to.create(&key("b"), CreateOptions::default()).unwrap();
+    writer.append_from(&*source, 5..2_999_999).unwrap();
+    to.publish(vec![writer.finish(&[]).unwrap()]).unwrap();
+    assert!(*to.get(&key("b")).unwrap().unwrap() == data[5..2_999_999]);
+}
+
+#[test]
+fn errors_name_what_was_done_and_where() {
+    let (folder, store) = store();
+    put(&store, "a", b"x");
+    // A name that is longer than file systems have.
+    let long = key(&"n".repeat(300));
+    let error = store.open(&long, None).unwrap_err().to_string();
+    let path = folder.path().display();
+    assert!(error.starts_with(&format!("cannot open \"{path}/nnn")), "{error}");
+    let staged = {
+        let writer = store.create(&long, CreateOptions::default()).unwrap();
+        writer.finish(&[]).unwrap()
+    };
+    store.publish(vec![staged]).unwrap_err();
+    assert_eq!(names(folder.path()), ["a"]);
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::config::Config;
+use super::deflate;
 use super::output;
 use crate::{BytesToBytes, Codec, CodecError, Context, EncodedSize};
 
@@ -40,6 +41,40 @@ pub(super) fn build_crc32c(config: &Config<'_>) -> Result<Codec, CodecError> {
 
 pub(super) fn build_crc32c_numcodecs(config: &Config<'_>) -> Result<Codec, CodecError> {
     build(config, "crc32c", crc32c::crc32c, Location::End)
+}
+
+pub(super) fn build_crc32(config: &Config<'_>) -> Result<Codec, CodecError> {
+    build(config, "crc32", deflate::crc32, Location::Start)
+}
+
+pub(super) fn build_adler32(config: &Config<'_>) -> Result<Codec, CodecError> {
+    build(config, "adler32", deflate::adler32, Location::Start)
+}
+
+pub(super) fn build_fletcher32(config: &Config<'_>) -> Result<Codec, CodecError> {
+    config.only(&[])?;
+    build(config, "fletcher32", fletcher32, Location::End)
+}
+
+/// The Fletcher-32 sum of HDF5: big-endian words, an odd last byte taken as the upper half of one.
+fn fletcher32(bytes: &[u8]) -> u32 {
+    let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
+    let (words, odd) = bytes.as_chunks::<2>();
+    let (mut low, mut high) = (0u32, 0u32);
+    // After 360 words the sums still fit, which is why that is the usual block.
+    for block in words.chunks(360) {
+        for &word in block {
+            low += u32::from(u16::from_be_bytes(word));
+            high += low;
+        }
+        (low, high) = (fold(low), fold(high));
+    }
+    if let [byte] = odd {
+        low += u32::from(*byte) << 8;
+        high += low;
+        (low, high) = (fold(low), fold(high));
+    }
+    fold(high) << 16 | fold(low)
 }
 
 impl Checksum {

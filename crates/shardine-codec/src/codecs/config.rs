@@ -14,7 +14,12 @@ pub(super) struct Config<'a> {
 
 impl<'a> Config<'a> {
     pub(super) fn new(spec: &'a CodecSpec) -> Self {
-        Self { codec: &spec.name, members: &spec.configuration }
+        Self::of(&spec.name, &spec.configuration)
+    }
+
+    /// The members of an object inside a configuration; `part` stands for the codec in errors.
+    pub(super) fn of(part: &'a str, members: &'a Map<String, Value>) -> Self {
+        Self { codec: part, members }
     }
 
     pub(super) fn error(&self, reason: impl Into<String>) -> CodecError {

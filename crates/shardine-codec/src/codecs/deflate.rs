@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 
 use libdeflate_sys as sys;
 
+use super::config::Config;
 use super::output::{self, Attempt};
-use crate::{CodecError, Context};
+use crate::{CodecError, Context, EncodedSize};
 
 /// The two wrappers around a deflate stream, as libdeflate's functions.
 #[derive(Debug, Clone, Copy)]
@@ -114,8 +115,24 @@ impl Contexts {
     }
 }
 
+/// The `level` of a configuration as numcodecs has it: 1 if absent, and -1 for zlib's default.
+pub(super) fn numcodecs_level(config: &Config<'_>) -> Result<u8, CodecError> {
+    let level = config.integer("level", -1..=9)?.unwrap_or(1);
+    Ok(u8::try_from(level).unwrap_or(6))
+}
+
+pub(super) fn encoded_size(wrapper: &Wrapper, input: u64) -> EncodedSize {
+    match usize::try_from(input) {
+        // libdeflate's bound is not made for sizes near the end of its type.
+        Ok(input) if input <= isize::MAX as usize => {
+            EncodedSize::AtMost(bound(wrapper, input) as u64)
+        }
+        _ => EncodedSize::Unbounded,
+    }
+}
+
 /// Most bytes that `input` bytes can become, at any level.
-pub(super) fn bound(wrapper: &Wrapper, input: usize) -> usize {
+fn bound(wrapper: &Wrapper, input: usize) -> usize {
     // SAFETY: a null compressor asks for the bound of all of them.
     unsafe { (wrapper.bound)(std::ptr::null_mut(), input) }
 }

@@ -5,14 +5,15 @@ use super::deflate::{self, GZIP};
 use crate::{BytesToBytes, Codec, CodecError, Context, EncodedSize};
 
 pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
-    config.required("level")?;
-    build_numcodecs(config)
+    config.only(&["level"])?;
+    let level = config.required_integer("level", 0..=9)?;
+    Ok(Codec::BytesToBytes(Arc::new(Gzip { level: u8::try_from(level).unwrap_or(1) })))
 }
 
 pub(super) fn build_numcodecs(config: &Config<'_>) -> Result<Codec, CodecError> {
     config.only(&["level"])?;
-    let level = config.integer("level", 0..=9)?.unwrap_or(1);
-    Ok(Codec::BytesToBytes(Arc::new(Gzip { level: u8::try_from(level).unwrap_or(1) })))
+    let level = deflate::numcodecs_level(config)?;
+    Ok(Codec::BytesToBytes(Arc::new(Gzip { level })))
 }
 
 #[derive(Debug)]
@@ -56,9 +57,6 @@ impl BytesToBytes for Gzip {
     }
 
     fn encoded_size(&self, input: u64) -> EncodedSize {
-        match usize::try_from(input) {
-            Ok(input) => EncodedSize::AtMost(deflate::bound(&GZIP, input) as u64),
-            Err(_) => EncodedSize::Unbounded,
-        }
+        deflate::encoded_size(&GZIP, input)
     }
 }

@@ -2,12 +2,18 @@
 
 mod blosc;
 mod bytes;
+mod bz2;
 mod checksum;
 mod config;
 mod deflate;
 mod gzip;
+mod lz4;
+mod lzma;
 mod output;
+mod shuffle;
+mod stream;
 mod transpose;
+mod zlib;
 mod zstd;
 
 use config::Config;
@@ -32,6 +38,23 @@ const CODECS: &[(&str, Build)] = &[
     ("numcodecs.zstd", zstd::build_numcodecs),
     ("crc32c", checksum::build_crc32c),
     ("numcodecs.crc32c", checksum::build_crc32c_numcodecs),
+    ("crc32", checksum::build_crc32),
+    ("numcodecs.crc32", checksum::build_crc32),
+    ("adler32", checksum::build_adler32),
+    ("numcodecs.adler32", checksum::build_adler32),
+    ("fletcher32", checksum::build_fletcher32),
+    ("numcodecs.fletcher32", checksum::build_fletcher32),
+    ("https://codec.zarrs.dev/bytes_to_bytes/fletcher32", checksum::build_fletcher32),
+    ("zlib", zlib::build),
+    ("numcodecs.zlib", zlib::build),
+    ("lz4", lz4::build),
+    ("numcodecs.lz4", lz4::build),
+    ("bz2", bz2::build),
+    ("numcodecs.bz2", bz2::build),
+    ("lzma", lzma::build),
+    ("numcodecs.lzma", lzma::build),
+    ("shuffle", shuffle::build),
+    ("numcodecs.shuffle", shuffle::build),
 ];
 
 pub(crate) fn from_spec(spec: &CodecSpec) -> Result<Codec, CodecError> {

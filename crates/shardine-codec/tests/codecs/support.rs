@@ -56,6 +56,17 @@ pub fn all_bytes_to_bytes() -> Vec<(String, Arc<dyn BytesToBytes>)> {
         ("crc32c", json!({})),
         ("numcodecs.crc32c", json!({"location": "start"})),
         ("numcodecs.blosc", json!({})),
+        ("crc32", json!({})),
+        ("adler32", json!({"location": "end"})),
+        ("fletcher32", json!({})),
+        ("zlib", json!({"level": 6})),
+        ("lz4", json!({})),
+        ("bz2", json!({"level": 1})),
+        ("lzma", json!({"preset": 0})),
+        ("lzma", json!({"format": 2, "preset": 0})),
+        ("lzma", json!({"format": 3, "filters": [{"id": 3, "dist": 2}, {"id": 33, "preset": 0}]})),
+        ("shuffle", json!({"elementsize": 2})),
+        ("shuffle", json!({"elementsize": 4})),
     ];
     for cname in ["blosclz", "lz4", "lz4hc", "zlib", "zstd"] {
         for (shuffle, typesize) in [("noshuffle", 1), ("shuffle", 2), ("bitshuffle", 4)] {

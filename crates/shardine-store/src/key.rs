@@ -50,3 +50,33 @@ impl fmt::Display for Key {
         f.write_str(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_leaves_the_root() {
+        for text in
+            ["", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/./b", "a\\b", "a\0b"]
+        {
+            assert!(matches!(Key::new(text), Err(StoreError::Key { .. })), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn dots_inside_a_part_are_ordinary() {
+        for text in ["...", "a..b", ".zarray", "c/0.0/..x"] {
+            assert_eq!(Key::new(text).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_joined_is_checked_too() {
+        let key = Key::new("array").unwrap();
+        assert_eq!(key.join("c/0").unwrap().as_str(), "array/c/0");
+        for text in ["", "/c", "..", "c/../.."] {
+            assert!(key.join(text).is_err(), "{text:?}");
+        }
+    }
+}

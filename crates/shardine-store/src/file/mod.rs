@@ -38,9 +38,10 @@ const RETAINED: usize = 16 << 20;
 /// [`Unsupported`](StoreError::Unsupported).
 /// A replaced file keeps its mode; a replaced symbolic link becomes a file, and what it pointed to stays.
 ///
-/// **Versions** are made of device, inode, length and times. A published file gets its time of change from
-/// the full resolution of the clock, since file systems alone let two versions of an inode that is
-/// used again share one tick.
+/// **Versions** are made of device, inode, length and times. A published file gets its time of modification
+/// from the full resolution of the clock: many kernels stamp files with a tick of some milliseconds and use a
+/// freed inode again at once, so that the third version of an object could pass for the first. For a file
+/// that something else overwrites in place, a version is as good as the file system's own times.
 #[derive(Debug, Clone)]
 pub struct FileStore(Arc<Inner>);
 
@@ -109,7 +110,8 @@ impl Store for FileStore {
         Ok(Arc::new(object::FileObject::open(self, key)?))
     }
 
-    /// 16 KiB: a `pread` of cached bytes spends about as long on the call itself as on copying these.
+    /// 16 KiB. At a random place of a cached file, a `pread` takes 0.7 to 1.5 µs before its bytes count
+    /// (buffer and task come on top), in which time the kernel copies 8 to 16 KiB.
     fn read_cost(&self) -> ReadCost {
         ReadCost { request_in_bytes: 16 << 10 }
     }

@@ -116,7 +116,7 @@ fn sync_files(mut staged: Vec<FileStaged>) -> Result<Vec<Durable>, StoreError> {
 fn sync_file(staged: FileStaged) -> Result<Durable, StoreError> {
     let FileStaged { file, temporary, key, path, condition, .. } = staged;
     keep_mode(&file, &path)?;
-    // The clock of the file system ticks too slowly to tell two versions of an inode apart.
+    // Many file systems' clocks tick too slowly to tell apart two files that had one inode in turn.
     file.set_modified(SystemTime::now()).map_err(|e| failed("set the time of", &path, e))?;
     file.sync_all().map_err(|e| failed("sync", &path, e))?;
     // Some file systems tell of a failed write when a descriptor is closed, be it one of two.

@@ -1,1 +1,3 @@
 //! Sharded chunk storage.
+
+pub mod zarr;

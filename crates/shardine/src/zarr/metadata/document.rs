@@ -1,0 +1,241 @@
+//! A document as it stood, with the numbers in it that JSON or its parser does not have.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use super::MetadataError;
+
+/// The most bytes that a document may have.
+pub const MAX_DOCUMENT_BYTES: usize = 64 << 20;
+
+/// The most numbers that a document may have which the parser cannot hold.
+const MAX_KEPT: usize = 1 << 16;
+
+/// Opens a string that stands, between text and parser, for a number the parser cannot hold.
+const MARK: &str = "\0number:";
+/// The same as it is in JSON text.
+const MARK_IN_JSON: &str = "\"\\u0000number:";
+
+static NO_ATTRIBUTES: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
+/// The members of a document in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Document {
+    members: Map<String, Value>,
+    /// Numbers that stand here as something else.
+    kept: Vec<KeptNumber>,
+}
+
+/// A number that is written as it was read, as long as nobody changes it.
+#[derive(Debug, Clone, PartialEq)]
+struct KeptNumber {
+    /// Where it is, as a JSON pointer.
+    pointer: String,
+    text: String,
+}
+
+impl Document {
+    pub(super) fn new(members: Map<String, Value>) -> Self {
+        Self { members, kept: Vec::new() }
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, MetadataError> {
+        if bytes.len() > MAX_DOCUMENT_BYTES {
+            return Err(MetadataError::TooLarge { len: bytes.len(), limit: MAX_DOCUMENT_BYTES });
+        }
+        let not_json = |reason: String| MetadataError::NotJson { reason };
+        let marked = mark_numbers(bytes).map_err(not_json)?;
+        let parsed = match &marked {
+            Some(marked) => serde_json::from_slice(marked),
+            None => serde_json::from_slice(bytes),
+        };
+        let mut json: Value = parsed.map_err(|error| not_json(error.to_string()))?;
+        let mut kept = Vec::new();
+        if marked.is_some() {
+            unmark(&mut json, &mut String::new(), &mut kept);
+        }
+        match json {
+            Value::Object(members) => Ok(Self { members, kept }),
+            _ => Err(not_json("it is another JSON value".into())),
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        Value::Object(self.members.clone())
+    }
+
+    /// The text, indented, with a line feed at the end; the numbers that were kept as they were read.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut json = self.to_json();
+        for number in &self.kept {
+            if let Some(value) = json.pointer_mut(&number.pointer) {
+                *value = Value::String(format!("{MARK}{}", number.text));
+            }
+        }
+        let mut text = format!("{json:#}\n");
+        if !self.kept.is_empty() {
+            text = without_marks(&text);
+        }
+        text.into_bytes()
+    }
+
+    pub(super) fn attributes(&self) -> &Map<String, Value> {
+        match self.members.get("attributes") {
+            Some(Value::Object(attributes)) => attributes,
+            _ => &NO_ATTRIBUTES,
+        }
+    }
+
+    pub(super) fn get(&self, member: &str) -> Option<&Value> {
+        self.members.get(member)
+    }
+
+    /// Gives a member a value, or removes it; a new one comes last.
+    pub(super) fn set(&mut self, member: &str, value: Option<Value>) {
+        match value {
+            Some(value) => drop(self.members.insert(member.into(), value)),
+            None => drop(self.members.shift_remove(member)),
+        }
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.retain(|number| self.find(number).is_some());
+        self.kept = kept;
+    }
+
+    /// What stands where `number` was read, unless it has been changed.
+    fn find(&self, number: &KeptNumber) -> Option<&Value> {
+        let (member, rest) = number.pointer.strip_prefix('/').and_then(|pointer| {
+            let end = pointer.find('/').unwrap_or(pointer.len());
+            pointer.split_at_checked(end)
+        })?;
+        let member = member.replace("~1", "/").replace("~0", "~");
+        let value = self.members.get(&member)?.pointer(rest)?;
+        (Some(value) == stand_in(&number.text).as_ref()).then_some(value)
+    }
+
+    /// Refuses what neither `known` has nor a reader may ignore, and attributes that are no object.
+    pub(super) fn check_members(&self, known: &[&str]) -> Result<(), MetadataError> {
+        for (member, value) in &self.members {
+            let ignorable = value.get("must_understand") == Some(&Value::Bool(false));
+            if !known.contains(&member.as_str()) && !ignorable {
+                return Err(MetadataError::UnknownMember { member: member.clone() });
+            }
+        }
+        match self.members.get("attributes") {
+            None | Some(Value::Object(_)) => Ok(()),
+            Some(_) => Err(MetadataError::invalid("attributes", "must be an object")),
+        }
+    }
+
+    pub(super) fn required(&self, member: &str) -> Result<&Value, MetadataError> {
+        self.members.get(member).ok_or_else(|| MetadataError::missing(member))
+    }
+}
+
+/// What a number is in memory that the parser cannot hold; `None` if it can.
+fn stand_in(text: &str) -> Option<Value> {
+    if ["NaN", "Infinity", "-Infinity"].contains(&text) {
+        return Some(Value::from(text));
+    }
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let integer = digits.bytes().all(|digit| digit.is_ascii_digit()) && !digits.starts_with('0');
+    // Shorter ones fit; much longer ones are no float either.
+    let long = (19..=300).contains(&digits.len());
+    if integer && long && text.parse::<i64>().is_err() && text.parse::<u64>().is_err() {
+        return text.parse::<f64>().ok().map(Value::from);
+    }
+    None
+}
+
+/// The text with every number that the parser cannot hold as a marked string; `None` if there is none.
+fn mark_numbers(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    let mut marked = Vec::new();
+    let (mut copied, mut at, mut count) = (0, 0, 0);
+    while let Some(&byte) = bytes.get(at) {
+        if byte == b'"' {
+            at = string_end(bytes, at);
+            continue;
+        }
+        let token = bytes.get(at..).unwrap_or_default();
+        let len = token
+            .iter()
+            .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+' | b'.'))
+            .count();
+        let text = token.get(..len).and_then(|token| std::str::from_utf8(token).ok());
+        // In the place of a key it is an error, which is left to the parser.
+        let is_key = || {
+            token.iter().skip(len).find(|b| !b.is_ascii_whitespace()).is_some_and(|&b| b == b':')
+        };
+        if let Some(text) = text.filter(|text| stand_in(text).is_some() && !is_key()) {
+            count += 1;
+            if count > MAX_KEPT {
+                return Err(format!("more than {MAX_KEPT} numbers are NaN, infinite or too long"));
+            }
+            marked.extend_from_slice(bytes.get(copied..at).unwrap_or_default());
+            marked.extend_from_slice(format!("{MARK_IN_JSON}{text}\"").as_bytes());
+            copied = at + len;
+        }
+        at += len.max(1);
+    }
+    if count == 0 {
+        return Ok(None);
+    }
+    marked.extend_from_slice(bytes.get(copied..).unwrap_or_default());
+    Ok(Some(marked))
+}
+
+/// Where the string that opens at `start` has ended.
+fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// Puts values in the place of marked strings; as deep as the parser has gone, which is bounded.
+fn unmark(json: &mut Value, pointer: &mut String, kept: &mut Vec<KeptNumber>) {
+    let len = pointer.len();
+    match json {
+        Value::String(text) => {
+            let Some(number) = text.strip_prefix(MARK) else { return };
+            let Some(value) = stand_in(number) else { return };
+            kept.push(KeptNumber { pointer: pointer.clone(), text: number.into() });
+            *json = value;
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                pointer.push_str(&format!("/{index}"));
+                unmark(item, pointer, kept);
+                pointer.truncate(len);
+            }
+        }
+        Value::Object(members) => {
+            for (key, value) in members {
+                pointer.push('/');
+                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                unmark(value, pointer, kept);
+                pointer.truncate(len);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Turns marked strings in JSON text into the numbers they stand for.
+fn without_marks(text: &str) -> String {
+    let mut parts = text.split(MARK_IN_JSON);
+    let mut out = String::from(parts.next().unwrap_or_default());
+    for part in parts {
+        match part.split_once('"').filter(|(number, _)| stand_in(number).is_some()) {
+            Some((number, rest)) => out.extend([number, rest]),
+            // A string of the user's that happens to begin so.
+            None => out.extend([MARK_IN_JSON, part]),
+        }
+    }
+    out
+}

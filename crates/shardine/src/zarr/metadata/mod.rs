@@ -1,0 +1,27 @@
+//! Zarr v3 metadata documents: `zarr.json` in, structures out, and back.
+//!
+//! Nothing here reads or writes a file. A document keeps all that it held: members that are not understood
+//! but may be ignored, their order, and every value stay as they were, unless a setter changed them (of the
+//! text only white space, escapes and the digits of a float may come out otherwise). What may not be ignored is refused, with the member's place in the message.
+//!
+//! Python writers put `NaN`, `Infinity` and integers past 64 bits into attributes. They are read (as the strings
+//! that Zarr has for them, and as the nearest float) and written back as they stood.
+
+mod array;
+mod codec_json;
+mod document;
+mod error;
+mod extension;
+mod group;
+mod key_encoding;
+mod node;
+#[cfg(test)]
+mod tests;
+
+pub use array::{ArrayMetadata, NewArray};
+pub use codec_json::{codec_specs_from_json, codec_specs_to_json};
+pub use document::MAX_DOCUMENT_BYTES;
+pub use error::MetadataError;
+pub use group::{ConsolidatedEntry, GroupMetadata};
+pub use key_encoding::{ChunkKeyEncoding, Separator};
+pub use node::{NodeMetadata, check_node_name};

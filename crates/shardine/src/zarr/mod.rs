@@ -1,0 +1,3 @@
+//! Zarr arrays and groups.
+
+pub mod metadata;

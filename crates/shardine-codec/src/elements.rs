@@ -17,6 +17,13 @@ impl VariableElements {
         Self::default()
     }
 
+    /// No elements, with room for so many of so many bytes together.
+    pub fn with_capacity(elements: usize, bytes: usize) -> Self {
+        let mut offsets = Vec::with_capacity(elements.saturating_add(1));
+        offsets.push(0);
+        Self { offsets, bytes: Vec::with_capacity(bytes) }
+    }
+
     /// Adds one element at the end.
     pub fn push(&mut self, element: &[u8]) {
         self.bytes.extend_from_slice(element);

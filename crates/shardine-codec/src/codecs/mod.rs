@@ -1,18 +1,25 @@
 //! The codecs, one file each, and the one place where they are registered.
 
+mod bitround;
 mod blosc;
 mod bytes;
 mod bz2;
 mod checksum;
 mod config;
 mod deflate;
+mod delta;
+mod fixedscaleoffset;
 mod gzip;
 mod lz4;
 mod lzma;
+mod numcodecs_packbits;
+mod numeric;
 mod output;
+mod packbits;
 mod shuffle;
 mod stream;
 mod transpose;
+mod vlen;
 mod zlib;
 mod zstd;
 
@@ -28,8 +35,19 @@ type Build = fn(&Config<'_>) -> Result<Codec, CodecError>;
 /// configuration is then that package's, which is why some names of one codec differ in `Build`.
 const CODECS: &[(&str, Build)] = &[
     ("transpose", transpose::build),
+    ("bitround", bitround::build),
+    ("numcodecs.bitround", bitround::build_numcodecs),
+    ("https://codec.zarrs.dev/array_to_bytes/bitround", bitround::build_numcodecs),
+    ("fixedscaleoffset", fixedscaleoffset::build),
+    ("numcodecs.fixedscaleoffset", fixedscaleoffset::build),
+    ("delta", delta::build),
+    ("numcodecs.delta", delta::build),
+    ("numcodecs.packbits", numcodecs_packbits::build),
     ("bytes", bytes::build),
     ("endian", bytes::build),
+    ("packbits", packbits::build),
+    ("vlen-utf8", vlen::build_utf8),
+    ("vlen-bytes", vlen::build_bytes),
     ("blosc", blosc::build),
     ("numcodecs.blosc", blosc::build_numcodecs),
     ("gzip", gzip::build),

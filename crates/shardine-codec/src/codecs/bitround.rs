@@ -66,12 +66,13 @@ macro_rules! bits {
         impl Bits for $type {
             fn rounded(self, drop: u32) -> Option<Self> {
                 let half = ((1 as $type) << (drop - 1)) - 1;
-                let odd = self >> drop & 1;
+                let odd = self.unbounded_shr(drop) & 1;
                 Some(self.checked_add(half + odd)?.without(drop))
             }
 
             fn without(self, drop: u32) -> Self {
-                self >> drop << drop
+                // All bits of an integer may go, and that is one too many for `>>`.
+                self.unbounded_shr(drop).unbounded_shl(drop)
             }
 
             fn float(self, keep: u32, mantissa: u32) -> Self {

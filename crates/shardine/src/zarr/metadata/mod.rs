@@ -1,11 +1,12 @@
 //! Zarr v3 metadata documents: `zarr.json` in, structures out, and back.
 //!
-//! Nothing here reads or writes a file. A document keeps all that it held: members that are not understood
-//! but may be ignored, their order, and every value stay as they were, unless a setter changed them (of the
-//! text only white space, escapes and the digits of a float may come out otherwise). What may not be ignored is refused, with the member's place in the message.
+//! Nothing here reads or writes a file. A document keeps all that it held: members that are not
+//! understood but may be ignored, their order, and every value stay as they were, unless a setter
+//! changed them (of the text only white space, escapes and the digits of a float may come out
+//! otherwise). What may not be ignored is refused, with the member's place in the message.
 //!
-//! Python writers put `NaN`, `Infinity` and integers past 64 bits into attributes. They are read (as the strings
-//! that Zarr has for them, and as the nearest float) and written back as they stood.
+//! Python writers put `NaN`, `Infinity` and integers past 64 bits into attributes. They are read (as
+//! the strings that Zarr has for them, and as the nearest float) and written back as they stood.
 
 mod array;
 mod codec_json;

@@ -1,3 +1,29 @@
-//! Sharded chunk storage.
+//! Sharded chunk storage: reads and writes the shards of n-dimensional arrays.
+//!
+//! [`Array`] is where to begin: open one at a [`Location`], then [`read`](Array::read) or
+//! [`write`](Array::write) a [`Region`] of it. The [`Engine`] holds what all arrays share: threads, the memory
+//! budget, and the cache of shard indexes.
 
+mod engine;
+mod error;
+mod layout;
+mod location;
+mod selection;
+pub mod shard;
+mod source;
 pub mod zarr;
+
+pub use shardine_store as store;
+
+pub use engine::{Engine, EngineOptions, WriteOptions, WriteReport};
+pub use error::Error;
+pub use layout::{DecodeError, EncodeError, LayoutError};
+pub use location::Location;
+pub use selection::{Axis, Region, RegionError, Selection};
+pub use shard::WriteOrder;
+pub use shardine_codec::strided::Placement;
+pub use shardine_codec::{
+    CodecSpec, DataType, ElementSize, Elements, ElementsRef, FillValue, Kind, VariableElements,
+};
+pub use source::{GeneratorSource, Source, SourceError};
+pub use zarr::{Array, Group, Node, ShardEntries, StoredObject};

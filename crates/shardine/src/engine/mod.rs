@@ -1,0 +1,135 @@
+//! Reads and writes regions of arrays: plans which bytes are needed, fetches them in batches, decodes them
+//! in parallel straight into place, and streams shards out.
+
+mod budget;
+mod cache;
+mod grid;
+mod read;
+mod sequencer;
+mod write;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use shardine_codec::Context;
+
+use crate::Error;
+use budget::Budget;
+use cache::IndexCache;
+
+pub(crate) use grid::{CellKeys, Grid};
+pub(crate) use read::read;
+pub(crate) use write::write;
+pub use write::{WriteOptions, WriteReport};
+
+/// How much of the machine the engine may use.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EngineOptions {
+    /// Worker threads; 0 means one per core.
+    pub threads: usize,
+    /// Memory in bytes beside the caller's own buffers.
+    ///
+    /// Half of it is for data in flight, and a good quarter for the indexes of shards. A single chunk
+    /// that is larger is still read and written, alone.
+    pub memory: u64,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { threads: 0, memory: 56 << 20 }
+    }
+}
+
+impl EngineOptions {
+    /// The default: all cores, 56 MiB.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With this many threads; 0 means one per core.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// With this much memory.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+}
+
+/// One pool of threads, one memory budget and one cache of indexes, shared by all arrays opened with it.
+#[derive(Debug)]
+pub struct Engine {
+    pool: rayon::ThreadPool,
+    budget: Arc<Budget>,
+    indexes: IndexCache,
+    contexts: Mutex<Vec<Context>>,
+    arrays: AtomicU64,
+}
+
+/// The largest single read that is made of several chunks.
+const MAX_MERGED_READ: u64 = 8 << 20;
+
+impl Engine {
+    /// Starts an engine.
+    pub fn new(options: &EngineOptions) -> Result<Arc<Self>, Error> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(options.threads)
+            .thread_name(|i| format!("shardine-{i}"))
+            .build()
+            .map_err(|e| Error::Threads { threads: options.threads, reason: e.to_string() })?;
+        Ok(Arc::new(Self {
+            pool,
+            budget: Budget::new(options.memory / 2),
+            indexes: IndexCache::new(options.memory / 10 * 3),
+            contexts: Mutex::default(),
+            arrays: AtomicU64::new(0),
+        }))
+    }
+
+    /// The engine that is used where none is named: all cores, the default budget.
+    pub fn shared() -> Result<Arc<Self>, Error> {
+        static SHARED: OnceLock<Arc<Engine>> = OnceLock::new();
+        if let Some(engine) = SHARED.get() {
+            return Ok(Arc::clone(engine));
+        }
+        let engine = Self::new(&EngineOptions::default())?;
+        Ok(Arc::clone(SHARED.get_or_init(|| engine)))
+    }
+
+    /// Worker threads.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Bytes that may be in flight at once.
+    pub fn memory_in_flight(&self) -> u64 {
+        self.budget.total()
+    }
+
+    /// A number that no other opened array has.
+    pub(crate) fn next_array(&self) -> u64 {
+        self.arrays.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Runs `work` with a context of its own, which it leaves to the next.
+    fn with_context<T>(&self, work: impl FnOnce(&mut Context) -> T) -> T {
+        let kept = self.contexts.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut context = kept.unwrap_or_default();
+        let result = work(&mut context);
+        self.contexts.lock().unwrap_or_else(PoisonError::into_inner).push(context);
+        result
+    }
+
+    /// Whether the caller is one of the workers, who must not wait for the others.
+    fn on_worker(&self) -> bool {
+        self.pool.current_thread_index().is_some()
+    }
+
+    fn max_merged_read(&self) -> u64 {
+        MAX_MERGED_READ.min(self.budget.total() / 4).max(1)
+    }
+}

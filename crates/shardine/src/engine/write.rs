@@ -1,0 +1,604 @@
+//! Writing a region: whole shards are streamed, updated ones rewritten with what is untouched moved as bytes.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shardine_store::{
+    Buffer, Condition, CreateOptions, Key, Object, ReadRange, Staged, StoreError, Version,
+};
+
+use super::budget::Permit;
+use super::sequencer::{Batch, Piece, Sequencer};
+use super::{Engine, Grid};
+use crate::Error;
+use crate::layout::{Action, EncodeError, EncodeOptions, ShardLayout, SourceView, UpdatePlan};
+use crate::selection::{Cell, Selection};
+use crate::shard::{IndexLocation, ShardIndex, WriteOrder};
+use crate::source::Source;
+
+/// How often an update is tried again when other writers were faster.
+const ATTEMPTS: usize = 1000;
+
+/// Decoded bytes from which the chunks of one shard are encoded in parallel, and not several shards.
+const STREAM: u64 = 1 << 20;
+
+/// Decoded bytes of a piece of work for one worker.
+const PIECE: u64 = 64 << 10;
+
+/// Entries that are kept, in one piece of work.
+const KEPT: usize = 4096;
+
+/// Objects that are made durable together.
+const PUBLISH: usize = 64;
+
+/// How a region is written. None of it goes into the metadata.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct WriteOptions {
+    /// The order of chunks in new shards.
+    pub order: WriteOrder,
+    /// Store chunks that hold nothing but the fill value. By default they are left out.
+    pub store_empty: bool,
+    /// Called with the bytes of elements that were encoded since the last call, from any thread.
+    pub progress: Option<Arc<dyn Fn(u64) + Send + Sync>>,
+}
+
+impl WriteOptions {
+    /// Morton order, nothing stored that is all fill value.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With chunks laid down in this order.
+    pub fn order(mut self, order: WriteOrder) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// With chunks of nothing but the fill value stored or not.
+    pub fn store_empty(mut self, store: bool) -> Self {
+        self.store_empty = store;
+        self
+    }
+
+    /// With a function that is told of progress.
+    pub fn progress(mut self, progress: Arc<dyn Fn(u64) + Send + Sync>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+}
+
+impl fmt::Debug for WriteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteOptions")
+            .field("order", &self.order)
+            .field("store_empty", &self.store_empty)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a write did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WriteReport {
+    /// Objects that were written, new or anew.
+    pub objects_written: u64,
+    /// Objects that were removed because nothing but fill value was left in them.
+    pub objects_removed: u64,
+    /// Chunks that were encoded and stored.
+    pub chunks_encoded: u64,
+    /// Chunks that were moved as they were.
+    pub chunks_kept: u64,
+    /// Chunks that were not stored, because they hold nothing but the fill value.
+    pub chunks_empty: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    objects_written: AtomicU64,
+    objects_removed: AtomicU64,
+    chunks_encoded: AtomicU64,
+    chunks_kept: AtomicU64,
+    chunks_empty: AtomicU64,
+    bytes_written: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Writes the elements of `source` to what `selection` selects of the array.
+///
+/// Each object becomes visible at once and whole.
+pub(crate) fn write(
+    engine: &Engine,
+    grid: &Grid,
+    selection: &Selection,
+    source: &dyn Source,
+    options: &WriteOptions,
+) -> Result<WriteReport, Error> {
+    let writing = Writing {
+        engine,
+        grid,
+        source,
+        options,
+        encode: EncodeOptions { order: options.order, store_empty: options.store_empty },
+        failed: AtomicBool::new(false),
+        error: Mutex::new(None),
+        staged: Mutex::default(),
+        counters: Counters::default(),
+    };
+    let cells = selection.cells(grid.cell_shape());
+    match grid.layout.addressable() {
+        Some(shard) if grid.layout.decoded_len() > STREAM => {
+            for cell in cells {
+                writing.stream(shard, cell)?;
+            }
+        }
+        _ => writing.objects(cells),
+    }
+    writing.check()?;
+    writing.publish_staged()?;
+    let counters = &writing.counters;
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    Ok(WriteReport {
+        objects_written: get(&counters.objects_written),
+        objects_removed: get(&counters.objects_removed),
+        chunks_encoded: get(&counters.chunks_encoded),
+        chunks_kept: get(&counters.chunks_kept),
+        chunks_empty: get(&counters.chunks_empty),
+        bytes_written: get(&counters.bytes_written),
+    })
+}
+
+struct Writing<'a> {
+    engine: &'a Engine,
+    grid: &'a Grid,
+    source: &'a dyn Source,
+    options: &'a WriteOptions,
+    encode: EncodeOptions,
+    failed: AtomicBool,
+    error: Mutex<Option<Error>>,
+    /// Written objects that wait to be made durable together.
+    staged: Mutex<Vec<Staged>>,
+    counters: Counters,
+}
+
+/// What stands where an object is to be written.
+struct Old {
+    object: Arc<dyn Object>,
+    version: Version,
+}
+
+impl Writing<'_> {
+    fn check(&self) -> Result<(), Error> {
+        match self.error.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        self.failed.store(true, Ordering::Relaxed);
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn progress(&self, bytes: u64) {
+        if let Some(progress) = &self.options.progress {
+            progress(bytes);
+        }
+    }
+
+    /// Writes small objects, several at once.
+    fn objects(&self, cells: impl Iterator<Item = Cell>) {
+        // The decoded elements, the old bytes and the new ones.
+        let cost = self.grid.layout.decoded_len().saturating_mul(3);
+        if self.engine.on_worker() {
+            for cell in cells {
+                let _permit = self.engine.budget.acquire(cost);
+                if let Err(error) = self.object(cell) {
+                    return self.fail(error);
+                }
+            }
+            return;
+        }
+        self.engine.pool.in_place_scope(|scope| {
+            for cell in cells {
+                let permit = self.engine.budget.acquire(cost);
+                if self.failed.load(Ordering::Relaxed) {
+                    break;
+                }
+                scope.spawn(move |_| {
+                    if let Err(error) = self.object(cell) {
+                        self.fail(error);
+                    }
+                    drop(permit);
+                });
+            }
+        });
+    }
+
+    /// Writes one object that is encoded in memory.
+    fn object(&self, cell: Cell) -> Result<(), Error> {
+        let key = self.grid.keys.key(&cell.index)?;
+        let bounds = self.grid.bounds(&cell.index);
+        let covered = cell.selection.covers(&bounds);
+        let view = SourceView::new(self.source, cell.at.iter().copied().collect());
+        self.attempts(&key, || {
+            let old = self.old(&key, covered)?;
+            let old_bytes = match &old {
+                Some(old) => Some(read(&*old.object, ReadRange::All)?),
+                None => None,
+            };
+            let (stored, encoded) = self.engine.with_context(|context| {
+                let mut encoded = context.take_buffer();
+                let old = old_bytes.as_deref();
+                let selection = &cell.selection;
+                let encode = self.encode;
+                self.grid
+                    .layout
+                    .update(context, old, selection, &bounds, &view, encode, &mut encoded)
+                    .map(|stored| (stored, encoded))
+                    .map_err(|source| self.encode_error(&key, &cell.index, &[], source))
+            })?;
+            let condition = condition(covered, old.as_ref());
+            if stored {
+                let writer =
+                    self.grid.store.create(&key, CreateOptions { head: 0, condition })?;
+                writer.append(&encoded)?;
+                self.publish(writer.finish(&[])?, covered)?;
+                add(&self.counters.chunks_encoded, 1);
+                add(&self.counters.bytes_written, encoded.len() as u64);
+            } else {
+                self.remove(&key, covered, old.is_some(), &condition)?;
+                add(&self.counters.chunks_empty, 1);
+            }
+            self.engine.with_context(|context| context.give_buffer(encoded));
+            Ok(())
+        })?;
+        self.progress(bytes_of(&cell.selection, self.grid.layout.element_size()));
+        Ok(())
+    }
+
+    /// Runs an update again as long as other writers are faster.
+    fn attempts(
+        &self,
+        key: &Key,
+        mut attempt: impl FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for _ in 0..ATTEMPTS {
+            match attempt() {
+                Err(Error::Store(StoreError::Conflict { .. } | StoreError::Changed { .. })) => {}
+                result => return result,
+            }
+        }
+        Err(Error::Contention { object: key.clone(), attempts: ATTEMPTS })
+    }
+
+    /// What stands there now, if it matters.
+    fn old(&self, key: &Key, covered: bool) -> Result<Option<Old>, Error> {
+        if covered {
+            return Ok(None);
+        }
+        let object = match self.grid.store.open(key, None) {
+            Ok(object) => object,
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let version = match object.version() {
+            Some(version) => version,
+            None => {
+                // A store to which opening is free learns the version with the first read.
+                match object.read(ReadRange::Bounded(0..0)) {
+                    Ok(_) => {}
+                    Err(StoreError::NotFound { .. }) => return Ok(None),
+                    Err(error) => return Err(error.into()),
+                }
+                let changed = || StoreError::Changed { key: key.clone() };
+                object.version().ok_or_else(changed)?
+            }
+        };
+        Ok(Some(Old { object, version }))
+    }
+
+    /// Makes an object visible: at once if it was merged with what stood there, else with others.
+    fn publish(&self, staged: Staged, covered: bool) -> Result<(), Error> {
+        add(&self.counters.objects_written, 1);
+        if !covered {
+            self.grid.store.publish(vec![staged])?;
+            return Ok(());
+        }
+        let full = {
+            let mut waiting = self.staged.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.push(staged);
+            if waiting.len() < PUBLISH { Vec::new() } else { std::mem::take(&mut *waiting) }
+        };
+        if !full.is_empty() {
+            self.grid.store.publish(full)?;
+        }
+        Ok(())
+    }
+
+    fn publish_staged(&self) -> Result<(), Error> {
+        let staged = std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
+        if !staged.is_empty() {
+            self.grid.store.publish(staged)?;
+        }
+        Ok(())
+    }
+
+    /// Removes an object in which nothing but fill value is left.
+    fn remove(
+        &self,
+        key: &Key,
+        covered: bool,
+        existed: bool,
+        condition: &Condition,
+    ) -> Result<(), Error> {
+        if covered {
+            // Most objects that are covered with fill value were never there; looking is cheaper than removing.
+            match self.grid.store.open(key, None) {
+                Err(StoreError::NotFound { .. }) => return Ok(()),
+                Err(error) => return Err(error.into()),
+                Ok(_) => {}
+            }
+        } else if !existed {
+            return Ok(());
+        }
+        self.grid.store.delete(key, condition)?;
+        add(&self.counters.objects_removed, 1);
+        Ok(())
+    }
+
+    /// Writes a large shard: its chunks are encoded in parallel and laid down as they are ready.
+    fn stream(&self, shard: &ShardLayout, cell: Cell) -> Result<(), Error> {
+        let key = self.grid.keys.key(&cell.index)?;
+        let bounds = self.grid.bounds(&cell.index);
+        let covered = cell.selection.covers(&bounds);
+        self.attempts(&key, || {
+            let old = self.old(&key, covered)?;
+            let index = match &old {
+                Some(old) => Some(self.old_index(shard, &key, &cell, &*old.object)?),
+                None => None,
+            };
+            let stream = Stream {
+                writing: self,
+                shard,
+                key: &key,
+                cell: &cell,
+                old: old.as_ref().map(|old| &*old.object),
+            };
+            stream.run(index.as_ref(), &bounds, condition(covered, old.as_ref()), covered)
+        })
+    }
+
+    fn old_index(
+        &self,
+        shard: &ShardLayout,
+        key: &Key,
+        cell: &Cell,
+        object: &dyn Object,
+    ) -> Result<ShardIndex, Error> {
+        let damaged =
+            |source| Error::Shard { object: key.clone(), shard: cell.index.to_vec(), source };
+        let (bytes, len) = match object.len() {
+            Some(len) => {
+                let range = shard.index.range(len).map_err(damaged)?;
+                (read(object, ReadRange::Bounded(range))?, len)
+            }
+            None => {
+                let range = match shard.index.location() {
+                    IndexLocation::Start => ReadRange::Bounded(0..shard.index.len()),
+                    IndexLocation::End => ReadRange::Suffix(shard.index.len()),
+                };
+                (read(object, range)?, object.len().unwrap_or(u64::MAX))
+            }
+        };
+        self.engine
+            .with_context(|context| shard.index.decode(context, &bytes, len))
+            .map_err(damaged)
+    }
+
+    fn encode_error(&self, object: &Key, cell: &[u64], path: &[u32], source: EncodeError) -> Error {
+        let chunk = self.grid.layout.chunk_coordinates(cell, path);
+        Error::Encode { object: object.clone(), chunk, source }
+    }
+}
+
+/// What a write must find, so that nothing that somebody else wrote is lost.
+fn condition(covered: bool, old: Option<&Old>) -> Condition {
+    match old {
+        _ if covered => Condition::None,
+        Some(old) => Condition::Unchanged(old.version.clone()),
+        None => Condition::Absent,
+    }
+}
+
+fn read(object: &dyn Object, range: ReadRange) -> Result<Buffer, Error> {
+    Ok(object.read(range)?)
+}
+
+fn bytes_of(selection: &Selection, element: usize) -> u64 {
+    selection.axes.iter().fold(element as u64, |n, a| n.saturating_mul(a.count))
+}
+
+/// One shard being streamed.
+struct Stream<'a> {
+    writing: &'a Writing<'a>,
+    shard: &'a ShardLayout,
+    key: &'a Key,
+    cell: &'a Cell,
+    old: Option<&'a dyn Object>,
+}
+
+/// An entry on its way to a worker.
+type Task = (usize, Action);
+
+impl Stream<'_> {
+    fn run(
+        &self,
+        old_index: Option<&ShardIndex>,
+        bounds: &[u64],
+        condition: Condition,
+        covered: bool,
+    ) -> Result<(), Error> {
+        let (writing, shard) = (self.writing, self.shard);
+        let selection = shard.selection_to_stored(&self.cell.selection);
+        let bounds = shard.to_stored(bounds);
+        let order = writing.options.order;
+        let damaged = |source| Error::Shard {
+            object: self.key.clone(),
+            shard: self.cell.index.to_vec(),
+            source,
+        };
+        let plan =
+            UpdatePlan::new(shard, old_index, &selection, &bounds, order).map_err(damaged)?;
+        let options = CreateOptions { head: shard.index.head(), condition: condition.clone() };
+        let writer = writing.grid.store.create(self.key, options)?;
+        let any_order = order == WriteOrder::Arrival;
+        let sequencer = Sequencer::new(writing.engine, &*writer, self.old, shard.chunks(), any_order);
+        self.encode_all(&plan, &sequencer, damaged)?;
+        writing.check()?;
+
+        let (index, bytes) = sequencer.into_index();
+        if index.all_absent() && !writing.options.store_empty {
+            drop(writer);
+            return writing.remove(self.key, covered, self.old.is_some(), &condition);
+        }
+        let encoded = writing
+            .engine
+            .with_context(|context| shard.index.encode(context, &index))
+            .map_err(|e| writing.encode_error(self.key, &self.cell.index, &[], e.into()))?;
+        let staged = match shard.index.location() {
+            IndexLocation::Start => writer.finish(&encoded)?,
+            IndexLocation::End => {
+                writer.append(&encoded)?;
+                writer.finish(&[])?
+            }
+        };
+        writing.publish(staged, covered)?;
+        add(&writing.counters.bytes_written, bytes + encoded.len() as u64);
+        Ok(())
+    }
+
+    /// Hands the entries out to the workers, as many at once as the budget allows.
+    fn encode_all(
+        &self,
+        plan: &UpdatePlan<'_>,
+        sequencer: &Sequencer<'_>,
+        damaged: impl Fn(crate::shard::ShardError) -> Error,
+    ) -> Result<(), Error> {
+        let engine = self.writing.engine;
+        let chunk = self.shard.inner.decoded_len();
+        // Decoded elements and their encoded form; an old chunk beside them where there is one.
+        let cost = chunk.saturating_mul(if self.old.is_some() { 3 } else { 2 });
+        let inline = engine.on_worker();
+        let mut result = Ok(());
+        engine.pool.in_place_scope(|scope| {
+            let mut tasks: Vec<Task> = Vec::new();
+            let mut encoded = 0u64;
+            let mut number = 0;
+            let mut hand_out = |tasks: Vec<Task>, encoded: u64| {
+                let permit = engine.budget.acquire(cost.saturating_mul(encoded));
+                let batch = number;
+                number += 1;
+                let work = move || {
+                    if self.writing.failed.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if let Err(error) = self.encode_batch(batch, tasks, permit, sequencer) {
+                        self.writing.fail(error);
+                    }
+                };
+                if inline { work() } else { scope.spawn(move |_| work()) }
+            };
+            for &entry in plan.entries() {
+                if self.writing.failed.load(Ordering::Relaxed) {
+                    break;
+                }
+                match plan.action(entry as usize) {
+                    Ok(None) => continue,
+                    Ok(Some(action)) => {
+                        encoded += u64::from(matches!(action, Action::Encode { .. }));
+                        tasks.push((entry as usize, action));
+                    }
+                    Err(error) => {
+                        result = Err(damaged(error));
+                        self.writing.failed.store(true, Ordering::Relaxed);
+                        return;
+                    }
+                }
+                if encoded.saturating_mul(chunk) >= PIECE || tasks.len() >= KEPT {
+                    hand_out(std::mem::take(&mut tasks), std::mem::take(&mut encoded));
+                }
+            }
+            if !tasks.is_empty() {
+                hand_out(tasks, encoded);
+            }
+        });
+        result
+    }
+
+    /// Encodes consecutive entries and lays them down.
+    fn encode_batch(
+        &self,
+        number: usize,
+        tasks: Vec<Task>,
+        permit: Permit,
+        sequencer: &Sequencer<'_>,
+    ) -> Result<(), Error> {
+        let writing = self.writing;
+        let mut pieces = Vec::with_capacity(tasks.len());
+        let mut done = 0;
+        let source = SourceView::new(writing.source, self.cell.at.iter().copied().collect());
+        let source = source.to_stored(self.shard);
+        let encoded = writing.engine.with_context(|context| {
+            let mut out = context.take_buffer();
+            for (entry, action) in tasks {
+                match action {
+                    Action::Keep { old } => {
+                        pieces.push(Piece::Kept { entry, range: old });
+                        add(&writing.counters.chunks_kept, 1);
+                    }
+                    Action::Encode { cell, bounds, old } => {
+                        let old = self.old_chunk(old)?;
+                        let start = out.len();
+                        let view = source.advance(&cell.at);
+                        let (selection, old) = (&cell.selection, old.as_deref());
+                        let encode = writing.encode;
+                        let inner = &self.shard.inner;
+                        let stored = inner
+                            .update(context, old, selection, &bounds, &view, encode, &mut out)
+                            .map_err(|source| {
+                                let path = [entry as u32];
+                                writing.encode_error(self.key, &self.cell.index, &path, source)
+                            })?;
+                        done += bytes_of(selection, inner.element_size());
+                        if stored {
+                            pieces.push(Piece::New { entry, range: start..out.len() });
+                            add(&writing.counters.chunks_encoded, 1);
+                        } else {
+                            add(&writing.counters.chunks_empty, 1);
+                        }
+                    }
+                }
+            }
+            Ok::<_, Error>(out)
+        })?;
+        sequencer.finish(number, Batch { pieces, encoded, _permit: permit })?;
+        writing.progress(done);
+        Ok(())
+    }
+
+    /// The bytes of a chunk that is updated in part.
+    fn old_chunk(&self, range: Option<Range<u64>>) -> Result<Option<Buffer>, Error> {
+        match (range, self.old) {
+            (Some(range), Some(old)) => Ok(Some(read(old, ReadRange::Bounded(range))?)),
+            _ => Ok(None),
+        }
+    }
+}

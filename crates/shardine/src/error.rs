@@ -1,0 +1,149 @@
+use std::ops::Range;
+
+use shardine_store::{Key, StoreError};
+
+use crate::layout::{DecodeError, EncodeError, LayoutError};
+use crate::selection::RegionError;
+use crate::shard::ShardError;
+use crate::zarr::metadata::MetadataError;
+
+/// Why an operation on an array or a group failed.
+///
+/// The variant tells the culprit, and the message the object, the shard, the chunk and the bytes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The metadata document is not legal.
+    #[error("{object}: {source}")]
+    Metadata {
+        /// The document's key.
+        object: Key,
+        /// What is wrong with it.
+        source: MetadataError,
+    },
+    /// The codecs in the metadata cannot be used.
+    #[error("{object}: {source}")]
+    Layout {
+        /// The document's key.
+        object: Key,
+        /// What is wrong with them.
+        source: LayoutError,
+    },
+    /// The region or the buffer is wrong.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// Storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The index of a shard is damaged.
+    #[error("shard {shard:?} in \"{object}\": {source}")]
+    Shard {
+        /// The object that holds the shard.
+        object: Key,
+        /// Its place in the grid of shards.
+        shard: Vec<u64>,
+        /// What is wrong with it.
+        source: ShardError,
+    },
+    /// A chunk is damaged.
+    #[error(
+        "chunk {chunk:?} in \"{object}\" (bytes {start}..{end}): {source}",
+        start = range.start, end = range.end
+    )]
+    Decode {
+        /// The object that holds the chunk.
+        object: Key,
+        /// Its place in the grid of chunks.
+        chunk: Vec<u64>,
+        /// Its bytes.
+        range: Range<u64>,
+        /// What is wrong with it.
+        source: DecodeError,
+    },
+    /// A chunk cannot be written.
+    #[error("chunk {chunk:?} for \"{object}\": {source}")]
+    Encode {
+        /// The object that is to hold the chunk.
+        object: Key,
+        /// Its place in the grid of chunks.
+        chunk: Vec<u64>,
+        /// Why not.
+        source: EncodeError,
+    },
+    /// Other writers were always faster.
+    #[error("gave up on \"{object}\" after {attempts} attempts: other writers kept changing it")]
+    Contention {
+        /// The object.
+        object: Key,
+        /// How often it was tried.
+        attempts: usize,
+    },
+    /// A shard kept changing while it was read.
+    #[error("gave up reading \"{object}\" after {attempts} attempts: it kept changing")]
+    Unstable {
+        /// The object.
+        object: Key,
+        /// How often it was tried.
+        attempts: usize,
+    },
+    /// There is neither an array nor a group.
+    #[error("there is no Zarr array or group at {at}")]
+    NoNode {
+        /// Where it was looked for.
+        at: String,
+    },
+    /// There is a group where an array was asked for.
+    #[error("{at} is a group, not an array")]
+    NotAnArray {
+        /// Where.
+        at: String,
+    },
+    /// There is something already where a new array was to be made.
+    #[error("{at} exists already")]
+    Exists {
+        /// Where.
+        at: String,
+    },
+    /// The URL cannot be used.
+    #[error("\"{url}\": {reason}")]
+    Url {
+        /// As given.
+        url: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The worker threads could not be started.
+    #[error("cannot start {threads} worker threads: {reason}")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What to do next, where there is something to be said.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Shard { object, .. } => Some(format!(
+                "the other shards can still be read; write the region of this shard again, or restore \"{object}\" from a copy"
+            )),
+            Self::Decode { chunk, .. } => Some(format!(
+                "the other chunks can still be read; write the whole of chunk {chunk:?} again to replace it"
+            )),
+            Self::NoNode { at } => Some(format!("look for a zarr.json in {at} or below it")),
+            Self::NotAnArray { at } => {
+                Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
+            }
+            Self::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
+            Self::Metadata { source: MetadataError::ZarrV2 { .. }, .. } => {
+                Some("this version reads Zarr v3 only".to_owned())
+            }
+            Self::Contention { .. } | Self::Unstable { .. } => {
+                Some("run it again when fewer writers are at work".to_owned())
+            }
+            _ => None,
+        }
+    }
+}

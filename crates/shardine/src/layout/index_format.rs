@@ -1,0 +1,128 @@
+use std::ops::Range;
+
+use shardine_codec::strided::{self, Axes, Placement};
+use shardine_codec::{
+    ArraySpec, ChunkCodec, Codec, CodecError, Context, DataType, ElementsRef, EncodedSize,
+    FillValue,
+};
+
+use crate::shard::{IndexLocation, ShardError, ShardIndex};
+
+/// How the index of a shard is encoded, and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexFormat {
+    codec: ChunkCodec,
+    chunks: usize,
+    len: u64,
+    location: IndexLocation,
+}
+
+impl IndexFormat {
+    /// Binds the index codecs to a grid of chunks. Refuses codecs whose output has no fixed size.
+    pub fn new(
+        codecs: &[Codec],
+        grid: &[u64],
+        location: IndexLocation,
+    ) -> Result<Self, CodecError> {
+        let mut shape = grid.to_vec();
+        shape.push(2);
+        let data_type = DataType::from_json(&"uint64".into())?;
+        let fill = FillValue(vec![0xFF; 8]);
+        let codec = ChunkCodec::new(codecs, ArraySpec { shape, data_type, fill })?;
+        let chunks = grid.iter().product::<u64>() as usize;
+        match codec.encoded_size() {
+            EncodedSize::Exact(len) => Ok(Self { codec, chunks, len, location }),
+            _ => Err(CodecError::unsupported(
+                "index_codecs",
+                "the size of an encoded index must not depend on its content; use bytes and crc32c",
+            )),
+        }
+    }
+
+    /// How many entries the index has.
+    pub fn chunks(&self) -> usize {
+        self.chunks
+    }
+
+    /// Bytes of the encoded index.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn location(&self) -> IndexLocation {
+        self.location
+    }
+
+    /// Bytes before the first chunk.
+    pub fn head(&self) -> u64 {
+        match self.location {
+            IndexLocation::Start => self.len,
+            IndexLocation::End => 0,
+        }
+    }
+
+    /// Where the index lies in a shard of `shard_len` bytes.
+    pub fn range(&self, shard_len: u64) -> Result<Range<u64>, ShardError> {
+        if shard_len < self.len {
+            return Err(ShardError::Truncated { actual: shard_len, index: self.len });
+        }
+        Ok(match self.location {
+            IndexLocation::Start => 0..self.len,
+            IndexLocation::End => shard_len - self.len..shard_len,
+        })
+    }
+
+    /// Decodes the index of a shard of `shard_len` bytes.
+    pub fn decode(
+        &self,
+        context: &mut Context,
+        encoded: &[u8],
+        shard_len: u64,
+    ) -> Result<ShardIndex, ShardError> {
+        let range = self.range(shard_len)?;
+        let wrap = |source| ShardError::Index { start: range.start, end: range.end, source };
+        let decoded = self.codec.decode(context, encoded).map_err(wrap)?;
+        let entries = match self.reordered(decoded.as_ref(), true) {
+            Some(entries) => entries,
+            None => decoded.as_ref().to_vec(),
+        };
+        decoded.recycle(context);
+        ShardIndex::from_bytes(entries, self.chunks, shard_len)
+    }
+
+    /// Encodes an index.
+    pub fn encode(
+        &self,
+        context: &mut Context,
+        index: &ShardIndex,
+    ) -> Result<Vec<u8>, CodecError> {
+        let mut out = Vec::with_capacity(self.len as usize);
+        let reordered = self.reordered(index.as_bytes(), false);
+        let entries = reordered.as_deref().unwrap_or(index.as_bytes());
+        self.codec.encode(context, ElementsRef::Fixed(entries), &mut out)?;
+        if out.len() as u64 != self.len {
+            let (expected, actual) = (self.len as usize, out.len());
+            return Err(CodecError::Size { codec: "index_codecs", expected, actual });
+        }
+        Ok(out)
+    }
+
+    /// The entries with axes permuted as a transpose among the index codecs asks; `None` without one.
+    fn reordered(&self, entries: &[u8], decode: bool) -> Option<Vec<u8>> {
+        let order = self.codec.axis_order();
+        if order.is_sorted() {
+            return None;
+        }
+        let plain = Placement::contiguous(&self.codec.spec().shape, 8)?;
+        let stored = Placement::contiguous(&self.codec.stored().shape, 8)?;
+        let mut permuted = plain.clone();
+        for (i, &k) in order.iter().enumerate() {
+            permuted.strides[k] = stored.strides[i];
+        }
+        let shape: Axes<usize> = self.codec.spec().shape.iter().map(|&n| n as usize).collect();
+        let mut out = vec![0; entries.len()];
+        let (from, to) = if decode { (&permuted, &plain) } else { (&plain, &permuted) };
+        strided::copy(&shape, 8, entries, from, &mut out, to).ok()?;
+        Some(out)
+    }
+}

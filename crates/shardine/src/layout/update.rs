@@ -1,0 +1,433 @@
+use std::ops::Range;
+
+use shardine_codec::strided::{self, Axes, OutOfMemory, Placement};
+use shardine_codec::{CodecError, Context, ElementsRef, VariableElements};
+
+use super::decode::{DecodeError, HANDLE, counts};
+use super::{Layout, Leaf, ShardLayout, StagedLayout};
+use crate::selection::{Cell, Part, Selection};
+use crate::shard::{IndexLocation, ShardError, ShardIndex, WriteOrder, morton_order};
+use crate::source::{MemorySource, Source, SourceError};
+
+/// Why an updated chunk could not be encoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// What was there before cannot be decoded, so nothing can be merged with it.
+    #[error("the chunk that is to be updated cannot be read: {0}")]
+    Old(#[from] DecodeError),
+    /// A codec refused the elements.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// The elements could not be had.
+    #[error("the elements to be written cannot be had: {0}")]
+    Source(SourceError),
+}
+
+impl From<ShardError> for EncodeError {
+    fn from(error: ShardError) -> Self {
+        Self::Old(error.into())
+    }
+}
+
+impl From<OutOfMemory> for EncodeError {
+    fn from(error: OutOfMemory) -> Self {
+        Self::Old(error.into())
+    }
+}
+
+/// How chunks are laid down.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct EncodeOptions {
+    pub order: WriteOrder,
+    /// Store chunks that hold nothing but the fill value.
+    pub store_empty: bool,
+}
+
+/// A source seen from inside a chunk, whose axes may be permuted.
+#[derive(Clone)]
+pub(crate) struct SourceView<'a> {
+    pub source: &'a dyn Source,
+    /// Where the selected elements of the chunk begin in the source, by axis of the chunk.
+    pub at: Axes<u64>,
+    /// Which axis of the source each axis of the chunk is.
+    pub axes: Axes<usize>,
+}
+
+impl<'a> SourceView<'a> {
+    pub fn new(source: &'a dyn Source, at: Axes<u64>) -> Self {
+        let axes = (0..at.len()).collect();
+        Self { source, at, axes }
+    }
+
+    pub fn to_stored(&self, shard: &ShardLayout) -> Self {
+        Self {
+            source: self.source,
+            at: shard.to_stored(&self.at),
+            axes: shard.to_stored(&self.axes),
+        }
+    }
+
+    pub fn advance(&self, by: &[u64]) -> Self {
+        let at = self.at.iter().zip(by).map(|(&a, &b)| a + b).collect();
+        Self { source: self.source, at, axes: self.axes.clone() }
+    }
+
+    /// What is by axis of the chunk, by axis of the source.
+    fn by_source_axis<T: Copy + Default>(&self, values: &[T]) -> Axes<T> {
+        let mut out: Axes<T> = values.iter().map(|_| T::default()).collect();
+        for (&k, &value) in self.axes.iter().zip(values) {
+            out[k] = value;
+        }
+        out
+    }
+
+    fn copy_to(
+        &self,
+        shape: &[u64],
+        target: &mut [u8],
+        to: &Placement,
+    ) -> Result<(), EncodeError> {
+        let (start, shape) = (self.by_source_axis(&self.at), self.by_source_axis(shape));
+        let to = Placement { start: to.start, strides: self.by_source_axis(&to.strides) };
+        self.source.copy_box(&start, &shape, target, &to).map_err(EncodeError::Source)
+    }
+
+    /// The elements of a box, with their places in it: `places` is visited in the same order.
+    fn variable(
+        &self,
+        shape: &[u64],
+        to: &Placement,
+    ) -> Result<(VariableElements, Axes<usize>, Placement), EncodeError> {
+        let (start, shape) = (self.by_source_axis(&self.at), self.by_source_axis(shape));
+        let elements = self.source.variable_box(&start, &shape).map_err(EncodeError::Source)?;
+        let to = Placement { start: to.start, strides: self.by_source_axis(&to.strides) };
+        Ok((elements, shape.iter().map(|&n| n as usize).collect(), to))
+    }
+}
+
+impl Layout {
+    /// Appends the encoded form of a chunk or shard after an update to `out`.
+    ///
+    /// `old` is what was there before, if anything; it is not looked at where the update covers all.
+    /// `bounds` is how much of it lies inside the array. Returns whether there is anything to store;
+    /// if not, `out` is as it was. Chunks that are not touched are moved as they are.
+    pub fn update(
+        &self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        selection: &Selection,
+        bounds: &[u64],
+        source: &SourceView<'_>,
+        options: EncodeOptions,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let old = if selection.covers(bounds) { None } else { old };
+        match self {
+            Self::Chunk(leaf) => {
+                leaf.update(context, old, selection, bounds, source, options, out)
+            }
+            Self::Shard(shard) => {
+                shard.update(context, old, selection, bounds, source, options, out)
+            }
+            Self::Staged(staged) => staged.update(context, old, selection, source, options, out),
+        }
+    }
+}
+
+impl Leaf {
+    #[expect(clippy::too_many_arguments, reason = "the arguments of Layout::update, taken apart")]
+    fn update(
+        &self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        selection: &Selection,
+        bounds: &[u64],
+        source: &SourceView<'_>,
+        options: EncodeOptions,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let spec = self.codec.spec();
+        let to = self.selected(selection);
+        let Some(len) = self.codec.stored().byte_len() else {
+            return self.update_variable(context, old, selection, source, options, out);
+        };
+        let mut elements = context.take_filled(len);
+        match old {
+            Some(old) => {
+                self.codec.decode_into(context, old, &mut elements).map_err(DecodeError::from)?;
+            }
+            None if selection.covers(bounds) && bounds == spec.shape => {}
+            None => {
+                let whole: Axes<usize> = spec.shape.iter().map(|&n| n as usize).collect();
+                let place = Placement { start: 0, strides: self.strides.clone() };
+                strided::fill(&whole, &spec.fill.0, &mut elements, &place)?;
+            }
+        }
+        source.copy_to(&selection.shape(), &mut elements, &to)?;
+        let store = options.store_empty || !strided::is_filled(&elements, &spec.fill.0);
+        if store {
+            self.codec.encode(context, ElementsRef::Fixed(&elements), out)?;
+        }
+        context.give_buffer(elements);
+        Ok(store)
+    }
+
+    fn update_variable(
+        &self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        selection: &Selection,
+        source: &SourceView<'_>,
+        options: EncodeOptions,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let fill = &self.codec.spec().fill.0;
+        let count = self.codec.spec().elements().ok_or(OutOfMemory)?;
+        let old = match old {
+            Some(old) => {
+                Some(self.codec.decode_variable(context, old).map_err(DecodeError::from)?)
+            }
+            None => None,
+        };
+        let to = self.selected(selection);
+        let (new, shape, to) = source.variable(&selection.shape(), &to)?;
+        // For each place of the chunk the number of the new element that goes there, if any.
+        let mut numbers: Vec<Option<usize>> = vec![None; count];
+        let mut number = 0;
+        super::decode::for_each_offset(&shape, &to, |at| {
+            if let Some(place) = numbers.get_mut(at / HANDLE) {
+                *place = Some(number);
+            }
+            number += 1;
+        });
+        let elements: VariableElements = numbers
+            .iter()
+            .enumerate()
+            .map(|(i, number)| {
+                let element = match number {
+                    Some(number) => new.get(*number),
+                    None => old.as_ref().and_then(|old| old.get(i)),
+                };
+                element.unwrap_or(fill)
+            })
+            .collect();
+        let store = options.store_empty || elements.iter().any(|e| e != fill);
+        if store {
+            self.codec.encode(context, ElementsRef::Variable(&elements), out)?;
+        }
+        Ok(store)
+    }
+}
+
+/// What becomes of one entry of a shard in an update.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    /// Its bytes stay as they are.
+    Keep { old: Range<u64> },
+    /// It is encoded anew; `old` is where its bytes are, if they have to be looked at.
+    Encode { cell: Cell, bounds: Axes<u64>, old: Option<Range<u64>> },
+}
+
+/// What an update makes of the entries of a shard.
+///
+/// Actions are worked out one by one: a shard of a million chunks costs its order, not a million plans.
+pub(crate) struct UpdatePlan<'a> {
+    shard: &'a ShardLayout,
+    old: Option<&'a ShardIndex>,
+    /// For each axis and each place in the grid what the update selects there.
+    parts: Vec<Vec<Option<Part>>>,
+    bounds: Axes<u64>,
+    entries: Vec<u32>,
+}
+
+impl<'a> UpdatePlan<'a> {
+    /// `selection` and `bounds` are by stored axis.
+    pub fn new(
+        shard: &'a ShardLayout,
+        old: Option<&'a ShardIndex>,
+        selection: &Selection,
+        bounds: &[u64],
+        order: WriteOrder,
+    ) -> Result<Self, ShardError> {
+        let axes = selection.axes.iter().zip(&shard.chunk_shape).zip(&shard.grid);
+        let parts = axes.map(|((axis, &chunk), &grid)| {
+            let mut parts = vec![None; grid as usize];
+            for part in axis.parts(chunk) {
+                parts[part.cell as usize] = Some(part);
+            }
+            parts
+        });
+        let entries = match order {
+            WriteOrder::Morton => morton_order(&shard.grid),
+            WriteOrder::C | WriteOrder::Arrival => (0..shard.chunks() as u32).collect(),
+        };
+        let bounds = bounds.iter().copied().collect();
+        let mut plan = Self { shard, old, parts: parts.collect(), bounds, entries };
+        if order == WriteOrder::Arrival
+            && let Some(old) = old
+        {
+            // What stays can be moved in long runs if it keeps the order it had.
+            let mut entries = std::mem::take(&mut plan.entries);
+            entries.sort_by_cached_key(|&entry| {
+                let kept = plan.cell(entry as usize).is_none();
+                let at = old.raw(entry as usize).map_or(u64::MAX, |(offset, _)| offset);
+                if kept { (0, at) } else { (1, u64::from(entry)) }
+            });
+            plan.entries = entries;
+        }
+        Ok(plan)
+    }
+
+    /// The entries in the order in which they are laid down.
+    pub fn entries(&self) -> &[u32] {
+        &self.entries
+    }
+
+    /// What becomes of an entry; `None` if it stays absent.
+    pub fn action(&self, entry: usize) -> Result<Option<Action>, ShardError> {
+        let old = match self.old {
+            Some(index) => index.get(entry)?,
+            None => None,
+        };
+        Ok(match (self.cell(entry), old) {
+            (Some(cell), old) => {
+                let bounds = self.shard.chunk_bounds(&cell.index, &self.bounds);
+                let old = old.filter(|_| !cell.selection.covers(&bounds));
+                Some(Action::Encode { cell, bounds, old })
+            }
+            (None, Some(old)) => Some(Action::Keep { old }),
+            (None, None) => None,
+        })
+    }
+
+    /// What the update selects of an entry; `None` if it does not touch it.
+    fn cell(&self, entry: usize) -> Option<Cell> {
+        let index = self.shard.cell(entry);
+        let parts = index.iter().zip(&self.parts).map(|(&i, parts)| parts[i as usize]);
+        let parts: Axes<Part> = parts.collect::<Option<_>>()?;
+        Some(Cell {
+            index: index.iter().copied().collect(),
+            selection: Selection { axes: parts.iter().map(|p| p.axis).collect() },
+            at: parts.iter().map(|p| p.at).collect(),
+        })
+    }
+}
+
+impl ShardLayout {
+    #[expect(clippy::too_many_arguments, reason = "the arguments of Layout::update, taken apart")]
+    fn update(
+        &self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        selection: &Selection,
+        bounds: &[u64],
+        source: &SourceView<'_>,
+        options: EncodeOptions,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let old = match old {
+            Some(old) => Some(self.after.decode(context, old).map_err(DecodeError::from)?),
+            None => None,
+        };
+        let old_bytes = old.as_ref().map(AsRef::as_ref);
+        let old_index = match old_bytes {
+            Some(bytes) => {
+                let len = bytes.len() as u64;
+                let range = self.index.range(len)?;
+                let encoded = &bytes[range.start as usize..range.end as usize];
+                Some(self.index.decode(context, encoded, len)?)
+            }
+            None => None,
+        };
+        let selection = self.selection_to_stored(selection);
+        let bounds = self.to_stored(bounds);
+        let source = source.to_stored(self);
+        let plan = UpdatePlan::new(self, old_index.as_ref(), &selection, &bounds, options.order)?;
+
+        let slice = |range: &Range<u64>| {
+            let bytes: &[u8] = old_bytes.unwrap_or_default();
+            bytes.get(range.start as usize..range.end as usize).unwrap_or_default()
+        };
+        let mut index = ShardIndex::empty(self.chunks());
+        let mut shard = context.take_buffer();
+        shard.resize(self.index.head() as usize, 0);
+        for &entry in plan.entries() {
+            let entry = entry as usize;
+            let start = shard.len() as u64;
+            let stored = match plan.action(entry)? {
+                None => false,
+                Some(Action::Keep { old }) => {
+                    shard.extend_from_slice(slice(&old));
+                    true
+                }
+                Some(Action::Encode { cell, bounds, old }) => {
+                    let view = source.advance(&cell.at);
+                    let old = old.as_ref().map(slice);
+                    let (selection, shard) = (&cell.selection, &mut shard);
+                    self.inner.update(context, old, selection, &bounds, &view, options, shard)?
+                }
+            };
+            if stored {
+                index.set(entry, start..shard.len() as u64);
+            }
+        }
+        let store = options.store_empty || !index.all_absent();
+        if store {
+            let encoded = self.index.encode(context, &index)?;
+            match self.index.location() {
+                IndexLocation::Start => shard[..encoded.len()].copy_from_slice(&encoded),
+                IndexLocation::End => shard.extend_from_slice(&encoded),
+            }
+            self.after.encode(context, &shard, out)?;
+        }
+        context.give_buffer(shard);
+        if let Some(old) = old {
+            old.recycle(context);
+        }
+        Ok(store)
+    }
+}
+
+impl StagedLayout {
+    fn update(
+        &self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        selection: &Selection,
+        source: &SourceView<'_>,
+        options: EncodeOptions,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EncodeError> {
+        let element = super::element_size(&self.spec);
+        let place = Placement::contiguous(&self.spec.shape, element).ok_or(OutOfMemory)?;
+        let mut elements = match old {
+            Some(old) => self.decode_elements(context, old)?,
+            None => {
+                let shape = counts(&Selection::whole(&self.spec.shape));
+                let mut elements = vec![0; self.spec.byte_len().ok_or(OutOfMemory)?];
+                strided::fill(&shape, &self.spec.fill.0, &mut elements, &place)?;
+                elements
+            }
+        };
+        let mut to = place;
+        for (axis, stride) in selection.axes.iter().zip(&mut to.strides) {
+            to.start += axis.start as usize * *stride;
+            if axis.count > 1 {
+                *stride *= axis.step as usize;
+            }
+        }
+        source.copy_to(&selection.shape(), &mut elements, &to)?;
+        if !options.store_empty && strided::is_filled(&elements, &self.spec.fill.0) {
+            return Ok(false);
+        }
+        let encoded = self.stages.encode(context, &elements)?.unwrap_or(elements);
+        let spec = self.inner.spec();
+        let whole = Selection::whole(&spec.shape);
+        let element = Some(super::element_size(spec));
+        let source = MemorySource::new(ElementsRef::Fixed(&encoded), &spec.shape, element)
+            .map_err(|e| EncodeError::Source(e.into()))?;
+        let view = SourceView::new(&source, spec.shape.iter().map(|_| 0).collect());
+        self.inner.update(context, None, &whole, &spec.shape, &view, options, out)
+    }
+}

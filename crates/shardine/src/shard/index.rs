@@ -1,0 +1,202 @@
+use std::ops::Range;
+
+/// Where in a shard its index stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IndexLocation {
+    /// Before the chunks.
+    Start,
+    /// After the chunks.
+    #[default]
+    End,
+}
+
+/// The most chunks that one shard may hold; its index then takes 2 GiB.
+pub const MAX_CHUNKS_PER_SHARD: u64 = 1 << 27;
+
+/// Offset and length of an entry whose chunk is absent.
+const EMPTY: u64 = u64::MAX;
+
+/// Bytes of one entry.
+const ENTRY: usize = 16;
+
+/// A shard whose bytes contradict the format.
+///
+/// Each variant carries the numbers needed to locate the damage with a hex dump.
+#[derive(Debug, Clone, thiserror::Error, PartialEq)]
+#[non_exhaustive]
+pub enum ShardError {
+    /// The shard is shorter than its own index.
+    #[error("shard holds {actual} bytes, but its index alone needs {index}")]
+    Truncated {
+        /// Bytes of the shard.
+        actual: u64,
+        /// Bytes of its index.
+        index: u64,
+    },
+    /// The index cannot be decoded.
+    #[error("shard index at bytes {start}..{end} cannot be decoded: {source}")]
+    Index {
+        /// Where the index begins.
+        start: u64,
+        /// The byte after it.
+        end: u64,
+        /// What its codecs say.
+        source: shardine_codec::CodecError,
+    },
+    /// An entry points outside the shard.
+    #[error("entry {entry} has offset {offset} and length {len} in a shard of {actual} bytes")]
+    OutOfBounds {
+        /// Which entry, counted in C order.
+        entry: usize,
+        /// Where its chunk is said to begin.
+        offset: u64,
+        /// How long its chunk is said to be.
+        len: u64,
+        /// Bytes of the shard.
+        actual: u64,
+    },
+    /// The index does not have the number of entries that the metadata implies.
+    #[error("shard index holds {actual} bytes of entries where {expected} were expected")]
+    EntryCount {
+        /// 16 bytes per chunk.
+        expected: usize,
+        /// As decoded.
+        actual: usize,
+    },
+}
+
+/// The decoded index of a shard: for each chunk, in C order, where it lies or that it is absent.
+///
+/// Entries are checked when they are asked for, so one bad entry costs one chunk and not the shard,
+/// and opening a shard of a million chunks costs no pass over its entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardIndex {
+    /// Pairs of little-endian offset and length.
+    entries: Vec<u8>,
+    /// Length of the shard that the entries speak of.
+    shard_len: u64,
+}
+
+impl ShardIndex {
+    /// An index of `chunks` absent chunks.
+    pub fn empty(chunks: usize) -> Self {
+        Self { entries: vec![0xFF; chunks * ENTRY], shard_len: 0 }
+    }
+
+    /// Takes the decoded bytes of an index, little-endian, of a shard of `shard_len` bytes.
+    pub fn from_bytes(entries: Vec<u8>, chunks: usize, shard_len: u64) -> Result<Self, ShardError> {
+        if Some(entries.len()) != chunks.checked_mul(ENTRY) {
+            let expected = chunks.saturating_mul(ENTRY);
+            return Err(ShardError::EntryCount { expected, actual: entries.len() });
+        }
+        Ok(Self { entries, shard_len })
+    }
+
+    /// The entries as little-endian bytes, for encoding.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.entries
+    }
+
+    /// How many entries there are, absent ones included.
+    pub fn len(&self) -> usize {
+        self.entries.len() / ENTRY
+    }
+
+    /// Whether there are no entries at all.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether all chunks are absent.
+    pub fn all_absent(&self) -> bool {
+        self.entries.iter().all(|&b| b == 0xFF)
+    }
+
+    /// Where chunk `i` lies, or `None` if it was never written (or there is no such chunk).
+    ///
+    /// A `None` reads back as the fill value; it is not an error. An entry that is not
+    /// inside the shard is one.
+    pub fn get(&self, i: usize) -> Result<Option<Range<u64>>, ShardError> {
+        let Some((offset, len)) = self.raw(i) else { return Ok(None) };
+        if offset == EMPTY && len == EMPTY {
+            return Ok(None);
+        }
+        match offset.checked_add(len) {
+            Some(end) if end <= self.shard_len => Ok(Some(offset..end)),
+            _ => {
+                Err(ShardError::OutOfBounds { entry: i, offset, len, actual: self.shard_len })
+            }
+        }
+    }
+
+    /// Offset and length of entry `i` as they are stored, unchecked.
+    pub fn raw(&self, i: usize) -> Option<(u64, u64)> {
+        let start = i.checked_mul(ENTRY)?;
+        let (pair, _) = self.entries.get(start..)?.split_at_checked(ENTRY)?;
+        let (words, _) = pair.as_chunks::<8>();
+        Some((u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])))
+    }
+
+    /// Says where chunk `i` lies. There must be such an entry.
+    pub fn set(&mut self, i: usize, range: Range<u64>) {
+        let entry = &mut self.entries[i * ENTRY..(i + 1) * ENTRY];
+        entry[..8].copy_from_slice(&range.start.to_le_bytes());
+        entry[8..].copy_from_slice(&(range.end - range.start).to_le_bytes());
+        self.shard_len = self.shard_len.max(range.end);
+    }
+
+    /// Bytes of memory it takes.
+    pub fn memory(&self) -> usize {
+        self.entries.capacity() + size_of::<Self>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(entries: &[(u64, u64)], shard_len: u64) -> ShardIndex {
+        let bytes = entries.iter().flat_map(|(o, n)| [o.to_le_bytes(), n.to_le_bytes()]).flatten();
+        ShardIndex::from_bytes(bytes.collect(), entries.len(), shard_len).unwrap()
+    }
+
+    #[test]
+    fn an_entry_past_the_end_is_named() {
+        let index = index(&[(EMPTY, EMPTY), (8, 32)], 39);
+        assert_eq!(index.get(0), Ok(None));
+        assert_eq!(
+            index.get(1),
+            Err(ShardError::OutOfBounds { entry: 1, offset: 8, len: 32, actual: 39 })
+        );
+    }
+
+    #[test]
+    fn entries_that_overflow_are_errors_and_not_panics() {
+        let hostile = [(u64::MAX - 1, 10), (u64::MAX, 100), (0, 1 << 62), (10, u64::MAX)];
+        let index = index(&hostile, 1000);
+        for i in 0..hostile.len() {
+            assert!(matches!(index.get(i), Err(ShardError::OutOfBounds { entry, .. }) if entry == i));
+        }
+        assert_eq!(index.get(4), Ok(None));
+        assert_eq!(index.get(usize::MAX), Ok(None));
+    }
+
+    #[test]
+    fn what_is_set_is_got() {
+        let mut index = ShardIndex::empty(3);
+        assert!(index.all_absent());
+        index.set(1, 5..9);
+        assert_eq!(index.get(0), Ok(None));
+        assert_eq!(index.get(1), Ok(Some(5..9)));
+        assert!(!index.all_absent());
+    }
+
+    #[test]
+    fn a_wrong_number_of_entries_is_refused() {
+        assert_eq!(
+            ShardIndex::from_bytes(vec![0; 31], 2, 0),
+            Err(ShardError::EntryCount { expected: 32, actual: 31 })
+        );
+        assert!(ShardIndex::from_bytes(vec![], usize::MAX, 0).is_err());
+    }
+}

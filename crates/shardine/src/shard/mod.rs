@@ -1,0 +1,8 @@
+//! Shards as pure bytes: where the chunks lie, and how the index says so.
+
+mod index;
+mod order;
+
+pub use index::{IndexLocation, MAX_CHUNKS_PER_SHARD, ShardError, ShardIndex};
+pub use order::WriteOrder;
+pub(crate) use order::morton_order;

@@ -1,0 +1,289 @@
+use std::sync::Arc;
+
+use shardine_codec::strided::{Placement, Window};
+use shardine_codec::{ArraySpec, DataType, ElementSize, Elements, ElementsRef};
+use shardine_store::{Condition, Key, StoreError, StoreExt};
+
+use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
+use super::node::{DOCUMENT, read_document};
+use crate::engine::{CellKeys, Grid, WriteOptions, WriteReport, read, write};
+use crate::layout::{Layout, Target, VariableTable};
+use crate::selection::{Region, RegionError, Selection};
+use crate::source::{MemorySource, Source};
+use crate::{Engine, Error, Location};
+
+/// A Zarr v3 array.
+///
+/// ```
+/// use std::sync::Arc;
+/// use shardine::zarr::metadata::{ArrayMetadata, NodeMetadata};
+/// use shardine::{Array, Elements, Engine, Location, Region, WriteOptions};
+///
+/// let document = br#"{
+///     "zarr_format": 3, "node_type": "array", "shape": [100, 100], "data_type": "uint8",
+///     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [64, 64]}},
+///     "chunk_key_encoding": {"name": "default"}, "fill_value": 0,
+///     "codecs": [{"name": "sharding_indexed", "configuration": {
+///         "chunk_shape": [16, 16], "codecs": ["bytes", {"name": "zstd", "configuration": {"level": 3, "checksum": false}}],
+///         "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, "crc32c"]}}]
+/// }"#;
+/// let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
+/// let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
+/// let array = Array::create(&Engine::shared()?, &location, metadata, false)?;
+///
+/// let corner: Region = "90:,90:".parse()?;
+/// array.write(&corner, Elements::Fixed(vec![7; 100]).as_ref(), &WriteOptions::new())?;
+/// assert_eq!(array.read(&"89:91,99".parse()?)?, Elements::Fixed(vec![0, 7]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Array {
+    pub(super) engine: Arc<Engine>,
+    pub(super) location: Location,
+    pub(super) metadata: ArrayMetadata,
+    pub(super) grid: Grid,
+    chunk_shape: Vec<u64>,
+}
+
+/// The keys of an array's objects.
+#[derive(Debug)]
+struct ArrayKeys {
+    location: Location,
+    encoding: ChunkKeyEncoding,
+}
+
+impl CellKeys for ArrayKeys {
+    fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
+        let name = self.encoding.key(cell);
+        match &self.location.path {
+            Some(path) => path.join(&name),
+            None => Key::new(&name),
+        }
+    }
+}
+
+impl Array {
+    /// Opens an array. One read.
+    pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
+        match read_document(location)? {
+            NodeMetadata::Array(metadata) => Self::from_metadata(engine, location, metadata),
+            NodeMetadata::Group(_) => Err(Error::NotAnArray { at: location.to_string() }),
+        }
+    }
+
+    /// Makes a new array, or with `overwrite` a new one in place of an old.
+    ///
+    /// Without `overwrite` the place must be empty. With it the old array's metadata goes first and its
+    /// chunks after, so that no reader takes them for the new one's.
+    pub fn create(
+        engine: &Arc<Engine>,
+        location: &Location,
+        metadata: ArrayMetadata,
+        overwrite: bool,
+    ) -> Result<Self, Error> {
+        let array = Self::from_metadata(engine, location, metadata)?;
+        let exists = || Error::Exists { at: location.to_string() };
+        let listing = location.store.list(location.path.as_ref())?;
+        if !(listing.objects.is_empty() && listing.folders.is_empty()) {
+            if !overwrite {
+                return Err(exists());
+            }
+            array.clear()?;
+        }
+        let document = location.key(DOCUMENT)?;
+        match location.store.put(&document, &array.metadata.to_bytes(), Condition::Absent) {
+            Ok(_) => Ok(array),
+            Err(StoreError::Conflict { .. }) => Err(exists()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes the array that stands where this one is to be made.
+    fn clear(&self) -> Result<(), Error> {
+        let old = match read_document(&self.location) {
+            Ok(NodeMetadata::Array(metadata)) => {
+                // An old array whose codecs are not known here still has its keys.
+                Some(metadata.key_encoding().clone())
+            }
+            Ok(NodeMetadata::Group(_)) => {
+                return Err(Error::Exists { at: format!("{} is a group and", self.location) });
+            }
+            Err(Error::NoNode { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        self.location.store.delete(&self.location.key(DOCUMENT)?, &Condition::None)?;
+        let rank = self.shape().len();
+        for encoding in [old.as_ref(), Some(self.metadata.key_encoding())].into_iter().flatten() {
+            for object in super::shards::stored_objects(&self.location, encoding, rank)? {
+                self.location.store.delete(&object.key, &Condition::None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Binds metadata to a place.
+    pub(super) fn from_metadata(
+        engine: &Arc<Engine>,
+        location: &Location,
+        metadata: ArrayMetadata,
+    ) -> Result<Self, Error> {
+        let spec = ArraySpec {
+            shape: metadata.chunk_shape().to_vec(),
+            data_type: metadata.data_type().clone(),
+            fill: metadata.fill().clone(),
+        };
+        let layout = Layout::new(metadata.codecs(), spec);
+        let object = location.key(DOCUMENT)?;
+        let layout = layout.map_err(|source| Error::Layout { object, source })?;
+        let keys = ArrayKeys {
+            location: location.clone(),
+            encoding: metadata.key_encoding().clone(),
+        };
+        Ok(Self {
+            chunk_shape: layout.innermost_chunk_shape(),
+            engine: Arc::clone(engine),
+            location: location.clone(),
+            grid: Grid {
+                id: engine.next_array(),
+                store: Arc::clone(&location.store),
+                keys: Box::new(keys),
+                shape: metadata.shape().to_vec(),
+                layout,
+            },
+            metadata,
+        })
+    }
+
+    /// Its metadata.
+    pub fn metadata(&self) -> &ArrayMetadata {
+        &self.metadata
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Elements along each axis.
+    pub fn shape(&self) -> &[u64] {
+        self.metadata.shape()
+    }
+
+    /// The type of its elements.
+    pub fn data_type(&self) -> &DataType {
+        self.metadata.data_type()
+    }
+
+    /// The shape of its chunks: the innermost ones, where it is sharded.
+    pub fn chunk_shape(&self) -> &[u64] {
+        &self.chunk_shape
+    }
+
+    /// The shape of its shards; `None` if it is not sharded.
+    pub fn shard_shape(&self) -> Option<&[u64]> {
+        match self.grid.layout {
+            Layout::Chunk(_) => None,
+            _ => Some(self.metadata.chunk_shape()),
+        }
+    }
+
+    /// Reads a region into fresh memory.
+    ///
+    /// Costs one request for an index that is not known yet and one for each run of chunks; the memory of the
+    /// region and what the engine's budget allows beside it.
+    pub fn read(&self, region: &Region) -> Result<Elements, Error> {
+        let selection = region.resolve(self.shape())?;
+        let len = self.len_of(&selection)?;
+        let mut out = zeroed(len, &selection)?;
+        let table = VariableTable::default();
+        self.read_selection(&selection, &mut out, &table)?;
+        Ok(match self.data_type().size() {
+            ElementSize::Fixed(_) => Elements::Fixed(out),
+            ElementSize::Variable => {
+                Elements::Variable(table.resolve(&out, self.metadata.fill()))
+            }
+        })
+    }
+
+    /// Reads a region of fixed-size elements into the caller's buffer, in C order.
+    ///
+    /// The buffer must have exactly the region's size. After an error its content is unspecified.
+    pub fn read_into(&self, region: &Region, out: &mut [u8]) -> Result<(), Error> {
+        let selection = region.resolve(self.shape())?;
+        let expected = match self.data_type().size() {
+            ElementSize::Fixed(_) => self.len_of(&selection)?,
+            ElementSize::Variable => 0,
+        };
+        if expected != out.len() || self.data_type().size() == ElementSize::Variable {
+            let (expected, actual) = (expected as u64, out.len() as u64);
+            return Err(RegionError::BufferSize { expected, actual }.into());
+        }
+        self.read_selection(&selection, out, &VariableTable::default())
+    }
+
+    fn read_selection(
+        &self,
+        selection: &Selection,
+        out: &mut [u8],
+        table: &VariableTable,
+    ) -> Result<(), Error> {
+        let element = self.grid.layout.element_size();
+        let shape = selection.shape();
+        let place =
+            Placement::contiguous(&shape, element).ok_or(RegionError::TooLarge { shape })?;
+        let target = Target::new(&self.grid.layout, Window::new(out), table);
+        // SAFETY: the window is an exclusive borrow of the output that nobody else has.
+        unsafe { read(&self.engine, &self.grid, selection, &target, &place) }
+    }
+
+    /// Bytes that a selection takes while it is read.
+    fn len_of(&self, selection: &Selection) -> Result<usize, RegionError> {
+        let element = self.grid.layout.element_size();
+        let count = |n: usize, axis: &crate::Axis| n.checked_mul(usize::try_from(axis.count).ok()?);
+        let len = selection.axes.iter().try_fold(element, count);
+        len.filter(|&n| isize::try_from(n).is_ok())
+            .ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })
+    }
+
+    /// Writes a region from memory, in C order.
+    ///
+    /// Each shard that is touched becomes visible at once and whole; shards that are touched in part are
+    /// rewritten, with their untouched chunks moved as bytes. If another writer changes a shard
+    /// meanwhile, its change is kept and this one is applied on top of it.
+    pub fn write(
+        &self,
+        region: &Region,
+        elements: ElementsRef<'_>,
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        let selection = region.resolve(self.shape())?;
+        let element = match self.data_type().size() {
+            ElementSize::Fixed(size) => Some(size),
+            ElementSize::Variable => None,
+        };
+        let source = MemorySource::new(elements, &selection.shape(), element)?;
+        write(&self.engine, &self.grid, &selection, &source, options)
+    }
+
+    /// Writes a region from a source that is asked for its elements box by box.
+    ///
+    /// Memory is in proportion to the chunks in flight, whatever the size of the region.
+    pub fn write_from(
+        &self,
+        region: &Region,
+        source: &dyn Source,
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        let selection = region.resolve(self.shape())?;
+        write(&self.engine, &self.grid, &selection, source, options)
+    }
+}
+
+/// Memory for a result; an error instead of an abort if there is none.
+fn zeroed(len: usize, selection: &Selection) -> Result<Vec<u8>, RegionError> {
+    // Asking first costs a reservation of address space; fresh zeroed pages are not touched twice.
+    Vec::<u8>::new()
+        .try_reserve_exact(len)
+        .map_err(|_| RegionError::TooLarge { shape: selection.shape() })?;
+    Ok(vec![0; len])
+}

@@ -143,14 +143,17 @@ impl ArrayToArray for Delta {
         check_len(NAME, decoded, from, encoded)?;
         out.clear();
         output::reserve(NAME, out, encoded.len() / from.size() * to.size())?;
-        if from == to {
+        let sum = from.to_sum(to);
+        if from == sum && sum == to {
             with_type!(to, N => sums::<N>(encoded, out));
             return Ok(());
         }
-        let mut scratch = context.take_buffer();
-        numeric::cast(from, to, encoded, &mut scratch);
-        with_type!(to, N => sums::<N>(&scratch, out));
-        context.give_buffer(scratch);
+        let (mut terms, mut totals) = (context.take_buffer(), context.take_buffer());
+        numeric::cast(from, sum, encoded, &mut terms);
+        with_type!(sum, N => sums::<N>(&terms, &mut totals));
+        numeric::cast(sum, to, &totals, out);
+        context.give_buffer(terms);
+        context.give_buffer(totals);
         Ok(())
     }
 }

@@ -54,6 +54,30 @@ impl Numeric {
         }
     }
 
+    /// The narrowest floating-point type that numpy computes in with numbers of this type.
+    fn as_float(self) -> Self {
+        match self {
+            Self::I8 | Self::U8 | Self::F16 => Self::F16,
+            Self::I16 | Self::U16 | Self::F32 => Self::F32,
+            _ => Self::F64,
+        }
+    }
+
+    fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::F32 | Self::F64)
+    }
+
+    /// The type in which numpy adds numbers of type `self` to others of type `total`.
+    ///
+    /// For integers, `total` itself: they wrap, so that nothing wider gives another sum.
+    pub(super) fn to_sum(self, total: Self) -> Self {
+        if !self.is_float() && !total.is_float() {
+            return total;
+        }
+        let (a, b) = (self.as_float(), total.as_float());
+        if a.size() > b.size() { a } else { b }
+    }
+
     pub(super) fn data_type(self) -> Result<DataType, CodecError> {
         let name = NAMES.iter().find(|found| found.0 == self).map_or("", |found| found.2);
         Ok(DataType::from_json(&Value::from(name))?)

@@ -1,0 +1,1 @@
+"""Differential tests: Shardine and other Zarr implementations on the same random arrays."""

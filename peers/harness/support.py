@@ -1,0 +1,210 @@
+"""What each implementation can do, and the faults of the peers that are known.
+
+A peer is left out of a case only by a rule in this file. Anything else that goes wrong is a
+failure and shows in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .codecs import NUMCODECS, NUMCODECS_ARRAY, Json
+from .dtypes import CORE, DATA_TYPES, has_other_nan
+
+if TYPE_CHECKING:
+    from .cases import Case
+
+ZARR_PYTHON, TENSORSTORE, ZARRS, SHARDINE = "zarr-python", "tensorstore", "zarrs", "shardine"
+PEERS = (ZARR_PYTHON, TENSORSTORE, ZARRS)
+
+_TIMES = tuple(name for name in DATA_TYPES if "64[" in name)
+_CORE_NAMES = frozenset(
+    {"transpose", "bytes", "sharding_indexed", "blosc", "gzip", "zstd", "crc32c"}
+)
+_TEXT_NAMES = frozenset({"vlen-utf8", "vlen-bytes"})
+
+SUPPORTED_TYPES: dict[str, frozenset[str]] = {
+    ZARR_PYTHON: frozenset(
+        {*CORE, *_TIMES, "fixed_length_utf32", "null_terminated_bytes", "structured", "string",
+         "bytes"}
+    ),
+    TENSORSTORE: frozenset(
+        {*CORE, "int2", "int4", "float4_e2m1fn", "float8_e3m4", "float8_e4m3b11fnuz",
+         "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16"}
+    ),
+    ZARRS: frozenset(DATA_TYPES) - {"null_terminated_bytes", "structured"},
+    SHARDINE: frozenset(DATA_TYPES),
+}
+
+SUPPORTED_CODECS: dict[str, frozenset[str]] = {
+    ZARR_PYTHON: frozenset({*_CORE_NAMES, *_TEXT_NAMES, *NUMCODECS}),
+    TENSORSTORE: _CORE_NAMES,
+    ZARRS: frozenset(
+        {*_CORE_NAMES, *_TEXT_NAMES, "packbits", "bitround", "reshape", "numcodecs.bitround",
+         "numcodecs.zlib", "numcodecs.bz2", "numcodecs.shuffle", "numcodecs.adler32",
+         "numcodecs.fletcher32", "numcodecs.fixedscaleoffset"}
+    ),
+    SHARDINE: frozenset(
+        {*_CORE_NAMES, *_TEXT_NAMES, *NUMCODECS, "packbits", "bitround", "reshape"}
+    ),
+}
+
+
+def chains(codecs: list[Json]) -> Iterator[list[Json]]:
+    """The codecs of the array, then those of the chunks in its shards, and so on inwards."""
+    yield codecs
+    for item in codecs:
+        if item["name"] == "sharding_indexed":
+            yield from chains(item["configuration"]["codecs"])
+
+
+def all_codecs(case: Case) -> list[Json]:
+    """All codecs of a case but those of shard indexes."""
+    return [item for chain in chains(case.metadata["codecs"]) for item in chain]
+
+
+def lacks(peer: str, case: Case) -> str | None:
+    """Why a peer cannot take part in a case at all, by design; `None` if it can."""
+    if case.data_type.name not in SUPPORTED_TYPES[peer]:
+        return f"{peer} has no data type {case.data_type.name}"
+    missing = {item["name"] for item in all_codecs(case)} - SUPPORTED_CODECS[peer]
+    if missing:
+        return f"{peer} has no codec {min(missing)}"
+    if peer == TENSORSTORE and _codec_after_sharding(case):
+        return f"{peer} allows no codec after sharding_indexed"
+    return None
+
+
+def _codec_after_sharding(case: Case) -> bool:
+    for chain in chains(case.metadata["codecs"]):
+        names = [item["name"] for item in chain]
+        if "sharding_indexed" in names[:-1]:
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A known fault of a peer: when it bites, and what happens then."""
+
+    peer: str
+    roles: tuple[str, ...]
+    """`write`, `read`, or both: in which role the peer is to be left out."""
+    reason: str
+    applies: Callable[[Case], bool]
+
+
+def _is_sharded(case: Case) -> bool:
+    return any(item["name"] == "sharding_indexed" for item in case.metadata["codecs"])
+
+
+def _has_codec(case: Case, *names: str) -> bool:
+    return any(item["name"] in names for item in all_codecs(case))
+
+
+def _has_snappy(case: Case) -> bool:
+    return any(
+        item["name"] == "blosc" and item["configuration"]["cname"] == "snappy"
+        for item in all_codecs(case)
+    )
+
+
+def _transposed_shards_do_not_divide(case: Case) -> bool:
+    """The inner shape, permuted, does not divide the shard as it was before the transpose."""
+    codecs = case.metadata["codecs"]
+    outer = case.metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    if codecs[0]["name"] != "transpose" or not _is_sharded(case):
+        return False
+    inner = codecs[1]["configuration"]["chunk_shape"]
+    return any(size % part for size, part in zip(outer, inner, strict=True))
+
+
+def _big_endian_filter(case: Case) -> bool:
+    filters = {f"numcodecs.{name}" for name in NUMCODECS_ARRAY}
+    big = any(
+        item["name"] == "bytes" and item.get("configuration", {}).get("endian") == "big"
+        for item in all_codecs(case)
+    )
+    return big and any(item["name"] in filters for item in all_codecs(case))
+
+
+def _other_nans(case: Case) -> bool:
+    """The fill value is a NaN, and other NaNs are written."""
+    if case.data_type.kind not in ("float", "complex") or "nan" not in case.fill.sort:
+        return False
+    writes = [*case.writes, case.update] if case.update else case.writes
+    return any(has_other_nan(case.data_type, write.given, case.fill.element) for write in writes)
+
+
+def _blosc_after_another(case: Case) -> bool:
+    for chain in chains(case.metadata["codecs"]):
+        names = [item["name"] for item in chain]
+        before = names[: names.index("blosc")] if "blosc" in names else []
+        if {"gzip", "zstd", "crc32c"} & set(before) or names.count("blosc") > 1:
+            return True
+    return False
+
+
+FAULTS: list[Fault] = [
+    Fault(
+        ZARR_PYTHON, ("write", "read"),
+        "checks the inner chunk shape against the shard as it was before an outer transpose",
+        _transposed_shards_do_not_divide,
+    ),
+    Fault(ZARR_PYTHON, ("write",), "numcodecs is built without snappy", _has_snappy),
+    Fault(
+        ZARR_PYTHON, ("write", "read"),
+        "cannot index the shard of an array without axes",
+        lambda case: not case.shape and _is_sharded(case),
+    ),
+    Fault(
+        ZARR_PYTHON, ("write", "read"),
+        "a numcodecs filter takes big-endian elements for little-endian ones",
+        _big_endian_filter,
+    ),
+    Fault(
+        ZARR_PYTHON, ("write",),
+        "leaves out chunks of NaNs that are not the NaN of the fill value",
+        _other_nans,
+    ),
+    Fault(
+        ZARRS, ("write", "read"),
+        "refuses a transpose of an array without axes",
+        lambda case: not case.shape and _has_codec(case, "transpose"),
+    ),
+    Fault(
+        ZARRS, ("write", "read"),
+        "a transpose of variable-length elements takes the shape for the transposed one",
+        lambda case: case.data_type.variable and _has_codec(case, "transpose"),
+    ),
+    Fault(
+        ZARRS, ("read",),
+        "partial reads through blosc drop the bytes after the last whole typesize",
+        _blosc_after_another,
+    ),
+]
+
+
+def fault_of(peer: str, role: str, case: Case) -> str | None:
+    """The known fault that keeps a peer out of a role in a case."""
+    key = f"fault {peer} {role}"
+    if key not in case.facts:
+        case.facts[key] = next(
+            (
+                f"{peer} ({role}): {fault.reason}"
+                for fault in FAULTS
+                if fault.peer == peer and role in fault.roles and fault.applies(case)
+            ),
+            None,
+        )
+    return case.facts[key]
+
+
+def known_to_a_peer(type_name: str, codec_name: str) -> bool:
+    """Whether at least one peer has both a data type and a leaf codec."""
+    plain = {"two": "gzip", "none": "bytes"}.get(codec_name, codec_name).split(":")[0]
+    return any(
+        type_name in SUPPORTED_TYPES[peer] and plain in SUPPORTED_CODECS[peer] for peer in PEERS
+    )

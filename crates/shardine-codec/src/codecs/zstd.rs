@@ -119,6 +119,11 @@ fn decompress(
     }
 }
 
+/// The most that `input` bytes can decode to: a block takes 4 bytes and decodes to at most 128 KiB.
+fn most(input: usize) -> usize {
+    (input / 4 + 1).saturating_mul(128 << 10)
+}
+
 impl BytesToBytes for Zstd {
     fn name(&self) -> &'static str {
         NAME
@@ -154,11 +159,19 @@ impl BytesToBytes for Zstd {
             _ => None,
         };
         output::check_limit(NAME, claimed.unwrap_or(0), limit)?;
+        // A damaged block can ask for more room without having filled any, again and again.
+        let room = limit.min(most(input.len()));
         // SAFETY: libzstd has written as many bytes as it says.
-        unsafe {
-            output::append_growing(NAME, input.len(), claimed, limit, out, |memory| {
+        let result = unsafe {
+            output::append_growing(NAME, input.len(), claimed, room, out, |memory| {
                 decompress(context, input, &mut Spare { memory, written: 0 })
             })
+        };
+        match result {
+            Err(CodecError::TooLarge { .. }) if room < limit => {
+                Err(CodecError::corrupt(NAME, input.len(), "a block is longer than blocks can be"))
+            }
+            result => result,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::codecs::{self, CONFIGURATIONS};
 use crate::memory;
 
 /// Types that the input chooses from: every width, every kind that a codec treats in its own way.
-const TYPES: &[&str] = &[
+pub const TYPES: &[&str] = &[
     r#""bool""#,
     r#""int2""#,
     r#""uint4""#,
@@ -43,7 +43,8 @@ pub fn run(input: &[u8]) {
     }
 }
 
-fn spec(input: &[u8]) -> Option<(ArraySpec, &[u8])> {
+/// The array that the first bytes describe, and the rest.
+pub fn spec(input: &[u8]) -> Option<(ArraySpec, &[u8])> {
     let (&[choice, dimensions], rest) = input.split_first_chunk()?;
     let json: Value = serde_json::from_str(TYPES[usize::from(choice) % TYPES.len()]).ok()?;
     let data_type = DataType::from_json(&json).ok()?;

@@ -9,15 +9,28 @@ pub const CONFIGURATIONS: &[&str] = &[
     r#"{"name":"bytes","configuration":{"endian":"big"}}"#,
     r#"{"name":"bytes"}"#,
     r#"{"name":"crc32c"}"#,
+    r#"{"name":"numcodecs.crc32c","configuration":{"location":"start"}}"#,
+    r#"{"name":"crc32","configuration":{"location":"end"}}"#,
+    r#"{"name":"adler32"}"#,
+    r#"{"name":"fletcher32"}"#,
     r#"{"name":"gzip","configuration":{"level":1}}"#,
+    r#"{"name":"numcodecs.gzip","configuration":{"level":1}}"#,
+    r#"{"name":"zlib","configuration":{"level":1}}"#,
     r#"{"name":"zstd","configuration":{"level":1,"checksum":false}}"#,
     r#"{"name":"zstd","configuration":{"level":3,"checksum":true}}"#,
+    r#"{"name":"numcodecs.zstd","configuration":{"level":1}}"#,
     r#"{"name":"blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":0}}"#,
     r#"{"name":"blosc","configuration":{"cname":"zstd","clevel":1,"shuffle":"bitshuffle","typesize":2,"blocksize":0}}"#,
     r#"{"name":"blosc","configuration":{"cname":"zlib","clevel":1,"shuffle":"noshuffle","blocksize":256}}"#,
     r#"{"name":"blosc","configuration":{"cname":"blosclz","clevel":9,"shuffle":"shuffle","typesize":8,"blocksize":0}}"#,
     r#"{"name":"blosc","configuration":{"cname":"lz4hc","clevel":0,"shuffle":"noshuffle","blocksize":0}}"#,
-    r#"{"name":"blosc","configuration":{"cname":"snappy","clevel":5,"shuffle":"noshuffle","blocksize":0}}"#,
+    r#"{"name":"numcodecs.blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":2,"blocksize":0}}"#,
+    r#"{"name":"lz4","configuration":{"acceleration":1}}"#,
+    r#"{"name":"bz2","configuration":{"level":1}}"#,
+    r#"{"name":"lzma","configuration":{"format":1,"check":-1,"preset":0}}"#,
+    r#"{"name":"lzma","configuration":{"format":2,"preset":0}}"#,
+    r#"{"name":"lzma","configuration":{"format":3,"filters":[{"id":3,"dist":4},{"id":33,"preset":0}]}}"#,
+    r#"{"name":"shuffle","configuration":{"elementsize":4}}"#,
     r#"{"name":"transpose","configuration":{"order":[1,0]}}"#,
     r#"{"name":"transpose","configuration":{"order":[2,0,1]}}"#,
     r#"{"name":"vlen-utf8"}"#,
@@ -25,18 +38,25 @@ pub const CONFIGURATIONS: &[&str] = &[
     r#"{"name":"packbits"}"#,
     r#"{"name":"packbits","configuration":{"padding_encoding":"first_byte"}}"#,
     r#"{"name":"packbits","configuration":{"padding_encoding":"last_byte","first_bit":1,"last_bit":2}}"#,
+    r#"{"name":"numcodecs.packbits"}"#,
     r#"{"name":"bitround","configuration":{"keepbits":4}}"#,
-    r#"{"name":"reshape","configuration":{"shape":[[0,1],-1]}}"#,
-    r#"{"name":"scale_offset","configuration":{"offset":3,"scale":2}}"#,
-    r#"{"name":"cast_value","configuration":{"data_type":"uint8","rounding":"towards-zero","out_of_range":"clamp"}}"#,
+    r#"{"name":"numcodecs.bitround","configuration":{"keepbits":0}}"#,
+    r#"{"name":"delta","configuration":{"dtype":"<i2","astype":"<i4"}}"#,
+    r#"{"name":"delta","configuration":{"dtype":"<f4"}}"#,
+    r#"{"name":"fixedscaleoffset","configuration":{"offset":3,"scale":2,"dtype":"<f4","astype":"<u1"}}"#,
+    r#"{"name":"fixedscaleoffset","configuration":{"offset":-1.5,"scale":0.5,"dtype":"<f8"}}"#,
 ];
 
-/// Other names of codecs that are listed above.
-pub const ALIASES: &[&str] = &[];
+/// Other names of codecs that are listed above, beyond those that end in a listed name.
+pub const ALIASES: &[&str] = &["endian"];
 
 /// The codec that a `{"name": ..., "configuration": ...}` document names, if it is one.
 pub fn parse(json: &[u8]) -> Option<Codec> {
-    let value: Value = serde_json::from_slice(json).ok()?;
+    from_value(&serde_json::from_slice(json).ok()?)
+}
+
+/// As [`parse`], from a parsed document.
+pub fn from_value(value: &Value) -> Option<Codec> {
     let name = value.get("name")?.as_str()?.to_owned();
     let configuration = match value.get("configuration") {
         Some(Value::Object(map)) => map.clone(),

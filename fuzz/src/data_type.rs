@@ -51,7 +51,8 @@ fn keeps(data_type: &DataType, fill: &FillValue) {
     assert_eq!(data_type.fill_from_json(&json).as_ref(), Ok(fill), "fill value changed in {json}");
 }
 
-fn any_bytes_are_legal(data_type: &DataType) -> bool {
+/// Whether an element may have any bytes: not those of narrow types, text and truth values.
+pub fn any_bytes_are_legal(data_type: &DataType) -> bool {
     match data_type.kind() {
         Kind::Float | Kind::Raw | Kind::DateTime | Kind::TimeDelta | Kind::Bytes => true,
         Kind::Int | Kind::UInt | Kind::SmallFloat | Kind::Complex => {

@@ -5,11 +5,16 @@
 //! smoke test runs all of them on an ordinary compiler, so a target that has
 //! rotted is noticed without a fuzzing run.
 
+pub mod chunk_codec;
 pub mod codec_array;
 pub mod codec_bytes;
 pub mod codecs;
 pub mod data_type;
 pub mod memory;
+pub mod metadata;
+pub mod read_array;
+pub mod region;
+pub mod shard_index;
 
 /// A target: its name, its body, the inputs it starts from.
 pub struct Target {
@@ -20,9 +25,14 @@ pub struct Target {
 
 /// All targets, in the order of the files in `fuzz_targets`.
 pub const TARGETS: &[Target] = &[
+    Target { name: "chunk_codec", run: chunk_codec::run, seeds: chunk_codec::seeds },
     Target { name: "codec_array", run: codec_array::run, seeds: codec_array::seeds },
     Target { name: "codec_bytes", run: codec_bytes::run, seeds: codec_bytes::seeds },
     Target { name: "data_type", run: data_type::run, seeds: data_type::seeds },
+    Target { name: "metadata", run: metadata::run, seeds: metadata::seeds },
+    Target { name: "read_array", run: read_array::run, seeds: read_array::seeds },
+    Target { name: "region", run: region::run, seeds: region::seeds },
+    Target { name: "shard_index", run: shard_index::run, seeds: shard_index::seeds },
 ];
 
 /// Cuts `input` at its first zero byte, which JSON text cannot contain.

@@ -1,15 +1,14 @@
 //! Catches allocations that follow a number in the input instead of the input itself.
 //!
 //! libFuzzer sees such an allocation only under a sanitizer, or when its pages
-//! are touched. This allocator counts what the current thread asks for.
+//! are touched. This allocator counts what is asked for, by all threads: a
+//! target has the process to itself.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
+static LIVE: AtomicIsize = AtomicIsize::new(0);
+static PEAK: AtomicIsize = AtomicIsize::new(0);
 
 struct Counting;
 
@@ -17,13 +16,14 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 fn count(bytes: isize) {
-    let live = LIVE.get().wrapping_add(bytes);
-    LIVE.set(live);
-    PEAK.set(PEAK.get().max(live));
+    let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
+    if bytes > 0 {
+        PEAK.fetch_max(live, Relaxed);
+    }
 }
 
-// SAFETY: every call goes to the system's allocator unchanged. The counters
-// are constants without destructors, so touching them never allocates.
+// SAFETY: every call goes to the system's allocator unchanged, and counting
+// allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -54,10 +54,10 @@ unsafe impl GlobalAlloc for Counting {
 
 /// Runs `f` and panics if it had more than `limit` bytes more than at its start, at any moment.
 pub fn bounded<T>(limit: usize, f: impl FnOnce() -> T) -> T {
-    let start = LIVE.get();
-    PEAK.set(start);
+    let start = LIVE.load(Relaxed);
+    PEAK.store(start, Relaxed);
     let result = f();
-    let used = PEAK.get().wrapping_sub(start);
+    let used = PEAK.load(Relaxed) - start;
     assert!(used <= limit as isize, "took {used} bytes where {limit} should do");
     result
 }

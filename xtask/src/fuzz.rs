@@ -195,9 +195,9 @@ fn run(target: &str, options: &Options) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// libFuzzer reports each new input; what matters is the rest.
+/// libFuzzer reports each new input and each string that helped; what matters is the rest.
 fn worth_showing(line: &str) -> bool {
-    !line.starts_with('#') && !line.trim().is_empty()
+    !line.starts_with(['#', '"', '\t']) && !line.trim().is_empty()
 }
 
 impl Outcome {

@@ -181,7 +181,10 @@ pub fn is_filled(bytes: &[u8], element: &[u8]) -> bool {
     let n = element.len();
     // Equal to its first element, and equal to itself shifted by one element.
     bytes.is_empty()
-        || (n > 0 && bytes.len() % n == 0 && &bytes[..n] == element && is_periodic(bytes, n))
+        || (n > 0
+            && bytes.len().is_multiple_of(n)
+            && &bytes[..n] == element
+            && is_periodic(bytes, n))
 }
 
 /// Whether `bytes[i] == bytes[i + n]` for all `i`; compares block by block to stop early.

@@ -19,7 +19,7 @@ pub enum Error {
         /// The document's key.
         object: Key,
         /// What is wrong with it.
-        source: MetadataError,
+        source: Box<MetadataError>,
     },
     /// The codecs in the metadata cannot be used.
     #[error("{object}: {source}")]
@@ -27,7 +27,7 @@ pub enum Error {
         /// The document's key.
         object: Key,
         /// What is wrong with them.
-        source: LayoutError,
+        source: Box<LayoutError>,
     },
     /// The region or the buffer is wrong.
     #[error(transparent)]
@@ -43,7 +43,7 @@ pub enum Error {
         /// Its place in the grid of shards.
         shard: Vec<u64>,
         /// What is wrong with it.
-        source: ShardError,
+        source: Box<ShardError>,
     },
     /// A chunk is damaged.
     #[error(
@@ -58,7 +58,7 @@ pub enum Error {
         /// Its bytes.
         range: Range<u64>,
         /// What is wrong with it.
-        source: DecodeError,
+        source: Box<DecodeError>,
     },
     /// A chunk cannot be written.
     #[error("chunk {chunk:?} for \"{object}\": {source}")]
@@ -68,7 +68,7 @@ pub enum Error {
         /// Its place in the grid of chunks.
         chunk: Vec<u64>,
         /// Why not.
-        source: EncodeError,
+        source: Box<EncodeError>,
     },
     /// Other writers were always faster.
     #[error("gave up on \"{object}\" after {attempts} attempts: other writers kept changing it")]
@@ -137,7 +137,7 @@ impl Error {
                 Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
             }
             Self::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
-            Self::Metadata { source: MetadataError::ZarrV2 { .. }, .. } => {
+            Self::Metadata { source, .. } if **source == MetadataError::ZarrV2 => {
                 Some("this version reads Zarr v3 only".to_owned())
             }
             Self::Contention { .. } | Self::Unstable { .. } => {

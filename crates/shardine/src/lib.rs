@@ -26,4 +26,4 @@ pub use shardine_codec::{
     CodecSpec, DataType, ElementSize, Elements, ElementsRef, FillValue, Kind, VariableElements,
 };
 pub use source::{GeneratorSource, Source, SourceError};
-pub use zarr::{Array, Group, Node, ShardEntries, StoredObject};
+pub use zarr::{Array, Child, Group, Node, ShardEntries, StoredObject};

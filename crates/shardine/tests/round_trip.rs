@@ -1,5 +1,7 @@
 //! What is written is read back, whatever the codecs, the shards and the regions.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
 mod common;
 
 use common::*;
@@ -76,7 +78,10 @@ fn level(rank: usize) -> impl Strategy<Value = Level> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    (0usize..4, prop::sample::select(vec![(1usize, "uint8"), (2, "int16"), (4, "uint32"), (8, "int64")]))
+    (
+        0usize..4,
+        prop::sample::select(vec![(1usize, "uint8"), (2, "int16"), (4, "uint32"), (8, "int64")]),
+    )
         .prop_flat_map(|(rank, (element, name))| {
             (
                 prop::collection::vec(1u64..5, rank),
@@ -103,9 +108,13 @@ fn config() -> impl Strategy<Value = Config> {
                                 outer[k] = chunk[i];
                             }
                             chunk = outer;
-                            codecs.push(json!({"name": "transpose", "configuration": {"order": order}}));
+                            codecs.push(
+                                json!({"name": "transpose", "configuration": {"order": order}}),
+                            );
                         }
-                        codecs.push(json!({"name": "sharding_indexed", "configuration": configuration}));
+                        codecs.push(
+                            json!({"name": "sharding_indexed", "configuration": configuration}),
+                        );
                         codecs.extend(level.after);
                     }
                     // One byte repeated is a legal fill value of every integer type.
@@ -277,19 +286,20 @@ fn strings_and_bytes_of_any_length_survive_shards() {
         let codecs = json!([transpose, sharding(&[3, 2], inner)]);
         let array = create(&document(&[7, 10], &[4, 6], name.into(), fill, codecs));
         let mut model: Vec<Vec<u8>> = vec![fill_bytes.to_vec(); 70];
-        let put = |model: &mut Vec<Vec<u8>>, region: &str, rows: [usize; 2], columns: [usize; 2]| {
-            let mut data = VariableElements::new();
-            for r in rows[0]..rows[1] {
-                for c in columns[0]..columns[1] {
-                    let text = "é".repeat(r * c % 5) + &format!("{r},{c}");
-                    data.push(text.as_bytes());
-                    model[r * 10 + c] = text.into_bytes();
+        let put =
+            |model: &mut Vec<Vec<u8>>, region: &str, rows: [usize; 2], columns: [usize; 2]| {
+                let mut data = VariableElements::new();
+                for r in rows[0]..rows[1] {
+                    for c in columns[0]..columns[1] {
+                        let text = "é".repeat(r * c % 5) + &format!("{r},{c}");
+                        data.push(text.as_bytes());
+                        model[r * 10 + c] = text.into_bytes();
+                    }
                 }
-            }
-            let elements = Elements::Variable(data);
-            let region = region.parse().unwrap();
-            array.write(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
-        };
+                let elements = Elements::Variable(data);
+                let region = region.parse().unwrap();
+                array.write(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
+            };
         put(&mut model, "1:6,2:9", [1, 6], [2, 9]);
         put(&mut model, "5:7,8:10", [5, 7], [8, 10]);
         let expected = |pick: &dyn Fn(usize, usize) -> bool| -> VariableElements {

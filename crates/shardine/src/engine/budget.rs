@@ -63,7 +63,10 @@ mod tests {
                     for j in 0..50 {
                         let bytes = (i * 7 + j) % 60;
                         let _permit = budget.acquire(bytes);
-                        most.fetch_max(now.fetch_add(bytes, Ordering::SeqCst) + bytes, Ordering::SeqCst);
+                        most.fetch_max(
+                            now.fetch_add(bytes, Ordering::SeqCst) + bytes,
+                            Ordering::SeqCst,
+                        );
                         std::thread::yield_now();
                         now.fetch_sub(bytes, Ordering::SeqCst);
                     }

@@ -7,12 +7,15 @@ use shardine_store::{Key, Version};
 
 use crate::shard::ShardIndex;
 
-/// Which index: of which array, in which object, beginning at which byte (0 but for shards inside shards).
+/// Which index: of which array, in which object, of the shard that begins at which byte.
+///
+/// The first shard inside a shard begins where the outer one does, so the depth counts too.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct IndexKey {
     pub array: u64,
     pub object: Key,
     pub start: u64,
+    pub depth: usize,
 }
 
 /// An index with the version of the object that it was read from.

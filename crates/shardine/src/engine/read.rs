@@ -29,6 +29,9 @@ const INLINE: u64 = 128 << 10;
 /// Decoded bytes of a piece of work for one worker.
 const PIECE: u64 = 256 << 10;
 
+/// What is done with the bytes of a read, given its number.
+type UseBytes<'a> = dyn Fn(usize, &[u8]) -> Result<(), Error> + Sync + 'a;
+
 /// Which entries lead from an object to a chunk in it.
 type Path = SmallVec<[u32; 4]>;
 
@@ -141,7 +144,10 @@ impl<'a> Reading<'a> {
     fn wave(&self, cells: Vec<Cell>) -> Result<Vec<Cell>, Error> {
         let inline = self.engine.on_worker();
         let opened: Vec<Opened> = if cells.len() == 1 || inline {
-            cells.into_iter().filter_map(|cell| self.open(cell).transpose()).collect::<Result<_, _>>()?
+            cells
+                .into_iter()
+                .filter_map(|cell| self.open(cell).transpose())
+                .collect::<Result<_, _>>()?
         } else {
             let open = |cell| self.open(cell).transpose();
             let all = || cells.into_par_iter().filter_map(open).collect::<Result<_, _>>();
@@ -159,12 +165,19 @@ impl<'a> Reading<'a> {
         }
         self.fetch(&opened, fetches, inline);
         self.check()?;
+        for (i, opened) in opened.iter().enumerate() {
+            match opened.object.check_unchanged() {
+                Ok(()) => {}
+                Err(StoreError::Changed { .. }) => self.lose(i, Lost::Changed),
+                Err(error) => return Err(error.into()),
+            }
+        }
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
         let mut opened: Vec<Option<Opened>> = opened.into_iter().map(Some).collect();
         let mut again = Vec::new();
         for (object, why) in lost {
             let Some(opened) = opened[object].take() else { continue };
-            self.engine.indexes.remove(&self.index_key(&opened.key, 0));
+            self.engine.indexes.remove(&self.index_key(&opened.key, 0, 0));
             match why {
                 Lost::Changed => again.push(opened.cell),
                 Lost::Missing => self.fill(&opened.cell.selection, &self.place_of(&opened.cell))?,
@@ -193,14 +206,14 @@ impl<'a> Reading<'a> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push((object, why));
     }
 
-    fn index_key(&self, object: &Key, start: u64) -> IndexKey {
-        IndexKey { array: self.grid.id, object: object.clone(), start }
+    fn index_key(&self, object: &Key, start: u64, depth: usize) -> IndexKey {
+        IndexKey { array: self.grid.id, object: object.clone(), start, depth }
     }
 
     /// Opens the object of a cell; one that does not exist is filled and done with.
     fn open(&self, cell: Cell) -> Result<Option<Opened>, Error> {
         let key = self.grid.keys.key(&cell.index)?;
-        let cached = self.engine.indexes.get(&self.index_key(&key, 0));
+        let cached = self.engine.indexes.get(&self.index_key(&key, 0, 0));
         match self.grid.store.open(&key, cached.as_ref().map(|c| &c.version)) {
             Ok(object) => Ok(Some(Opened { key, cell, object })),
             Err(StoreError::NotFound { .. }) => {
@@ -249,7 +262,7 @@ impl<'a> Reading<'a> {
                 continue;
             };
             let start = node.range.as_ref().map_or(0, |r| r.start);
-            let key = self.index_key(&opened[node.object].key, start);
+            let key = self.index_key(&opened[node.object].key, start, node.path.len());
             let version = opened[node.object].object.version();
             match self.engine.indexes.get(&key) {
                 Some(cached) if version.as_ref().is_none_or(|v| *v == cached.version) => {
@@ -260,7 +273,8 @@ impl<'a> Reading<'a> {
             }
         }
         let reads = unknown.iter().map(|(node, shard)| {
-            self.index_range(opened, node, shard).map(|range| (node.object, range, shard.index.len()))
+            self.index_range(opened, node, shard)
+                .map(|range| (node.object, range, shard.index.len()))
         });
         let reads: Vec<_> = reads.collect::<Result<_, _>>()?;
         let indexes: Vec<Mutex<Option<Arc<CachedIndex>>>> =
@@ -282,7 +296,11 @@ impl<'a> Reading<'a> {
                 .map_err(|source| self.shard_error(object, source))?;
             let version = object.object.version();
             let start = node.range.as_ref().map_or(0, |r| r.start);
-            let index = self.remember(&object.key, start, version, decoded);
+            let index = self.remember(
+                self.index_key(&object.key, start, node.path.len()),
+                version,
+                decoded,
+            );
             *indexes[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
             Ok(())
         });
@@ -298,8 +316,7 @@ impl<'a> Reading<'a> {
     /// Keeps an index for later reads, if the version it belongs to is known.
     fn remember(
         &self,
-        object: &Key,
-        start: u64,
+        key: IndexKey,
         version: Option<shardine_store::Version>,
         index: ShardIndex,
     ) -> Arc<CachedIndex> {
@@ -307,7 +324,7 @@ impl<'a> Reading<'a> {
         let version = version.unwrap_or_else(|| shardine_store::Version("".into()));
         let cached = Arc::new(CachedIndex { version, index });
         if known {
-            self.engine.indexes.insert(self.index_key(object, start), Arc::clone(&cached));
+            self.engine.indexes.insert(key, Arc::clone(&cached));
         }
         cached
     }
@@ -385,7 +402,8 @@ impl<'a> Reading<'a> {
     fn fetch(&self, opened: &[Opened], fetches: Vec<Fetch<'a>>, inline: bool) {
         let fetches = self.merge(fetches);
         let total: u64 = fetches.iter().flat_map(|f| &f.nodes).map(Node::decoded_len).sum();
-        let inline = inline || total <= INLINE || (fetches.len() == 1 && fetches[0].nodes.len() == 1);
+        let inline =
+            inline || total <= INLINE || (fetches.len() == 1 && fetches[0].nodes.len() == 1);
         let parallel = !self.engine.on_worker() && total > INLINE;
         let reads = fetches.iter().map(|fetch| {
             let range = fetch.range.clone().map_or(ReadRange::All, ReadRange::Bounded);
@@ -426,7 +444,7 @@ impl<'a> Reading<'a> {
         opened: &[Opened],
         reads: Vec<(usize, ReadRange, u64)>,
         inline: bool,
-        use_bytes: &(dyn Fn(usize, &[u8]) -> Result<(), Error> + Sync),
+        use_bytes: &UseBytes<'_>,
     ) {
         let objects: Vec<usize> = reads.iter().map(|(object, ..)| *object).collect();
         let deliver = |i: usize, answer: Result<Buffer, StoreError>| {
@@ -537,7 +555,8 @@ impl<'a> Reading<'a> {
             self.unpack(opened, context, inner, jobs)?;
         }
         let version = object.object.version();
-        self.remember(&object.key, job.start, version, index);
+        let key = self.index_key(&object.key, job.start, job.path.len());
+        self.remember(key, version, index);
         Ok(())
     }
 
@@ -560,7 +579,8 @@ impl<'a> Reading<'a> {
     }
 
     fn shard_error(&self, object: &Opened, source: ShardError) -> Error {
-        Error::Shard { object: object.key.clone(), shard: object.cell.index.to_vec(), source }
+        let (key, shard) = (object.key.clone(), object.cell.index.to_vec());
+        Error::Shard { object: key, shard, source: Box::new(source) }
     }
 
     fn decode_error(
@@ -572,7 +592,7 @@ impl<'a> Reading<'a> {
         source: DecodeError,
     ) -> Error {
         let chunk = self.grid.layout.chunk_coordinates(cell, path);
-        Error::Decode { object: object.clone(), chunk, range, source }
+        Error::Decode { object: object.clone(), chunk, range, source: Box::new(source) }
     }
 }
 

@@ -13,7 +13,9 @@ use super::budget::Permit;
 use super::sequencer::{Batch, Piece, Sequencer};
 use super::{Engine, Grid};
 use crate::Error;
-use crate::layout::{Action, EncodeError, EncodeOptions, ShardLayout, SourceView, UpdatePlan};
+use crate::layout::{
+    Action, EncodeError, EncodeOptions, ShardLayout, SourceView, Update, UpdatePlan,
+};
 use crate::selection::{Cell, Selection};
 use crate::shard::{IndexLocation, ShardIndex, WriteOrder};
 use crate::source::Source;
@@ -227,7 +229,12 @@ impl Writing<'_> {
         let key = self.grid.keys.key(&cell.index)?;
         let bounds = self.grid.bounds(&cell.index);
         let covered = cell.selection.covers(&bounds);
-        let view = SourceView::new(self.source, cell.at.iter().copied().collect());
+        let update = Update {
+            selection: &cell.selection,
+            bounds: &bounds,
+            source: SourceView::new(self.source, cell.at.iter().copied().collect()),
+            options: self.encode,
+        };
         self.attempts(&key, || {
             let old = self.old(&key, covered)?;
             let old_bytes = match &old {
@@ -237,18 +244,15 @@ impl Writing<'_> {
             let (stored, encoded) = self.engine.with_context(|context| {
                 let mut encoded = context.take_buffer();
                 let old = old_bytes.as_deref();
-                let selection = &cell.selection;
-                let encode = self.encode;
                 self.grid
                     .layout
-                    .update(context, old, selection, &bounds, &view, encode, &mut encoded)
+                    .update(context, old, &update, &mut encoded)
                     .map(|stored| (stored, encoded))
                     .map_err(|source| self.encode_error(&key, &cell.index, &[], source))
             })?;
             let condition = condition(covered, old.as_ref());
             if stored {
-                let writer =
-                    self.grid.store.create(&key, CreateOptions { head: 0, condition })?;
+                let writer = self.grid.store.create(&key, CreateOptions { head: 0, condition })?;
                 writer.append(&encoded)?;
                 self.publish(writer.finish(&[])?, covered)?;
                 add(&self.counters.chunks_encoded, 1);
@@ -324,7 +328,8 @@ impl Writing<'_> {
     }
 
     fn publish_staged(&self) -> Result<(), Error> {
-        let staged = std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
+        let staged =
+            std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
         if !staged.is_empty() {
             self.grid.store.publish(staged)?;
         }
@@ -383,8 +388,11 @@ impl Writing<'_> {
         cell: &Cell,
         object: &dyn Object,
     ) -> Result<ShardIndex, Error> {
-        let damaged =
-            |source| Error::Shard { object: key.clone(), shard: cell.index.to_vec(), source };
+        let damaged = |source| Error::Shard {
+            object: key.clone(),
+            shard: cell.index.to_vec(),
+            source: Box::new(source),
+        };
         let (bytes, len) = match object.len() {
             Some(len) => {
                 let range = shard.index.range(len).map_err(damaged)?;
@@ -405,7 +413,7 @@ impl Writing<'_> {
 
     fn encode_error(&self, object: &Key, cell: &[u64], path: &[u32], source: EncodeError) -> Error {
         let chunk = self.grid.layout.chunk_coordinates(cell, path);
-        Error::Encode { object: object.clone(), chunk, source }
+        Error::Encode { object: object.clone(), chunk, source: Box::new(source) }
     }
 }
 
@@ -453,14 +461,15 @@ impl Stream<'_> {
         let damaged = |source| Error::Shard {
             object: self.key.clone(),
             shard: self.cell.index.to_vec(),
-            source,
+            source: Box::new(source),
         };
         let plan =
             UpdatePlan::new(shard, old_index, &selection, &bounds, order).map_err(damaged)?;
         let options = CreateOptions { head: shard.index.head(), condition: condition.clone() };
         let writer = writing.grid.store.create(self.key, options)?;
         let any_order = order == WriteOrder::Arrival;
-        let sequencer = Sequencer::new(writing.engine, &*writer, self.old, shard.chunks(), any_order);
+        let sequencer =
+            Sequencer::new(writing.engine, &*writer, self.old, shard.chunks(), any_order);
         self.encode_all(&plan, &sequencer, damaged)?;
         writing.check()?;
 
@@ -567,17 +576,20 @@ impl Stream<'_> {
                     Action::Encode { cell, bounds, old } => {
                         let old = self.old_chunk(old)?;
                         let start = out.len();
-                        let view = source.advance(&cell.at);
-                        let (selection, old) = (&cell.selection, old.as_deref());
-                        let encode = writing.encode;
+                        let update = Update {
+                            selection: &cell.selection,
+                            bounds: &bounds,
+                            source: source.advance(&cell.at),
+                            options: writing.encode,
+                        };
                         let inner = &self.shard.inner;
                         let stored = inner
-                            .update(context, old, selection, &bounds, &view, encode, &mut out)
+                            .update(context, old.as_deref(), &update, &mut out)
                             .map_err(|source| {
                                 let path = [entry as u32];
                                 writing.encode_error(self.key, &self.cell.index, &path, source)
                             })?;
-                        done += bytes_of(selection, inner.element_size());
+                        done += bytes_of(&cell.selection, inner.element_size());
                         if stored {
                             pieces.push(Piece::New { entry, range: start..out.len() });
                             add(&writing.counters.chunks_encoded, 1);

@@ -201,7 +201,9 @@ impl Leaf {
             let handles: Vec<u8> = (first..first + count).flat_map(u64::to_le_bytes).collect();
             let source = Placement::contiguous(&selection.shape(), HANDLE).ok_or(OutOfMemory)?;
             // SAFETY: passed on from the caller.
-            unsafe { strided::copy_into(&shape, HANDLE, &handles, &source, &target.window, place)? };
+            unsafe {
+                strided::copy_into(&shape, HANDLE, &handles, &source, &target.window, place)?
+            };
             return Ok(());
         }
         if selection.covers(&self.codec.spec().shape) && from.strides == place.strides {

@@ -91,11 +91,7 @@ impl IndexFormat {
     }
 
     /// Encodes an index.
-    pub fn encode(
-        &self,
-        context: &mut Context,
-        index: &ShardIndex,
-    ) -> Result<Vec<u8>, CodecError> {
+    pub fn encode(&self, context: &mut Context, index: &ShardIndex) -> Result<Vec<u8>, CodecError> {
         let mut out = Vec::with_capacity(self.len as usize);
         let reordered = self.reordered(index.as_bytes(), false);
         let entries = reordered.as_deref().unwrap_or(index.as_bytes());

@@ -114,7 +114,8 @@ fn resolve(
         .map_err(|source| codec_error(at, source))?;
     let rest = &arrays[whole..];
     let configuration = Configuration::parse(&specs[position].configuration, &here)?;
-    let shard = resolve_shard(&configuration, stages.encoded().clone(), rest, &bytes, &here, depth)?;
+    let shard =
+        resolve_shard(&configuration, stages.encoded().clone(), rest, &bytes, &here, depth)?;
     let layout = Layout::Shard(Box::new(shard));
     if stages.is_empty() {
         return Ok(layout);
@@ -236,7 +237,12 @@ impl Configuration {
             Some(Some("start")) => IndexLocation::Start,
             Some(_) => return Err(refuse("index_location", "must be \"start\" or \"end\"")),
         };
-        Ok(Self { chunk_shape, codecs: list("codecs")?, index_codecs: list("index_codecs")?, location })
+        Ok(Self {
+            chunk_shape,
+            codecs: list("codecs")?,
+            index_codecs: list("index_codecs")?,
+            location,
+        })
     }
 }
 
@@ -244,7 +250,10 @@ impl Leaf {
     fn new(codec: ChunkCodec, at: &str) -> Result<Self, LayoutError> {
         let too_large = || LayoutError::Sharding {
             at: at.to_owned(),
-            reason: format!("a chunk of {:?} elements is larger than memory can be", codec.spec().shape),
+            reason: format!(
+                "a chunk of {:?} elements is larger than memory can be",
+                codec.spec().shape
+            ),
         };
         let element = element_size(codec.spec());
         let stored = Placement::contiguous(&codec.stored().shape, element).ok_or_else(too_large)?;

@@ -82,12 +82,7 @@ impl<'a> SourceView<'a> {
         out
     }
 
-    fn copy_to(
-        &self,
-        shape: &[u64],
-        target: &mut [u8],
-        to: &Placement,
-    ) -> Result<(), EncodeError> {
+    fn copy_to(&self, shape: &[u64], target: &mut [u8], to: &Placement) -> Result<(), EncodeError> {
         let (start, shape) = (self.by_source_axis(&self.at), self.by_source_axis(shape));
         let to = Placement { start: to.start, strides: self.by_source_axis(&to.strides) };
         self.source.copy_box(&start, &shape, target, &to).map_err(EncodeError::Source)
@@ -106,66 +101,73 @@ impl<'a> SourceView<'a> {
     }
 }
 
+/// What is to be written to a chunk or shard.
+#[derive(Clone)]
+pub(crate) struct Update<'a> {
+    /// Which elements of it.
+    pub selection: &'a Selection,
+    /// How much of it lies inside the array.
+    pub bounds: &'a [u64],
+    /// Where the elements come from.
+    pub source: SourceView<'a>,
+    pub options: EncodeOptions,
+}
+
+impl Update<'_> {
+    /// Whether nothing of what was there before is left.
+    fn covers_all(&self) -> bool {
+        self.selection.covers(self.bounds)
+    }
+}
+
 impl Layout {
     /// Appends the encoded form of a chunk or shard after an update to `out`.
     ///
     /// `old` is what was there before, if anything; it is not looked at where the update covers all.
-    /// `bounds` is how much of it lies inside the array. Returns whether there is anything to store;
-    /// if not, `out` is as it was. Chunks that are not touched are moved as they are.
+    /// Returns whether there is anything to store; if not, `out` is as it was. Chunks that are not touched are moved as they are.
     pub fn update(
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
-        selection: &Selection,
-        bounds: &[u64],
-        source: &SourceView<'_>,
-        options: EncodeOptions,
+        update: &Update<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool, EncodeError> {
-        let old = if selection.covers(bounds) { None } else { old };
+        let old = if update.covers_all() { None } else { old };
         match self {
-            Self::Chunk(leaf) => {
-                leaf.update(context, old, selection, bounds, source, options, out)
-            }
-            Self::Shard(shard) => {
-                shard.update(context, old, selection, bounds, source, options, out)
-            }
-            Self::Staged(staged) => staged.update(context, old, selection, source, options, out),
+            Self::Chunk(leaf) => leaf.update(context, old, update, out),
+            Self::Shard(shard) => shard.update(context, old, update, out),
+            Self::Staged(staged) => staged.update(context, old, update, out),
         }
     }
 }
 
 impl Leaf {
-    #[expect(clippy::too_many_arguments, reason = "the arguments of Layout::update, taken apart")]
     fn update(
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
-        selection: &Selection,
-        bounds: &[u64],
-        source: &SourceView<'_>,
-        options: EncodeOptions,
+        update: &Update<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool, EncodeError> {
         let spec = self.codec.spec();
-        let to = self.selected(selection);
+        let to = self.selected(update.selection);
         let Some(len) = self.codec.stored().byte_len() else {
-            return self.update_variable(context, old, selection, source, options, out);
+            return self.update_variable(context, old, update, out);
         };
         let mut elements = context.take_filled(len);
         match old {
             Some(old) => {
                 self.codec.decode_into(context, old, &mut elements).map_err(DecodeError::from)?;
             }
-            None if selection.covers(bounds) && bounds == spec.shape => {}
+            None if update.covers_all() && update.bounds == spec.shape => {}
             None => {
                 let whole: Axes<usize> = spec.shape.iter().map(|&n| n as usize).collect();
                 let place = Placement { start: 0, strides: self.strides.clone() };
                 strided::fill(&whole, &spec.fill.0, &mut elements, &place)?;
             }
         }
-        source.copy_to(&selection.shape(), &mut elements, &to)?;
-        let store = options.store_empty || !strided::is_filled(&elements, &spec.fill.0);
+        update.source.copy_to(&update.selection.shape(), &mut elements, &to)?;
+        let store = update.options.store_empty || !strided::is_filled(&elements, &spec.fill.0);
         if store {
             self.codec.encode(context, ElementsRef::Fixed(&elements), out)?;
         }
@@ -177,21 +179,17 @@ impl Leaf {
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
-        selection: &Selection,
-        source: &SourceView<'_>,
-        options: EncodeOptions,
+        update: &Update<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool, EncodeError> {
         let fill = &self.codec.spec().fill.0;
         let count = self.codec.spec().elements().ok_or(OutOfMemory)?;
         let old = match old {
-            Some(old) => {
-                Some(self.codec.decode_variable(context, old).map_err(DecodeError::from)?)
-            }
+            Some(old) => Some(self.codec.decode_variable(context, old).map_err(DecodeError::from)?),
             None => None,
         };
-        let to = self.selected(selection);
-        let (new, shape, to) = source.variable(&selection.shape(), &to)?;
+        let to = self.selected(update.selection);
+        let (new, shape, to) = update.source.variable(&update.selection.shape(), &to)?;
         // For each place of the chunk the number of the new element that goes there, if any.
         let mut numbers: Vec<Option<usize>> = vec![None; count];
         let mut number = 0;
@@ -212,7 +210,7 @@ impl Leaf {
                 element.unwrap_or(fill)
             })
             .collect();
-        let store = options.store_empty || elements.iter().any(|e| e != fill);
+        let store = update.options.store_empty || elements.iter().any(|e| e != fill);
         if store {
             self.codec.encode(context, ElementsRef::Variable(&elements), out)?;
         }
@@ -222,6 +220,7 @@ impl Leaf {
 
 /// What becomes of one entry of a shard in an update.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "few exist at a time, and each for a moment")]
 pub(crate) enum Action {
     /// Its bytes stay as they are.
     Keep { old: Range<u64> },
@@ -315,15 +314,11 @@ impl<'a> UpdatePlan<'a> {
 }
 
 impl ShardLayout {
-    #[expect(clippy::too_many_arguments, reason = "the arguments of Layout::update, taken apart")]
     fn update(
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
-        selection: &Selection,
-        bounds: &[u64],
-        source: &SourceView<'_>,
-        options: EncodeOptions,
+        update: &Update<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool, EncodeError> {
         let old = match old {
@@ -340,9 +335,10 @@ impl ShardLayout {
             }
             None => None,
         };
-        let selection = self.selection_to_stored(selection);
-        let bounds = self.to_stored(bounds);
-        let source = source.to_stored(self);
+        let selection = self.selection_to_stored(update.selection);
+        let bounds = self.to_stored(update.bounds);
+        let source = update.source.to_stored(self);
+        let options = update.options;
         let plan = UpdatePlan::new(self, old_index.as_ref(), &selection, &bounds, options.order)?;
 
         let slice = |range: &Range<u64>| {
@@ -362,10 +358,13 @@ impl ShardLayout {
                     true
                 }
                 Some(Action::Encode { cell, bounds, old }) => {
-                    let view = source.advance(&cell.at);
-                    let old = old.as_ref().map(slice);
-                    let (selection, shard) = (&cell.selection, &mut shard);
-                    self.inner.update(context, old, selection, &bounds, &view, options, shard)?
+                    let update = Update {
+                        selection: &cell.selection,
+                        bounds: &bounds,
+                        source: source.advance(&cell.at),
+                        options,
+                    };
+                    self.inner.update(context, old.as_ref().map(slice), &update, &mut shard)?
                 }
             };
             if stored {
@@ -394,9 +393,7 @@ impl StagedLayout {
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
-        selection: &Selection,
-        source: &SourceView<'_>,
-        options: EncodeOptions,
+        update: &Update<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool, EncodeError> {
         let element = super::element_size(&self.spec);
@@ -411,14 +408,14 @@ impl StagedLayout {
             }
         };
         let mut to = place;
-        for (axis, stride) in selection.axes.iter().zip(&mut to.strides) {
+        for (axis, stride) in update.selection.axes.iter().zip(&mut to.strides) {
             to.start += axis.start as usize * *stride;
             if axis.count > 1 {
                 *stride *= axis.step as usize;
             }
         }
-        source.copy_to(&selection.shape(), &mut elements, &to)?;
-        if !options.store_empty && strided::is_filled(&elements, &self.spec.fill.0) {
+        update.source.copy_to(&update.selection.shape(), &mut elements, &to)?;
+        if !update.options.store_empty && strided::is_filled(&elements, &self.spec.fill.0) {
             return Ok(false);
         }
         let encoded = self.stages.encode(context, &elements)?.unwrap_or(elements);
@@ -427,7 +424,12 @@ impl StagedLayout {
         let element = Some(super::element_size(spec));
         let source = MemorySource::new(ElementsRef::Fixed(&encoded), &spec.shape, element)
             .map_err(|e| EncodeError::Source(e.into()))?;
-        let view = SourceView::new(&source, spec.shape.iter().map(|_| 0).collect());
-        self.inner.update(context, None, &whole, &spec.shape, &view, options, out)
+        let update = Update {
+            selection: &whole,
+            bounds: &spec.shape,
+            source: SourceView::new(&source, spec.shape.iter().map(|_| 0).collect()),
+            options: update.options,
+        };
+        self.inner.update(context, None, &update, out)
     }
 }

@@ -123,9 +123,7 @@ impl ShardIndex {
         }
         match offset.checked_add(len) {
             Some(end) if end <= self.shard_len => Ok(Some(offset..end)),
-            _ => {
-                Err(ShardError::OutOfBounds { entry: i, offset, len, actual: self.shard_len })
-            }
+            _ => Err(ShardError::OutOfBounds { entry: i, offset, len, actual: self.shard_len }),
         }
     }
 
@@ -175,7 +173,9 @@ mod tests {
         let hostile = [(u64::MAX - 1, 10), (u64::MAX, 100), (0, 1 << 62), (10, u64::MAX)];
         let index = index(&hostile, 1000);
         for i in 0..hostile.len() {
-            assert!(matches!(index.get(i), Err(ShardError::OutOfBounds { entry, .. }) if entry == i));
+            assert!(
+                matches!(index.get(i), Err(ShardError::OutOfBounds { entry, .. }) if entry == i)
+            );
         }
         assert_eq!(index.get(4), Ok(None));
         assert_eq!(index.get(usize::MAX), Ok(None));

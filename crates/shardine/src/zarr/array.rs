@@ -103,7 +103,7 @@ impl Array {
         let old = match read_document(&self.location) {
             Ok(NodeMetadata::Array(metadata)) => {
                 // An old array whose codecs are not known here still has its keys.
-                Some(metadata.key_encoding().clone())
+                Some(*metadata.key_encoding())
             }
             Ok(NodeMetadata::Group(_)) => {
                 return Err(Error::Exists { at: format!("{} is a group and", self.location) });
@@ -134,11 +134,8 @@ impl Array {
         };
         let layout = Layout::new(metadata.codecs(), spec);
         let object = location.key(DOCUMENT)?;
-        let layout = layout.map_err(|source| Error::Layout { object, source })?;
-        let keys = ArrayKeys {
-            location: location.clone(),
-            encoding: metadata.key_encoding().clone(),
-        };
+        let layout = layout.map_err(|source| Error::Layout { object, source: Box::new(source) })?;
+        let keys = ArrayKeys { location: location.clone(), encoding: *metadata.key_encoding() };
         Ok(Self {
             chunk_shape: layout.innermost_chunk_shape(),
             engine: Arc::clone(engine),
@@ -199,9 +196,7 @@ impl Array {
         self.read_selection(&selection, &mut out, &table)?;
         Ok(match self.data_type().size() {
             ElementSize::Fixed(_) => Elements::Fixed(out),
-            ElementSize::Variable => {
-                Elements::Variable(table.resolve(&out, self.metadata.fill()))
-            }
+            ElementSize::Variable => Elements::Variable(table.resolve(&out, self.metadata.fill())),
         })
     }
 

@@ -6,5 +6,5 @@ mod node;
 mod shards;
 
 pub use array::Array;
-pub use node::{Group, Node};
+pub use node::{Child, Group, Node};
 pub use shards::{ShardEntries, StoredObject};

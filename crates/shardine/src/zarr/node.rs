@@ -11,6 +11,7 @@ pub(super) const DOCUMENT: &str = "zarr.json";
 
 /// An array or a group.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nodes are opened by the handful")]
 pub enum Node {
     /// An array.
     Array(Array),
@@ -38,19 +39,30 @@ impl Node {
 pub(super) fn read_document(location: &Location) -> Result<NodeMetadata, Error> {
     let key = location.key(DOCUMENT)?;
     match location.store.get(&key)? {
-        Some(bytes) => {
-            NodeMetadata::parse(&bytes).map_err(|source| Error::Metadata { object: key, source })
-        }
+        Some(bytes) => NodeMetadata::parse(&bytes)
+            .map_err(|source| Error::Metadata { object: key, source: Box::new(source) }),
         None => {
             for name in [".zarray", ".zgroup"] {
                 let object = location.key(name)?;
                 if location.store.get(&object)?.is_some() {
-                    return Err(Error::Metadata { object, source: MetadataError::ZarrV2 });
+                    return Err(Error::Metadata {
+                        object,
+                        source: Box::new(MetadataError::ZarrV2),
+                    });
                 }
             }
             Err(Error::NoNode { at: location.to_string() })
         }
     }
+}
+
+/// A node directly below a group.
+#[derive(Debug)]
+pub struct Child {
+    /// Its name.
+    pub name: String,
+    /// The node, or why it cannot be opened.
+    pub node: Result<Node, Error>,
 }
 
 /// A group: a place with attributes that has arrays and groups below it.
@@ -94,14 +106,14 @@ impl Group {
     ///
     /// What is stored counts, not what consolidated metadata says. A folder without metadata is no node. A
     /// child whose metadata is damaged does not hide the others: its name comes with the error.
-    pub fn children(&self) -> Result<Vec<(String, Result<Node, Error>)>, Error> {
+    pub fn children(&self) -> Result<Vec<Child>, Error> {
         let listing = self.location.store.list(self.location.path.as_ref())?;
         let mut children = Vec::new();
         for folder in listing.folders {
             let name = folder.as_str().rsplit('/').next().unwrap_or_default().to_owned();
             match Node::open(&self.engine, &self.location.join(&name)?) {
                 Err(Error::NoNode { .. }) => {}
-                child => children.push((name, child)),
+                node => children.push(Child { name, node }),
             }
         }
         Ok(children)

@@ -56,8 +56,11 @@ impl Array {
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
         let key = self.grid.keys.key(cell)?;
-        let damaged =
-            |source| Error::Shard { object: key.clone(), shard: cell.to_vec(), source };
+        let damaged = |source| Error::Shard {
+            object: key.clone(),
+            shard: cell.to_vec(),
+            source: Box::new(source),
+        };
         let object = match self.grid.store.open(&key, None) {
             Ok(object) => object,
             Err(StoreError::NotFound { .. }) => return Ok(None),

@@ -1,5 +1,6 @@
 //! Arrays with a model of what is in them.
 #![allow(dead_code, reason = "each test crate uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
 use std::sync::Arc;
 
@@ -15,7 +16,13 @@ pub fn metadata(document: &Value) -> ArrayMetadata {
     }
 }
 
-pub fn document(shape: &[u64], chunk: &[u64], data_type: Value, fill: Value, codecs: Value) -> Value {
+pub fn document(
+    shape: &[u64],
+    chunk: &[u64],
+    data_type: Value,
+    fill: Value,
+    codecs: Value,
+) -> Value {
     json!({
         "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": data_type,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},

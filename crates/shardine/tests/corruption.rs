@@ -1,0 +1,194 @@
+//! Damaged bytes are errors that name the object, the shard, the chunk and the bytes; never a panic.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use shardine::shard::ShardError;
+use shardine::store::{Condition, Key, MemoryStore, StoreExt};
+use shardine::{Array, Error, Region};
+
+/// An array of one shard of 2 x 2 chunks whose index has no checksum.
+fn unchecked() -> Value {
+    let codecs = json!([{"name": "sharding_indexed", "configuration": {
+        "chunk_shape": [4, 4], "codecs": [bytes()], "index_codecs": [bytes()],
+    }}]);
+    document(&[8, 8], &[8, 8], "uint8".into(), 0.into(), codecs)
+}
+
+fn with_shard(document: &Value, shard: &[u8]) -> Array {
+    let store = Arc::new(MemoryStore::new());
+    let array = create_in(store.clone(), document);
+    store.put(&Key::new("c/0/0").unwrap(), shard, Condition::None).unwrap();
+    array
+}
+
+/// Four chunks of 16 bytes and an index with these entries.
+fn shard(entries: [(u64, u64); 4]) -> Vec<u8> {
+    let mut shard: Vec<u8> = (0..64).collect();
+    shard.extend(entries.iter().flat_map(|(o, n)| [o.to_le_bytes(), n.to_le_bytes()]).flatten());
+    shard
+}
+
+fn read_error(array: &Array, region: &str) -> Error {
+    array.read(&region.parse().unwrap()).unwrap_err()
+}
+
+#[test]
+fn entries_that_point_nowhere_cost_their_chunk_and_no_other() {
+    let hostile = [(u64::MAX - 1, 10), (u64::MAX, 100), (0, 1 << 62), (120, 16), (u64::MAX, 0)];
+    for bad in hostile {
+        let array = with_shard(&unchecked(), &shard([(0, 16), bad, (32, 16), (48, 16)]));
+        assert_eq!(read(&array, "4:6,0:2"), [32, 33, 36, 37]);
+        for region in ["0,4", "", "0:1,:"] {
+            match read_error(&array, region) {
+                Error::Shard { object, shard, source } => {
+                    assert_eq!((object.as_str(), shard), ("c/0/0", vec![0, 0]));
+                    let (offset, len) = bad;
+                    let expected = ShardError::OutOfBounds { entry: 1, offset, len, actual: 128 };
+                    assert_eq!(*source, expected);
+                }
+                other => panic!("{other}"),
+            }
+        }
+        // An update must not lose the chunk silently either.
+        let patch = shardine::Elements::Fixed(vec![9; 4]);
+        let region: Region = "6:8,6:8".parse().unwrap();
+        let result = array.write(&region, patch.as_ref(), &shardine::WriteOptions::new());
+        assert!(matches!(result, Err(Error::Encode { .. } | Error::Shard { .. })), "{result:?}");
+    }
+}
+
+#[test]
+fn an_entry_of_the_wrong_length_names_the_chunk() {
+    let array = with_shard(&unchecked(), &shard([(0, 16), (16, 15), (32, 16), (48, 16)]));
+    match read_error(&array, "0,7") {
+        Error::Decode { chunk, range, .. } => assert_eq!((chunk, range), (vec![0, 1], 16..31)),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_truncated_shard_says_so() {
+    for len in [0, 1, 63] {
+        let array = with_shard(&unchecked(), &vec![0; len]);
+        for region in ["", "0,0"] {
+            let error = read_error(&array, region).to_string();
+            assert!(error.contains(&format!("holds {len} bytes")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_a_checked_index_is_found() {
+    let array = create(&sharded(&[64, 64], &[64, 64], &[16, 16]));
+    write(&array, "", noise(64 * 64 * 2, 1));
+    let store = &array.location().store;
+    let key = Key::new("c/0/0").unwrap();
+    let good = store.get(&key).unwrap().unwrap().to_vec();
+    let mut bad = good.clone();
+    let at = good.len() - 100;
+    bad[at] ^= 4;
+    store.put(&key, &bad, Condition::None).unwrap();
+    let error = read_error(&reopen(&array), "0,0");
+    let Error::Shard { source, .. } = &error else { panic!("{error}") };
+    assert!(matches!(**source, ShardError::Index { .. }), "{error}");
+    assert!(error.to_string().contains("checksum"), "{error}");
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn overlapping_entries_and_gaps_are_read_as_the_index_says() {
+    // Two entries that share their bytes, and chunks out of order: all of it is legal.
+    let array =
+        with_shard(&unchecked(), &shard([(48, 16), (0, 16), (48, 16), (u64::MAX, u64::MAX)]));
+    assert_eq!(read(&array, "0,0:2"), [48, 49]);
+    assert_eq!(read(&array, "4,0:2"), [48, 49]);
+    assert_eq!(read(&array, "0,4:6"), [0, 1]);
+    assert_eq!(read(&array, "4:8,4:8"), [0; 16]);
+}
+
+#[test]
+fn a_million_chunks_in_a_shard_are_indexed() {
+    let codecs = json!([sharding(&[1, 1], json!([bytes()]))]);
+    let array = create(&document(&[1000, 1000], &[1000, 1000], "uint8".into(), 0.into(), codecs));
+    let data = noise(1_000_000, 1);
+    write(&array, "", data.clone());
+    let cold = reopen(&array);
+    assert_eq!(read(&cold, "999,990:1000"), data[999_990..]);
+    assert!(read(&cold, "500:502,:") == data[500_000..502_000]);
+    write(&cold, "7,7", vec![0]);
+    assert_eq!(read(&cold, "7,6:9"), [data[7006], 0, data[7008]]);
+}
+
+#[test]
+fn illegal_sharding_is_refused_with_the_reason() {
+    let refused = |codecs: Value| {
+        let document = document(&[8, 8], &[8, 8], "uint8".into(), 0.into(), codecs);
+        let store: Arc<MemoryStore> = Arc::new(MemoryStore::new());
+        let location = shardine::Location::root(store);
+        Array::create(&engine(), &location, metadata(&document), false).unwrap_err().to_string()
+    };
+    let error = refused(json!([sharding(&[8, 3], json!([bytes()]))]));
+    assert!(error.contains("chunk_shape[1]") && error.contains("do not divide"), "{error}");
+    let mut variable = sharding(&[4, 4], json!([bytes()]));
+    variable["configuration"]["index_codecs"] = json!([bytes(), zstd()]);
+    let error = refused(json!([variable]));
+    assert!(error.contains("index_codecs"), "{error}");
+    let error = refused(json!([sharding(&[4], json!([bytes()]))]));
+    assert!(error.contains("axes"), "{error}");
+    let error = refused(json!([sharding(&[4, 4], json!([zstd()]))]));
+    assert!(error.contains("array -> bytes"), "{error}");
+    let mut deep = json!([bytes()]);
+    for _ in 0..20 {
+        deep = json!([sharding(&[8, 8], deep)]);
+    }
+    let error = refused(deep);
+    assert!(error.contains("deep"), "{error}");
+    let error = refused(json!([bytes(), {"name": "no-such-codec"}]));
+    assert!(error.contains("no-such-codec"), "{error}");
+}
+
+#[test]
+fn a_codec_that_need_not_be_understood_is_passed_over() {
+    let extra = json!({"name": "example.org/hint", "must_understand": false});
+    let array = create(&document(&[8], &[8], "uint8".into(), 0.into(), json!([bytes(), extra])));
+    write(&array, "", vec![5; 8]);
+    assert_eq!(read(&array, ""), [5; 8]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn damage_anywhere_is_an_error_or_another_value_and_never_a_panic(
+        position in 0.0f64..1.0, bit in 0u32..8, cut in any::<bool>(), nested in any::<bool>(),
+    ) {
+        let inner = if nested {
+            json!([sharding(&[4, 4], json!([bytes(), zstd()]))])
+        } else {
+            json!([bytes(), zstd()])
+        };
+        let codecs = json!([{"name": "sharding_indexed", "configuration": {
+            "chunk_shape": [8, 8], "codecs": inner, "index_codecs": [bytes()],
+        }}]);
+        let array = create(&document(&[16, 16], &[16, 16], "uint16".into(), 0.into(), codecs));
+        write(&array, "", noise(16 * 16 * 2, 1));
+        let key = Key::new("c/0/0").unwrap();
+        let store = &array.location().store;
+        let mut bytes = store.get(&key).unwrap().unwrap().to_vec();
+        let at = (bytes.len() as f64 * position) as usize;
+        if cut { bytes.truncate(at) } else { bytes[at] ^= 1 << bit }
+        store.put(&key, &bytes, Condition::None).unwrap();
+        for region in ["", "3:9,3:9", "15,15"] {
+            let _ = array.read(&region.parse().unwrap());
+        }
+        let patch = shardine::Elements::Fixed(vec![1; 8]);
+        let _ = array.write(&"7:9,7:9".parse().unwrap(), patch.as_ref(), &Default::default());
+    }
+}

@@ -1,0 +1,167 @@
+//! A read costs the requests that it must, and no more.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use serde_json::json;
+use shardine::Array;
+use shardine::store::{Call, CountingStore, FileStore, MemoryStore, Store};
+
+/// A shard of 8 x 8 x 8 chunks of 64 KiB that do not compress, at the origin of a larger array.
+fn volume() -> (Arc<CountingStore<MemoryStore>>, Array) {
+    volume_in(MemoryStore::new())
+}
+
+fn volume_in<S: Store + 'static>(store: S) -> (Arc<CountingStore<S>>, Array) {
+    let store = Arc::new(CountingStore::new(store));
+    let codecs = json!([sharding(&[32, 32, 32], json!([bytes(), zstd()]))]);
+    let document = document(&[256, 256, 300], &[256, 256, 256], "uint16".into(), 0.into(), codecs);
+    let array = create_in(store.clone(), &document);
+    write(&array, ":,:,:256", noise(256 * 256 * 256 * 2, 1));
+    store.reset();
+    let array = reopen(&array);
+    store.reset();
+    (store, array)
+}
+
+#[test]
+fn a_chunk_of_a_cold_shard_costs_two_reads_and_of_a_warm_one_one() {
+    let (store, array) = volume();
+    read(&array, "0:32,0:32,0:32");
+    assert_eq!((store.counts().opens, store.counts().reads), (1, 2));
+    store.reset();
+    read(&array, "64:96,32:64,0:32");
+    assert_eq!((store.counts().opens, store.counts().reads), (1, 1));
+    assert!(store.counts().bytes_read < 70_000);
+    store.reset();
+    read(&array, "100,100,100");
+    assert_eq!((store.counts().opens, store.counts().reads), (1, 1));
+}
+
+#[test]
+fn a_block_of_chunks_costs_at_most_three_reads() {
+    let (store, array) = volume();
+    for corner in [0, 128] {
+        let range = format!("{corner}:{}", corner + 128);
+        read(&reopen(&array), &format!("{range},{range},{range}"));
+        let reads = store.calls().iter().filter(|c| is_chunk_read(c)).count();
+        assert!(reads <= 3, "{reads} reads");
+        // 64 chunks of 64 KiB, the index, and nothing to speak of beside them.
+        assert!(store.counts().bytes_read < 4_400_000);
+        store.reset();
+    }
+}
+
+fn is_chunk_read(call: &Call) -> bool {
+    matches!(call, Call::Read { key, .. } if key.as_str() != "zarr.json")
+}
+
+#[test]
+fn a_whole_shard_costs_one_read() {
+    let codecs = json!([sharding(&[32, 32, 32], json!([bytes(), zstd()]))]);
+    let document = document(&[256, 256, 250], &[256, 256, 256], "uint8".into(), 0.into(), codecs);
+    let store = Arc::new(CountingStore::new(MemoryStore::new()));
+    let array = create_in(store.clone(), &document);
+    write(&array, "", noise(256 * 256 * 250, 1));
+    let cold = reopen(&array);
+    store.reset();
+    read(&cold, "");
+    assert_eq!((store.counts().opens, store.counts().reads), (1, 1));
+}
+
+#[test]
+fn a_shard_past_the_budget_is_read_in_pieces() {
+    // 64 MiB of noise, with a budget of which 8 MiB may be in flight.
+    let store = Arc::new(CountingStore::new(MemoryStore::new()));
+    let document = document(
+        &[512, 256, 256],
+        &[512, 256, 256],
+        "uint16".into(),
+        0.into(),
+        json!([sharding(&[32, 32, 32], json!([bytes()]))]),
+    );
+    let array = create_in(store.clone(), &document);
+    let data = noise(512 * 256 * 256 * 2, 1);
+    write(&array, "", data.clone());
+    let options = shardine::EngineOptions::new().threads(2).memory(16 << 20);
+    let engine = shardine::Engine::new(&options).unwrap();
+    let array = Array::open(&engine, array.location()).unwrap();
+    store.reset();
+    assert!(read(&array, "") == data);
+    let largest = store.calls().into_iter().filter_map(|call| match call {
+        Call::Read { bytes, .. } => Some(bytes),
+        _ => None,
+    });
+    assert!(largest.max().unwrap() <= 2 << 20);
+}
+
+#[test]
+fn an_absent_shard_costs_no_read() {
+    let (store, array) = volume();
+    read(&array, ":,:,256:");
+    assert_eq!(store.counts().reads, 0);
+}
+
+#[test]
+fn absent_chunks_of_a_shard_cost_its_index_alone() {
+    let store = Arc::new(CountingStore::new(MemoryStore::new()));
+    let array = create_in(store.clone(), &sharded(&[512, 512], &[512, 512], &[32, 32]));
+    write(&array, "0:100,0:512", noise(100 * 512 * 2, 1));
+    let cold = reopen(&array);
+    store.reset();
+    assert_eq!(read(&cold, "300:400,0:512"), vec![0; 100 * 512 * 2]);
+    assert_eq!((store.counts().opens, store.counts().reads), (1, 1));
+    // 16 x 16 entries and a checksum.
+    assert_eq!(store.counts().bytes_read, 16 * 16 * 16 + 4);
+}
+
+#[test]
+fn a_chunk_inside_a_nested_shard_costs_one_read_for_each_index() {
+    let store = Arc::new(CountingStore::new(MemoryStore::new()));
+    let inner = sharding(&[16, 16], json!([bytes()]));
+    let codecs = json!([sharding(&[128, 128], json!([inner]))]);
+    let document = document(&[512, 512], &[512, 512], "uint32".into(), 0.into(), codecs);
+    let array = create_in(store.clone(), &document);
+    write(&array, "", noise(512 * 512 * 4, 1));
+    let cold = reopen(&array);
+    store.reset();
+    read(&cold, "130:140,130:140");
+    assert_eq!((store.counts().opens, store.counts().reads), (1, 3));
+    assert!(store.counts().bytes_read < 16 * 16 + 4 + 64 * 16 + 4 + 1_100);
+    store.reset();
+    read(&cold, "150,150");
+    assert_eq!((store.counts().opens, store.counts().reads), (1, 1));
+}
+
+#[test]
+fn a_shard_replaced_by_somebody_else_is_read_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(CountingStore::new(FileStore::new(folder.path())));
+    let array = create_in(store.clone(), &sharded(&[256, 256], &[256, 256], &[64, 64]));
+    write(&array, "", noise(256 * 256 * 2, 1));
+    let reader = reopen(&array);
+    read(&reader, "0:64,0:64");
+    let other = noise(256 * 256 * 2, 2);
+    write(&array, "", other.clone());
+    store.reset();
+    assert_eq!(read(&reader, "0,0:256"), other[..512]);
+    assert!(store.counts().reads >= 2, "the index has to be read again");
+}
+
+#[test]
+fn an_update_of_one_chunk_neither_reads_nor_encodes_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, array) = volume_in(FileStore::new(folder.path()));
+    let patch = noise(32 * 32 * 32 * 2, 5);
+    let region = "32:64,32:64,32:64".parse().unwrap();
+    let elements = shardine::Elements::Fixed(patch.clone());
+    let report = array.write(&region, elements.as_ref(), &shardine::WriteOptions::new()).unwrap();
+    assert_eq!((report.chunks_encoded, report.chunks_kept), (1, 511));
+    // The chunk is covered whole, so of the old shard only the index was read; the rest was moved in the kernel.
+    assert_eq!(store.counts().bytes_read, 512 * 16 + 4);
+    assert_eq!(read(&array, "32:64,32:64,32:64"), patch);
+}

@@ -16,6 +16,14 @@ const HEADER: usize = 16;
 /// c-blosc counts in `int`, header included.
 const MAX_INPUT: usize = c_int::MAX as usize - HEADER;
 
+/// The flag that the data follows as it is, and the compressors as the upper bits number them.
+const COPIED: u8 = 2;
+const BLOSCLZ: u8 = 0;
+const LZ4: u8 = 1;
+const SNAPPY: u8 = 2;
+const ZLIB: u8 = 3;
+const ZSTD: u8 = 4;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shuffle {
     None,
@@ -113,8 +121,19 @@ fn decoded_size(input: &[u8]) -> Result<usize, CodecError> {
             "the header says blocks of {block} and elements of {type_size} bytes in {decoded}"
         )));
     }
-    if flags & 0b1110_0010 == 0b0100_0000 {
-        return Err(CodecError::unsupported(NAME, "the data is compressed with snappy"));
+    // How much one byte can become: past it the header lies, and is not worth any memory.
+    let ratio = match (flags & COPIED != 0, flags >> 5) {
+        (true, _) => 1,
+        (_, BLOSCLZ | LZ4) => 256,
+        (_, SNAPPY) => {
+            return Err(CodecError::unsupported(NAME, "the data is compressed with snappy"));
+        }
+        (_, ZLIB) => 1032,
+        (_, ZSTD) => 1 << 16,
+        (_, format) => return Err(corrupt(format!("compressor {format} is not known"))),
+    };
+    if decoded / ratio > encoded {
+        return Err(corrupt(format!("the header says {decoded} decoded bytes")));
     }
     Ok(decoded)
 }

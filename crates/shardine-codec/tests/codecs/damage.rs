@@ -156,6 +156,15 @@ fn a_header_that_lies_takes_no_memory() {
         assert!(zstd.decode(context, &frame, usize::MAX, &mut out).is_err());
         assert!(out.capacity() <= 4 << 20, "{}", out.capacity());
     }
+    // A header of blosc with lz4 that claims 2 GB in one block.
+    let mut frame = vec![2, 1, 0x20, 1];
+    frame.extend([0x7000_0000u32, 0x1000_0000, 40].map(u32::to_le_bytes).concat());
+    frame.resize(40, 20);
+    let blosc = bytes_to_bytes("numcodecs.blosc", json!({}));
+    let mut out = Vec::new();
+    assert!(blosc.decode(context, &frame, usize::MAX, &mut out).is_err());
+    assert_eq!(out.capacity(), 0);
+
     let lz4 = bytes_to_bytes("lz4", json!({}));
     let mut out = Vec::new();
     assert!(lz4.decode(context, &[0, 0, 0, 0x70, 0], usize::MAX, &mut out).is_err());
@@ -183,6 +192,10 @@ fn every_lie_in_a_blosc_header_is_named() {
     assert!(lie(8, 0).contains("blocks of 0"), "{}", lie(8, 0));
     assert!(lie(8, 2001).contains("blocks of 2001"), "{}", lie(8, 2001));
     assert!(lie(12, 5).contains("5 encoded bytes"), "{}", lie(12, 5));
+    let mut snappy = good.clone();
+    snappy[2] = snappy[2] & 0x1f | 2 << 5;
+    let refused = codec.decode(context, &snappy, 10_000, &mut Vec::new()).unwrap_err();
+    assert!(matches!(refused, CodecError::Unsupported { .. }), "{refused}");
     let short = codec.decode(context, &good[..15], 10_000, &mut Vec::new()).unwrap_err();
     assert!(short.to_string().contains("the header alone has 16 bytes"), "{short}");
 }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use common::*;
 use serde_json::json;
 use shardine::store::FileStore;
-use shardine::{Array, Engine, EngineOptions, GeneratorSource, Location, Region, WriteOptions};
+use shardine::{
+    Array, Engine, EngineOptions, GeneratorSource, Location, Region, Source, WriteOptions,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -55,8 +57,7 @@ fn open(folder: &str, options: &EngineOptions) -> Array {
 }
 
 /// Noise of eleven bits, so that the shard is large and still has something to compress.
-fn generator()
--> GeneratorSource<impl Fn(&[u64], &[u64], &mut [u8]) -> Result<(), shardine::SourceError> + Sync> {
+fn generator() -> impl Source {
     GeneratorSource::new(2, |start, _, out| {
         let seed = start.iter().fold(7, |n, &i| n * 1_000_003 + i);
         let values = noise(out.len() / 2, seed);

@@ -4,18 +4,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quick_cache::Weighter;
 use quick_cache::unsync::Cache;
 use shardine_store::{Key, Version};
+use smallvec::SmallVec;
 
 use crate::shard::ShardIndex;
 
-/// Which index: of which array, in which object, of the shard that begins at which byte.
+/// The entries that lead from an object to something in it; empty for the object itself.
+pub(super) type Path = SmallVec<[u32; 4]>;
+
+/// Which index: of which array, in which object, of which shard in it.
 ///
-/// The first shard inside a shard begins where the outer one does, so the depth counts too.
+/// Where a shard begins does not name it: the entries of a damaged index may begin at the same byte and
+/// end at others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct IndexKey {
     pub array: u64,
     pub object: Key,
-    pub start: u64,
-    pub depth: usize,
+    pub path: Path,
 }
 
 /// An index with the version of the object that it was read from.

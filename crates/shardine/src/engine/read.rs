@@ -8,9 +8,8 @@ use rayon::prelude::*;
 use shardine_codec::Context;
 use shardine_codec::strided::Placement;
 use shardine_store::{Buffer, Key, Object, Read, ReadRange, StoreError};
-use smallvec::SmallVec;
 
-use super::cache::{CachedIndex, IndexKey};
+use super::cache::{CachedIndex, IndexKey, Path};
 use super::{Engine, Grid};
 use crate::Error;
 use crate::layout::{DecodeError, Layout, ShardLayout, Target, advance};
@@ -31,9 +30,6 @@ const PIECE: u64 = 256 << 10;
 
 /// What is done with the bytes of a read, given its number.
 type UseBytes<'a> = dyn Fn(usize, &[u8]) -> Result<(), Error> + Sync + 'a;
-
-/// Which entries lead from an object to a chunk in it.
-type Path = SmallVec<[u32; 4]>;
 
 /// Something encoded that is wanted: all or part of the bytes `range` of an object.
 #[derive(Clone)]
@@ -177,7 +173,7 @@ impl<'a> Reading<'a> {
         let mut again = Vec::new();
         for (object, why) in lost {
             let Some(opened) = opened[object].take() else { continue };
-            self.engine.indexes.remove(&self.index_key(&opened.key, 0, 0));
+            self.engine.indexes.remove(&self.index_key(&opened.key, &Path::new()));
             match why {
                 Lost::Changed => again.push(opened.cell),
                 Lost::Missing => self.fill(&opened.cell.selection, &self.place_of(&opened.cell))?,
@@ -206,14 +202,14 @@ impl<'a> Reading<'a> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push((object, why));
     }
 
-    fn index_key(&self, object: &Key, start: u64, depth: usize) -> IndexKey {
-        IndexKey { array: self.grid.id, object: object.clone(), start, depth }
+    fn index_key(&self, object: &Key, path: &Path) -> IndexKey {
+        IndexKey { array: self.grid.id, object: object.clone(), path: path.clone() }
     }
 
     /// Opens the object of a cell; one that does not exist is filled and done with.
     fn open(&self, cell: Cell) -> Result<Option<Opened>, Error> {
         let key = self.grid.keys.key(&cell.index)?;
-        let cached = self.engine.indexes.get(&self.index_key(&key, 0, 0));
+        let cached = self.engine.indexes.get(&self.index_key(&key, &Path::new()));
         match self.grid.store.open(&key, cached.as_ref().map(|c| &c.version)) {
             Ok(object) => Ok(Some(Opened { key, cell, object })),
             Err(StoreError::NotFound { .. }) => {
@@ -261,8 +257,7 @@ impl<'a> Reading<'a> {
                 fetches.push(Fetch::of(node));
                 continue;
             };
-            let start = node.range.as_ref().map_or(0, |r| r.start);
-            let key = self.index_key(&opened[node.object].key, start, node.path.len());
+            let key = self.index_key(&opened[node.object].key, &node.path);
             let version = opened[node.object].object.version();
             match self.engine.indexes.get(&key) {
                 Some(cached) if version.as_ref().is_none_or(|v| *v == cached.version) => {
@@ -295,12 +290,8 @@ impl<'a> Reading<'a> {
                 .with_context(|context| shard.index.decode(context, bytes, len))
                 .map_err(|source| self.shard_error(object, source))?;
             let version = object.object.version();
-            let start = node.range.as_ref().map_or(0, |r| r.start);
-            let index = self.remember(
-                self.index_key(&object.key, start, node.path.len()),
-                version,
-                decoded,
-            );
+            let key = self.index_key(&object.key, &node.path);
+            let index = self.remember(key, version, decoded);
             *indexes[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
             Ok(())
         });
@@ -555,7 +546,7 @@ impl<'a> Reading<'a> {
             self.unpack(opened, context, inner, jobs)?;
         }
         let version = object.object.version();
-        let key = self.index_key(&object.key, job.start, job.path.len());
+        let key = self.index_key(&object.key, &job.path);
         self.remember(key, version, index);
         Ok(())
     }

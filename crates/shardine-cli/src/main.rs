@@ -1,2 +1,73 @@
-//! The `shardine` command.
-fn main() {}
+//! The command line: `shardine <verb>`.
+//!
+//! One file per verb. What a verb knows about formats it asks the library; here are only arguments, files
+//! and words.
+
+mod array_file;
+mod cast;
+mod cli;
+mod codec_words;
+mod completions;
+mod create;
+mod demo;
+mod failure;
+mod info;
+mod ls;
+mod npy;
+mod output_file;
+mod progress;
+mod raw_variable;
+mod read;
+mod slabs;
+mod stored_type;
+mod units;
+mod write;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Verb};
+use failure::Failure;
+
+/// Anything but success; 1 is kept for damage that a check has found.
+const FAILED: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if !error.use_stderr() => {
+            // Help and version are answers, not errors; nobody may be there to read them.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return refuse(&Failure::from_usage(&error)),
+    };
+    let result = match &cli.verb {
+        Verb::Demo(args) => demo::run(args, &cli.machine),
+        Verb::Info(args) => info::run(args, &cli.machine),
+        Verb::Ls(args) => ls::run(args, &cli.machine),
+        Verb::Create(args) => create::run(args, &cli.machine),
+        Verb::Read(args) => read::run(args, &cli.machine),
+        Verb::Write(args) => write::run(args, &cli.machine),
+        Verb::Completions(args) => completions::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => refuse(&failure),
+    }
+}
+
+/// Says why on standard error, in one line and at most one more that says what to do.
+fn refuse(failure: &Failure) -> ExitCode {
+    match failure {
+        Failure::NobodyReads => ExitCode::SUCCESS,
+        Failure::Told { message, hint } => {
+            eprintln!("error: {message}");
+            if let Some(hint) = hint {
+                eprintln!("hint: {hint}");
+            }
+            ExitCode::from(FAILED)
+        }
+    }
+}

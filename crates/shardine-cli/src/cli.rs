@@ -1,0 +1,95 @@
+//! The arguments that all verbs share.
+
+use std::sync::Arc;
+
+use clap::{Args, Parser, Subcommand};
+use shardine::{Engine, EngineOptions};
+
+use crate::failure::Failure;
+use crate::{completions, create, demo, info, ls, read, units, write};
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine demo
+  shardine info image.zarr
+  shardine create image.zarr --shape 512,1024,512 --dtype uint16 --chunk 32,32,32 --shard 256,256,256
+  shardine write image.zarr volume.npy
+  shardine read image.zarr --region 0:64,:,7:8 -o part.npy
+
+Exit status: 0 done; 2 anything else, with one line on standard error that says why.";
+
+/// Packs chunked arrays into shards, and reads, updates and describes them.
+///
+/// A shard is one stored object that holds many chunks and an index that finds them. Arrays are Zarr v3, so
+/// what is written here can be read by any Zarr v3 library, and the other way round.
+#[derive(Debug, Parser)]
+#[command(name = "shardine", version, after_help = EXAMPLES, propagate_version = false)]
+#[command(max_term_width = 110, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+    #[command(flatten)]
+    pub machine: Machine,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    Demo(demo::Demo),
+    Info(info::Info),
+    Ls(ls::Ls),
+    Create(create::Create),
+    Read(read::Read),
+    Write(write::Write),
+    Completions(completions::Completions),
+}
+
+/// How much of the machine may be used.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Machine")]
+pub struct Machine {
+    /// Worker threads; 0 is one for each core
+    #[arg(long, global = true, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+    /// Memory for data in flight: bytes, or a number with KiB, MiB, GiB, kB, MB or GB
+    #[arg(long, global = true, value_name = "SIZE", default_value = "64MiB", value_parser = units::parse_size)]
+    pub memory: u64,
+}
+
+/// A budget below this could not hold a chunk of common size on each thread.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+impl Machine {
+    /// An engine with the whole budget.
+    pub fn engine(&self) -> Result<Arc<Engine>, Failure> {
+        self.engine_with(self.memory)
+    }
+
+    /// An engine with half of the budget, and how many bytes the other half is.
+    pub fn engine_and_buffer(&self) -> Result<(Arc<Engine>, u64), Failure> {
+        let half = self.memory / 2;
+        Ok((self.engine_with(self.memory - half)?, half.max(1)))
+    }
+
+    fn engine_with(&self, memory: u64) -> Result<Arc<Engine>, Failure> {
+        if self.memory < LEAST_MEMORY {
+            return Err(Failure::new(format!(
+                "--memory {}: at least {} are needed",
+                units::size(self.memory),
+                units::size(LEAST_MEMORY)
+            )));
+        }
+        Ok(Engine::new(&EngineOptions::new().threads(self.threads).memory(memory))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+}

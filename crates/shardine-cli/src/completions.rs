@@ -1,0 +1,31 @@
+//! `shardine completions`: for the shell to fill in what is being typed.
+
+use std::io::Write;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine completions bash > ~/.local/share/bash-completion/completions/shardine
+  shardine completions zsh > \"${fpath[1]}/_shardine\"
+  shardine completions fish > ~/.config/fish/completions/shardine.fish";
+
+/// Print a script that lets a shell complete the verbs and options
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Completions {
+    /// For which shell
+    shell: Shell,
+}
+
+pub fn run(args: &Completions) -> Result<(), Failure> {
+    // Made in memory first: the generator does not take errors of its writer well.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "shardine", &mut script);
+    std::io::stdout().lock().write_all(&script)?;
+    Ok(())
+}

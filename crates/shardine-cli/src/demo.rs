@@ -1,0 +1,330 @@
+//! `shardine demo`: the whole tour on a small volume.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use shardine::store::{CountingStore, FileStore};
+use shardine::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray, codec_specs_to_json};
+use shardine::{
+    Array, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Region,
+    WriteOptions, WriteReport,
+};
+
+use crate::cli::Machine;
+use crate::failure::Failure;
+use crate::{codec_words, info, units};
+
+/// Make a small sharded array, update it and read it back, and see what each step costs
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  shardine demo\n  shardine demo somewhere/else")]
+pub struct Demo {
+    /// The folder to make it in
+    #[arg(default_value = "shardine-demo")]
+    folder: PathBuf,
+}
+
+const SHAPE: [u64; 3] = [256, 256, 256];
+const SHARD: [u64; 3] = [128, 128, 128];
+const CHUNK: [u64; 3] = [32, 32, 32];
+
+/// Bytes of an element.
+const ELEMENT: usize = 2;
+
+/// The attribute by which a later run knows that the folder may be replaced.
+const MARK: &str = "made_by";
+const MARK_VALUE: &str = "shardine demo";
+
+/// The region that the demo updates: it straddles the shards.
+const UPDATED: &str = "120:136,120:136,120:136";
+const UPDATED_START: [u64; 3] = [120; 3];
+const UPDATED_SHAPE: [u64; 3] = [16; 3];
+
+/// What the update writes everywhere in its region; brighter than any voxel.
+const UPDATED_VALUE: u16 = 40_000;
+
+/// Where the demo tells its story, and how it counts what each step costs.
+struct Stage {
+    out: io::Stdout,
+    store: CountingStore<FileStore>,
+}
+
+pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
+    let engine = machine.engine()?;
+    let replace = may_replace(&engine, &args.folder)?;
+    let stage =
+        Stage { out: io::stdout(), store: CountingStore::new(FileStore::new(&args.folder)) };
+    let name = args.folder.display().to_string();
+    let location = Location::root(Arc::new(stage.store.clone()));
+    let array = stage.create(&engine, &location, &name, replace)?;
+    stage.describe(&array, &name)?;
+    stage.read_plane(&array)?;
+    stage.update(&array)?;
+    stage.check(&engine, &location)?;
+    stage.farewell(&name)
+}
+
+/// Whether there is an array of an earlier run to replace. Anything else that is there is not touched.
+fn may_replace(engine: &Arc<Engine>, folder: &Path) -> Result<bool, Failure> {
+    let mut entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(Failure::file(folder, &error)),
+    };
+    if entries.next().is_none() {
+        return Ok(false);
+    }
+    let array = Array::open(engine, &Location::parse(&folder.display().to_string())?);
+    let ours = array.is_ok_and(|array| {
+        array.metadata().attributes().get(MARK).and_then(Value::as_str) == Some(MARK_VALUE)
+    });
+    if ours {
+        return Ok(true);
+    }
+    Err(Failure::new(format!("{}: is not empty, and not of an earlier demo", folder.display()))
+        .hint("name another folder: shardine demo DIR"))
+}
+
+fn metadata() -> Result<ArrayMetadata, Failure> {
+    let data_type = DataType::parse_name("uint16").map_err(Failure::new)?;
+    let words = [codec_words::DEFAULT.to_owned()];
+    let codecs = codec_words::chain(&words, &data_type).map_err(Failure::new)?;
+    let codecs = codec_specs_to_json(&codecs);
+    let mut attributes = Map::new();
+    attributes.insert(MARK.to_owned(), json!(MARK_VALUE));
+    let axes = ["z", "y", "x"].map(|name| Some(name.to_owned()));
+    ArrayMetadata::new(NewArray {
+        shape: SHAPE.to_vec(),
+        chunk_shape: SHARD.to_vec(),
+        data_type,
+        fill: None,
+        codecs: vec![codec_words::sharding(&CHUNK, &codecs, None, "end")],
+        key_encoding: ChunkKeyEncoding::default(),
+        dimension_names: Some(axes.to_vec()),
+        attributes,
+    })
+    .map_err(Failure::new)
+}
+
+/// A bright ball in the dark, with the noise of a camera: the same on every run and in any order.
+fn voxel(z: u64, y: u64, x: u64) -> u16 {
+    let from_centre = |i: u64| i.abs_diff(SHAPE[0] / 2);
+    let squared = [z, y, x].map(|i| from_centre(i).pow(2)).iter().sum::<u64>();
+    let radius = SHAPE[0] * 3 / 8;
+    if squared > radius.pow(2) {
+        return 0;
+    }
+    let light = 200 + (radius.pow(2) - squared) / 16;
+    // A hash of the place: a few bits of it are noise.
+    let mixed = ((z << 16) ^ (y << 8) ^ x).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (light + (mixed >> 60)) as u16
+}
+
+fn fill_box(start: &[u64], shape: &[u64], out: &mut [u8]) {
+    let elements = out.chunks_exact_mut(ELEMENT).enumerate();
+    for (i, element) in elements {
+        let i = i as u64;
+        let (z, y, x) = (i / shape[2] / shape[1], i / shape[2] % shape[1], i % shape[2]);
+        let value = voxel(start[0] + z, start[1] + y, start[2] + x);
+        element.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+impl Stage {
+    fn head(&self, title: &str) -> io::Result<()> {
+        writeln!(&self.out, "\n{title}")
+    }
+
+    fn say(&self, text: impl std::fmt::Display) -> io::Result<()> {
+        writeln!(&self.out, "  {text}")
+    }
+
+    fn create(
+        &self,
+        engine: &Arc<Engine>,
+        location: &Location,
+        name: &str,
+        replace: bool,
+    ) -> Result<Array, Failure> {
+        writeln!(
+            &self.out,
+            "Shardine packs many chunks into one object, the shard, and finds them by its index."
+        )?;
+        self.head(&format!("1. A volume of {} uint16, written to {name}", units::shape(&SHAPE)))?;
+        let start = Instant::now();
+        let array = Array::create(engine, location, metadata()?, replace)?;
+        let source = GeneratorSource::new(ELEMENT, |start, shape, out: &mut [u8]| {
+            fill_box(start, shape, out);
+            Ok(())
+        });
+        let report = array.write_from(&Region::all(), &source, &WriteOptions::new())?;
+        let chunks = report.chunks_encoded + report.chunks_empty;
+        self.say(format!(
+            "{} became {} that hold {}; {} are all zero and not stored",
+            units::count(chunks, "chunk"),
+            units::count(report.objects_written, "object"),
+            units::count(report.chunks_encoded, "chunk"),
+            report.chunks_empty
+        ))?;
+        self.say(wrote(&report, start))?;
+        Ok(array)
+    }
+
+    fn describe(&self, array: &Array, name: &str) -> Result<(), Failure> {
+        self.head("2. What that is")?;
+        let mut text = Vec::new();
+        info::write_array(&mut text, name, array, Some(&info::Stored::scan(array)?))?;
+        for line in String::from_utf8_lossy(&text).lines() {
+            self.say(line)?;
+        }
+        Ok(())
+    }
+
+    fn read_plane(&self, array: &Array) -> Result<(), Failure> {
+        self.head("3. One plane of it, the middle one: --region 128")?;
+        self.store.reset();
+        let start = Instant::now();
+        let plane = array.read(&"128".parse().map_err(Failure::new)?)?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.say(format!("{:.1} ms, {}", seconds * 1e3, self.reads()))?;
+        if let Elements::Fixed(bytes) = plane {
+            self.draw(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The plane, small and in few grey levels.
+    fn draw(&self, plane: &[u8]) -> io::Result<()> {
+        const GREYS: &[u8] = b" .:-=+*#%@";
+        const ROWS: usize = 12;
+        const COLUMNS: usize = 28;
+        let (height, width) = (SHAPE[1] as usize, SHAPE[2] as usize);
+        let value = |y: usize, x: usize| {
+            let at = (y * width + x) * ELEMENT;
+            plane.get(at..at + ELEMENT).map_or(0, |v| usize::from(u16::from_le_bytes([v[0], v[1]])))
+        };
+        let brightest = (0..height * width).map(|i| value(i / width, i % width)).max().unwrap_or(0);
+        for row in 0..ROWS {
+            let y = (2 * row + 1) * height / (2 * ROWS);
+            let line: String = (0..COLUMNS)
+                .map(|column| {
+                    let x = (2 * column + 1) * width / (2 * COLUMNS);
+                    let grey = value(y, x) * (GREYS.len() - 1) / brightest.max(1);
+                    char::from(GREYS[grey.min(GREYS.len() - 1)])
+                })
+                .collect();
+            writeln!(&self.out, "{}", format!("      {line}").trim_end())?;
+        }
+        Ok(())
+    }
+
+    fn update(&self, array: &Array) -> Result<(), Failure> {
+        self.head(&format!("4. An update where all shards meet: --region {UPDATED}"))?;
+        self.store.reset();
+        let count = units::elements(&UPDATED_SHAPE) as usize;
+        let bytes: Vec<u8> =
+            std::iter::repeat_n(UPDATED_VALUE.to_le_bytes(), count).flatten().collect();
+        let region = Region::of_box(&UPDATED_START, &UPDATED_SHAPE);
+        let start = Instant::now();
+        let report = array.write(&region, ElementsRef::Fixed(&bytes), &WriteOptions::new())?;
+        self.say(format!(
+            "{} encoded anew; {} moved as they were, not decoded",
+            units::count(report.chunks_encoded, "chunk"),
+            report.chunks_kept
+        ))?;
+        self.say(wrote(&report, start))?;
+        self.say("each shard was replaced whole: a reader sees the old one or the new one")?;
+        Ok(())
+    }
+
+    /// Opens the array afresh and compares every voxel.
+    fn check(&self, engine: &Arc<Engine>, location: &Location) -> Result<(), Failure> {
+        self.head("5. All of it read back, and compared voxel by voxel")?;
+        let array = Array::open(engine, location)?;
+        self.store.reset();
+        let start = Instant::now();
+        let elements = array.read(&Region::all())?;
+        let seconds = start.elapsed().as_secs_f64();
+        let bytes = elements.into_fixed().unwrap_or_default();
+        let mut expected = vec![0; bytes.len()];
+        fill_box(&[0; 3], &SHAPE, &mut expected);
+        let inside =
+            |i: u64, k: usize| (UPDATED_START[k]..UPDATED_START[k] + UPDATED_SHAPE[k]).contains(&i);
+        for (i, element) in expected.chunks_exact_mut(ELEMENT).enumerate() {
+            let i = i as u64;
+            let place = [i / SHAPE[2] / SHAPE[1], i / SHAPE[2] % SHAPE[1], i % SHAPE[2]];
+            if place.iter().enumerate().all(|(k, &i)| inside(i, k)) {
+                element.copy_from_slice(&UPDATED_VALUE.to_le_bytes());
+            }
+        }
+        if bytes != expected {
+            let different = bytes.iter().zip(&expected).filter(|(a, b)| a != b).count();
+            return Err(Failure::new(format!("{different} bytes came back different")));
+        }
+        let speed = bytes.len() as f64 / seconds / f64::from(1 << 20);
+        let size = units::size(bytes.len() as u64);
+        self.say(format!(
+            "{:.0} ms for {size}, {speed:.0} MiB/s, {}",
+            seconds * 1e3,
+            self.reads()
+        ))?;
+        self.say("every voxel is what was written")?;
+        Ok(())
+    }
+
+    /// What the store was asked for since the last reset.
+    fn reads(&self) -> String {
+        let counts = self.store.counts();
+        format!("{} of {}", units::count(counts.reads, "read"), units::size(counts.bytes_read))
+    }
+
+    fn farewell(&self, name: &str) -> Result<(), Failure> {
+        self.head("What to try next")?;
+        let quoted = quoted(name);
+        for command in [
+            format!("shardine info {quoted}"),
+            format!("shardine ls {quoted} --shards"),
+            format!("shardine read {quoted} --region 128,128,120:128"),
+            format!("shardine read {quoted} --region 64:192,:,128 -o slice.npy"),
+            format!("shardine write {quoted} --region 64:192,:,128 slice.npy --json"),
+        ] {
+            self.say(command)?;
+        }
+        self.say("python -c \"import zarr; print(zarr.open('".to_owned() + name + "').info)\"")?;
+        Ok(())
+    }
+}
+
+/// A name as one word of a shell.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%".contains(c);
+    if !name.is_empty() && name.chars().all(plain) {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', "'\\''"))
+}
+
+fn wrote(report: &WriteReport, start: Instant) -> String {
+    let seconds = start.elapsed().as_secs_f64();
+    format!("{:.0} ms, {} written", seconds * 1e3, units::size(report.bytes_written))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_updated_region_is_what_it_says() {
+        assert_eq!(Region::of_box(&UPDATED_START, &UPDATED_SHAPE).to_string(), UPDATED);
+    }
+
+    #[test]
+    fn a_name_is_one_word() {
+        assert_eq!(quoted("a/b-1.zarr"), "a/b-1.zarr");
+        assert_eq!(quoted("it's mine"), "'it'\\''s mine'");
+    }
+}

@@ -1,0 +1,113 @@
+//! Why a verb did not do what it was asked to.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+
+/// The end of a verb that failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something that the user is told.
+    Told {
+        /// One line: what is wrong.
+        message: String,
+        /// One line: what to do next.
+        hint: Option<String>,
+    },
+    /// The reader of standard output has gone (`| head`): there is nobody to tell, and nothing wrong.
+    NobodyReads,
+}
+
+impl Failure {
+    pub fn new(message: impl Display) -> Self {
+        Self::Told { message: one_line(&message.to_string()), hint: None }
+    }
+
+    /// Adds what to do next.
+    pub fn hint(self, hint: impl Display) -> Self {
+        match self {
+            Self::Told { message, .. } => {
+                Self::Told { message, hint: Some(one_line(&hint.to_string())) }
+            }
+            other => other,
+        }
+    }
+
+    /// A failure of the system on a file.
+    pub fn file(path: &Path, error: &io::Error) -> Self {
+        Self::new(format!("{}: {error}", path.display()))
+    }
+
+    /// A command line that cannot be understood. The parser's own report is a page; this is its first paragraph.
+    pub fn from_usage(error: &clap::Error) -> Self {
+        if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            return Self::new("a verb is missing")
+                .hint("`shardine demo` shows what it does, `shardine --help` lists the verbs");
+        }
+        let text = error.to_string();
+        let mut paragraph = text.lines().take_while(|line| !line.trim().is_empty());
+        let first = paragraph.next().unwrap_or_default();
+        let rest: Vec<&str> = paragraph.map(str::trim).collect();
+        let message = format!("{first} {}", rest.join(", "));
+        let message = message.strip_prefix("error: ").unwrap_or(&message);
+        let verb = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Usage: shardine "))
+            .and_then(|usage| usage.split_whitespace().next())
+            .filter(|verb| verb.starts_with(|c: char| c.is_ascii_lowercase()));
+        let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        let see = match verb {
+            Some(verb) => format!("see `shardine {verb} --help`"),
+            None => "see `shardine --help`".to_owned(),
+        };
+        Self::new(message).hint(match tip {
+            Some(tip) => format!("{tip}; {see}"),
+            None => see,
+        })
+    }
+}
+
+/// Messages may hold names from files; a line break in one must not look like a second message.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split(['\n', '\r']).map(str::trim).collect();
+    words.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(" ")
+}
+
+impl From<shardine::Error> for Failure {
+    fn from(error: shardine::Error) -> Self {
+        let failure = Self::new(&error);
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// For standard output; failures on files are made with [`Failure::file`], which names the file.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::NobodyReads,
+            _ => Self::new(format!("cannot write to standard output: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_whatever_is_in_it() {
+        let Failure::Told { message, hint } = Failure::new("a\r\nb\n\n c").hint("d\ne") else {
+            panic!("it is told");
+        };
+        assert_eq!((message.as_str(), hint.as_deref()), ("a b c", Some("d e")));
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_error() {
+        let gone = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(matches!(Failure::from(gone), Failure::NobodyReads));
+    }
+}

@@ -1,0 +1,383 @@
+//! `shardine info`: what is at a place.
+
+use std::io::{self, BufWriter, Write};
+
+use clap::Args;
+use serde_json::{Value, json};
+use shardine::zarr::metadata::{
+    ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
+};
+use shardine::{Array, Child, CodecSpec, DataType, ElementSize, Group, Location, Node};
+
+use crate::cli::Machine;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::{codec_words, units};
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine info image.zarr
+  shardine info image.zarr --fast
+  shardine info image.zarr --json | jq .stored.ratio
+
+Codecs are shown in the form that `shardine create --codec` takes. Chunks themselves are not read, only the
+metadata, the names and sizes of the stored objects, and the indexes of shards.";
+
+/// Describe an array or a group
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Info {
+    /// The array or group
+    url: String,
+    /// Do not look at the stored objects, only at the metadata
+    #[arg(long)]
+    fast: bool,
+    /// Tell it in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the stored objects of an array come to.
+#[derive(Debug, Default)]
+pub struct Stored {
+    pub objects: u64,
+    pub bytes: u64,
+    /// Chunks in them; `None` where only decoding a shard could tell.
+    pub chunks: Option<u64>,
+    /// Bytes of shards that no entry refers to.
+    pub gap_bytes: u64,
+    /// Shards whose index is damaged, and what is wrong with the first.
+    pub damaged: u64,
+    pub damage: Option<String>,
+}
+
+pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
+    let engine = machine.engine()?;
+    let node = Node::open(&engine, &Location::parse(&args.url)?)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    match node {
+        Node::Array(array) => {
+            let stored = if args.fast { None } else { Some(Stored::scan(&array)?) };
+            if args.json {
+                writeln!(out, "{:#}", describe(&array, stored.as_ref()))?;
+            } else {
+                write_array(&mut out, &args.url, &array, stored.as_ref())?;
+            }
+        }
+        Node::Group(group) if args.json => writeln!(out, "{:#}", describe_group(&group)?)?,
+        Node::Group(group) => write_group(&mut out, &args.url, &group)?,
+    }
+    out.flush()?;
+    Ok(())
+}
+
+impl Stored {
+    /// Looks at every stored object: one listing for each folder, and for each shard a read of its index.
+    pub fn scan(array: &Array) -> Result<Self, Failure> {
+        let objects = array.objects()?;
+        let mut stored = Self {
+            objects: objects.len() as u64,
+            bytes: objects.iter().map(|object| object.len).sum(),
+            chunks: Some(0),
+            ..Self::default()
+        };
+        if array.shard_shape().is_none() {
+            stored.chunks = Some(stored.objects);
+            return Ok(stored);
+        }
+        let progress = Progress::things("reading indexes", stored.objects);
+        for object in &objects {
+            progress.add(1);
+            match array.shard_entries(&object.cell) {
+                Ok(Some(shard)) => {
+                    let present = shard.entries.iter().flatten().count() as u64;
+                    stored.chunks = stored.chunks.map(|n| n + present);
+                    stored.gap_bytes += shard.gap_bytes;
+                }
+                Ok(None) => stored.chunks = None,
+                Err(error @ shardine::Error::Shard { .. }) => {
+                    stored.damaged += 1;
+                    stored.damage.get_or_insert(error.to_string());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        progress.finish();
+        Ok(stored)
+    }
+}
+
+/// Bytes of all elements of a shape, uncompressed; `None` for types of variable length.
+fn raw_bytes(shape: &[u64], data_type: &DataType) -> Option<u64> {
+    match data_type.size() {
+        ElementSize::Fixed(size) => Some(units::elements(shape).saturating_mul(size as u64)),
+        ElementSize::Variable => None,
+    }
+}
+
+/// Cells of a grid over a shape.
+fn cells(shape: &[u64], cell: &[u64]) -> u64 {
+    let counts: Vec<u64> = shape.iter().zip(cell).map(|(&n, &c)| n.div_ceil(c.max(1))).collect();
+    units::elements(&counts)
+}
+
+fn chunks_per_shard(array: &Array) -> Option<Vec<u64>> {
+    let shard = array.shard_shape()?;
+    Some(shard.iter().zip(array.chunk_shape()).map(|(&s, &c)| s / c.max(1)).collect())
+}
+
+/// How many times smaller the stored bytes are.
+fn ratio(raw: Option<u64>, stored: u64) -> Option<f64> {
+    raw.filter(|_| stored > 0).map(|raw| raw as f64 / stored as f64)
+}
+
+/// The parts of a shard's description.
+struct Sharding {
+    codecs: Vec<CodecSpec>,
+    index_codecs: Vec<CodecSpec>,
+    index_location: String,
+}
+
+/// What the outermost sharding codec says; the array is open, so it is well-formed.
+fn sharding(codecs: &[CodecSpec]) -> Option<Sharding> {
+    let codec = codecs.iter().find(|codec| codec.name == "sharding_indexed")?;
+    let chain = |member: &str| codec_specs_from_json(codec.configuration.get(member)?).ok();
+    let location = codec.configuration.get("index_location").and_then(Value::as_str);
+    Some(Sharding {
+        codecs: chain("codecs")?,
+        index_codecs: chain("index_codecs")?,
+        index_location: location.unwrap_or("end").to_owned(),
+    })
+}
+
+/// An array in JSON.
+pub fn describe(array: &Array, stored: Option<&Stored>) -> Value {
+    let metadata = array.metadata();
+    let (shape, data_type) = (array.shape(), array.data_type());
+    let sharding = sharding(metadata.codecs());
+    let index = sharding.as_ref().map(|sharding| {
+        json!({
+            "location": sharding.index_location,
+            "codecs": codec_specs_to_json(&sharding.index_codecs),
+        })
+    });
+    let chunk_codecs = sharding.as_ref().map_or(metadata.codecs(), |sharding| &sharding.codecs);
+    let mut description = json!({
+        "kind": "array",
+        "format": "zarr3",
+        "url": array.location().to_string(),
+        "shape": shape,
+        "dtype": data_type.to_json(),
+        "dimension_names": metadata.dimension_names(),
+        "fill_value": data_type.fill_to_json(metadata.fill()),
+        "chunk_shape": array.chunk_shape(),
+        "shard_shape": array.shard_shape(),
+        "chunks_per_shard": chunks_per_shard(array),
+        "codecs": codec_specs_to_json(metadata.codecs()),
+        "chunk_codecs": codec_words::show_chain(chunk_codecs),
+        "index": index,
+        "chunk_key_encoding": metadata.key_encoding().to_json(),
+        "attributes": metadata.attributes(),
+    });
+    if let (Some(stored), Value::Object(members)) = (stored, &mut description) {
+        let raw = raw_bytes(shape, data_type);
+        let stored = json!({
+            "objects": stored.objects,
+            "objects_possible": cells(shape, metadata.chunk_shape()),
+            "chunks": stored.chunks,
+            "chunks_possible": cells(shape, array.chunk_shape()),
+            "bytes": stored.bytes,
+            "raw_bytes": raw,
+            "ratio": ratio(raw, stored.bytes),
+            "gap_bytes": stored.gap_bytes,
+            "damaged_shards": stored.damaged,
+        });
+        members.insert("stored".to_owned(), stored);
+    }
+    description
+}
+
+/// One line of a description.
+fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> io::Result<()> {
+    writeln!(out, "{name:<12} {value}")
+}
+
+/// An array for people.
+pub fn write_array(
+    out: &mut dyn Write,
+    url: &str,
+    array: &Array,
+    stored: Option<&Stored>,
+) -> io::Result<()> {
+    let metadata = array.metadata();
+    let (shape, data_type) = (array.shape(), array.data_type());
+    let sharding = sharding(metadata.codecs());
+    line(out, "array", url)?;
+    line(out, "format", if sharding.is_some() { "Zarr v3, sharded" } else { "Zarr v3" })?;
+    line(out, "shape", format!("{}{}", units::shape(shape), axis_names(metadata)))?;
+    line(out, "type", type_line(data_type))?;
+    line(out, "fill value", data_type.format_element(&metadata.fill().0))?;
+    let size = |shape: &[u64]| match raw_bytes(shape, data_type) {
+        Some(bytes) => format!("{}, {}", units::shape(shape), units::size(bytes)),
+        None => units::shape(shape),
+    };
+    line(out, "chunk", size(array.chunk_shape()))?;
+    if let (Some(shard), Some(chunks)) = (array.shard_shape(), chunks_per_shard(array)) {
+        let count = units::count(units::elements(&chunks), "chunk");
+        line(out, "shard", format!("{}, {count} ({})", size(shard), units::shape(&chunks)))?;
+    }
+    match &sharding {
+        Some(sharding) => {
+            line(out, "codecs", codec_words::show_chain(&sharding.codecs))?;
+            let chain = codec_words::show_chain(&sharding.index_codecs);
+            line(out, "index", format!("at the {}, {chain}", sharding.index_location))?;
+            if metadata.codecs().len() > 1 {
+                line(out, "of shards", codec_words::show_chain(metadata.codecs()))?;
+            }
+        }
+        None => line(out, "codecs", codec_words::show_chain(metadata.codecs()))?,
+    }
+    line(out, "keys", format!("like {}", example_key(metadata)))?;
+    if let Some(stored) = stored {
+        write_stored(out, array, stored)?;
+    }
+    line(out, "attributes", summary(metadata.attributes().keys()))
+}
+
+fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Result<()> {
+    let shape = array.shape();
+    let possible = cells(shape, array.metadata().chunk_shape());
+    let sharded = array.shard_shape().is_some();
+    let what = if sharded { "shard" } else { "chunk" };
+    let mut text = format!("{} of {}", stored.objects, units::count(possible, what));
+    if sharded && let Some(chunks) = stored.chunks {
+        let possible = cells(shape, array.chunk_shape());
+        text.push_str(&format!(", {chunks} of {}", units::count(possible, "chunk")));
+    }
+    line(out, "stored", text)?;
+    let raw = raw_bytes(shape, array.data_type());
+    let mut text = units::size(stored.bytes);
+    if let Some(raw) = raw {
+        text.push_str(&format!(" for {} of elements", units::size(raw)));
+    }
+    if let Some(ratio) = ratio(raw, stored.bytes) {
+        text.push_str(&format!(", {ratio:.2} times smaller"));
+    }
+    line(out, "bytes", text)?;
+    if sharded && stored.chunks.is_some() {
+        let share = 100.0 * stored.gap_bytes as f64 / stored.bytes.max(1) as f64;
+        let text = match stored.gap_bytes {
+            0 => "none".to_owned(),
+            gaps => format!("{}, {share:.1} %", units::size(gaps)),
+        };
+        line(out, "gaps", text)?;
+    }
+    if let Some(damage) = &stored.damage {
+        line(out, "damaged", format!("{}: {damage}", units::count(stored.damaged, "shard")))?;
+    }
+    Ok(())
+}
+
+fn axis_names(metadata: &ArrayMetadata) -> String {
+    match metadata.dimension_names() {
+        None => String::new(),
+        Some(names) => {
+            let names: Vec<&str> =
+                names.iter().map(|name| name.as_deref().unwrap_or("-")).collect();
+            format!(" ({})", names.join(", "))
+        }
+    }
+}
+
+fn type_line(data_type: &DataType) -> String {
+    match data_type.size() {
+        ElementSize::Fixed(size) => {
+            format!("{}, {}", data_type.name(), units::count(size as u64, "byte"))
+        }
+        ElementSize::Variable => format!("{}, of variable length", data_type.name()),
+    }
+}
+
+fn example_key(metadata: &ArrayMetadata) -> String {
+    let encoding: &ChunkKeyEncoding = metadata.key_encoding();
+    encoding.key(&(0..metadata.shape().len() as u64).collect::<Vec<_>>())
+}
+
+/// How many, and the names of the first few.
+fn summary<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
+    const MOST: usize = 8;
+    let count = names.len();
+    if count == 0 {
+        return "none".to_owned();
+    }
+    let names: Vec<&str> = names.take(MOST).map(String::as_str).collect();
+    let more = if count > MOST { ", ..." } else { "" };
+    format!("{count}: {}{more}", names.join(", "))
+}
+
+/// A node in one line.
+pub fn one_line(node: &Node) -> String {
+    match node {
+        Node::Group(_) => "group".to_owned(),
+        Node::Array(array) => {
+            let (shape, name) = (units::shape(array.shape()), array.data_type().name());
+            let packing = match array.shard_shape() {
+                Some(shard) => format!("shards of {}", units::shape(shard)),
+                None => format!("chunks of {}", units::shape(array.chunk_shape())),
+            };
+            format!("array, {shape} {name}, {packing}")
+        }
+    }
+}
+
+fn write_group(out: &mut dyn Write, url: &str, group: &Group) -> Result<(), Failure> {
+    let metadata = group.metadata();
+    line(out, "group", url)?;
+    line(out, "format", "Zarr v3")?;
+    line(out, "attributes", summary(metadata.attributes().keys()))?;
+    let consolidated = match metadata.consolidated() {
+        Some(nodes) => format!("metadata of {}", units::count(nodes.len() as u64, "node")),
+        None => "none".to_owned(),
+    };
+    line(out, "consolidated", consolidated)?;
+    let children = group.children()?;
+    line(
+        out,
+        "children",
+        if children.is_empty() { "none".to_owned() } else { children.len().to_string() },
+    )?;
+    let width = children.iter().map(|child| child.name.chars().count()).max().unwrap_or(0);
+    for Child { name, node } in &children {
+        let text = match node {
+            Ok(node) => one_line(node),
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        writeln!(out, "  {name:<width$}  {text}")?;
+    }
+    Ok(())
+}
+
+fn describe_group(group: &Group) -> Result<Value, Failure> {
+    let children: Vec<Value> = group
+        .children()?
+        .iter()
+        .map(|Child { name, node }| match node {
+            Ok(Node::Group(_)) => json!({ "name": name, "kind": "group" }),
+            Ok(Node::Array(array)) => json!({
+                "name": name,
+                "kind": "array",
+                "shape": array.shape(),
+                "dtype": array.data_type().to_json(),
+            }),
+            Err(error) => json!({ "name": name, "kind": "error", "message": error.to_string() }),
+        })
+        .collect();
+    Ok(json!({
+        "kind": "group",
+        "format": "zarr3",
+        "url": group.location().to_string(),
+        "consolidated": group.metadata().consolidated().is_some(),
+        "children": children,
+        "attributes": group.metadata().attributes(),
+    }))
+}

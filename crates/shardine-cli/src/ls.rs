@@ -1,0 +1,257 @@
+//! `shardine ls`: what is inside.
+
+use std::io::{self, BufWriter, Write};
+
+use clap::Args;
+use serde_json::{Value, json};
+use shardine::{Array, Child, Group, Location, Node, ShardEntries, StoredObject};
+
+use crate::cli::Machine;
+use crate::failure::Failure;
+use crate::{info, units};
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine ls images.zarr -r
+  shardine ls image.zarr
+  shardine ls image.zarr --shards
+  shardine ls image.zarr --chunks --json | jq -s 'map(.length) | add'";
+
+/// Deeper than any hierarchy that is not a loop of links.
+const MAX_DEPTH: usize = 64;
+
+/// List the nodes of a group, or the stored objects of an array
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Ls {
+    /// The group or array
+    url: String,
+    /// Also what is below the groups inside
+    #[arg(short, long)]
+    recursive: bool,
+    /// The shards of an array: bytes, chunks, gaps
+    #[arg(long, conflicts_with = "chunks")]
+    shards: bool,
+    /// The chunks of an array: where each lies
+    #[arg(long)]
+    chunks: bool,
+    /// List in JSON; with --chunks one document for each line
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
+    let node = Node::open(&machine.engine()?, &Location::parse(&args.url)?)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    match &node {
+        Node::Group(_) if args.shards || args.chunks => {
+            return Err(Failure::new(format!("{} is a group; only arrays have chunks", args.url))
+                .hint(format!("`shardine ls {}` lists its arrays", args.url)));
+        }
+        Node::Group(group) if args.json => {
+            writeln!(out, "{:#}", json_tree(group, args.recursive, 0)?)?;
+        }
+        Node::Group(group) => {
+            let empty = write_tree(&mut out, group, "", args.recursive, 0)?;
+            if empty {
+                eprintln!("note: the group is empty");
+            }
+        }
+        Node::Array(array) if args.chunks => chunks(&mut out, array, args.json)?,
+        Node::Array(array) if args.shards => shards(&mut out, array, args.json)?,
+        Node::Array(array) => objects(&mut out, array, args.json)?,
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Draws what is below a group; tells whether that is nothing.
+fn write_tree(
+    out: &mut dyn Write,
+    group: &Group,
+    indent: &str,
+    recursive: bool,
+    depth: usize,
+) -> Result<bool, Failure> {
+    let children = group.children()?;
+    let width = children.iter().map(|child| child.name.chars().count()).max().unwrap_or(0);
+    for (i, Child { name, node }) in children.iter().enumerate() {
+        let last = i + 1 == children.len();
+        let branch = match (recursive, last) {
+            (false, _) => "",
+            (true, false) => "├── ",
+            (true, true) => "└── ",
+        };
+        let text = match node {
+            Ok(node) => info::one_line(node),
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        writeln!(out, "{indent}{branch}{name:<width$}  {text}")?;
+        if let (true, Ok(Node::Group(group))) = (recursive && depth < MAX_DEPTH, node) {
+            let indent = format!("{indent}{}", if last { "    " } else { "│   " });
+            write_tree(out, group, &indent, recursive, depth + 1)?;
+        }
+    }
+    Ok(children.is_empty())
+}
+
+fn json_tree(group: &Group, recursive: bool, depth: usize) -> Result<Value, Failure> {
+    let mut nodes = Vec::new();
+    for Child { name, node } in group.children()? {
+        nodes.push(match node {
+            Ok(Node::Array(array)) => json!({
+                "name": name,
+                "kind": "array",
+                "shape": array.shape(),
+                "dtype": array.data_type().to_json(),
+                "chunk_shape": array.chunk_shape(),
+                "shard_shape": array.shard_shape(),
+            }),
+            Ok(Node::Group(group)) if recursive && depth < MAX_DEPTH => json!({
+                "name": name,
+                "kind": "group",
+                "children": json_tree(&group, recursive, depth + 1)?,
+            }),
+            Ok(Node::Group(_)) => json!({ "name": name, "kind": "group" }),
+            Err(error) => json!({ "name": name, "kind": "error", "message": error.to_string() }),
+        });
+    }
+    Ok(Value::Array(nodes))
+}
+
+/// The stored objects, by place in the grid.
+fn objects(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failure> {
+    let objects = array.objects()?;
+    if as_json {
+        let listed: Vec<Value> = objects
+            .iter()
+            .map(|object| json!({ "key": object.key.as_str(), "cell": object.cell, "bytes": object.len }))
+            .collect();
+        writeln!(out, "{:#}", Value::Array(listed))?;
+        return Ok(());
+    }
+    let rows = objects.iter().map(|object| [object.key.to_string(), object.len.to_string()]);
+    write_table(out, ["object", "bytes"], &rows.collect::<Vec<_>>())?;
+    Ok(())
+}
+
+/// The index of a shard, or a refusal where none can be read.
+fn entries(array: &Array, object: &StoredObject) -> Result<ShardEntries, Failure> {
+    match array.shard_entries(&object.cell)? {
+        Some(entries) => Ok(entries),
+        None if array.shard_shape().is_none() => {
+            Err(Failure::new("the array is not sharded")
+                .hint("without --shards its chunks are listed"))
+        }
+        None => Err(Failure::new(
+            "the index of a shard cannot be read by itself: a codec encodes the whole shard, \
+             or the shard has just been removed",
+        )),
+    }
+}
+
+fn shards(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failure> {
+    let mut listed = Vec::new();
+    let mut rows = Vec::new();
+    if array.shard_shape().is_none() {
+        return Err(Failure::new("the array is not sharded")
+            .hint("without --shards its stored chunks are listed"));
+    }
+    for object in array.objects()? {
+        let shard = entries(array, &object)?;
+        let present = shard.entries.iter().flatten().count();
+        let (all, index) = (shard.entries.len(), &shard.index_range);
+        if as_json {
+            listed.push(json!({
+                "key": shard.key.as_str(),
+                "cell": object.cell,
+                "bytes": shard.len,
+                "chunks": present,
+                "chunks_possible": all,
+                "gap_bytes": shard.gap_bytes,
+                "index": { "offset": index.start, "length": index.end - index.start },
+            }));
+        } else {
+            rows.push([
+                shard.key.to_string(),
+                shard.len.to_string(),
+                format!("{present} of {all}"),
+                shard.gap_bytes.to_string(),
+                format!("{}..{}", index.start, index.end),
+            ]);
+        }
+    }
+    if as_json {
+        writeln!(out, "{:#}", Value::Array(listed))?;
+    } else {
+        write_table(out, ["shard", "bytes", "chunks", "gap bytes", "index"], &rows)?;
+    }
+    Ok(())
+}
+
+/// Chunk by chunk, shard after shard: nothing is kept, so there may be any number.
+fn chunks(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failure> {
+    let objects = array.objects()?;
+    let key_width = objects.iter().map(|o| o.key.as_str().len()).max().unwrap_or(0).max(6);
+    let grid: Vec<u64> = array
+        .shape()
+        .iter()
+        .zip(array.chunk_shape())
+        .map(|(&n, &c)| n.div_ceil(c.max(1)))
+        .collect();
+    let cell_width = units::shape_argument(&grid).len().max(5);
+    if !as_json {
+        writeln!(
+            out,
+            "{:<cell_width$}  {:<key_width$}  {:>12}  {:>10}",
+            "chunk", "object", "offset", "length"
+        )?;
+    }
+    let mut write = |chunk: &[u64], key: &str, offset: u64, length: u64| -> io::Result<()> {
+        if as_json {
+            let entry = json!({ "chunk": chunk, "key": key, "offset": offset, "length": length });
+            return writeln!(out, "{entry}");
+        }
+        let chunk = units::shape_argument(chunk);
+        writeln!(out, "{chunk:<cell_width$}  {key:<key_width$}  {offset:>12}  {length:>10}")
+    };
+    for object in &objects {
+        if array.shard_shape().is_none() {
+            write(&object.cell, object.key.as_str(), 0, object.len)?;
+            continue;
+        }
+        let shard = entries(array, object)?;
+        for (i, range) in shard.entries.iter().enumerate() {
+            let Some(range) = range else { continue };
+            let mut i = i as u64;
+            let mut chunk = object.cell.clone();
+            for (at, &n) in chunk.iter_mut().zip(&shard.grid).rev() {
+                *at = at.saturating_mul(n).saturating_add(i % n.max(1));
+                i /= n.max(1);
+            }
+            write(&chunk, shard.key.as_str(), range.start, range.end - range.start)?;
+        }
+    }
+    Ok(())
+}
+
+/// Columns as wide as they need; the first to the left, the others to the right.
+fn write_table<const N: usize>(
+    out: &mut dyn Write,
+    head: [&str; N],
+    rows: &[[String; N]],
+) -> io::Result<()> {
+    let width = |k: usize| {
+        rows.iter().map(|row| row[k].chars().count()).max().unwrap_or(0).max(head[k].len())
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut write = |cells: [&str; N]| {
+        let mut line = format!("{:<width$}", cells[0], width = widths[0]);
+        for k in 1..N {
+            line.push_str(&format!("  {:>width$}", cells[k], width = widths[k]));
+        }
+        writeln!(out, "{}", line.trim_end())
+    };
+    write(head)?;
+    rows.iter().try_for_each(|row| write(std::array::from_fn(|k| row[k].as_str())))
+}

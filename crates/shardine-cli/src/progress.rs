@@ -1,0 +1,46 @@
+//! A bar on the terminal for what takes long; nothing where nobody looks.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar on standard error. It is hidden when that is no terminal, and taken away when it is dropped.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Counts bytes up to `total`.
+    pub fn bytes(what: &'static str, total: u64) -> Self {
+        Self::with(
+            what,
+            total,
+            "{msg} [{wide_bar}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}",
+        )
+    }
+
+    /// Counts things up to `total`.
+    pub fn things(what: &'static str, total: u64) -> Self {
+        Self::with(what, total, "{msg} [{wide_bar}] {pos} of {len}")
+    }
+
+    fn with(what: &'static str, total: u64, template: &str) -> Self {
+        let bar = ProgressBar::new(total).with_message(what);
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Self { bar }
+    }
+
+    /// So much more is done.
+    pub fn add(&self, done: u64) {
+        self.bar.inc(done);
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,179 @@
+//! Between the types of arrays and those that `.npy` files have.
+
+use shardine::{DataType, ElementSize, Kind};
+
+use crate::cast::{Cast, Number};
+use crate::npy::Descr;
+
+/// How the elements of a file become elements of the array.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Conversion {
+    /// They are the same bytes.
+    None,
+    /// They are the same but for the byte order.
+    Swap,
+    /// They are numbers of another type.
+    Cast(Cast),
+}
+
+/// The name under which elements of this type go into a `.npy` file, and whether it is only a view of their bytes.
+///
+/// `None` for variable-length types, which such a file cannot hold.
+pub fn npy_descr(data_type: &DataType) -> Option<(String, bool)> {
+    if let Some(descr) = data_type.numpy_descr() {
+        return Some((descr, false));
+    }
+    let ElementSize::Fixed(size) = data_type.size() else { return None };
+    Some(match (data_type.kind(), size) {
+        // Narrow integers take a byte each, which then has the number's own value.
+        (Kind::Int, 1) => ("|i1".to_owned(), true),
+        (Kind::UInt | Kind::SmallFloat, 1) => ("|u1".to_owned(), true),
+        (Kind::SmallFloat, 2) => ("<u2".to_owned(), true),
+        _ => (format!("|V{size}"), true),
+    })
+}
+
+/// How elements of a `.npy` file go into an array of this type; the error says why they do not.
+pub fn conversion(descr: &Descr, data_type: &DataType, cast: bool) -> Result<Conversion, String> {
+    let differs = || format!("the file holds {descr}, the array {}", data_type.name());
+    if let Some(order) = order_of(descr, data_type) {
+        return Ok(match order {
+            Order::Little => Conversion::None,
+            Order::Big => Conversion::Swap,
+        });
+    }
+    let numbers = match descr {
+        Descr::Plain(name) => Number::from_numpy(name),
+        Descr::Fields(_) => None,
+    };
+    match (numbers, Number::of(data_type)) {
+        (Some(from), Some(to)) if cast => Ok(Conversion::Cast(Cast { from, to })),
+        (Some(_), Some(_)) => Err(format!("{}; --cast converts", differs())),
+        _ if cast => Err(format!(
+            "{}, and --cast converts only between bool, integers and float16, float32, float64",
+            differs()
+        )),
+        _ => Err(differs()),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Little,
+    Big,
+}
+
+/// The byte order of the file, if its type is that of the array but for the order.
+fn order_of(descr: &Descr, data_type: &DataType) -> Option<Order> {
+    let (own, view) = npy_descr(data_type)?;
+    let own = Descr::parse(&own).ok()?;
+    let mut orders = Vec::new();
+    let mut same = is_same(descr, &own, &mut orders);
+    // Types that numpy lacks also come as opaque bytes, which is how its extensions save them.
+    if !same
+        && view
+        && let ElementSize::Fixed(size) = data_type.size()
+    {
+        same = is_same(descr, &Descr::Plain(format!("|V{size}")), &mut orders);
+    }
+    if !same {
+        return None;
+    }
+    match &orders[..] {
+        [] => Some(Order::Little),
+        [first, rest @ ..] => rest.iter().all(|order| order == first).then_some(*first),
+    }
+}
+
+/// Whether two types differ at most in byte order; gathers the orders of the first one's multi-byte parts.
+fn is_same(file: &Descr, own: &Descr, orders: &mut Vec<Order>) -> bool {
+    match (file, own) {
+        (Descr::Plain(file), Descr::Plain(own)) => {
+            let (order, name) = split_order(file);
+            if name != split_order(own).1 {
+                return false;
+            }
+            let single = matches!(name, "b1" | "i1" | "u1") || name.starts_with(['S', 'V']);
+            if !single {
+                orders.push(order);
+            }
+            true
+        }
+        (Descr::Fields(file), Descr::Fields(own)) => {
+            file.len() == own.len()
+                && file.iter().zip(own).all(|((name, file), (own_name, own))| {
+                    name == own_name && is_same(file, own, orders)
+                })
+        }
+        _ => false,
+    }
+}
+
+fn split_order(name: &str) -> (Order, &str) {
+    match name.strip_prefix('>') {
+        Some(rest) => (Order::Big, rest),
+        None => (Order::Little, name.strip_prefix(['<', '|', '=']).unwrap_or(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data_type(name: &str) -> DataType {
+        DataType::parse_name(name).unwrap()
+    }
+
+    fn converted(descr: &str, name: &str, cast: bool) -> Result<Conversion, String> {
+        conversion(&Descr::parse(descr).unwrap(), &data_type(name), cast)
+    }
+
+    #[test]
+    fn only_the_byte_order_may_differ() {
+        assert_eq!(converted("<u2", "uint16", false), Ok(Conversion::None));
+        assert_eq!(converted("=u2", "uint16", false), Ok(Conversion::None));
+        assert_eq!(converted(">u2", "uint16", false), Ok(Conversion::Swap));
+        assert_eq!(converted(">u1", "uint8", false), Ok(Conversion::None));
+        assert_eq!(converted(">M8[ns]", "numpy.datetime64[ns]", false), Ok(Conversion::Swap));
+        let error = converted("<i2", "uint16", false).unwrap_err();
+        assert_eq!(error, "the file holds <i2, the array uint16; --cast converts");
+        assert!(converted("<M8[s]", "numpy.datetime64[ns]", true).is_err());
+        assert!(converted("|O", "uint16", true).is_err());
+    }
+
+    #[test]
+    fn a_cast_is_made_when_it_is_allowed() {
+        let Ok(Conversion::Cast(cast)) = converted(">i2", "float32", true) else {
+            panic!("it is a cast");
+        };
+        assert_eq!(Some(cast.from), Number::from_numpy(">i2"));
+        assert_eq!(Some(cast.to), Number::from_numpy("<f4"));
+    }
+
+    #[test]
+    fn types_that_numpy_lacks_are_views_of_their_bytes() {
+        for (name, descr) in [
+            ("bfloat16", "<u2"),
+            ("float8_e5m2", "|u1"),
+            ("int4", "|i1"),
+            ("uint2", "|u1"),
+            ("complex_bfloat16", "|V4"),
+        ] {
+            let data_type = data_type(name);
+            assert_eq!(npy_descr(&data_type), Some((descr.to_owned(), true)), "{name}");
+            assert_eq!(converted(descr, name, false), Ok(Conversion::None));
+        }
+        assert_eq!(converted("<V2", "bfloat16", false), Ok(Conversion::None));
+        assert_eq!(npy_descr(&data_type("string")), None);
+    }
+
+    #[test]
+    fn fields_have_one_byte_order() {
+        let name = r#"{"name": "struct", "configuration": {"fields": [
+            {"name": "a", "data_type": "uint16"}, {"name": "b", "data_type": "float32"}]}}"#;
+        assert_eq!(converted("[('a', '<u2'), ('b', '<f4')]", name, false), Ok(Conversion::None));
+        assert_eq!(converted("[('a', '>u2'), ('b', '>f4')]", name, false), Ok(Conversion::Swap));
+        assert!(converted("[('a', '>u2'), ('b', '<f4')]", name, false).is_err());
+        assert!(converted("[('a', '<u2'), ('c', '<f4')]", name, false).is_err());
+    }
+}

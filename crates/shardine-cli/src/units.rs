@@ -1,0 +1,152 @@
+//! Numbers as people write and read them.
+
+/// A number of bytes: `64MiB`, `1.5GB`, `4096`. A unit without `i` or `B` (`64M`) is a binary one.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let refuse = || format!("\"{text}\" is not a size such as 64MiB, 1GB or 4096");
+    let text = text.trim();
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let power = |letter: &str| "kmgt".find(letter).map(|at| at as u32 + 1);
+    let unit = unit.to_ascii_lowercase();
+    let factor: u64 = match unit.as_str() {
+        "" | "b" => 1,
+        unit => {
+            let (letter, rest) = unit.split_at(1);
+            let power = power(letter).ok_or_else(refuse)?;
+            match rest {
+                "" | "ib" => 1024u64.pow(power),
+                "b" => 1000u64.pow(power),
+                _ => return Err(refuse()),
+            }
+        }
+    };
+    let number = number.trim();
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor).ok_or_else(refuse);
+    }
+    let number: f64 = number.parse().map_err(|_| refuse())?;
+    let bytes = number * factor as f64;
+    // 2^63 is far past any memory, and exactly a float.
+    if !(0.0..9_223_372_036_854_775_808.0).contains(&bytes) {
+        return Err(refuse());
+    }
+    Ok(bytes as u64)
+}
+
+/// A number of bytes for people: `1.5 MiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // Not 1024, so that rounding never shows "1024 KiB".
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let tenths = (value * 10.0).round() as u64;
+    let digits = usize::from(tenths < 1000 && tenths % 10 != 0);
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// `512,1024,512`; empty, or `()`, for an array without dimensions.
+pub fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
+    let inside = text.trim();
+    let inside = inside.strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or(inside);
+    if inside.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    inside
+        .split(',')
+        .map(|length| length.trim().parse())
+        .collect::<Result<_, _>>()
+        .map_err(|_| format!("\"{text}\" is not a list of lengths such as 512,1024,512"))
+}
+
+/// A shape for people: `512 x 1024`.
+pub fn shape(shape: &[u64]) -> String {
+    if shape.is_empty() {
+        return "()".to_owned();
+    }
+    let lengths: Vec<String> = shape.iter().map(u64::to_string).collect();
+    lengths.join(" x ")
+}
+
+/// A shape as an argument: `512,1024`.
+pub fn shape_argument(shape: &[u64]) -> String {
+    let lengths: Vec<String> = shape.iter().map(u64::to_string).collect();
+    lengths.join(",")
+}
+
+/// The number of elements, or the highest number there is.
+pub fn elements(shape: &[u64]) -> u64 {
+    if shape.contains(&0) {
+        return 0;
+    }
+    shape.iter().fold(1u64, |n, &length| n.saturating_mul(length))
+}
+
+/// `1 chunk`, `2 chunks`.
+pub fn count(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_every_common_spelling() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("64MiB", 64 << 20),
+            ("64 mib", 64 << 20),
+            ("64M", 64 << 20),
+            ("1GB", 1_000_000_000),
+            ("1.5KiB", 1536),
+            ("2t", 2 << 40),
+            ("7B", 7),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in ["", "MiB", "-1", "1XB", "1MiBs", "99999999TiB", "1e999", "nan", "inf"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_short() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            ((1 << 20) - 1, "1 MiB"),
+            (64 << 20, "64 MiB"),
+            (u64::MAX, "16 EiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn shapes_are_read_and_shown() {
+        assert_eq!(parse_shape("5, 6"), Ok(vec![5, 6]));
+        assert_eq!(parse_shape("(5,6)"), Ok(vec![5, 6]));
+        assert_eq!(parse_shape(""), Ok(vec![]));
+        assert_eq!(parse_shape("()"), Ok(vec![]));
+        assert!(parse_shape("5,,6").is_err());
+        assert!(parse_shape("-5").is_err());
+        assert_eq!(shape(&[5, 6]), "5 x 6");
+        assert_eq!(shape(&[]), "()");
+        assert_eq!(elements(&[u64::MAX, 3, 0]), 0);
+        assert_eq!(elements(&[u64::MAX, 3]), u64::MAX);
+        assert_eq!(elements(&[]), 1);
+    }
+}

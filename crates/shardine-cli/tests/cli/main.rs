@@ -1,0 +1,11 @@
+//! The built program, run as its users run it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
+mod create;
+mod inspect;
+mod interop;
+mod limits;
+mod refusals;
+mod round_trip;
+mod support;

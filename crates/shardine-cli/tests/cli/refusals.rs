@@ -1,0 +1,144 @@
+use std::process::Stdio;
+
+use crate::support::{Folder, npy};
+
+fn array() -> Folder {
+    let folder = Folder::new();
+    folder.ok(&["create", "a", "--shape", "100,100", "--dtype", "uint16"]);
+    folder
+}
+
+#[test]
+fn a_mistake_in_the_arguments_is_one_line() {
+    let folder = array();
+    assert!(folder.refused(&[]).contains("a verb is missing"));
+    assert!(folder.refused(&["frobnicate"]).contains("frobnicate"));
+    assert!(folder.refused(&["read", "a", "--frob"]).contains("--frob"));
+    let errors = folder.refused(&["create", "b"]);
+    assert!(errors.contains("not provided: --shape <N,N,..>, --dtype <TYPE>\n"), "{errors}");
+    assert!(errors.contains("see `shardine create --help`"), "{errors}");
+    let errors = folder.refused(&["read", "a", "--region", "1:2:-3"]);
+    assert!(errors.contains("steps are positive"), "{errors}");
+}
+
+#[test]
+fn places_that_this_version_cannot_reach_are_named() {
+    let folder = array();
+    for url in ["s3://bucket/a", "gs://bucket/a", "http://host/a", "https://host/a"] {
+        let errors = folder.refused(&["info", url]);
+        assert!(errors.contains("local files only"), "{errors}");
+    }
+    let errors = folder.refused(&["info", "nothing"]);
+    assert!(errors.contains("there is no Zarr array or group at"), "{errors}");
+    folder.put("file", b"x");
+    folder.refused(&["info", "file"]);
+    let url = format!("file://{}", folder.path("a").display());
+    folder.ok(&["info", &url]);
+}
+
+#[test]
+fn empty_regions_are_one_line_without_a_hint() {
+    let folder = array();
+    for region in ["5:5", "100:", "200", "0:1,0:1,0:1", "-200", "7:3"] {
+        let errors = folder.refused(&["read", "a", "--region", region, "-o", "x"]);
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(errors.contains("region"), "{errors}");
+    }
+    assert_eq!(folder.names(), ["a"]);
+}
+
+#[test]
+fn a_large_region_is_not_shown() {
+    let folder = array();
+    let errors = folder.refused(&["read", "a"]);
+    assert!(errors.contains("too many to show") && errors.contains("-o FILE"), "{errors}");
+}
+
+#[test]
+fn strings_do_not_go_into_npy() {
+    let folder = Folder::new();
+    folder.ok(&["create", "a", "--shape", "2", "--dtype", "string"]);
+    let errors = folder.refused(&["read", "a", "-o", "x.npy"]);
+    assert!(
+        errors.contains("a .npy file cannot hold string") && errors.contains("raw"),
+        "{errors}"
+    );
+    assert_eq!(folder.names(), ["a"]);
+}
+
+#[test]
+fn what_does_not_fit_the_region_is_refused() {
+    let folder = array();
+    folder.put("in.npy", &npy(1, "'<u2'", false, "(2, 2)", &[0; 8]));
+    let errors = folder.refused(&["write", "a", "in.npy"]);
+    assert!(errors.contains("in.npy: has the shape 2 x 2, the region 100 x 100"), "{errors}");
+    folder.ok(&["write", "a", "--region", ":2,:2", "in.npy"]);
+    folder.put("in.raw", &[0; 8]);
+    let errors = folder.refused(&["write", "a", "in.raw"]);
+    assert!(errors.contains("has 8 bytes, the region (100 x 100 of uint16) 20000"), "{errors}");
+    std::fs::rename(folder.path("in.npy"), folder.path("misnamed")).unwrap();
+    let errors = folder.refused(&["write", "a", "misnamed"]);
+    assert!(errors.contains("begins like a .npy file"), "{errors}");
+    assert!(folder.refused(&["write", "a", "missing.npy"]).contains("missing.npy"));
+    assert!(folder.refused(&["write", "a", "a"]).contains("is a folder"));
+    assert!(folder.refused(&["write", "a", "--cast", "in.raw"]).contains("--cast"));
+}
+
+#[test]
+fn strategies_that_are_not_there_yet_are_refused() {
+    let folder = array();
+    folder.put("in.raw", &[1; 20_000]);
+    for strategy in ["in-place", "append"] {
+        let errors = folder.refused(&["write", "a", "in.raw", "--strategy", strategy]);
+        assert!(errors.contains("rewrites the shards"), "{errors}");
+    }
+    for strategy in ["auto", "rewrite"] {
+        folder.ok(&["write", "a", "in.raw", "--strategy", strategy]);
+    }
+}
+
+#[test]
+fn json_and_elements_do_not_mix() {
+    let folder = array();
+    assert!(folder.refused(&["read", "a", "-o", "-", "--json"]).contains("standard output"));
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_error() {
+    let folder = Folder::new();
+    folder.ok(&["create", "a", "--shape", "4000,4000", "--dtype", "uint16"]);
+    let mut command = folder.command(&["read", "a", "-o", "-"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_failed_read_leaves_the_old_output_and_nothing_beside_it() {
+    let folder = Folder::new();
+    folder.ok(&["create", "a", "--shape", "8", "--dtype", "uint8", "--chunk", "2", "--shard", "4"]);
+    folder.put("in.raw", &[1; 8]);
+    folder.ok(&["write", "a", "in.raw"]);
+    folder.put("a/c/1", b"too short");
+    folder.put("out.npy", b"old");
+    folder.refused(&["read", "a", "-o", "out.npy"]);
+    assert_eq!(folder.get("out.npy"), b"old");
+    assert_eq!(folder.names(), ["a", "in.raw", "out.npy"]);
+    folder.refused(&["read", "a", "-o", "no/such/folder/out.npy"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn devices_are_written_to_and_links_stay_links() {
+    let folder = Folder::new();
+    folder.ok(&["create", "a", "--shape", "8", "--dtype", "uint8"]);
+    folder.ok(&["read", "a", "-o", "/dev/null"]);
+    assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+    folder.put("real.npy", b"old");
+    std::os::unix::fs::symlink("real.npy", folder.path("link.npy")).unwrap();
+    folder.ok(&["read", "a", "-o", "link.npy"]);
+    assert!(std::fs::symlink_metadata(folder.path("link.npy")).unwrap().is_symlink());
+    assert!(folder.get("real.npy").starts_with(b"\x93NUMPY"));
+}

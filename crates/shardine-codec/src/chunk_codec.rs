@@ -153,13 +153,13 @@ impl ChunkCodec {
     ) -> Result<Decoded<'a>, CodecError> {
         let expected = self.fixed_len()?;
         match self.unpacked() {
-            Some(Endian::Little) => {
+            Some(endian) => {
                 let decoded = if self.bytes.is_empty() {
                     Decoded::Borrowed(encoded)
-                } else if self.bytes.first_only_frames() {
+                } else if self.bytes.first_only_frames() || expected > believable(encoded.len()) {
                     self.bytes.decode(context, encoded)?
                 } else {
-                    let mut out = context.take_filled(expected);
+                    let mut out = context.take_filled(expected)?;
                     self.bytes.decode_exact(context, encoded, &mut out)?;
                     Decoded::Owned(out)
                 };
@@ -167,12 +167,19 @@ impl ChunkCodec {
                 if actual != expected {
                     return Err(CodecError::Size { codec: "bytes", expected, actual });
                 }
-                Ok(decoded)
-            }
-            Some(Endian::Big) => {
-                let mut out = context.take_filled(expected);
-                self.decode_into(context, encoded, &mut out)?;
-                Ok(Decoded::Owned(out))
+                if endian == Endian::Little {
+                    return Ok(decoded);
+                }
+                let mut elements = match decoded {
+                    Decoded::Owned(elements) => elements,
+                    Decoded::Borrowed(bytes) => {
+                        let mut elements = context.take_buffer();
+                        elements.extend_from_slice(bytes);
+                        elements
+                    }
+                };
+                self.swap(&mut elements);
+                Ok(Decoded::Owned(elements))
             }
             None => {
                 let unpacked = self.bytes.decode(context, encoded)?;
@@ -211,12 +218,17 @@ impl ChunkCodec {
             return Ok(());
         };
         self.bytes.decode_exact(context, encoded, out)?;
-        if endian == Endian::Big
-            && let ElementSize::Fixed(element) = self.packed.data_type.size()
-        {
-            strided::swap_units(out, element, self.packed.data_type.swap_units());
+        if endian == Endian::Big {
+            self.swap(out);
         }
         Ok(())
+    }
+
+    /// Turns the byte order of unpacked elements round.
+    fn swap(&self, elements: &mut [u8]) {
+        if let ElementSize::Fixed(size) = self.packed.data_type.size() {
+            strided::swap_units(elements, size, self.packed.data_type.swap_units());
+        }
     }
 
     /// Decodes the elements of a variable-length type, in stored order.
@@ -245,6 +257,14 @@ impl ChunkCodec {
         let name = self.stored.data_type.name();
         CodecError::unsupported("bytes", format!("elements of type {name} have no fixed size"))
     }
+}
+
+/// What a chunk of `encoded` bytes may be given at once; more is given as it is decoded.
+///
+/// The metadata may lie about the size of a chunk. Most chunks are smaller than this, whatever they are
+/// compressed to.
+fn believable(encoded: usize) -> usize {
+    encoded.saturating_mul(64).max(64 << 20)
 }
 
 type Sorted = (Vec<Arc<dyn ArrayToArray>>, Arc<dyn ArrayToBytes>, Vec<Arc<dyn BytesToBytes>>);

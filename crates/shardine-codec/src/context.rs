@@ -2,6 +2,8 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::CodecError;
+
 /// What one worker keeps between chunks: compressor contexts and scratch buffers.
 ///
 /// Setting up a zstd context for each chunk costs 6 to 10 % of a read, so each
@@ -46,12 +48,16 @@ impl Context {
 
     /// Takes a scratch buffer of `len` bytes of any content.
     ///
-    /// A buffer keeps its length while it waits, so only growth is paid for.
-    pub fn take_filled(&mut self, len: usize) -> Vec<u8> {
+    /// A buffer keeps its length while it waits, so only growth is paid for. The length may come from
+    /// metadata: where there is no memory for it, that is an error and not the end of the process.
+    pub fn take_filled(&mut self, len: usize) -> Result<Vec<u8>, CodecError> {
         let longest = (0..self.buffers.len()).max_by_key(|&i| self.buffers[i].len());
         let mut buffer = longest.map(|i| self.buffers.swap_remove(i)).unwrap_or_default();
-        buffer.resize(len, 0);
         buffer
+            .try_reserve(len.saturating_sub(buffer.len()))
+            .map_err(|_| CodecError::OutOfMemory { codec: "bytes", bytes: len })?;
+        buffer.resize(len, 0);
+        Ok(buffer)
     }
 
     /// Gives a scratch buffer back for the next taker.

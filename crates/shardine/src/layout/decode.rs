@@ -302,7 +302,7 @@ impl StagedLayout {
         encoded: &[u8],
     ) -> Result<Vec<u8>, DecodeError> {
         let len = self.inner.spec().byte_len().ok_or(OutOfMemory)?;
-        let mut elements = vec![0; len];
+        let mut elements = context.take_filled(len)?;
         self.inner.decode_whole(context, encoded, &mut elements)?;
         Ok(self.stages.decode(context, elements)?)
     }

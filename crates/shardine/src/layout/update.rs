@@ -154,7 +154,7 @@ impl Leaf {
         let Some(len) = self.codec.stored().byte_len() else {
             return self.update_variable(context, old, update, out);
         };
-        let mut elements = context.take_filled(len);
+        let mut elements = context.take_filled(len)?;
         match old {
             Some(old) => {
                 self.codec.decode_into(context, old, &mut elements).map_err(DecodeError::from)?;
@@ -402,7 +402,7 @@ impl StagedLayout {
             Some(old) => self.decode_elements(context, old)?,
             None => {
                 let shape = counts(&Selection::whole(&self.spec.shape));
-                let mut elements = vec![0; self.spec.byte_len().ok_or(OutOfMemory)?];
+                let mut elements = context.take_filled(self.spec.byte_len().ok_or(OutOfMemory)?)?;
                 strided::fill(&shape, &self.spec.fill.0, &mut elements, &place)?;
                 elements
             }

@@ -33,11 +33,13 @@ pub struct EngineOptions {
     /// Half of it is for data in flight, and a good quarter for the indexes of shards. A single chunk
     /// that is larger is still read and written, alone.
     pub memory: u64,
+    /// How much of the memory may go into cached indexes; `None` leaves the choice to the engine, 0 caches none.
+    pub index_cache: Option<u64>,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { threads: 0, memory: 56 << 20 }
+        Self { threads: 0, memory: 56 << 20, index_cache: None }
     }
 }
 
@@ -56,6 +58,12 @@ impl EngineOptions {
     /// With this much memory.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
+        self
+    }
+
+    /// With this much memory for cached indexes; 0 caches none.
+    pub fn index_cache(mut self, bytes: u64) -> Self {
+        self.index_cache = Some(bytes);
         self
     }
 }
@@ -84,7 +92,7 @@ impl Engine {
         Ok(Arc::new(Self {
             pool,
             budget: Budget::new(options.memory / 2),
-            indexes: IndexCache::new(options.memory / 10 * 3),
+            indexes: IndexCache::new(options.index_cache.unwrap_or(options.memory / 10 * 3)),
             contexts: Mutex::default(),
             arrays: AtomicU64::new(0),
         }))

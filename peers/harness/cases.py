@@ -121,7 +121,10 @@ class _Builder:
 
     def build(self) -> Case | None:
         """The case, or `None` if the draws do not fit together (then draw again)."""
-        self.codec_name, self.data_type = self.draw_codec_and_type()
+        drawn = self.draw_codec_and_type()
+        if drawn is None:
+            return None
+        self.codec_name, self.data_type = drawn
         self.structure = self.pick("structure", STRUCTURES, (25, 45, 20, 10))
         self.rank = self.pick("rank", range(6), (3, 20, 30, 27, 12, 8))
         self.leaf_shape, self.shapes = self.draw_chunk_shapes()
@@ -154,7 +157,7 @@ class _Builder:
 
     # --- codecs and types ---
 
-    def draw_codec_and_type(self) -> tuple[str, DataType]:
+    def draw_codec_and_type(self) -> tuple[str, DataType] | None:
         if self.focus[0] == "type":
             type_name = self.focus[1]
             fitting = [
@@ -174,6 +177,8 @@ class _Builder:
                 for name in data_types_of(codec_name)
                 if support.known_to_a_peer(name, codec_name) and self.type_allows_focus(name)
             ]
+            if not allowed:
+                return None
             core = [name for name in allowed if name in CORE]
             type_name = self.dice.choice(core if core and self.dice.random() < 0.75 else allowed)
         self.features |= {f"codec {codec_name}", f"type {type_name}"}

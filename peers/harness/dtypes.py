@@ -197,7 +197,7 @@ class Fill:
 
 FILL_SORTS = (
     "zero", "plain", "extreme", "negative", "negative-zero", "nan", "nan-payload", "infinity",
-    "hex", "rounded",
+    "hex", "rounded", "array",
 )
 
 
@@ -212,6 +212,8 @@ def fill_sorts(data_type: DataType) -> tuple[str, ...]:
         return _float_sorts(data_type.part)
     if kind == "time":
         return ("zero", "plain", "negative", "nan")
+    if kind == "bytes":
+        return ("zero", "plain", "array")
     return ("zero", "plain")
 
 
@@ -261,7 +263,8 @@ def _float_fill(data_type: DataType, sort: str, dice: random.Random) -> Fill:
     first = _float_number(data_type.part, sort, dice)
     if data_type.kind == "float":
         return Fill(first[0], first[1], sort)
-    second = _float_number(data_type.part, dice.choice([sort, "plain"]), dice)
+    other = sort if data_type.part == "float8_e8m0fnu" else dice.choice([sort, "plain"])
+    second = _float_number(data_type.part, other, dice)
     parts = [first, second] if dice.random() < 0.5 else [second, first]
     return Fill([part[0] for part in parts], b"".join(part[1] for part in parts), sort)
 
@@ -322,6 +325,8 @@ def _text_fill(data_type: DataType, sort: str) -> Fill:
     if data_type.kind == "string":
         text = "fill ü" if plain else ""
         return Fill(text, text.encode(), sort)
+    if sort == "array":
+        return Fill([1, 0, 255], b"\x01\x00\xff", sort)
     if data_type.kind == "bytes":
         return _base64_fill(b"\x01\x00\xff" if plain else b"", sort)
     if data_type.kind == "utf32":

@@ -227,7 +227,7 @@ class Zarrs(_Command):
         box = unstepped(region)
         self.run("read", str(root), *_region_option(box), "-o", str(path))
         whole_box = from_file(case.data_type, path.read_bytes(), shape_of(box))
-        raw = whole_box[tuple(slice(None, None, span.step) for span in region)]
+        raw = whole_box[(*(slice(None, None, span.step) for span in region), ...)]
         return _canonical_low_bits(case.data_type, raw)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+import traceback
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -19,7 +20,11 @@ def _work(connection: Connection, setup: Setup) -> None:
         index = connection.recv()
         if index is None:
             return
-        connection.send(run_case(setup, index))
+        try:
+            outcome = run_case(setup, index)
+        except Exception:
+            outcome = Outcome(index, failed=[("harness", traceback.format_exc())])
+        connection.send(outcome)
 
 
 class _Worker:

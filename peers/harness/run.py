@@ -96,7 +96,7 @@ class _Run:
     def _writer(self, writer: str) -> None:
         """One implementation writes; all that may compare with it read, then update, a copy."""
         readers = [name for name in self.peers if name != writer and self._compares(writer, name)]
-        if not readers or self._left_out(writer, "write"):
+        if not readers or any(self._left_out(writer, role) for role in ("create", "write")):
             return
         root = self.folder / writer
         if not self._attempt(f"{writer} writes", lambda: self._write_all(writer, root)):

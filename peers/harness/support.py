@@ -6,6 +6,7 @@ failure and shows in the report.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -91,7 +92,7 @@ class Fault:
 
     peer: str
     roles: tuple[str, ...]
-    """`write`, `read`, or both: in which role the peer is to be left out."""
+    """In which roles the peer is left out: `create`, `write` (also of others' arrays), `read`."""
     reason: str
     applies: Callable[[Case], bool]
 
@@ -147,13 +148,36 @@ def _blosc_after_another(case: Case) -> bool:
     return False
 
 
+def _number_as_exponent(case: Case) -> bool:
+    sort = case.fill.sort
+    in_numbers = sort == "plain" or (sort == "hex" and not case.verbatim)
+    return case.data_type.part == "float8_e8m0fnu" and in_numbers
+
+
+def _empty_elements(case: Case) -> bool:
+    """The fill value is not empty, but elements of varying length are."""
+    if not case.data_type.variable or case.fill.element == b"":
+        return False
+    writes = [*case.writes, case.update] if case.update else case.writes
+    return any((write.given == b"").any() for write in writes)
+
+
+def _odd_bytes(case: Case) -> bool:
+    return case.data_type.itemsize * math.prod(case.inner) % 2 == 1
+
+
 FAULTS: list[Fault] = [
     Fault(
         ZARR_PYTHON, ("write", "read"),
         "checks the inner chunk shape against the shard as it was before an outer transpose",
         _transposed_shards_do_not_divide,
     ),
-    Fault(ZARR_PYTHON, ("write",), "numcodecs is built without snappy", _has_snappy),
+    Fault(ZARR_PYTHON, ("write", "read"), "numcodecs is built without snappy", _has_snappy),
+    Fault(
+        ZARR_PYTHON, ("write", "read"),
+        "loses the payload of a float16 NaN as the fill value",
+        lambda case: case.data_type.name == "float16" and case.fill.sort == "nan-payload",
+    ),
     Fault(
         ZARR_PYTHON, ("write", "read"),
         "cannot index the shard of an array without axes",
@@ -170,6 +194,21 @@ FAULTS: list[Fault] = [
         _other_nans,
     ),
     Fault(
+        ZARR_PYTHON, ("write", "read"),
+        "counts chunks in floating point, wrongly for axes past 2^53",
+        lambda case: any(size > 2**53 for size in case.shape),
+    ),
+    Fault(
+        ZARR_PYTHON, ("write", "read"),
+        "knows the fill value of variable-length bytes only in base64",
+        lambda case: case.fill.sort == "array",
+    ),
+    Fault(
+        ZARRS, ("write", "read"),
+        "takes 1.0 as a float8_e8m0fnu fill value for 0xbf",
+        _number_as_exponent,
+    ),
+    Fault(
         ZARRS, ("write", "read"),
         "refuses a transpose of an array without axes",
         lambda case: not case.shape and _has_codec(case, "transpose"),
@@ -180,9 +219,29 @@ FAULTS: list[Fault] = [
         lambda case: case.data_type.variable and _has_codec(case, "transpose"),
     ),
     Fault(
+        ZARRS, ("write", "read"),
+        "has another fletcher32 than numcodecs (and HDF5) for an odd number of bytes",
+        lambda case: _has_codec(case, "numcodecs.fletcher32") and _odd_bytes(case),
+    ),
+    Fault(
+        ZARRS, ("write",),
+        "an update of a chunk turns empty elements of varying length into the fill value",
+        _empty_elements,
+    ),
+    Fault(
+        ZARRS, ("read",),
+        "partial reads through adler32 run past the last chunk of a shard",
+        lambda case: _is_sharded(case) and _has_codec(case, "numcodecs.adler32"),
+    ),
+    Fault(
         ZARRS, ("read",),
         "partial reads through blosc drop the bytes after the last whole typesize",
         _blosc_after_another,
+    ),
+    Fault(
+        SHARDINE, ("create",),
+        "no fault: the data type `structured` is for existing arrays only",
+        lambda case: case.data_type.name == "structured",
     ),
 ]
 

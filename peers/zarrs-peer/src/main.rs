@@ -117,8 +117,9 @@ fn subset(array: &StoredArray, region: Option<&str>) -> Result<ArraySubset> {
 }
 
 fn parse_range(item: &str) -> Result<Range<u64>> {
-    let (start, stop) =
-        item.split_once(':').ok_or_else(|| format!("not a range of the form start:stop: {item}"))?;
+    let (start, stop) = item
+        .split_once(':')
+        .ok_or_else(|| format!("not a range of the form start:stop: {item}"))?;
     Ok(start.parse()?..stop.parse()?)
 }
 

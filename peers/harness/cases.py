@@ -125,7 +125,8 @@ class _Builder:
         if drawn is None:
             return None
         self.codec_name, self.data_type = drawn
-        self.structure = self.pick("structure", STRUCTURES, (25, 45, 20, 10))
+        structures = STRUCTURES[:1] if self.data_type.kind == "struct" else STRUCTURES
+        self.structure = self.pick("structure", structures, (25, 45, 20, 10)[: len(structures)])
         self.rank = self.pick("rank", range(6), (3, 20, 30, 27, 12, 8))
         self.leaf_shape, self.shapes = self.draw_chunk_shapes()
         self.shape = self.draw_shape()
@@ -163,15 +164,14 @@ class _Builder:
             fitting = [
                 name
                 for name in (*CORE_CODECS, *OTHER_CODECS, *NUMCODECS)
-                if type_name in data_types_of(name) and support.known_to_a_peer(type_name, name)
+                if type_name in data_types_of(name)
+                and support.known_to_a_peer(type_name, name)
+                and support.has_codec(support.SHARDINE, name)
             ]
             core = [name for name in fitting if name in CORE_CODECS]
             codec_name = self.dice.choice(core if self.dice.random() < 0.8 else fitting)
         else:
-            group = self.dice.choices((CORE_CODECS, NUMCODECS, OTHER_CODECS), (85, 10, 5))[0]
-            codec_name = self.focus[1] if self.focus[0] == "codec" else self.dice.choice(group)
-            if self.focus[0] == "shuffle":
-                codec_name = self.dice.choice([c for c in CORE_CODECS if c.startswith("blosc")])
+            codec_name = self.draw_codec()
             allowed = [
                 name
                 for name in data_types_of(codec_name)
@@ -180,9 +180,18 @@ class _Builder:
             if not allowed:
                 return None
             core = [name for name in allowed if name in CORE]
-            type_name = self.dice.choice(core if core and self.dice.random() < 0.75 else allowed)
+            prefer_core = core and self.dice.random() < (0.2 if codec_name == "packbits" else 0.75)
+            type_name = self.dice.choice(core if prefer_core else allowed)
         self.features |= {f"codec {codec_name}", f"type {type_name}"}
         return codec_name, DATA_TYPES[type_name]
+
+    def draw_codec(self) -> str:
+        if self.focus[0] == "codec":
+            return str(self.focus[1])
+        group = self.dice.choices((CORE_CODECS, NUMCODECS, OTHER_CODECS), (85, 10, 5))[0]
+        if self.focus[0] == "shuffle":
+            group = tuple(name for name in CORE_CODECS if name.startswith("blosc"))
+        return self.dice.choice([name for name in group if support.has_codec(support.SHARDINE, name)])
 
     def type_allows_focus(self, name: str) -> bool:
         kind, value = self.focus

@@ -217,7 +217,8 @@ def _round_mantissa(raw: Raw, data_type: DataType, drop: int) -> Raw:
 
 
 def _packbits(name: str, data_type: DataType, dice: random.Random) -> Leaf:
-    padding = dice.choice([{}, *({"padding_encoding": p} for p in ("none", "first_byte", "last_byte"))])
+    paddings: list[Json] = [{}, *({"padding_encoding": p} for p in ("none", "first_byte", "last_byte"))]
+    padding = dice.choice(paddings)
     if name == "packbits":
         nulls = {"first_bit": None, "last_bit": None} if dice.random() < 0.3 else {}
         return Leaf(serializer=codec("packbits", **padding, **nulls))

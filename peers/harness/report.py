@@ -96,8 +96,7 @@ def _can(peer: str, kind: str, name: object) -> bool:
     if kind == "type":
         return name in support.SUPPORTED_TYPES[peer]
     if kind == "codec":
-        plain = {"two": "gzip", "none": "bytes"}.get(str(name), str(name)).split(":")[0]
-        return plain in support.SUPPORTED_CODECS[peer]
+        return support.has_codec(peer, str(name))
     if (kind, name) == ("fill", "array"):
         return "bytes" in support.SUPPORTED_TYPES[peer] and peer != support.ZARR_PYTHON
     return True

@@ -174,7 +174,8 @@ class _Run:
     def _read_nothing(self, peer: Peer, root: Path) -> None:
         """An array without elements: it opens, and asking for a region of it is an error."""
         if isinstance(peer, Shardine):
-            self._guard(peer.name, "read of nothing", peer.refuses, root, None)
+            region_text = ",".join("0" if size == 0 else ":" for size in self.case.shape)
+            self._guard(peer.name, "read of nothing", peer.refuses, root, region_text)
         elif not isinstance(peer, Zarrs):
             region = whole(self.case.shape)
             got = self._guard(peer.name, "read of nothing", peer.read, root, self.case, region, self.case.dice(""))

@@ -1,0 +1,79 @@
+//! The engine under test, with its default options but for the threads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use shardine::zarr::metadata::NodeMetadata;
+use shardine::{
+    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Region, WriteOptions,
+};
+
+use super::Subject;
+use crate::Result;
+use crate::block::Block;
+use crate::job::Job;
+
+pub struct Shardine {
+    engine: Arc<Engine>,
+    metadata: Vec<u8>,
+    array: Option<Array>,
+}
+
+impl Shardine {
+    pub fn new(job: &Job) -> Result<Self> {
+        let mut options = EngineOptions::new().threads(job.threads);
+        if !job.index_cache {
+            options = options.index_cache(0);
+        }
+        let metadata = serde_json::to_vec(&job.metadata)?;
+        Ok(Self { engine: Engine::new(&options)?, metadata, array: None })
+    }
+
+    fn array(&self) -> Result<&Array> {
+        Ok(self.array.as_ref().ok_or("no array is open")?)
+    }
+}
+
+fn location(path: &Path) -> Result<Location> {
+    Ok(Location::parse(path.to_str().ok_or("the path is not Unicode")?)?)
+}
+
+fn region(block: &Block) -> Region {
+    Region::of_box(&block.start, &block.shape)
+}
+
+impl Subject for Shardine {
+    fn version(&self) -> String {
+        "shardine".to_owned()
+    }
+
+    fn open(&mut self, path: &Path) -> Result {
+        self.array = Some(Array::open(&self.engine, &location(path)?)?);
+        Ok(())
+    }
+
+    fn create(&mut self, path: &Path) -> Result {
+        let NodeMetadata::Array(metadata) = NodeMetadata::parse(&self.metadata)? else {
+            return Err("the metadata is not an array's".into());
+        };
+        self.array = Some(Array::create(&self.engine, &location(path)?, metadata, false)?);
+        Ok(())
+    }
+
+    fn read_fresh(&mut self, block: &Block) -> Result<Vec<u8>> {
+        match self.array()?.read(&region(block))? {
+            Elements::Fixed(bytes) => Ok(bytes),
+            Elements::Variable(_) => Err("elements of variable length".into()),
+        }
+    }
+
+    fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result {
+        Ok(self.array()?.read_into(&region(block), out)?)
+    }
+
+    fn write(&mut self, block: &Block, elements: &[u8]) -> Result {
+        let elements = ElementsRef::Fixed(elements);
+        self.array()?.write(&region(block), elements, &WriteOptions::new())?;
+        Ok(())
+    }
+}

@@ -18,7 +18,13 @@ fn offsets(shape: &[usize], place: &Placement) -> Vec<usize> {
 }
 
 /// A box in memory whose axes lie in the given order, with a step along each.
-fn placed(shape: &[usize], order: &[usize], steps: &[usize], start: usize, size: usize) -> Placement {
+fn placed(
+    shape: &[usize],
+    order: &[usize],
+    steps: &[usize],
+    start: usize,
+    size: usize,
+) -> Placement {
     let mut strides: Axes<usize> = SmallVec::from_elem(0, shape.len());
     let mut stride = size;
     for &k in order.iter().rev() {

@@ -12,7 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   shardine demo
   shardine info image.zarr
-  shardine create image.zarr --shape 512,1024,512 --dtype uint16 --chunk 32,32,32 --shard 256,256,256
+  shardine create image.zarr --shape 512,1024,512 --dtype uint16
   shardine write image.zarr volume.npy
   shardine read image.zarr --region 0:64,:,7:8 -o part.npy
 
@@ -59,9 +59,9 @@ pub struct Machine {
 const LEAST_MEMORY: u64 = 1 << 20;
 
 impl Machine {
-    /// An engine with the whole budget.
+    /// An engine with all of the budget but an eighth, which is for the buffers of files and the program itself.
     pub fn engine(&self) -> Result<Arc<Engine>, Failure> {
-        self.engine_with(self.memory)
+        self.engine_with(self.memory - self.memory / 8)
     }
 
     /// An engine with half of the budget, and how many bytes the other half is.

@@ -217,7 +217,9 @@ impl Stage {
                     char::from(GREYS[grey.min(GREYS.len() - 1)])
                 })
                 .collect();
-            writeln!(&self.out, "{}", format!("      {line}").trim_end())?;
+            if !line.trim().is_empty() {
+                self.say(format!("    {}", line.trim_end()))?;
+            }
         }
         Ok(())
     }

@@ -126,9 +126,19 @@ fn chunks_per_shard(array: &Array) -> Option<Vec<u64>> {
     Some(shard.iter().zip(array.chunk_shape()).map(|(&s, &c)| s / c.max(1)).collect())
 }
 
-/// How many times smaller the stored bytes are.
-fn ratio(raw: Option<u64>, stored: u64) -> Option<f64> {
-    raw.filter(|_| stored > 0).map(|raw| raw as f64 / stored as f64)
+/// Bytes of the elements of all stored chunks, decoded; `None` for types of variable length.
+fn decoded_bytes(array: &Array, stored: &Stored) -> Option<u64> {
+    let (count, shape) = match stored.chunks {
+        Some(chunks) => (chunks, array.chunk_shape()),
+        None => (stored.objects, array.metadata().chunk_shape()),
+    };
+    raw_bytes(shape, array.data_type()).map(|bytes| bytes.saturating_mul(count))
+}
+
+/// How many times smaller the stored bytes are than what they decode to. Chunks that are not stored do not
+/// count: a hole is no merit of the codecs.
+fn ratio(decoded: Option<u64>, stored: u64) -> Option<f64> {
+    decoded.filter(|_| stored > 0).map(|decoded| decoded as f64 / stored as f64)
 }
 
 /// The parts of a shard's description.
@@ -180,15 +190,16 @@ pub fn describe(array: &Array, stored: Option<&Stored>) -> Value {
         "attributes": metadata.attributes(),
     });
     if let (Some(stored), Value::Object(members)) = (stored, &mut description) {
-        let raw = raw_bytes(shape, data_type);
+        let decoded = decoded_bytes(array, stored);
         let stored = json!({
             "objects": stored.objects,
             "objects_possible": cells(shape, metadata.chunk_shape()),
             "chunks": stored.chunks,
             "chunks_possible": cells(shape, array.chunk_shape()),
             "bytes": stored.bytes,
-            "raw_bytes": raw,
-            "ratio": ratio(raw, stored.bytes),
+            "decoded_bytes": decoded,
+            "ratio": ratio(decoded, stored.bytes),
+            "array_bytes": raw_bytes(shape, data_type),
             "gap_bytes": stored.gap_bytes,
             "damaged_shards": stored.damaged,
         });
@@ -255,13 +266,13 @@ fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Resu
         text.push_str(&format!(", {chunks} of {}", units::count(possible, "chunk")));
     }
     line(out, "stored", text)?;
-    let raw = raw_bytes(shape, array.data_type());
     let mut text = units::size(stored.bytes);
-    if let Some(raw) = raw {
-        text.push_str(&format!(" for {} of elements", units::size(raw)));
+    let decoded = decoded_bytes(array, stored);
+    if let (Some(decoded), Some(ratio)) = (decoded, ratio(decoded, stored.bytes)) {
+        text.push_str(&format!(" for {} in these chunks, ratio {ratio:.2}", units::size(decoded)));
     }
-    if let Some(ratio) = ratio(raw, stored.bytes) {
-        text.push_str(&format!(", {ratio:.2} times smaller"));
+    if let Some(whole) = raw_bytes(shape, array.data_type()) {
+        text.push_str(&format!("; the whole array has {}", units::size(whole)));
     }
     line(out, "bytes", text)?;
     if sharded && stored.chunks.is_some() {

@@ -346,7 +346,7 @@ fn write_rows(out: &mut dyn Write, words: &[String], shape: &[u64]) -> io::Resul
             *rows *= n.max(1);
             Some(*rows)
         });
-        if i > 0 && ended.clone().any(|rows| i as u64 % rows == 0) {
+        if i > 0 && ended.clone().any(|rows| (i as u64).is_multiple_of(rows)) {
             writeln!(out)?;
         }
         let words: Vec<String> = words.iter().map(|word| format!("{word:>width$}")).collect();

@@ -47,7 +47,7 @@ pub fn size(bytes: u64) -> String {
         unit += 1;
     }
     let tenths = (value * 10.0).round() as u64;
-    let digits = usize::from(tenths < 1000 && tenths % 10 != 0);
+    let digits = usize::from(tenths < 1000 && !tenths.is_multiple_of(10));
     format!("{value:.digits$} {}", UNITS[unit])
 }
 

@@ -56,7 +56,7 @@ fn nearest_divisor(n: u64, wanted: u64) -> u64 {
     // Divisors far above what is wanted are worse than those just around it, so there is no need to look
     // for them; `n` itself is the one that is always there.
     (1..=wanted.saturating_mul(8).min(n))
-        .filter(|d| n % d == 0)
+        .filter(|&d| n.is_multiple_of(d))
         .chain([n])
         .min_by(|&a, &b| ratio(a).total_cmp(&ratio(b)))
         .unwrap_or(n)
@@ -159,7 +159,7 @@ mod tests {
             let chunk = chunk(&shape, element);
             prop_assert_eq!(chunk.len(), shape.len());
             let elements: u64 = chunk.iter().product();
-            prop_assert!(elements >= 1 && elements <= CHUNK_ELEMENTS);
+            prop_assert!((1..=CHUNK_ELEMENTS).contains(&elements));
             prop_assert!(elements == 1 || elements * element <= CHUNK_BYTES);
             if let Some(shard) = shard(&shape, &chunk, element) {
                 let elements: u64 = shard.iter().product();

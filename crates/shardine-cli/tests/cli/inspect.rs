@@ -52,7 +52,9 @@ fn info_tells_what_is_stored() {
     assert_eq!(stored["chunks"], 2);
     assert_eq!(stored["chunks_possible"], 16);
     assert_eq!(stored["bytes"], 2 * (4 + index));
-    assert_eq!(stored["raw_bytes"], 64);
+    assert_eq!(stored["decoded_bytes"], 2 * 4);
+    assert_eq!(stored["array_bytes"], 64);
+    assert_eq!(stored["ratio"], 8.0 / 144.0);
     assert_eq!(stored["gap_bytes"], 0);
     assert_eq!(folder.json(&["info", "a", "--json", "--fast"]).get("stored"), None);
 }

@@ -144,7 +144,7 @@ def _numcodecs(name: str, data_type: DataType, dice: random.Random) -> Leaf:
         return _bitround(full, data_type, dice)
     native = data_type.numpy
     if name == "delta":
-        wider = dice.random() < 0.4 and data_type.itemsize < 8
+        wider = dice.random() < 0.4 and 1 < data_type.itemsize < 8
         astype = {"astype": "<i8"} if wider else {}
         return Leaf(filters=[codec(full, dtype=native, **astype)], domain="small" if wider else "any")
     if name == "fixedscaleoffset":

@@ -209,8 +209,7 @@ def fill_sorts(data_type: DataType) -> tuple[str, ...]:
     if kind in ("int", "uint"):
         return ("zero", "plain", "extreme") + (("negative",) if kind == "int" else ())
     if kind in ("float", "complex"):
-        sorts = _float_sorts(data_type.part)
-        return sorts[1:] if data_type.name == "complex_float8_e8m0fnu" else sorts
+        return _float_sorts(data_type.part)
     if kind == "time":
         return ("zero", "plain", "negative", "nan")
     if kind == "bytes":

@@ -75,14 +75,13 @@ impl Coder {
         )
     }
 
-    /// Encodes `self.decoded` into `self.encoded`; returns how many bytes that takes.
-    pub fn encode(&mut self) -> Result<usize> {
+    /// Encodes `self.decoded`.
+    pub fn encode(&mut self) -> Result<&[u8]> {
         let (from, to) = (&self.decoded, &mut self.encoded);
-        match self.compressor {
+        let len = match self.compressor {
             Compressor::Zstd => {
-                let to = to.as_mut_slice();
-                let len = self.compress.compress(to, from, ZSTD_LEVEL);
-                len.map_err(|code| zstd_safe::get_error_name(code).into())
+                let len = self.compress.compress(to.as_mut_slice(), from, ZSTD_LEVEL);
+                len.map_err(zstd_safe::get_error_name)?
             }
             Compressor::BloscLz4 => {
                 // SAFETY: source and destination are valid for the lengths given.
@@ -100,7 +99,7 @@ impl Coder {
                         1,
                     )
                 };
-                usize::try_from(len).map_err(|_| "blosc cannot encode".into())
+                usize::try_from(len).map_err(|_| "blosc cannot encode")?
             }
             Compressor::Gzip => {
                 // SAFETY: the object is alive; source and destination are valid for the lengths given.
@@ -113,13 +112,14 @@ impl Coder {
                         to.len(),
                     )
                 };
-                if len == 0 { Err("libdeflate cannot encode".into()) } else { Ok(len) }
+                if len == 0 {
+                    return Err("libdeflate cannot encode".into());
+                }
+                len
             }
-            Compressor::None => {
-                to[..from.len()].copy_from_slice(from);
-                Ok(from.len())
-            }
-        }
+            Compressor::None => return Ok(from),
+        };
+        Ok(&to[..len])
     }
 }
 
@@ -143,7 +143,7 @@ fn decode(
     let len = match compressor {
         Compressor::Zstd => context
             .decompress(out, encoded)
-            .map_err(|code| Box::<dyn std::error::Error>::from(zstd_safe::get_error_name(code)))?,
+            .map_err(zstd_safe::get_error_name)?,
         Compressor::BloscLz4 => {
             // SAFETY: the destination is valid for its length. The source is an array that this program made and
             // verified, so that its header may be believed.

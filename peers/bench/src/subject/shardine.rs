@@ -67,8 +67,9 @@ impl Subject for Shardine {
         }
     }
 
-    fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result {
-        Ok(self.array()?.read_into(&region(block), out)?)
+    fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result<Option<Vec<u8>>> {
+        self.array()?.read_into(&region(block), out)?;
+        Ok(None)
     }
 
     fn write(&mut self, block: &Block, elements: &[u8]) -> Result {

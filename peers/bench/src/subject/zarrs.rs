@@ -93,16 +93,13 @@ impl Subject for Zarrs {
         Ok(bytes.into_fixed()?.into_owned())
     }
 
-    fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result {
+    fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result<Option<Vec<u8>>> {
         let Opened { array, indexes } = self.opened()?;
         if self.job.index_cache
             && let Some(chunk) = self.inner_chunk(block)
         {
-            // The one call that keeps indexes gives memory of its own, so the caller copies nothing here.
             let bytes: ArrayBytes = array.retrieve_subchunk_opt(indexes, &chunk, &self.options)?;
-            let bytes = bytes.into_fixed()?;
-            out.copy_from_slice(&bytes);
-            return Ok(());
+            return Ok(Some(bytes.into_fixed()?.into_owned()));
         }
         let shape = block.shape;
         let cells = UnsafeCellSlice::new(out);
@@ -117,7 +114,7 @@ impl Subject for Zarrs {
         };
         let target = ArrayBytesDecodeIntoTarget::Fixed(&mut view);
         array.retrieve_array_subset_into_opt(&subset(block)?, target, &self.options)?;
-        Ok(())
+        Ok(None)
     }
 
     fn write(&mut self, block: &Block, elements: &[u8]) -> Result {

@@ -1,0 +1,33 @@
+//! Times the engine beside other Zarr implementations; `cargo xtask bench` prepares and runs it.
+//!
+//! `drive` makes the data, starts one worker process per run and reports; `worker JOB` is one such process.
+
+mod block;
+mod floor;
+mod job;
+mod measure;
+mod random;
+mod subject;
+mod volume;
+mod worker;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["worker", job] => worker::main(Path::new(job)),
+        _ => Err("usage: shardine-bench worker JOB | drive OPTIONS; see cargo xtask bench".into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -12,7 +12,7 @@ use crate::shard::ShardIndex;
 
 /// What becomes of one entry.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// Encoded bytes: a part of the batch's buffer.
     New { entry: usize, range: Range<usize> },
     /// Bytes of the old shard.
@@ -21,7 +21,7 @@ pub(super) enum Piece {
 
 /// Consecutive entries that one worker has finished.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     pub pieces: Vec<Piece>,
     pub encoded: Vec<u8>,
     /// Held until the bytes are written.
@@ -29,7 +29,7 @@ pub(super) struct Batch {
 }
 
 /// A new shard in the making.
-pub(super) struct Sequencer<'a> {
+pub(crate) struct Sequencer<'a> {
     writer: &'a dyn ObjectWriter,
     old: Option<&'a dyn Object>,
     engine: &'a Engine,

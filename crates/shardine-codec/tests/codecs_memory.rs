@@ -34,11 +34,15 @@ static COUNTING: Counting = Counting;
 #[test]
 fn a_warm_worker_allocates_nothing() {
     let blosc = json!({"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 2});
+    let snappy =
+        |shuffle: &str| json!({"cname": "snappy", "clevel": 5, "shuffle": shuffle, "typesize": 2});
     for (name, configuration) in [
         ("zstd", json!({"level": 3})),
         ("gzip", json!({"level": 5})),
         ("zlib", json!({})),
         ("blosc", blosc),
+        ("blosc", snappy("noshuffle")),
+        ("blosc", snappy("bitshuffle")),
         ("lz4", json!({})),
         ("crc32c", json!({})),
         ("fletcher32", json!({})),

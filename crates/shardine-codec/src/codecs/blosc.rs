@@ -1,3 +1,7 @@
+mod filter;
+mod header;
+mod snappy;
+
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -7,22 +11,10 @@ use serde_json::Value;
 use super::config::Config;
 use super::output;
 use crate::{BytesToBytes, Codec, CodecError, Context, EncodedSize};
+use filter::Filter;
+use header::{HEADER, Header, MAX_INPUT};
 
 const NAME: &str = "blosc";
-
-/// Bytes before the blocks, and the most that encoding can add.
-const HEADER: usize = 16;
-
-/// c-blosc counts in `int`, header included.
-const MAX_INPUT: usize = c_int::MAX as usize - HEADER;
-
-/// The flag that the data follows as it is, and the compressors as the upper bits number them.
-const COPIED: u8 = 2;
-const BLOSCLZ: u8 = 0;
-const LZ4: u8 = 1;
-const SNAPPY: u8 = 2;
-const ZLIB: u8 = 3;
-const ZSTD: u8 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shuffle {
@@ -33,9 +25,16 @@ enum Shuffle {
     Auto,
 }
 
+#[derive(Debug, Clone, Copy)]
+enum Compressor {
+    /// One that c-blosc has under this name.
+    Linked(&'static CStr),
+    Snappy,
+}
+
 #[derive(Debug, Clone)]
 struct Blosc {
-    compressor: &'static CStr,
+    compressor: Compressor,
     level: c_int,
     shuffle: Shuffle,
     /// `None` while nobody has said how large elements are.
@@ -73,15 +72,14 @@ pub(super) fn build_numcodecs(config: &Config<'_>) -> Result<Codec, CodecError> 
 fn build_with(config: &Config<'_>, shuffle: Shuffle, least_size: i64) -> Result<Blosc, CodecError> {
     config.only(MEMBERS)?;
     let choices = [
-        ("blosclz", Some(c"blosclz")),
-        ("lz4", Some(c"lz4")),
-        ("lz4hc", Some(c"lz4hc")),
-        ("snappy", None),
-        ("zlib", Some(c"zlib")),
-        ("zstd", Some(c"zstd")),
+        ("blosclz", Compressor::Linked(c"blosclz")),
+        ("lz4", Compressor::Linked(c"lz4")),
+        ("lz4hc", Compressor::Linked(c"lz4hc")),
+        ("snappy", Compressor::Snappy),
+        ("zlib", Compressor::Linked(c"zlib")),
+        ("zstd", Compressor::Linked(c"zstd")),
     ];
-    let compressor = config.choice("cname", &choices)?.unwrap_or(Some(c"lz4"));
-    let compressor = compressor.ok_or_else(|| config.unsupported("\"snappy\" is not built in"))?;
+    let compressor = config.choice("cname", &choices)?.unwrap_or(Compressor::Linked(c"lz4"));
     let level = config.integer("clevel", 0..=9)?.unwrap_or(5);
     let element_size = config.integer("typesize", least_size..=i64::from(c_int::MAX))?;
     let block_size = config.integer("blocksize", 0..=i64::from(c_int::MAX))?.unwrap_or(0);
@@ -94,51 +92,9 @@ fn build_with(config: &Config<'_>, shuffle: Shuffle, least_size: i64) -> Result<
     })
 }
 
-/// The decoded size, once the header agrees with itself and with the length of `input`.
+/// Has c-blosc decode `input` to `out`, which has the length that its header says.
 ///
-/// c-blosc trusts its header as to how long its input is, so this comes first.
-fn decoded_size(input: &[u8]) -> Result<usize, CodecError> {
-    let corrupt = |reason: String| CodecError::corrupt(NAME, input.len(), reason);
-    let Some(header) = input.first_chunk::<HEADER>() else {
-        return Err(corrupt(format!("the header alone has {HEADER} bytes")));
-    };
-    let [version, _, flags, type_size, sizes @ ..] = *header;
-    let [n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3] = sizes;
-    let decoded = u32::from_le_bytes([n0, n1, n2, n3]) as usize;
-    let block = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
-    let encoded = u32::from_le_bytes([c0, c1, c2, c3]) as usize;
-    if version != 2 {
-        return Err(corrupt(format!("format version {version}, only 2 is known")));
-    }
-    if encoded != input.len() {
-        return Err(corrupt(format!("the header says {encoded} encoded bytes")));
-    }
-    if decoded > MAX_INPUT {
-        return Err(corrupt(format!("the header says {decoded} decoded bytes")));
-    }
-    if decoded > 0 && (block == 0 || block > decoded || type_size == 0) {
-        return Err(corrupt(format!(
-            "the header says blocks of {block} and elements of {type_size} bytes in {decoded}"
-        )));
-    }
-    // How much one byte can become: past it the header lies, and is not worth any memory.
-    let ratio = match (flags & COPIED != 0, flags >> 5) {
-        (true, _) => 1,
-        (_, BLOSCLZ | LZ4) => 256,
-        (_, SNAPPY) => {
-            return Err(CodecError::unsupported(NAME, "the data is compressed with snappy"));
-        }
-        (_, ZLIB) => 1032,
-        (_, ZSTD) => 1 << 16,
-        (_, format) => return Err(corrupt(format!("compressor {format} is not known"))),
-    };
-    if decoded / ratio > encoded {
-        return Err(corrupt(format!("the header says {decoded} decoded bytes")));
-    }
-    Ok(decoded)
-}
-
-/// Decodes `input` to `out`, which has the length that its header says.
+/// The header must be one that [`Header::read`] takes, with the length of `input` in it.
 fn decompress(input: &[u8], out: &mut [MaybeUninit<u8>]) -> Result<(), CodecError> {
     if out.is_empty() {
         return Ok(());
@@ -159,28 +115,28 @@ fn decompress(input: &[u8], out: &mut [MaybeUninit<u8>]) -> Result<(), CodecErro
     Err(CodecError::corrupt(NAME, input.len(), "the blocks are damaged or cut short"))
 }
 
-impl BytesToBytes for Blosc {
-    fn name(&self) -> &'static str {
-        NAME
+impl Blosc {
+    fn filter(&self) -> Filter {
+        match self.shuffle {
+            Shuffle::None => Filter::None,
+            Shuffle::Bytes => Filter::Bytes,
+            Shuffle::Bits => Filter::Bits,
+            Shuffle::Auto if self.element_size.unwrap_or(1) == 1 => Filter::Bits,
+            Shuffle::Auto => Filter::Bytes,
+        }
     }
 
-    fn encode(
+    /// Has c-blosc append the encoded form of `input`, at most [`MAX_INPUT`] bytes, to `out`.
+    fn compress(
         &self,
-        _context: &mut Context,
+        compressor: &CStr,
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
-        if input.len() > MAX_INPUT {
-            let reason = format!("{} bytes, at most {MAX_INPUT} are possible", input.len());
-            return Err(CodecError::Encode { codec: NAME, reason });
-        }
-        let element_size = self.element_size.unwrap_or(1);
-        let shuffle = match self.shuffle {
-            Shuffle::None => blosc_src::BLOSC_NOSHUFFLE,
-            Shuffle::Bytes => blosc_src::BLOSC_SHUFFLE,
-            Shuffle::Bits => blosc_src::BLOSC_BITSHUFFLE,
-            Shuffle::Auto if element_size == 1 => blosc_src::BLOSC_BITSHUFFLE,
-            Shuffle::Auto => blosc_src::BLOSC_SHUFFLE,
+        let shuffle = match self.filter() {
+            Filter::None => blosc_src::BLOSC_NOSHUFFLE,
+            Filter::Bytes => blosc_src::BLOSC_SHUFFLE,
+            Filter::Bits => blosc_src::BLOSC_BITSHUFFLE,
         };
         // SAFETY: c-blosc has written as many bytes as it says.
         unsafe {
@@ -189,12 +145,12 @@ impl BytesToBytes for Blosc {
                 let written = blosc_src::blosc_compress_ctx(
                     self.level,
                     shuffle as c_int,
-                    element_size,
+                    self.element_size.unwrap_or(1),
                     input.len(),
                     input.as_ptr().cast(),
                     spare.as_mut_ptr().cast(),
                     spare.len(),
-                    self.compressor.as_ptr(),
+                    compressor.as_ptr(),
                     self.block_size,
                     1,
                 );
@@ -208,27 +164,72 @@ impl BytesToBytes for Blosc {
             })
         }
     }
+}
+
+impl BytesToBytes for Blosc {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn encode(
+        &self,
+        context: &mut Context,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        if input.len() > MAX_INPUT {
+            let reason = format!("{} bytes, at most {MAX_INPUT} are possible", input.len());
+            return Err(CodecError::Encode { codec: NAME, reason });
+        }
+        match self.compressor {
+            Compressor::Linked(name) => self.compress(name, input, out),
+            Compressor::Snappy => {
+                let parameters = snappy::Parameters {
+                    level: usize::try_from(self.level).unwrap_or(0),
+                    filter: self.filter(),
+                    element_size: self.element_size.unwrap_or(1),
+                    block_size: self.block_size,
+                };
+                snappy::encode(context, parameters, input, out)
+            }
+        }
+    }
 
     fn decode(
         &self,
-        _context: &mut Context,
+        context: &mut Context,
         input: &[u8],
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
-        let size = decoded_size(input)?;
+        let header = Header::read(input)?;
+        let size = header.decoded;
         output::check_limit(NAME, size, limit)?;
+        if header.is_snappy() {
+            output::reserve(NAME, out, size)?;
+            let start = out.len();
+            out.resize(start + size, 0);
+            let result = snappy::decode(context, header, input, &mut out[start..]);
+            if result.is_err() {
+                out.truncate(start);
+            }
+            return result;
+        }
         // SAFETY: on success, `decompress` has written all of the slice.
         unsafe { output::append(NAME, out, size, |spare| decompress(input, spare).map(|()| size)) }
     }
 
     fn decode_exact(
         &self,
-        _context: &mut Context,
+        context: &mut Context,
         input: &[u8],
         out: &mut [u8],
     ) -> Result<(), CodecError> {
-        output::check_size(NAME, out.len(), decoded_size(input)?)?;
+        let header = Header::read(input)?;
+        output::check_size(NAME, out.len(), header.decoded)?;
+        if header.is_snappy() {
+            return snappy::decode(context, header, input, out);
+        }
         decompress(input, output::as_uninit(out))
     }
 

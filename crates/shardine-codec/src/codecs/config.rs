@@ -26,10 +26,6 @@ impl<'a> Config<'a> {
         CodecError::configuration(self.codec, reason)
     }
 
-    pub(super) fn unsupported(&self, reason: impl Into<String>) -> CodecError {
-        CodecError::unsupported(self.codec, reason)
-    }
-
     /// An error if there is a member other than `known`.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), CodecError> {
         let unknown: Vec<_> = (self.members.keys())

@@ -26,7 +26,7 @@ struct Shuffle {
 type Reorder = fn(&[u8], usize, &mut [MaybeUninit<u8>]);
 
 /// Gathers the bytes of the elements in `input` by their place in the element.
-fn shuffle(input: &[u8], size: usize, out: &mut [MaybeUninit<u8>]) {
+pub(super) fn shuffle(input: &[u8], size: usize, out: &mut [MaybeUninit<u8>]) {
     match size {
         2 => gather::<2>(input, out),
         4 => gather::<4>(input, out),

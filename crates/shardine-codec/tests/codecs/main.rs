@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod arrays;
+mod blosc_snappy;
 mod configuration;
 mod damage;
 mod golden;

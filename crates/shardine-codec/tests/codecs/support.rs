@@ -68,7 +68,7 @@ pub fn all_bytes_to_bytes() -> Vec<(String, Arc<dyn BytesToBytes>)> {
         ("shuffle", json!({"elementsize": 2})),
         ("shuffle", json!({"elementsize": 4})),
     ];
-    for cname in ["blosclz", "lz4", "lz4hc", "zlib", "zstd"] {
+    for cname in ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] {
         for (shuffle, typesize) in [("noshuffle", 1), ("shuffle", 2), ("bitshuffle", 4)] {
             let configuration = json!({
                 "cname": cname, "clevel": 5, "shuffle": shuffle, "typesize": typesize,

@@ -1,8 +1,10 @@
 //! `cargo xtask test`: everything a change must pass, in the order that finds mistakes soonest.
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::shell::{Cmd, Failure, Result, target_dir};
+use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{differential, hygiene, usage, value, venv};
 
 /// One thing that must hold.
@@ -97,8 +99,24 @@ fn run(steps: &[&Step]) -> Result {
 fn fmt() -> Result {
     component("fmt", "rustfmt")?;
     Cmd::cargo("fmt --all --check").run()?;
-    Cmd::cargo("fmt --manifest-path fuzz/Cargo.toml --check").run()?;
-    Cmd::cargo("fmt --manifest-path peers/zarrs-peer/Cargo.toml --check").run()
+    for manifest in other_workspaces()? {
+        Cmd::cargo("fmt --check --manifest-path").arg(manifest).run()?;
+    }
+    Ok(())
+}
+
+/// The manifests that `--all` and `--workspace` do not reach.
+fn other_workspaces() -> Result<Vec<PathBuf>> {
+    let mut manifests = vec![root().join("fuzz/Cargo.toml")];
+    let peers = root().join("peers");
+    for entry in fs::read_dir(&peers).attempt(peers.display())? {
+        let manifest = entry.attempt(peers.display())?.path().join("Cargo.toml");
+        if manifest.exists() {
+            manifests.push(manifest);
+        }
+    }
+    manifests.sort();
+    Ok(manifests)
 }
 
 fn clippy() -> Result {

@@ -165,3 +165,20 @@ fn an_update_of_one_chunk_neither_reads_nor_encodes_the_others() {
     assert_eq!(store.counts().bytes_read, 512 * 16 + 4);
     assert_eq!(read(&array, "32:64,32:64,32:64"), patch);
 }
+
+#[test]
+fn a_write_tells_what_became_of_the_chunks_of_small_and_large_shards_alike() {
+    for scale in [1u64, 16] {
+        let (shape, chunk) = (64 * scale, 16 * scale);
+        let array = create(&sharded(&[shape, shape], &[shape, shape], &[chunk, chunk]));
+        let options = shardine::WriteOptions::new();
+        let half = shape * shape;
+        let all =
+            shardine::Elements::Fixed([noise(half as usize, 1), vec![0; half as usize]].concat());
+        let report = array.write(&"".parse().unwrap(), all.as_ref(), &options).unwrap();
+        assert_eq!((report.chunks_encoded, report.chunks_kept, report.chunks_empty), (8, 0, 8));
+        let one = shardine::Elements::Fixed(vec![1, 1]);
+        let report = array.write(&"0,0".parse().unwrap(), one.as_ref(), &options).unwrap();
+        assert_eq!((report.chunks_encoded, report.chunks_kept, report.chunks_empty), (1, 7, 0));
+    }
+}

@@ -101,6 +101,31 @@ impl<'a> SourceView<'a> {
     }
 }
 
+/// What became of a chunk, or of the innermost chunks of a shard.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Whether there is anything to store.
+    pub stored: bool,
+    /// Chunks that were encoded and are stored.
+    pub encoded: u64,
+    /// Chunks, or shards of them, that were moved as they were.
+    pub kept: u64,
+    /// Chunks that hold nothing but the fill value and are not stored.
+    pub empty: u64,
+}
+
+impl Outcome {
+    fn of_chunk(stored: bool) -> Self {
+        Self { stored, encoded: u64::from(stored), kept: 0, empty: u64::from(!stored) }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.encoded += other.encoded;
+        self.kept += other.kept;
+        self.empty += other.empty;
+    }
+}
+
 /// What is to be written to a chunk or shard.
 #[derive(Clone)]
 pub(crate) struct Update<'a> {
@@ -124,14 +149,14 @@ impl Layout {
     /// Appends the encoded form of a chunk or shard after an update to `out`.
     ///
     /// `old` is what was there before, if anything; it is not looked at where the update covers all.
-    /// Returns whether there is anything to store; if not, `out` is as it was. Chunks that are not touched are moved as they are.
+    /// Where there is nothing to store, `out` is as it was. Chunks that are not touched are moved as they are.
     pub fn update(
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
         update: &Update<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, EncodeError> {
+    ) -> Result<Outcome, EncodeError> {
         let old = if update.covers_all() { None } else { old };
         match self {
             Self::Chunk(leaf) => leaf.update(context, old, update, out),
@@ -148,7 +173,7 @@ impl Leaf {
         old: Option<&[u8]>,
         update: &Update<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, EncodeError> {
+    ) -> Result<Outcome, EncodeError> {
         let spec = self.codec.spec();
         let to = self.selected(update.selection);
         let Some(len) = self.codec.stored().byte_len() else {
@@ -172,7 +197,7 @@ impl Leaf {
             self.codec.encode(context, ElementsRef::Fixed(&elements), out)?;
         }
         context.give_buffer(elements);
-        Ok(store)
+        Ok(Outcome::of_chunk(store))
     }
 
     fn update_variable(
@@ -181,7 +206,7 @@ impl Leaf {
         old: Option<&[u8]>,
         update: &Update<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, EncodeError> {
+    ) -> Result<Outcome, EncodeError> {
         let fill = &self.codec.spec().fill.0;
         let count = self.codec.spec().elements().ok_or(OutOfMemory)?;
         let old = match old {
@@ -214,7 +239,7 @@ impl Leaf {
         if store {
             self.codec.encode(context, ElementsRef::Variable(&elements), out)?;
         }
-        Ok(store)
+        Ok(Outcome::of_chunk(store))
     }
 }
 
@@ -320,7 +345,7 @@ impl ShardLayout {
         old: Option<&[u8]>,
         update: &Update<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, EncodeError> {
+    ) -> Result<Outcome, EncodeError> {
         let old = match old {
             Some(old) => Some(self.after.decode(context, old).map_err(DecodeError::from)?),
             None => None,
@@ -345,6 +370,7 @@ impl ShardLayout {
             let bytes: &[u8] = old_bytes.unwrap_or_default();
             bytes.get(range.start as usize..range.end as usize).unwrap_or_default()
         };
+        let mut outcome = Outcome::default();
         let mut index = ShardIndex::empty(self.chunks());
         let mut shard = context.take_buffer();
         shard.resize(self.index.head() as usize, 0);
@@ -355,6 +381,7 @@ impl ShardLayout {
                 None => false,
                 Some(Action::Keep { old }) => {
                     shard.extend_from_slice(slice(&old));
+                    outcome.kept += 1;
                     true
                 }
                 Some(Action::Encode { cell, bounds, old }) => {
@@ -364,15 +391,18 @@ impl ShardLayout {
                         source: source.advance(&cell.at),
                         options,
                     };
-                    self.inner.update(context, old.as_ref().map(slice), &update, &mut shard)?
+                    let old = old.as_ref().map(slice);
+                    let inner = self.inner.update(context, old, &update, &mut shard)?;
+                    outcome.add(inner);
+                    inner.stored
                 }
             };
             if stored {
                 index.set(entry, start..shard.len() as u64);
             }
         }
-        let store = options.store_empty || !index.all_absent();
-        if store {
+        outcome.stored = options.store_empty || !index.all_absent();
+        if outcome.stored {
             let encoded = self.index.encode(context, &index)?;
             match self.index.location() {
                 IndexLocation::Start => shard[..encoded.len()].copy_from_slice(&encoded),
@@ -384,7 +414,7 @@ impl ShardLayout {
         if let Some(old) = old {
             old.recycle(context);
         }
-        Ok(store)
+        Ok(outcome)
     }
 }
 
@@ -395,7 +425,7 @@ impl StagedLayout {
         old: Option<&[u8]>,
         update: &Update<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, EncodeError> {
+    ) -> Result<Outcome, EncodeError> {
         let element = super::element_size(&self.spec);
         let place = Placement::contiguous(&self.spec.shape, element).ok_or(OutOfMemory)?;
         let mut elements = match old {
@@ -416,7 +446,7 @@ impl StagedLayout {
         }
         update.source.copy_to(&update.selection.shape(), &mut elements, &to)?;
         if !update.options.store_empty && strided::is_filled(&elements, &self.spec.fill.0) {
-            return Ok(false);
+            return Ok(Outcome::of_chunk(false));
         }
         let encoded = self.stages.encode(context, &elements)?.unwrap_or(elements);
         let spec = self.inner.spec();

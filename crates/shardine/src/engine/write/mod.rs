@@ -12,7 +12,7 @@ use shardine_store::{
 
 use super::{Engine, Grid};
 use crate::Error;
-use crate::layout::{EncodeError, EncodeOptions, ShardLayout, SourceView, Update};
+use crate::layout::{EncodeError, EncodeOptions, Outcome, ShardLayout, SourceView, Update};
 use crate::selection::{Cell, Selection};
 use crate::shard::{IndexLocation, ShardIndex};
 use crate::source::Source;
@@ -37,6 +37,14 @@ struct Counters {
     chunks_kept: AtomicU64,
     chunks_empty: AtomicU64,
     bytes_written: AtomicU64,
+}
+
+impl Counters {
+    fn chunks(&self, outcome: Outcome) {
+        add(&self.chunks_encoded, outcome.encoded);
+        add(&self.chunks_kept, outcome.kept);
+        add(&self.chunks_empty, outcome.empty);
+    }
 }
 
 fn add(counter: &AtomicU64, n: u64) {
@@ -171,26 +179,25 @@ impl Writing<'_> {
                 Some(old) => Some(read(&*old.object, ReadRange::All)?),
                 None => None,
             };
-            let (stored, encoded) = self.engine.with_context(|context| {
+            let (outcome, encoded) = self.engine.with_context(|context| {
                 let mut encoded = context.take_buffer();
                 let old = old_bytes.as_deref();
                 self.grid
                     .layout
                     .update(context, old, &update, &mut encoded)
-                    .map(|stored| (stored, encoded))
+                    .map(|outcome| (outcome, encoded))
                     .map_err(|source| self.encode_error(&key, &cell.index, &[], source))
             })?;
             let condition = condition(covered, old.as_ref());
-            if stored {
+            if outcome.stored {
                 let writer = self.grid.store.create(&key, CreateOptions { head: 0, condition })?;
                 writer.append(&encoded)?;
                 self.publish(writer.finish(&[])?, covered)?;
-                add(&self.counters.chunks_encoded, 1);
                 add(&self.counters.bytes_written, encoded.len() as u64);
             } else {
                 self.remove(&key, covered, old.is_some(), &condition)?;
-                add(&self.counters.chunks_empty, 1);
             }
+            self.counters.chunks(outcome);
             self.engine.with_context(|context| context.give_buffer(encoded));
             Ok(())
         })?;

@@ -168,18 +168,16 @@ impl Stream<'_> {
                             options: writing.encode,
                         };
                         let inner = &self.shard.inner;
-                        let stored = inner
+                        let outcome = inner
                             .update(context, old.as_deref(), &update, &mut out)
                             .map_err(|source| {
                                 let path = [entry as u32];
                                 writing.encode_error(self.key, &self.cell.index, &path, source)
                             })?;
                         done += bytes_of(&cell.selection, inner.element_size());
-                        if stored {
+                        writing.counters.chunks(outcome);
+                        if outcome.stored {
                             pieces.push(Piece::New { entry, range: start..out.len() });
-                            add(&writing.counters.chunks_encoded, 1);
-                        } else {
-                            add(&writing.counters.chunks_empty, 1);
                         }
                     }
                 }

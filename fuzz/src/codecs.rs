@@ -24,6 +24,7 @@ pub const CONFIGURATIONS: &[&str] = &[
     r#"{"name":"blosc","configuration":{"cname":"zlib","clevel":1,"shuffle":"noshuffle","blocksize":256}}"#,
     r#"{"name":"blosc","configuration":{"cname":"blosclz","clevel":9,"shuffle":"shuffle","typesize":8,"blocksize":0}}"#,
     r#"{"name":"blosc","configuration":{"cname":"lz4hc","clevel":0,"shuffle":"noshuffle","blocksize":0}}"#,
+    r#"{"name":"blosc","configuration":{"cname":"snappy","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":512}}"#,
     r#"{"name":"numcodecs.blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":2,"blocksize":0}}"#,
     r#"{"name":"lz4","configuration":{"acceleration":1}}"#,
     r#"{"name":"bz2","configuration":{"level":1}}"#,

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::shell::{Attempt, Failure, Result, root};
 
-/// Folders that hold what was made, not what was written.
-const MADE: &[&str] =
-    &[".git", ".venv", "target", "corpus", "artifacts", "node_modules", "__pycache__"];
+/// Folders that hold what was made, not what was written; so do Python environments of any name.
+const MADE: &[&str] = &[".git", "target", "corpus", "artifacts", "node_modules", "__pycache__"];
 
 /// Paths that exist on somebody's machine only. In two halves, so that this file is clean itself.
 const MACHINE_PATHS: &[&str] = &[concat!("/ro", "ot/"), concat!("/wo", "rk/")];
@@ -89,7 +88,8 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result {
         let kind = entry.file_type().attempt(entry.path().display())?;
         if kind.is_dir() {
             let name = entry.file_name();
-            if !MADE.iter().any(|made| name == *made) {
+            let environment = entry.path().join("pyvenv.cfg").exists();
+            if !environment && !MADE.iter().any(|made| name == *made) {
                 collect(&entry.path(), files)?;
             }
         } else if kind.is_file() {

@@ -200,6 +200,11 @@ FAULTS: list[Fault] = [
         lambda case: case.data_type.kind == "struct" and _is_sharded(case),
     ),
     Fault(
+        ZARR_PYTHON, ("write",),
+        "stores transposed elements of varying length in the wrong order",
+        lambda case: case.data_type.variable and _has_codec(case, "transpose"),
+    ),
+    Fault(
         ZARR_PYTHON, ("write", "read"),
         "a numcodecs filter takes big-endian elements for little-endian ones",
         _big_endian_filter,
@@ -295,6 +300,17 @@ def known_to_a_peer(type_name: str, codec_name: str) -> bool:
     """Whether at least one peer has both a data type and a leaf codec."""
     return any(
         type_name in SUPPORTED_TYPES[peer] and has_codec(peer, codec_name) for peer in PEERS
+    )
+
+
+def comparable(case: Case) -> bool:
+    """Whether some peer can be compared with Shardine, or it is Shardine that cannot take part."""
+    if lacks(SHARDINE, case) or fault_of(SHARDINE, "read", case):
+        return True
+    return any(
+        lacks(peer, case) is None
+        and any(fault_of(peer, role, case) is None for role in ("write", "read"))
+        for peer in PEERS
     )
 
 

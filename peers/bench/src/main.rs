@@ -1,8 +1,10 @@
 //! Times the engine beside other Zarr implementations; `cargo xtask bench` prepares and runs it.
 //!
-//! `drive` makes the data, starts one worker process per run and reports; `worker JOB` is one such process.
+//! `drive` makes the data, starts one worker process per run and reports; `worker JOB` is one such process;
+//! `report RUNS OUT` makes the report of an earlier run again.
 
 mod block;
+mod drive;
 mod floor;
 mod job;
 mod measure;
@@ -21,7 +23,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["worker", job] => worker::main(Path::new(job)),
-        _ => Err("usage: shardine-bench worker JOB | drive OPTIONS; see cargo xtask bench".into()),
+        ["drive", options @ ..] => drive::main(options),
+        ["report", runs, out] => drive::report(Path::new(runs), Path::new(out)),
+        _ => Err("usage: drive OPTIONS | worker JOB | report RUNS OUT; see cargo xtask bench".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

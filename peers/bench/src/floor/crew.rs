@@ -56,12 +56,12 @@ impl Crew {
     }
 
     /// Has every member do the work, the caller too, and waits for all.
-    pub fn run(&mut self, work: &Work) {
+    pub fn run(&mut self, work: &(dyn Fn(&mut Coder) + Sync)) {
         // SAFETY: only the lifetime is taken away; this function returns after the last use.
-        let work_ptr: *const Work = unsafe { std::mem::transmute(work) };
+        let kept: &'static Work = unsafe { std::mem::transmute(work) };
         {
             let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.call = Some(Call { work: work_ptr });
+            state.call = Some(Call { work: kept });
             state.number += 1;
             state.busy = self.helpers.len();
         }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-pub use coder::Coder;
+pub use coder::{BLOSC_LEVEL, Coder, GZIP_LEVEL, ZSTD_LEVEL};
 pub use copy::{Piece, scatter};
 
 use crate::Result;

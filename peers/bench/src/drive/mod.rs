@@ -1,0 +1,105 @@
+//! The driver: makes the data, runs every implementation in a process of its own, in turns, and reports.
+
+mod data;
+mod machine;
+mod options;
+mod plan;
+mod record;
+mod report;
+mod run;
+
+use std::path::Path;
+
+use crate::Result;
+use machine::Figures;
+use options::Options;
+use plan::{VARIANTS, WORKLOADS};
+use record::{Record, Run};
+use run::Runner;
+
+/// The implementations, in the order of the report.
+pub const SUBJECTS: [&str; 7] = [
+    "floor",
+    "shardine",
+    "zarrs",
+    "zarrs-append",
+    "tensorstore",
+    "zarr-python+zarrs",
+    "zarr-python",
+];
+
+/// Takes so long that it runs in every third repeat only.
+const SLOWEST: &str = "zarr-python";
+
+/// Updates shards in place, which matters to one workload only.
+const UPDATES_ONLY: &str = "zarrs-append";
+
+/// Runs the benchmark as the options say.
+pub fn main(arguments: &[&str]) -> Result {
+    let options = Options::parse(arguments)?;
+    let used: Vec<_> = VARIANTS.iter().filter(|v| options.uses(v)).collect();
+    let runner = Runner::new(&options);
+    data::ensure(&runner, &used)?;
+    if options.syscalls {
+        return syscalls(&options, &runner);
+    }
+    let figures = Figures::measure(&runner, &used)?;
+    println!("\n{figures}\n");
+    let mut record = Record::new(&options, figures)?;
+    for repeat in 0..options.repeats {
+        println!("repeat {} of {}", repeat + 1, options.repeats);
+        for workload in &WORKLOADS {
+            for variant in used.iter().filter(|v| options.runs(workload, v)) {
+                let subjects = turn(&options, workload.name, repeat);
+                for subject in subjects {
+                    let job = options.scale.job(&options.folder, subject, workload, variant);
+                    let (measured, stored) = runner.measure(&job)?;
+                    let run = Run {
+                        workload: workload.name.to_owned(),
+                        variant: variant.name.to_owned(),
+                        subject: subject.to_owned(),
+                        repeat,
+                        stored,
+                        measured,
+                    };
+                    println!("{run}");
+                    record.runs.push(run);
+                }
+            }
+        }
+        // Kept after each repeat, so that a long run that is stopped is not lost.
+        record.save(&options.folder.join("runs.json"))?;
+    }
+    report::write(&record, &options.out)?;
+    println!("\nthe report is in {}", options.out.display());
+    Ok(())
+}
+
+/// Writes the report of runs that were kept before.
+pub fn report(runs: &Path, out: &Path) -> Result {
+    report::write(&Record::load(runs)?, out)
+}
+
+/// Who runs in a repeat: another one first each time, so that none always runs on a warm or a tired machine.
+fn turn<'a>(options: &'a Options, workload: &str, repeat: usize) -> Vec<&'a str> {
+    let mut subjects: Vec<&str> = options.peers.iter().map(String::as_str).collect();
+    subjects.retain(|&subject| subject != SLOWEST || repeat % 3 == 0);
+    subjects.retain(|&subject| subject != UPDATES_ONLY || workload == "W6");
+    let by = repeat % subjects.len().max(1);
+    subjects.rotate_left(by);
+    subjects
+}
+
+/// Counts the system calls of one iteration of each workload; nothing is timed.
+fn syscalls(options: &Options, runner: &Runner) -> Result {
+    for workload in &WORKLOADS {
+        for variant in VARIANTS.iter().filter(|v| options.runs(workload, v)) {
+            println!("\n{} {}: {}", workload.name, variant.name, workload.title);
+            for subject in turn(options, workload.name, 0) {
+                let job = options.scale.job(&options.folder, subject, workload, variant);
+                println!("  {subject:18} {}", runner.syscalls(&job)?);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! What was measured, on what: kept as JSON, so that a report can be made again.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::machine::Figures;
+use super::options::Options;
+use crate::Result;
+use crate::job::Measured;
+use crate::measure::quantile;
+
+/// One process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    pub workload: String,
+    pub variant: String,
+    pub subject: String,
+    pub repeat: usize,
+    /// Bytes stored by a write.
+    pub stored: Option<u64>,
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+impl Run {
+    /// CPU seconds of the middle iteration.
+    pub fn cpu(&self) -> f64 {
+        let both = self.measured.user.iter().zip(&self.measured.system);
+        middle(both.map(|(user, system)| user + system).collect())
+    }
+
+    /// Seconds on the wall of the middle iteration.
+    pub fn wall(&self) -> f64 {
+        middle(self.measured.wall.clone())
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "  {:5} {:7} {:18} cpu {:8.4} s  wall {:8.4} s  +{:4} MiB",
+            self.workload,
+            self.variant,
+            self.subject,
+            self.cpu(),
+            self.wall(),
+            self.measured.peak_growth >> 20,
+        )?;
+        if let (Some(p50), Some(p99)) = (self.measured.p50, self.measured.p99) {
+            write!(f, "  p50 {p50:.1} us  p99 {p99:.1} us")?;
+        }
+        Ok(())
+    }
+}
+
+/// The median of some numbers.
+pub fn middle(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    quantile(&numbers, 0.5)
+}
+
+/// A whole benchmark.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Record {
+    pub scale: String,
+    pub repeats: usize,
+    pub date: String,
+    pub processor: String,
+    pub cores: usize,
+    pub memory_gib: u64,
+    pub kernel: String,
+    pub compiler: String,
+    pub figures: Figures,
+    pub runs: Vec<Run>,
+}
+
+impl Record {
+    pub fn new(options: &Options, figures: Figures) -> Result<Self> {
+        let processor = fs::read_to_string("/proc/cpuinfo")?;
+        let model = processor.lines().find_map(|line| line.strip_prefix("model name"));
+        let memory = fs::read_to_string("/proc/meminfo")?;
+        let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let total = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        Ok(Self {
+            scale: options.scale.name.to_owned(),
+            repeats: options.repeats,
+            date: said("date", &["+%F"]),
+            processor: model.unwrap_or("unknown").trim_start_matches([' ', '\t', ':']).to_owned(),
+            cores: std::thread::available_parallelism().map_or(0, std::num::NonZeroUsize::get),
+            memory_gib: (total.unwrap_or(0) + (1 << 19)) >> 20,
+            kernel: said("uname", &["-sr"]),
+            compiler: said("rustc", &["--version"]),
+            figures,
+            runs: Vec::new(),
+        })
+    }
+
+    pub fn save(&self, path: &Path) -> Result {
+        Ok(fs::write(path, serde_json::to_vec(self)?)?)
+    }
+
+    pub fn load(path: &Path) -> Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(path)?)?)
+    }
+
+    /// The runs of one implementation, workload and variant.
+    pub fn of<'a>(
+        &'a self,
+        workload: &'a str,
+        variant: &'a str,
+        subject: &'a str,
+    ) -> impl Iterator<Item = &'a Run> {
+        self.runs.iter().filter(move |run| {
+            run.workload == workload && run.variant == variant && run.subject == subject
+        })
+    }
+}
+
+/// What a program prints, or nothing if it cannot be asked.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
+}

@@ -1,0 +1,178 @@
+//! Workers, one process each.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::options::Options;
+use crate::Result;
+use crate::block::{Block, each, matches};
+use crate::floor::Floor;
+use crate::job::{Action, Job, Measured};
+use crate::random::Random;
+use crate::subject::Subject;
+use crate::worker::{empty, map, source_block};
+
+/// Chunks of a written array that are compared with the volume.
+const SAMPLE: usize = 64;
+
+/// Starts workers.
+pub struct Runner {
+    pub folder: PathBuf,
+    pub scale: super::plan::Scale,
+    python: PathBuf,
+    worker: PathBuf,
+    this: PathBuf,
+}
+
+impl Runner {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            folder: options.folder.clone(),
+            scale: options.scale,
+            python: options.python.clone(),
+            worker: options.worker.clone(),
+            this: std::env::current_exe().unwrap_or_default(),
+        }
+    }
+
+    /// Runs a job; returns what was measured and, for a write, how many bytes are stored.
+    ///
+    /// A wrong result ends the whole benchmark: a time for it would mean nothing.
+    pub fn measure(&self, job: &Job) -> Result<(Measured, Option<u64>)> {
+        let output = self.command(job, &[])?.stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
+            return Err(format!(
+                "{} failed ({}) at {:?} of {}; the run is void",
+                job.subject,
+                output.status,
+                job.action,
+                super::options::short(&job.array)
+            )
+            .into());
+        }
+        let line = output.stdout.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
+        let measured: Measured = serde_json::from_slice(line.ok_or("a worker said nothing")?)?;
+        let stored = match job.action {
+            Action::Write | Action::Update => {
+                check_written(job)?;
+                let stored = folder_size(&job.scratch)?;
+                empty(&job.scratch)?;
+                Some(stored)
+            }
+            _ => None,
+        };
+        Ok((measured, stored))
+    }
+
+    /// The worker process of a job, behind the words of another program.
+    fn command(&self, job: &Job, before: &[&str]) -> Result<Command> {
+        let file = self.folder.join("job.json");
+        fs::write(&file, serde_json::to_vec(job)?)?;
+        let rust = matches!(
+            job.subject.as_str(),
+            "floor" | "shardine" | "zarrs" | "zarrs-append"
+        );
+        let mut words: Vec<&Path> = before.iter().map(Path::new).collect();
+        if rust {
+            words.extend([self.this.as_path(), Path::new("worker"), &file]);
+        } else {
+            words.extend([self.python.as_path(), &self.worker, &file]);
+        }
+        let (program, rest) = words.split_first().ok_or("no program")?;
+        let mut command = Command::new(program);
+        // Whoever asks the environment is told the same as those who are told in code.
+        let threads = job.threads.to_string();
+        command.args(rest).stdin(Stdio::null());
+        for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS", "BLOSC_NTHREADS"] {
+            command.env(name, &threads);
+        }
+        Ok(command)
+    }
+
+    /// The system calls of one iteration: those of a run with it less those of a run without.
+    pub fn syscalls(&self, job: &Job) -> Result<String> {
+        let count = |iterations: usize| -> Result<Vec<(String, u64)>> {
+            let job = Job { max_iterations: iterations, ..job.clone() };
+            let table = self.folder.join("strace.txt");
+            let file = table.to_string_lossy().into_owned();
+            let words = ["strace", "-f", "-c", "-o", file.as_str()];
+            let output = self.command(&job, &words)?.stderr(Stdio::inherit()).output()?;
+            if !output.status.success() {
+                return Err(format!("{} failed under strace", job.subject).into());
+            }
+            Ok(parse_counts(&fs::read_to_string(&table)?))
+        };
+        let (without, with) = (count(0)?, count(1)?);
+        if job.action == Action::Write || job.action == Action::Update {
+            empty(&job.scratch)?;
+        }
+        let mut more: Vec<(u64, &str)> = Vec::new();
+        let mut total = 0;
+        for (name, calls) in &with {
+            let base = without.iter().find(|(other, _)| other == name).map_or(0, |&(_, n)| n);
+            let calls = calls.saturating_sub(base);
+            total += calls;
+            // The worker's own clocks and counters are a handful.
+            if calls > 4 {
+                more.push((calls, name));
+            }
+        }
+        more.sort_unstable_by(|a, b| b.cmp(a));
+        let parts: Vec<String> =
+            more.iter().take(8).map(|(calls, name)| format!("{name} {calls}")).collect();
+        Ok(format!("{total} calls: {}", parts.join(", ")))
+    }
+}
+
+/// Names and numbers from the table of `strace -c`.
+fn parse_counts(text: &str) -> Vec<(String, u64)> {
+    let rows = text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (&name, &calls) = (words.last()?, words.get(3)?);
+        (name != "total").then_some((name.to_owned(), calls.parse().ok()?))
+    });
+    rows.collect()
+}
+
+/// Compares what a worker wrote with what it should have written, by the floor's reader.
+fn check_written(job: &Job) -> Result {
+    let volume = map(&job.volume)?;
+    let mut reader = Floor::new(&Job { index_cache: true, ..job.clone() });
+    reader.open(&job.scratch)?;
+    let pairs: Vec<(Block, Block)> = match job.action {
+        Action::Update => (0..job.blocks.len()).map(|i| (job.blocks[i], source_block(job, i))).collect(),
+        _ => {
+            let mut random = Random::new(11);
+            let mut chunk = || {
+                let at = |axis: usize, random: &mut Random| {
+                    random.below(job.shape[axis] / job.chunk[axis]) * job.chunk[axis]
+                };
+                let block = Block { start: each(|axis| at(axis, &mut random)), shape: job.chunk };
+                (block, block)
+            };
+            (0..SAMPLE).map(|_| chunk()).collect()
+        }
+    };
+    for (block, source) in pairs {
+        let elements = reader.read_fresh(&block)?;
+        if !matches(&volume, job.shape, job.element, &source, &elements) {
+            return Err(format!("{} wrote wrong elements at {block:?}", job.subject).into());
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of all files below a folder.
+pub fn folder_size(path: &Path) -> Result<u64> {
+    let mut total = 0;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        total += if entry.file_type()?.is_dir() {
+            folder_size(&entry.path())?
+        } else {
+            entry.metadata()?.len()
+        };
+    }
+    Ok(total)
+}

@@ -75,9 +75,9 @@ impl Store for MemoryStore {
         }
     }
 
-    /// Nothing is gained by reading over a gap: no bytes are moved either way.
+    /// No bytes are moved either way, so a gap costs nothing; a request costs its bookkeeping.
     fn read_cost(&self) -> ReadCost {
-        ReadCost { request_in_bytes: 0 }
+        ReadCost { request_in_bytes: 4096 }
     }
 
     fn create(

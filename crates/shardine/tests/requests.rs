@@ -182,3 +182,42 @@ fn a_write_tells_what_became_of_the_chunks_of_small_and_large_shards_alike() {
         assert_eq!((report.chunks_encoded, report.chunks_kept, report.chunks_empty), (1, 7, 0));
     }
 }
+
+/// An array of one uncompressed chunk.
+fn plain(shape: &[u64], endian: &str) -> (Arc<CountingStore<MemoryStore>>, Array) {
+    let store = Arc::new(CountingStore::new(MemoryStore::new()));
+    let bytes = json!([{"name": "bytes", "configuration": {"endian": endian}}]);
+    let document = document(shape, shape, "uint16".into(), 0.into(), bytes);
+    (store.clone(), create_in(store, &document))
+}
+
+#[test]
+fn of_an_uncompressed_chunk_only_what_is_wanted_is_read() {
+    for endian in ["little", "big"] {
+        let (store, array) = plain(&[64, 100, 50], endian);
+        let data = noise(64 * 100 * 50 * 2, 1);
+        write(&array, "", data.clone());
+        store.reset();
+        assert_eq!(read(&array, "7"), data[7 * 10_000..8 * 10_000]);
+        assert_eq!((store.counts().reads, store.counts().bytes_read), (1, 10_000));
+        store.reset();
+        // The hole between the two rows costs more than a request.
+        let expected: Vec<u8> = [3, 5].map(|z| &data[(z * 100 + 9) * 100 + 4..][..6]).concat();
+        assert_eq!(read(&array, "3:6:2,9,2:5"), expected);
+        assert_eq!((store.counts().reads, store.counts().bytes_read), (2, 12));
+    }
+}
+
+#[test]
+fn an_uncompressed_chunk_past_the_budget_is_read_in_pieces() {
+    let (store, array) = plain(&[512, 256, 64], "little");
+    let data = noise(512 * 256 * 64 * 2, 1);
+    write(&array, "", data.clone());
+    let options = shardine::EngineOptions::new().threads(2).memory(4 << 20);
+    let engine = shardine::Engine::new(&options).unwrap();
+    let array = Array::open(&engine, array.location()).unwrap();
+    store.reset();
+    assert!(read(&array, "") == data);
+    assert!(store.counts().reads >= 32);
+    assert_eq!(store.counts().bytes_read, data.len() as u64);
+}

@@ -6,6 +6,7 @@
 
 mod decode;
 mod index_format;
+mod plain;
 mod resolve;
 mod update;
 

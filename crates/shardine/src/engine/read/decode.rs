@@ -7,7 +7,7 @@ use shardine_codec::strided::Placement;
 use super::plan::{Fetch, Node};
 use super::{Opened, Path, Reading};
 use crate::Error;
-use crate::layout::{Layout, advance};
+use crate::layout::{DecodeError, Layout, Target, advance};
 use crate::selection::Selection;
 
 /// Decoded bytes of a piece of work for one worker.
@@ -22,6 +22,22 @@ struct Job<'a, 'b> {
     selection: Selection,
     place: Placement,
     path: Path,
+}
+
+impl Job<'_, '_> {
+    /// # Safety
+    /// Nobody else may touch the job's box in the target at the same time.
+    unsafe fn decode(&self, context: &mut Context, target: &Target<'_>) -> Result<(), DecodeError> {
+        let (bytes, selection, place) = (self.bytes, &self.selection, &self.place);
+        match (self.node.skipped, self.layout) {
+            // SAFETY: passed on from the caller.
+            (Some(skipped), Layout::Chunk(leaf)) => unsafe {
+                leaf.decode_run(context, bytes, skipped, selection, target, place)
+            },
+            // SAFETY: as above.
+            (_, layout) => unsafe { layout.decode(context, bytes, selection, target, place) },
+        }
+    }
 }
 
 impl<'a> Reading<'a> {
@@ -108,9 +124,7 @@ impl<'a> Reading<'a> {
             for job in jobs {
                 // SAFETY: the window is this read's alone by the contract of `read`, and each job's box
                 // is that of its chunk, which no other job has.
-                let result = unsafe {
-                    job.layout.decode(context, job.bytes, &job.selection, self.target, &job.place)
-                };
+                let result = unsafe { job.decode(context, self.target) };
                 result.map_err(|source| {
                     let object = &opened[job.node.object];
                     let range = job.start..job.start + job.bytes.len() as u64;

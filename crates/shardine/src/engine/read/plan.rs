@@ -27,6 +27,8 @@ pub(super) struct Node<'a> {
     pub path: Path,
     /// Whether all of it that lies inside the array is wanted.
     pub whole: bool,
+    /// If `range` is but a part of a chunk that is stored as it lies in memory: the bytes of it before.
+    pub skipped: Option<usize>,
 }
 
 /// One read and what is in it.
@@ -48,6 +50,7 @@ impl<'a> Reading<'a> {
             selection: cell.selection.clone(),
             place: self.place_of(cell),
             path: Path::new(),
+            skipped: None,
         }
     }
 
@@ -64,7 +67,7 @@ impl<'a> Reading<'a> {
         let mut unknown: Vec<(Node<'a>, &'a ShardLayout)> = Vec::new();
         for node in nodes {
             let Some(shard) = node.layout.addressable() else {
-                fetches.push(Fetch::of(node));
+                self.fetch_chunk(node, fetches);
                 continue;
             };
             let key = self.index_key(&opened[node.object].key, &node.path);
@@ -112,6 +115,34 @@ impl<'a> Reading<'a> {
             }
         }
         Ok(next)
+    }
+
+    /// Fetches a chunk: whole, or the wanted runs of it if it is stored as it lies in memory.
+    fn fetch_chunk(&self, node: Node<'a>, fetches: &mut Vec<Fetch<'a>>) {
+        let most = self.engine.max_merged_read();
+        if let Layout::Chunk(leaf) = node.layout
+            && let Some(range) = &node.range
+            && (!node.selection.covers(&leaf.codec.spec().shape) || range.end - range.start > most)
+            // A chunk of the wrong length is fetched whole, so that decoding it tells what is wrong.
+            && leaf.codec.spec().byte_len().is_some_and(|len| len as u64 == range.end - range.start)
+        {
+            let gap = self.grid.store.read_cost().request_in_bytes as usize;
+            if let Some(runs) = leaf.plain_runs(&node.selection, gap, most as usize) {
+                fetches.extend(runs.into_iter().map(|run| {
+                    let (start, end) = (run.bytes.start as u64, run.bytes.end as u64);
+                    Fetch::of(Node {
+                        range: Some(range.start + start..range.start + end),
+                        place: advance(&node.place, &run.at),
+                        selection: run.selection,
+                        skipped: Some(run.bytes.start),
+                        path: node.path.clone(),
+                        ..node
+                    })
+                }));
+                return;
+            }
+        }
+        fetches.push(Fetch::of(node));
     }
 
     /// Whether to fetch all of a shard in one read, index included, instead of the index first.
@@ -176,6 +207,7 @@ impl<'a> Reading<'a> {
                         selection: cell.selection,
                         place,
                         path,
+                        skipped: None,
                     });
                 }
             }

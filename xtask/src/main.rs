@@ -3,6 +3,7 @@
 //! `test` is what a change must pass. `differential` and `fuzz` are the same
 //! kinds of check with as much time as you like to give them.
 
+mod bench;
 mod differential;
 mod fuzz;
 mod hygiene;
@@ -28,6 +29,15 @@ cargo xtask <command>
       Each fuzz target for N seconds (120). Installs cargo-fuzz under the target
       folder if it is not there. --asan adds the address sanitizer;
       --seed-corpus only writes the starting inputs.
+
+  bench [--quick] [--only W2,W4] [--codec zstd,lz4,none,gzip,zstd64,zstdF,seg] [--repeats N]
+        [--peers shardine,zarrs,...] [--min-seconds S] [--out FOLDER] [--syscalls]
+      Times the engine beside other Zarr implementations and a floor that does the least
+      work; report, plot and runs go to docs/bench, or those of a quick or partial run to
+      target/bench/report. --syscalls counts system calls instead.
+
+  bench --instructions
+      Counts the instructions of hot paths under valgrind.
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +46,7 @@ fn main() -> ExitCode {
         Some((command, rest)) => match command.as_str() {
             "test" => test::main(rest),
             "differential" => differential::main(rest),
+            "bench" => bench::main(rest),
             "fuzz" => fuzz::main(rest),
             "help" | "--help" | "-h" => {
                 print!("{USAGE}");

@@ -1,4 +1,4 @@
-//! The Python environment that holds the other Zarr implementations.
+//! The Python environments that hold the other Zarr implementations.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,25 +6,35 @@ use std::path::{Path, PathBuf};
 use crate::shell::{Attempt, Cmd, Failure, Result, root};
 
 /// Makes `.venv` hold what `peers/requirements.txt` lists; returns its Python.
+pub fn ensure() -> Result<PathBuf> {
+    install(".venv", "peers/requirements.txt")
+}
+
+/// The same for the benchmark, which has an environment of its own.
+pub fn ensure_bench() -> Result<PathBuf> {
+    install(".venv-bench", "peers/bench/requirements.txt")
+}
+
+/// Makes an environment hold what a list says; returns its Python.
 ///
 /// The list is kept in the environment once all of it is installed. A later run
 /// compares the two and starts over when they differ, so an environment is
 /// never a mixture of two lists or half of one.
-pub fn ensure() -> Result<PathBuf> {
-    let requirements = root().join("peers/requirements.txt");
-    let wanted = fs::read(&requirements).attempt("cannot read peers/requirements.txt")?;
-    let dir = root().join(".venv");
+fn install(name: &str, list: &str) -> Result<PathBuf> {
+    let requirements = root().join(list);
+    let wanted = fs::read(&requirements).attempt(format_args!("cannot read {list}"))?;
+    let dir = root().join(name);
     let python = dir.join("bin/python");
     let installed = dir.join("requirements.installed");
     if fs::read(&installed).is_ok_and(|have| have == wanted)
         && Cmd::new(&python).args(["-c", "import sys"]).succeeds()
     {
-        println!(".venv is up to date with peers/requirements.txt");
+        println!("{name} is up to date with {list}");
         return Ok(python);
     }
     if dir.exists() {
-        println!(".venv was made from another requirements.txt; making it anew");
-        fs::remove_dir_all(&dir).attempt("cannot remove .venv")?;
+        println!("{name} was made from another {list}; making it anew");
+        fs::remove_dir_all(&dir).attempt(format_args!("cannot remove {name}"))?;
     }
     ensure_venv_module()?;
     Cmd::new("python3").args(["-m", "venv"]).arg(&dir).run()?;
@@ -32,7 +42,7 @@ pub fn ensure() -> Result<PathBuf> {
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
         .arg(&requirements)
         .run()?;
-    fs::write(&installed, wanted).attempt("cannot mark .venv as complete")?;
+    fs::write(&installed, wanted).attempt(format_args!("cannot mark {name} as complete"))?;
     Ok(python)
 }
 

@@ -28,8 +28,8 @@ impl Block {
         let mut both = *self;
         for axis in 0..3 {
             let start = self.start[axis].max(other.start[axis]);
-            let end = (self.start[axis] + self.shape[axis])
-                .min(other.start[axis] + other.shape[axis]);
+            let end =
+                (self.start[axis] + self.shape[axis]).min(other.start[axis] + other.shape[axis]);
             both.start[axis] = start;
             both.shape[axis] = end.checked_sub(start).filter(|&n| n > 0)?;
         }

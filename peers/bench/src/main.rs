@@ -25,7 +25,9 @@ fn main() -> ExitCode {
         ["worker", job] => worker::main(Path::new(job)),
         ["drive", options @ ..] => drive::main(options),
         ["report", runs, out] => drive::report(Path::new(runs), Path::new(out)),
-        _ => Err("usage: drive OPTIONS | worker JOB | report RUNS OUT; see cargo xtask bench".into()),
+        _ => {
+            Err("usage: drive OPTIONS | worker JOB | report RUNS OUT; see cargo xtask bench".into())
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

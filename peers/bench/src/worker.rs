@@ -41,13 +41,18 @@ pub fn run(job: &Job) -> Result<Measured> {
                 measured.verified += 1;
             }
             drop(volume);
-            iterate(job, &mut measured, || Ok(()), |job, _| {
-                for block in &job.blocks {
-                    // Freeing the result counts: it is part of using it.
-                    drop(subject.read_fresh(block)?);
-                }
-                Ok(())
-            })?;
+            iterate(
+                job,
+                &mut measured,
+                || Ok(()),
+                |job, _| {
+                    for block in &job.blocks {
+                        // Freeing the result counts: it is part of using it.
+                        drop(subject.read_fresh(block)?);
+                    }
+                    Ok(())
+                },
+            )?;
         }
         Action::ReadInto => {
             subject.open(&job.array)?;
@@ -63,17 +68,22 @@ pub fn run(job: &Job) -> Result<Measured> {
                 }
             }
             drop(volume);
-            iterate(job, &mut measured, || Ok(()), |job, latencies| {
-                for block in &job.blocks {
-                    let out = &mut buffer[..block.elements() * job.element];
-                    let start = Instant::now();
-                    drop(subject.read_into(block, out)?);
-                    if job.latency {
-                        latencies.push(start.elapsed().as_secs_f64() * 1e6);
+            iterate(
+                job,
+                &mut measured,
+                || Ok(()),
+                |job, latencies| {
+                    for block in &job.blocks {
+                        let out = &mut buffer[..block.elements() * job.element];
+                        let start = Instant::now();
+                        drop(subject.read_into(block, out)?);
+                        if job.latency {
+                            latencies.push(start.elapsed().as_secs_f64() * 1e6);
+                        }
                     }
-                }
-                Ok(())
-            })?;
+                    Ok(())
+                },
+            )?;
         }
         Action::Write | Action::Update => write(job, &volume, subject.as_mut(), &mut measured)?,
     }
@@ -81,12 +91,7 @@ pub fn run(job: &Job) -> Result<Measured> {
 }
 
 /// The files are compared with the volume by the driver, for all implementations alike.
-fn write(
-    job: &Job,
-    volume: &[u8],
-    subject: &mut dyn Subject,
-    measured: &mut Measured,
-) -> Result {
+fn write(job: &Job, volume: &[u8], subject: &mut dyn Subject, measured: &mut Measured) -> Result {
     let blocks: Vec<Vec<u8>> = (0..job.blocks.len())
         .map(|i| cut(volume, job.shape, job.element, &source_block(job, i)))
         .collect();

@@ -12,7 +12,7 @@ use crate::job::{Action, Job};
 use crate::worker::{self, empty};
 
 /// Raised when the same names would hold other data.
-const GENERATION: &str = "1";
+const GENERATION: &str = "2";
 
 /// Makes what is missing of the volumes and arrays. Arrays are written by shardine, in Morton order,
 /// and count only after every implementation has read all of them right.
@@ -72,7 +72,8 @@ fn array(runner: &Runner, scale: &Scale, variant: &Variant) -> Result {
     for subject in SUBJECTS {
         runner.measure(&job(subject, Action::Verify))?;
     }
-    let (raw, stored) = (product(job("", Action::Verify).shape) * variant.element(), folder_size(&path)?);
+    let (raw, stored) =
+        (product(job("", Action::Verify).shape) * variant.element(), folder_size(&path)?);
     let ratio = raw as f64 / stored as f64;
     fs::write(&verified, format!("ratio {ratio:.3}\n"))?;
     println!("  all of it read right by {}; ratio {ratio:.2}", SUBJECTS.join(", "));

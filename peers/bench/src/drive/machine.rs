@@ -93,7 +93,11 @@ impl Figures {
         });
         let mut decode = Vec::new();
         for variant in variants {
-            if variant.compressor != Compressor::None && variant.chunk == 32 && !variant.transposed && variant.element() == 2 {
+            if variant.compressor != Compressor::None
+                && variant.chunk == 32
+                && !variant.transposed
+                && variant.element() == 2
+            {
                 decode.push((variant.title.to_owned(), decoding(&job(variant))?));
             }
         }

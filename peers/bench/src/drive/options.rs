@@ -88,8 +88,7 @@ impl Options {
         let named = self.codecs.is_empty() || self.codecs.iter().any(|name| name == variant.name);
         // What is asked for by name runs in a quick run too.
         let asked = !self.only.is_empty() || !self.codecs.is_empty();
-        let variants =
-            if self.quick && !asked { workload.quick } else { workload.variants };
+        let variants = if self.quick && !asked { workload.quick } else { workload.variants };
         let only = self.only.is_empty() || self.only.iter().any(|name| name == workload.name);
         named && only && variants.contains(&variant.name)
     }

@@ -207,12 +207,7 @@ pub const WORKLOADS: [Workload; 12] = [
     },
     Workload {
         goals: &[("zstd", 1.10), ("lz4", 1.15), ("none", 1.25)],
-        ..workload(
-            "W3",
-            "read shard by shard into one buffer",
-            Action::ReadInto,
-            Pattern::Shards,
-        )
+        ..workload("W3", "read shard by shard into one buffer", Action::ReadInto, Pattern::Shards)
     },
     Workload {
         index_cache: false,
@@ -298,10 +293,8 @@ impl Workload {
     fn blocks(&self, shape: Triple, variant: &Variant) -> Vec<Block> {
         let mut random = Random::new(7);
         let grid = |edge: u64| shape.map(|n| n / edge);
-        let on_grid = |cell: Triple, edge: u64| Block {
-            start: cell.map(|i| i * edge),
-            shape: [edge; 3],
-        };
+        let on_grid =
+            |cell: Triple, edge: u64| Block { start: cell.map(|i| i * edge), shape: [edge; 3] };
         match self.pattern {
             Pattern::Whole => vec![Block::whole(shape)],
             Pattern::Shards => Block::whole(grid(variant.shard))
@@ -347,12 +340,8 @@ pub struct Scale {
     pub min_seconds: f64,
 }
 
-pub const FULL: Scale = Scale {
-    name: "full",
-    image: [512, 512, 512],
-    segmentation: [256, 256, 512],
-    min_seconds: 0.5,
-};
+pub const FULL: Scale =
+    Scale { name: "full", image: [512, 512, 512], segmentation: [256, 256, 512], min_seconds: 0.5 };
 
 pub const QUICK: Scale = Scale {
     name: "quick",

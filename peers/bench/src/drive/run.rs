@@ -69,10 +69,7 @@ impl Runner {
     fn command(&self, job: &Job, before: &[&str]) -> Result<Command> {
         let file = self.folder.join("job.json");
         fs::write(&file, serde_json::to_vec(job)?)?;
-        let rust = matches!(
-            job.subject.as_str(),
-            "floor" | "shardine" | "zarrs" | "zarrs-append"
-        );
+        let rust = matches!(job.subject.as_str(), "floor" | "shardine" | "zarrs" | "zarrs-append");
         let mut words: Vec<&Path> = before.iter().map(Path::new).collect();
         if rust {
             words.extend([self.this.as_path(), Path::new("worker"), &file]);
@@ -141,7 +138,9 @@ fn check_written(job: &Job) -> Result {
     let mut reader = Floor::new(&Job { index_cache: true, ..job.clone() });
     reader.open(&job.scratch)?;
     let pairs: Vec<(Block, Block)> = match job.action {
-        Action::Update => (0..job.blocks.len()).map(|i| (job.blocks[i], source_block(job, i))).collect(),
+        Action::Update => {
+            (0..job.blocks.len()).map(|i| (job.blocks[i], source_block(job, i))).collect()
+        }
         _ => {
             let mut random = Random::new(11);
             let mut chunk = || {

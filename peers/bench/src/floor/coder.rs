@@ -38,9 +38,8 @@ impl Coder {
     pub fn new(job: &Job) -> Self {
         let chunk = crate::block::product(job.chunk) * job.element;
         // SAFETY: plain calls; a null pointer is turned into the end of the program below.
-        let (inflate, deflate) = unsafe {
-            (libdeflate_alloc_decompressor(), libdeflate_alloc_compressor(GZIP_LEVEL))
-        };
+        let (inflate, deflate) =
+            unsafe { (libdeflate_alloc_decompressor(), libdeflate_alloc_compressor(GZIP_LEVEL)) };
         Self {
             compressor: job.compressor,
             element: job.element,
@@ -55,13 +54,7 @@ impl Coder {
 
     /// Decodes the first `len` bytes of `self.encoded` into `out`, which they fill.
     pub fn decode(&mut self, len: usize, out: &mut [u8]) -> Result {
-        decode(
-            self.compressor,
-            &mut self.decompress,
-            self.inflate,
-            &self.encoded[..len],
-            out,
-        )
+        decode(self.compressor, &mut self.decompress, self.inflate, &self.encoded[..len], out)
     }
 
     /// Decodes the first `len` bytes of `self.encoded` into `self.decoded`, which they fill.
@@ -141,9 +134,7 @@ fn decode(
     out: &mut [u8],
 ) -> Result {
     let len = match compressor {
-        Compressor::Zstd => context
-            .decompress(out, encoded)
-            .map_err(zstd_safe::get_error_name)?,
+        Compressor::Zstd => context.decompress(out, encoded).map_err(zstd_safe::get_error_name)?,
         Compressor::BloscLz4 => {
             // SAFETY: the destination is valid for its length. The source is an array that this program made and
             // verified, so that its header may be believed.

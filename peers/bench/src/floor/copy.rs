@@ -112,7 +112,9 @@ unsafe fn rows(
                     }
                 } else if row == 64 {
                     // The length of most rows here, known to the compiler: no call.
-                    target.cast::<[u8; 64]>().write_unaligned(source.cast::<[u8; 64]>().read_unaligned());
+                    target
+                        .cast::<[u8; 64]>()
+                        .write_unaligned(source.cast::<[u8; 64]>().read_unaligned());
                 } else {
                     std::ptr::copy_nonoverlapping(source, target, row);
                 }

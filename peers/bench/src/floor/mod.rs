@@ -60,7 +60,6 @@ impl Output {
 
 impl Floor {
     pub fn new(job: &Job) -> Self {
-        
         Self {
             job: job.clone(),
             crew: Crew::new(job),

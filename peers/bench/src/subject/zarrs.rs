@@ -101,6 +101,22 @@ impl Subject for Zarrs {
             let bytes: ArrayBytes = array.retrieve_subchunk_opt(indexes, &chunk, &self.options)?;
             return Ok(Some(bytes.into_fixed()?.into_owned()));
         }
+        match std::env::var("BENCH_ZARRS").as_deref() {
+            Ok("fresh") => {
+                let bytes: ArrayBytes =
+                    array.retrieve_array_subset_opt(&subset(block)?, &self.options)?;
+                return Ok(Some(bytes.into_fixed()?.into_owned()));
+            }
+            Ok("sharded") => {
+                let bytes: ArrayBytes = array.retrieve_array_subset_sharded_opt(
+                    indexes,
+                    &subset(block)?,
+                    &self.options,
+                )?;
+                return Ok(Some(bytes.into_fixed()?.into_owned()));
+            }
+            _ => {}
+        }
         let shape = block.shape;
         let cells = UnsafeCellSlice::new(out);
         // SAFETY: this view of the output is the only one.

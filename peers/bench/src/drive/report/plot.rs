@@ -77,7 +77,10 @@ fn draw(text: &mut String, record: &Record) -> std::fmt::Result {
         text,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {total}\" width=\"{WIDTH}\" height=\"{total}\" role=\"img\">"
     )?;
-    writeln!(text, "<title>CPU time of Zarr implementations over the time of a minimal program</title>")?;
+    writeln!(
+        text,
+        "<title>CPU time of Zarr implementations over the time of a minimal program</title>"
+    )?;
     writeln!(text, "<style>\n{STYLE}\n</style>")?;
     writeln!(
         text,
@@ -85,7 +88,10 @@ fn draw(text: &mut String, record: &Record) -> std::fmt::Result {
     )?;
     let mut x = LEFT;
     for (_, name, class) in BARS {
-        writeln!(text, "<rect class=\"{class}\" x=\"{x}\" y=\"33\" width=\"11\" height=\"11\" rx=\"2\"/>")?;
+        writeln!(
+            text,
+            "<rect class=\"{class}\" x=\"{x}\" y=\"33\" width=\"11\" height=\"11\" rx=\"2\"/>"
+        )?;
         writeln!(text, "<text x=\"{}\" y=\"43\">{name}</text>", x + 16.0)?;
         x += 40.0 + 6.6 * name.len() as f64;
     }
@@ -107,8 +113,16 @@ fn panel(
     for tick in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0] {
         let y = base - height(tick);
         let class = if tick == 1.0 { "floor" } else { "grid" };
-        writeln!(text, "<line class=\"{class}\" x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\"/>")?;
-        writeln!(text, "<text class=\"axis\" x=\"{}\" y=\"{:.1}\">{tick}×</text>", LEFT - 5.0, y + 3.5)?;
+        writeln!(
+            text,
+            "<line class=\"{class}\" x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\"/>"
+        )?;
+        writeln!(
+            text,
+            "<text class=\"axis\" x=\"{}\" y=\"{:.1}\">{tick}×</text>",
+            LEFT - 5.0,
+            y + 3.5
+        )?;
     }
     writeln!(text, "<text class=\"panel\" x=\"{LEFT}\" y=\"{}\">{title}</text>", top + 6.0)?;
     let group = (right - LEFT) / GROUPS.len() as f64;
@@ -132,7 +146,11 @@ fn panel(
             let at = if end <= floor { y - 3.0 } else { y + tall + 9.0 };
             let number = if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.1}") };
             let number = if *subject == "shardine" { ratio(value) } else { number };
-            writeln!(text, "<text class=\"number\" x=\"{:.1}\" y=\"{at:.1}\">{number}</text>", x + BAR / 2.0)?;
+            writeln!(
+                text,
+                "<text class=\"number\" x=\"{:.1}\" y=\"{at:.1}\">{number}</text>",
+                x + BAR / 2.0
+            )?;
         }
     }
     Ok(())

@@ -122,7 +122,10 @@ fn efficiency(text: &mut String, record: &Record) -> std::fmt::Result {
     if !record.runs.iter().any(|run| run.workload == pairs[0].1 || run.workload == pairs[1].1) {
         return Ok(());
     }
-    writeln!(text, "## Parallel efficiency\n\nWall time with one thread / (2 x wall time with two).\n")?;
+    writeln!(
+        text,
+        "## Parallel efficiency\n\nWall time with one thread / (2 x wall time with two).\n"
+    )?;
     writeln!(text, "| | write zstd | write uncompressed | read zstd | read uncompressed |")?;
     writeln!(text, "|---|---|---|---|---|")?;
     for subject in SUBJECTS {
@@ -147,7 +150,8 @@ fn details(text: &mut String, record: &Record, workload: &Workload) -> std::fmt:
     }
     writeln!(text, "## {}: {}\n", workload.name, workload.title)?;
     let write = record.runs.iter().any(|run| run.workload == workload.name && run.stored.is_some());
-    let mut heads = vec!["", "CPU s", "CPU / floor", "quartiles", "wall s", "wall / floor", "peak MiB"];
+    let mut heads =
+        vec!["", "CPU s", "CPU / floor", "quartiles", "wall s", "wall / floor", "peak MiB"];
     if workload.latency {
         heads.extend(["p50 us", "p99 us", "p50 / floor"]);
     }
@@ -177,7 +181,8 @@ fn details(text: &mut String, record: &Record, workload: &Workload) -> std::fmt:
                 mib(cell.peak),
             ];
             if workload.latency {
-                let show = |number: Option<f64>| number.map_or(String::new(), |n| format!("{n:.1}"));
+                let show =
+                    |number: Option<f64>| number.map_or(String::new(), |n| format!("{n:.1}"));
                 words.extend([show(cell.p50), show(cell.p99), ratio(cell.ratio().middle)]);
             }
             if write {

@@ -22,14 +22,20 @@ from harness.run import Setup  # noqa: E402
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--shardine", type=_program, help="the shardine binary")
-    parser.add_argument("--zarrs-peer", type=_program, help="the binary built from peers/zarrs-peer")
+    parser.add_argument(
+        "--zarrs-peer", type=_program, help="the binary built from peers/zarrs-peer"
+    )
     parser.add_argument("--cases", type=int, default=120, help="how many cases to run")
     parser.add_argument("--seed", type=int, default=1, help="which cases these are")
     parser.add_argument("--case", type=int, help="run only this one")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--keep", action="store_true", help="keep the files of cases that pass, too")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the files of cases that pass, too"
+    )
     parser.add_argument(
         "--strategies", default="", help="values for `shardine write --strategy` to draw from"
     )
@@ -48,7 +54,12 @@ def main() -> int:
     scratch = Path(tempfile.mkdtemp(prefix=f"differential-{arguments.seed}-"))
     strategies = tuple(name for name in arguments.strategies.split(",") if name)
     setup = Setup(
-        arguments.seed, scratch, arguments.shardine, arguments.zarrs_peer, strategies, arguments.keep
+        arguments.seed,
+        scratch,
+        arguments.shardine,
+        arguments.zarrs_peer,
+        strategies,
+        arguments.keep,
     )
     indices = list(range(arguments.cases)) if arguments.case is None else [arguments.case]
     report = Report(setup)

@@ -11,12 +11,31 @@ import numpy as np
 
 from . import support
 from .codecs import (
-    CORE_CODECS, LEAF_CODECS, NUMCODECS, OTHER_CODECS, SHUFFLES, Json, Leaf, codec, core_codec,
-    data_types_of, domain_values, make_leaf,
+    CORE_CODECS,
+    LEAF_CODECS,
+    NUMCODECS,
+    OTHER_CODECS,
+    SHUFFLES,
+    Json,
+    Leaf,
+    codec,
+    core_codec,
+    data_types_of,
+    domain_values,
+    make_leaf,
 )
 from .dtypes import (
-    CORE, DATA_TYPES, FILL_SORTS, DataType, Fill, Raw, fill_sorts, filled, make_fill,
-    random_values, twin,
+    CORE,
+    DATA_TYPES,
+    FILL_SORTS,
+    DataType,
+    Fill,
+    Raw,
+    fill_sorts,
+    filled,
+    make_fill,
+    random_values,
+    twin,
 )
 from .model import Write
 from .regions import Region, Windows, random_region, shape_of, whole
@@ -143,8 +162,17 @@ class _Builder:
         if feature(self.focus) not in self.features:
             return None
         return Case(
-            self.seed, self.index, metadata, self.data_type, self.fill, writes, update, reads,
-            self.dice.random() < 0.5, self.features, self.shapes[-1],
+            self.seed,
+            self.index,
+            metadata,
+            self.data_type,
+            self.fill,
+            writes,
+            update,
+            reads,
+            self.dice.random() < 0.5,
+            self.features,
+            self.shapes[-1],
         )
 
     def pick(self, name: str, options: Sequence[T], weights: Sequence[float] = ()) -> T:
@@ -191,7 +219,9 @@ class _Builder:
         group = self.dice.choices((CORE_CODECS, NUMCODECS, OTHER_CODECS), (85, 10, 5))[0]
         if self.focus[0] == "shuffle":
             group = tuple(name for name in CORE_CODECS if name.startswith("blosc"))
-        return self.dice.choice([name for name in group if support.has_codec(support.SHARDINE, name)])
+        return self.dice.choice(
+            [name for name in group if support.has_codec(support.SHARDINE, name)]
+        )
 
     def type_allows_focus(self, name: str) -> bool:
         kind, value = self.focus
@@ -219,7 +249,9 @@ class _Builder:
         configuration: Json = {
             "chunk_shape": list(inner[0]),
             "codecs": inside,
-            "index_codecs": [codec("bytes", endian=self.pick("index-endian", ("little", "big"), (70, 30)))],
+            "index_codecs": [
+                codec("bytes", endian=self.pick("index-endian", ("little", "big"), (70, 30)))
+            ],
         }
         if self.pick("index-crc32c", (True, False), (75, 25)):
             configuration["index_codecs"].append(codec("crc32c"))
@@ -252,7 +284,9 @@ class _Builder:
         if self.data_type.part_size == 1 and self.codec_name not in ("numcodecs.delta",):
             return codec("bytes") if self.dice.random() < 0.7 else codec("bytes", endian="little")
         filtered = self.codec_name in NUMCODECS
-        return codec("bytes", endian=self.pick("endian", ("little", "big"), (85, 15) if filtered else ()))
+        return codec(
+            "bytes", endian=self.pick("endian", ("little", "big"), (85, 15) if filtered else ())
+        )
 
     # --- shapes ---
 
@@ -303,7 +337,9 @@ class _Builder:
         elements = int(np.prod(padded, dtype=np.int64))
         chunks = elements // int(np.prod(self.leaf_shape, dtype=np.int64))
         slow = self.codec_name in NUMCODECS or self.data_type.variable
-        return elements <= (2500 if self.data_type.variable else 30000) and chunks <= (120 if slow else 400)
+        return elements <= (2500 if self.data_type.variable else 30000) and chunks <= (
+            120 if slow else 400
+        )
 
     def windows(self) -> Windows:
         """The parts of each axis that are touched: both ends of a huge one, else all of it."""

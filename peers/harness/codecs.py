@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import CORE, DATA_TYPES, INTEGERS, SUBFLOATS, DataType, Raw, sign_extended
+from .dtypes import CORE, DATA_TYPES, INTEGERS, DataType, Raw
 
 Json = dict[str, Any]
 Rounding = Callable[[Raw], Raw]
@@ -38,21 +38,39 @@ class Leaf:
     """What a codec that rounds makes of the elements."""
     fills: tuple[str, ...] = ()
     """The only sorts of fill value that survive the codec, if not all do."""
-    tags: set[str] = field(default_factory=set)
 
 
 BLOSC_NAMES = ("lz4", "lz4hc", "blosclz", "zstd", "snappy", "zlib")
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 FLOATS = ("float16", "float32", "float64")
 PACKABLE = (
-    "bool", "int2", "uint2", "int4", "uint4", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn",
-    "complex_float4_e2m1fn", "complex_float6_e2m3fn", "complex_float6_e3m2fn", *INTEGERS,
-    "float32", "float64", "bfloat16", "complex_bfloat16",
+    "bool",
+    "int2",
+    "uint2",
+    "int4",
+    "uint4",
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "complex_float4_e2m1fn",
+    "complex_float6_e2m3fn",
+    "complex_float6_e3m2fn",
+    *INTEGERS,
+    "float32",
+    "float64",
+    "bfloat16",
+    "complex_bfloat16",
 )
 
 CORE_CODECS = (
-    "none", *(f"blosc:{name}" for name in BLOSC_NAMES), "gzip", "zstd", "zstd:checksum", "crc32c",
-    "two", "transpose",
+    "none",
+    *(f"blosc:{name}" for name in BLOSC_NAMES),
+    "gzip",
+    "zstd",
+    "zstd:checksum",
+    "crc32c",
+    "two",
+    "transpose",
 )
 CHECKSUMS = ("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3")
 NUMCODECS_BYTES = ("zstd", "gzip", "zlib", "lz4", "bz2", "lzma", "blosc", "shuffle", *CHECKSUMS)
@@ -145,8 +163,10 @@ def _numcodecs(name: str, data_type: DataType, dice: random.Random) -> Leaf:
     native = data_type.numpy
     if name == "delta":
         wider = dice.random() < 0.4 and 1 < data_type.itemsize < 8
-        astype = {"astype": "<i8"} if wider else {}
-        return Leaf(filters=[codec(full, dtype=native, **astype)], domain="small" if wider else "any")
+        widened: Json = {"astype": "<i8"} if wider else {}
+        return Leaf(
+            filters=[codec(full, dtype=native, **widened)], domain="small" if wider else "any"
+        )
     if name == "fixedscaleoffset":
         options = {"offset": dice.choice([0, -8, 100]), "scale": dice.choice([1, 16, 64])}
         astype = dice.choice(["<i4", "<i8"])
@@ -176,7 +196,7 @@ def _checksum(full: str, dice: random.Random) -> Json:
 
 
 def _numcodecs_options(name: str, data_type: DataType, dice: random.Random) -> Json:
-    return {
+    options: dict[str, Json] = {
         "zstd": {"level": dice.choice([1, 5])},
         "gzip": {"level": dice.choice([1, 9])},
         "zlib": {"level": dice.choice([1, 9])},
@@ -190,7 +210,8 @@ def _numcodecs_options(name: str, data_type: DataType, dice: random.Random) -> J
             "blocksize": 0,
         },
         "shuffle": {"elementsize": data_type.itemsize},
-    }[name]
+    }
+    return options[name]
 
 
 def _bitround(full: str, data_type: DataType, dice: random.Random) -> Leaf:
@@ -217,7 +238,10 @@ def _round_mantissa(raw: Raw, data_type: DataType, drop: int) -> Raw:
 
 
 def _packbits(name: str, data_type: DataType, dice: random.Random) -> Leaf:
-    paddings: list[Json] = [{}, *({"padding_encoding": p} for p in ("none", "first_byte", "last_byte"))]
+    paddings: list[Json] = [
+        {},
+        *({"padding_encoding": p} for p in ("none", "first_byte", "last_byte")),
+    ]
     padding = dice.choice(paddings)
     if name == "packbits":
         nulls = {"first_bit": None, "last_bit": None} if dice.random() < 0.3 else {}
@@ -253,6 +277,3 @@ def domain_values(domain: str, data_type: DataType, rng: np.random.Generator, co
     else:
         numbers = rng.integers(0 if data_type.kind == "uint" else -50, 50, count).astype(dtype)
     return np.frombuffer(numbers.tobytes(), dtype=data_type.raw)
-
-
-__all__ = ["CORE_CODECS", "LEAF_CODECS", "SUBFLOATS", "Leaf", "make_leaf", "sign_extended"]

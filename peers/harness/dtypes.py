@@ -19,8 +19,18 @@ import numpy.typing as npt
 
 Raw = npt.NDArray[Any]
 Kind = Literal[
-    "bool", "int", "uint", "float", "complex", "time", "utf32", "cstring", "raw", "struct",
-    "string", "bytes",
+    "bool",
+    "int",
+    "uint",
+    "float",
+    "complex",
+    "time",
+    "utf32",
+    "cstring",
+    "raw",
+    "struct",
+    "string",
+    "bytes",
 ]
 
 
@@ -74,14 +84,23 @@ def _complex(name: str, part: str, size: int, bits: int = 0, native: bool = Fals
     return DataType(name, name, "complex", 2 * size, numpy_name, part, bits or 8 * size)
 
 
-def _configured(name: str, short: str, kind: Kind, size: int, numpy_name: str, **config: Any) -> DataType:
+def _configured(
+    name: str, short: str, kind: Kind, size: int, numpy_name: str | None, **config: Any
+) -> DataType:
     return DataType(short, {"name": name, "configuration": config}, kind, size, numpy_name)
 
 
 SUBFLOATS = {
-    "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6, "float8_e3m4": 8,
-    "float8_e4m3": 8, "float8_e4m3b11fnuz": 8, "float8_e4m3fnuz": 8, "float8_e5m2": 8,
-    "float8_e5m2fnuz": 8, "float8_e8m0fnu": 8,
+    "float4_e2m1fn": 4,
+    "float6_e2m3fn": 6,
+    "float6_e3m2fn": 6,
+    "float8_e3m4": 8,
+    "float8_e4m3": 8,
+    "float8_e4m3b11fnuz": 8,
+    "float8_e4m3fnuz": 8,
+    "float8_e5m2": 8,
+    "float8_e5m2fnuz": 8,
+    "float8_e8m0fnu": 8,
 }
 
 _STRUCT_FIELDS = [["a", "int16"], ["b", "float32"], ["c", "uint8"]]
@@ -106,10 +125,16 @@ _ALL = [
     DataType("r24", "r24", "raw", 3),
     DataType("r64", "r64", "raw", 8),
     _configured("numpy.datetime64", "datetime64[s]", "time", 8, "<M8[s]", unit="s", scale_factor=1),
-    _configured("numpy.datetime64", "datetime64[10us]", "time", 8, "<M8[10us]", unit="us", scale_factor=10),
-    _configured("numpy.timedelta64", "timedelta64[ns]", "time", 8, "<m8[ns]", unit="ns", scale_factor=1),
+    _configured(
+        "numpy.datetime64", "datetime64[10us]", "time", 8, "<M8[10us]", unit="us", scale_factor=10
+    ),
+    _configured(
+        "numpy.timedelta64", "timedelta64[ns]", "time", 8, "<m8[ns]", unit="ns", scale_factor=1
+    ),
     _configured("fixed_length_utf32", "fixed_length_utf32", "utf32", 12, "<U3", length_bytes=12),
-    _configured("null_terminated_bytes", "null_terminated_bytes", "cstring", 5, "|S5", length_bytes=5),
+    _configured(
+        "null_terminated_bytes", "null_terminated_bytes", "cstring", 5, "|S5", length_bytes=5
+    ),
     _configured("structured", "structured", "struct", 7, None, fields=_STRUCT_FIELDS),
     DataType("string", "string", "string", 0),
     DataType("bytes", "bytes", "bytes", 0),
@@ -149,7 +174,7 @@ def sign_extended(numbers: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.u
 
 def _random_variable(data_type: DataType, rng: np.random.Generator, count: int) -> Raw:
     out = np.empty(count, dtype=object)
-    alphabet = "abcXYZ 019äß€漢😀\n\"\\"
+    alphabet = 'abcXYZ 019äß€漢😀\n"\\'
     for i in range(count):
         length = int(rng.integers(0, 12)) if rng.random() > 0.02 else int(rng.integers(100, 700))
         if data_type.kind == "string":
@@ -196,8 +221,17 @@ class Fill:
 
 
 FILL_SORTS = (
-    "zero", "plain", "extreme", "negative", "negative-zero", "nan", "nan-payload", "infinity",
-    "hex", "rounded", "array",
+    "zero",
+    "plain",
+    "extreme",
+    "negative",
+    "negative-zero",
+    "nan",
+    "nan-payload",
+    "infinity",
+    "hex",
+    "rounded",
+    "array",
 )
 
 
@@ -303,10 +337,17 @@ def _float_bytes(value: float, dtype: np.dtype[Any]) -> bytes:
 def _nan_bytes(part: str) -> bytes:
     """The NaN that the specifications mean by the word."""
     words = {
-        "float16": 0x7E00, "bfloat16": 0x7FC0, "float32": 0x7FC0_0000,
-        "float64": 0x7FF8_0000_0000_0000, "float8_e8m0fnu": 0xFF, "float8_e3m4": 0x78,
-        "float8_e4m3": 0x7C, "float8_e5m2": 0x7E, "float8_e4m3b11fnuz": 0x80,
-        "float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80,
+        "float16": 0x7E00,
+        "bfloat16": 0x7FC0,
+        "float32": 0x7FC0_0000,
+        "float64": 0x7FF8_0000_0000_0000,
+        "float8_e8m0fnu": 0xFF,
+        "float8_e3m4": 0x78,
+        "float8_e4m3": 0x7C,
+        "float8_e5m2": 0x7E,
+        "float8_e4m3b11fnuz": 0x80,
+        "float8_e4m3fnuz": 0x80,
+        "float8_e5m2fnuz": 0x80,
     }
     return words[part].to_bytes(part_dtype(part).itemsize, "little")
 

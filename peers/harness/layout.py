@@ -35,8 +35,7 @@ def check_shards(root: Path, case: Case, in_c_order: bool) -> int:
     for item in case.metadata["codecs"][:-1]:
         order = item["configuration"]["order"]
     cells = tuple(
-        outer[axis] // size
-        for axis, size in zip(order, configuration["chunk_shape"], strict=True)
+        outer[axis] // size for axis, size in zip(order, configuration["chunk_shape"], strict=True)
     )
     shards = [path for path in sorted(root.rglob("*")) if _is_shard(path, root)]
     for path in shards:
@@ -76,7 +75,10 @@ def _index(
 
 
 def _check_entries(
-    entries: list[tuple[int, int]], path: Path, configuration: dict[str, object], cells: tuple[int, ...]
+    entries: list[tuple[int, int]],
+    path: Path,
+    configuration: dict[str, object],
+    cells: tuple[int, ...],
 ) -> None:
     codecs = configuration["index_codecs"]
     assert isinstance(codecs, list)
@@ -89,7 +91,9 @@ def _check_entries(
         if (offset, length) == (MISSING, MISSING):
             continue
         if offset < first or offset + length > last:
-            raise LayoutError(f"{path.name}: chunk {cell} spans {offset}+{length} of {first}..{last}")
+            raise LayoutError(
+                f"{path.name}: chunk {cell} spans {offset}+{length} of {first}..{last}"
+            )
         taken.append((offset, offset + length, cell))
     if not taken:
         raise LayoutError(f"{path.name}: a stored shard without any chunk")

@@ -32,7 +32,9 @@ class Peer(Protocol):
 
     def create(self, root: Path, case: Case) -> None: ...
 
-    def write(self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random) -> None: ...
+    def write(
+        self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random
+    ) -> None: ...
 
     def read(self, root: Path, case: Case, region: Region, dice: random.Random) -> Raw: ...
 
@@ -42,7 +44,7 @@ def place_metadata(root: Path, metadata: dict[str, Any]) -> None:
     (root / "zarr.json").write_text(json.dumps(metadata, indent=1))
 
 
-def in_memory(data_type: DataType, elements: Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def in_memory(elements: Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Raw elements as an array of a real type."""
     return np.frombuffer(elements.tobytes(), dtype=dtype).reshape(elements.shape)
 
@@ -76,7 +78,9 @@ class ZarrPython:
         files = own.to_buffer_dict(default_buffer_prototype())
         (root / "zarr.json").write_bytes(files["zarr.json"].to_bytes())
 
-    def write(self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random) -> None:
+    def write(
+        self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random
+    ) -> None:
         array = self.zarr.open_array(root, mode="r+", zarr_format=3)
         array[slices_of(region)] = self._native(case.data_type, values)
 
@@ -102,11 +106,11 @@ class ZarrPython:
         if data_type.kind == "string":
             text = np.empty(values.shape, dtype=object)
             for where in np.ndindex(values.shape):
-                text[where] = values[where].decode()
+                text[where] = bytes(values[where]).decode()
             return text.astype(np.dtypes.StringDType())
         if data_type.kind == "bytes":
             return values
-        return in_memory(data_type, values, _numpy_dtype(data_type))
+        return in_memory(values, _numpy_dtype(data_type))
 
 
 def _numpy_dtype(data_type: DataType) -> np.dtype[Any]:
@@ -130,9 +134,11 @@ class TensorStore:
         else:
             self._open(root, metadata=case.metadata, create=True)
 
-    def write(self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random) -> None:
+    def write(
+        self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random
+    ) -> None:
         store = self._open(root)
-        native = in_memory(case.data_type, values, self._dtype(case.data_type))
+        native = in_memory(values, self._dtype(case.data_type))
         store[slices_of(region)].write(native).result(timeout=TIMEOUT)
 
     def read(self, root: Path, case: Case, region: Region, dice: random.Random) -> Raw:
@@ -180,8 +186,13 @@ class _Command:
         command = [str(self.program), *arguments]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=TIMEOUT, check=False,
-                stdin=subprocess.DEVNULL, errors="replace",
+                command,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                errors="replace",
             )
         except subprocess.TimeoutExpired as error:
             raise PeerError(f"no end after {TIMEOUT:.0f} s: {' '.join(command)}") from error
@@ -219,7 +230,9 @@ class Zarrs(_Command):
         else:
             self.run("create", str(root), "--metadata", str(self.metadata_file(case)))
 
-    def write(self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random) -> None:
+    def write(
+        self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random
+    ) -> None:
         path = self.file("raw")
         path.write_bytes(to_file(case.data_type, values))
         self.run("write", str(root), *_region_option(region), str(path))
@@ -229,7 +242,8 @@ class Zarrs(_Command):
         box = unstepped(region)
         self.run("read", str(root), *_region_option(box), "-o", str(path))
         whole_box = from_file(case.data_type, path.read_bytes(), shape_of(box))
-        raw = whole_box[(*(slice(None, None, span.step) for span in region), ...)]
+        strides: Any = (*(slice(None, None, span.step) for span in region), ...)
+        raw = whole_box[strides]
         return _canonical_low_bits(case.data_type, raw)
 
 
@@ -248,7 +262,9 @@ class Shardine(_Command):
     def create(self, root: Path, case: Case) -> None:
         self.run("create", str(root), "--metadata", str(self.metadata_file(case)))
 
-    def write(self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random) -> None:
+    def write(
+        self, root: Path, case: Case, region: Region, values: Raw, dice: random.Random
+    ) -> None:
         options = self._region(region, case, dice)
         self.last_order = dice.choice(["", "morton", "c", "arrival"])
         if self.last_order:
@@ -260,7 +276,9 @@ class Shardine(_Command):
         self.run("write", str(root), *options, str(path))
 
     def read(self, root: Path, case: Case, region: Region, dice: random.Random) -> Raw:
-        as_npy = case.data_type.numpy is not None and _npy_kind(case.data_type) and dice.random() < 0.4
+        as_npy = (
+            case.data_type.numpy is not None and _npy_kind(case.data_type) and dice.random() < 0.4
+        )
         path = self.file("npy" if as_npy else "raw")
         options = [*self._region(region, case, dice), *self._runtime(dice)]
         self.run("read", str(root), *options, "-o", str(path))
@@ -300,7 +318,7 @@ class Shardine(_Command):
             path.write_bytes(to_file(data_type, values))
             return path
         path = self.file("npy")
-        native = in_memory(data_type, values, np.dtype(data_type.numpy))
+        native = in_memory(values, np.dtype(data_type.numpy))
         np.save(path, native.copy(order="F") if dice.random() < 0.3 else native)
         return path
 

@@ -33,7 +33,9 @@ class _Worker:
     def __init__(self, setup: Setup) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, far_end = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_work, args=(far_end, setup), daemon=True)
+        self.process: BaseProcess = context.Process(
+            target=_work, args=(far_end, setup), daemon=True
+        )
         self.process.start()
         far_end.close()
         self.index: int | None = None

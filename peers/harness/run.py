@@ -119,7 +119,11 @@ class _Run:
     def _update(self, writer: str, updater: str, root: Path) -> None:
         """Another implementation changes a part of a copy; its first writer reads it all back."""
         case = self.case
-        if case.update is None or self._left_out(updater, "write") or self._left_out(updater, "read"):
+        if (
+            case.update is None
+            or self._left_out(updater, "write")
+            or self._left_out(updater, "read")
+        ):
             return
         if self._left_out(writer, "read"):
             return
@@ -129,7 +133,16 @@ class _Run:
 
         def change_and_read() -> None:
             dice = case.dice(f"{updater} updates {writer}")
-            self._guard(updater, "update", self.peers[updater].write, copy, case, update.region, update.given, dice)
+            self._guard(
+                updater,
+                "update",
+                self.peers[updater].write,
+                copy,
+                case,
+                update.region,
+                update.given,
+                dice,
+            )
             if updater == support.SHARDINE and layout.can_check(case):
                 layout.check_shards(copy, case, in_c_order=False)
             self._read_all(writer, copy, [*case.writes, update])
@@ -146,7 +159,9 @@ class _Run:
             _check_metadata(json.loads(metadata), case)
         for number, write in enumerate(case.writes):
             dice = case.dice(f"{name} write {number}")
-            self._guard(name, f"write {number}", peer.write, root, case, write.region, write.given, dice)
+            self._guard(
+                name, f"write {number}", peer.write, root, case, write.region, write.given, dice
+            )
         if isinstance(peer, Shardine):
             if (root / "zarr.json").read_bytes() != metadata:
                 raise Failed("writing elements has changed zarr.json")
@@ -178,7 +193,9 @@ class _Run:
             self._guard(peer.name, "read of nothing", peer.refuses, root, region_text)
         elif not isinstance(peer, Zarrs):
             region = whole(self.case.shape)
-            got = self._guard(peer.name, "read of nothing", peer.read, root, self.case, region, self.case.dice(""))
+            got = self._guard(
+                peer.name, "read of nothing", peer.read, root, self.case, region, self.case.dice("")
+            )
             if got.shape != self.case.shape:
                 raise Failed(f"{peer.name} sees the shape {got.shape}")
 

@@ -28,12 +28,30 @@ _TEXT_NAMES = frozenset({"vlen-utf8", "vlen-bytes"})
 
 SUPPORTED_TYPES: dict[str, frozenset[str]] = {
     ZARR_PYTHON: frozenset(
-        {*CORE, *_TIMES, "fixed_length_utf32", "null_terminated_bytes", "structured", "string",
-         "bytes"}
+        {
+            *CORE,
+            *_TIMES,
+            "fixed_length_utf32",
+            "null_terminated_bytes",
+            "structured",
+            "string",
+            "bytes",
+        }
     ),
     TENSORSTORE: frozenset(
-        {*CORE, "int2", "int4", "float4_e2m1fn", "float8_e3m4", "float8_e4m3b11fnuz",
-         "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16"}
+        {
+            *CORE,
+            "int2",
+            "int4",
+            "float4_e2m1fn",
+            "float8_e3m4",
+            "float8_e4m3b11fnuz",
+            "float8_e4m3fnuz",
+            "float8_e5m2",
+            "float8_e5m2fnuz",
+            "float8_e8m0fnu",
+            "bfloat16",
+        }
     ),
     ZARRS: frozenset(DATA_TYPES) - {"null_terminated_bytes", "structured"},
     SHARDINE: frozenset(DATA_TYPES),
@@ -43,9 +61,20 @@ SUPPORTED_CODECS: dict[str, frozenset[str]] = {
     ZARR_PYTHON: frozenset({*_CORE_NAMES, *_TEXT_NAMES, *NUMCODECS}),
     TENSORSTORE: _CORE_NAMES,
     ZARRS: frozenset(
-        {*_CORE_NAMES, *_TEXT_NAMES, "packbits", "bitround", "reshape", "numcodecs.bitround",
-         "numcodecs.zlib", "numcodecs.bz2", "numcodecs.shuffle", "numcodecs.adler32",
-         "numcodecs.fletcher32", "numcodecs.fixedscaleoffset"}
+        {
+            *_CORE_NAMES,
+            *_TEXT_NAMES,
+            "packbits",
+            "bitround",
+            "reshape",
+            "numcodecs.bitround",
+            "numcodecs.zlib",
+            "numcodecs.bz2",
+            "numcodecs.shuffle",
+            "numcodecs.adler32",
+            "numcodecs.fletcher32",
+            "numcodecs.fixedscaleoffset",
+        }
     ),
     SHARDINE: frozenset({*_CORE_NAMES, *_TEXT_NAMES, *NUMCODECS, "packbits", "bitround"})
     - {"numcodecs.jenkins_lookup3", "numcodecs.astype", "numcodecs.quantize"},
@@ -179,98 +208,119 @@ def _odd_bytes(case: Case) -> bool:
 
 FAULTS: list[Fault] = [
     Fault(
-        ZARR_PYTHON, ("write", "read"),
+        ZARR_PYTHON,
+        ("write", "read"),
         "checks the inner chunk shape against the shard as it was before an outer transpose",
         _transposed_shards_do_not_divide,
     ),
     Fault(ZARR_PYTHON, ("write", "read"), "numcodecs is built without snappy", _has_snappy),
     Fault(
-        ZARR_PYTHON, ("write", "read"),
+        ZARR_PYTHON,
+        ("write", "read"),
         "loses the payload of a float16 NaN as the fill value",
         lambda case: case.data_type.name == "float16" and case.fill.sort == "nan-payload",
     ),
     Fault(
-        ZARR_PYTHON, ("write", "read"),
+        ZARR_PYTHON,
+        ("write", "read"),
         "cannot index the shard of an array without axes",
         lambda case: not case.shape and _is_sharded(case),
     ),
     Fault(
-        ZARR_PYTHON, ("write", "read"),
+        ZARR_PYTHON,
+        ("write", "read"),
         "cannot hash the fill value of structured elements in shards",
         lambda case: case.data_type.kind == "struct" and _is_sharded(case),
     ),
     Fault(
-        ZARR_PYTHON, ("write",),
+        ZARR_PYTHON,
+        ("write",),
         "stores transposed elements of varying length in the wrong order",
         lambda case: case.data_type.variable and _has_codec(case, "transpose"),
     ),
     Fault(
-        ZARR_PYTHON, ("write", "read"),
+        ZARR_PYTHON,
+        ("write", "read"),
         "a numcodecs filter takes big-endian elements for little-endian ones",
         _big_endian_filter,
     ),
     Fault(
-        ZARR_PYTHON, ("write",),
+        ZARR_PYTHON,
+        ("write",),
         "leaves out chunks of NaNs that are not the NaN of the fill value",
         _other_nans,
     ),
     Fault(
-        ZARR_PYTHON, ("write", "read"),
+        ZARR_PYTHON,
+        ("write", "read"),
         "counts chunks in floating point, wrongly for axes past 2^53",
         lambda case: any(size > 2**53 for size in case.shape),
     ),
     Fault(
-        ZARR_PYTHON, ("write", "read"),
+        ZARR_PYTHON,
+        ("write", "read"),
         "knows the fill value of variable-length bytes only in base64",
         lambda case: case.fill.sort == "array",
     ),
     Fault(
-        TENSORSTORE, ("write", "read"),
+        TENSORSTORE,
+        ("write", "read"),
         "is off by 2^64 between a float8_e8m0fnu fill value and a number in metadata",
         _number_as_exponent,
     ),
     Fault(
-        ZARRS, ("write", "read"),
+        ZARRS,
+        ("write", "read"),
         "refuses a transpose of an array without axes",
         lambda case: not case.shape and _has_codec(case, "transpose"),
     ),
     Fault(
-        ZARRS, ("write", "read"),
+        ZARRS,
+        ("write", "read"),
         "a transpose of variable-length elements takes the shape for the transposed one",
         lambda case: case.data_type.variable and _has_codec(case, "transpose"),
     ),
     Fault(
-        ZARRS, ("write", "read"),
+        ZARRS,
+        ("write", "read"),
         "has another fletcher32 than numcodecs (and HDF5) for an odd number of bytes",
         lambda case: _has_codec(case, "numcodecs.fletcher32") and _odd_bytes(case),
     ),
     Fault(
-        ZARRS, ("write",),
+        ZARRS,
+        ("write",),
         "an update of a chunk turns empty elements of varying length into the fill value",
         _empty_elements,
     ),
     Fault(
-        ZARRS, ("read",),
+        ZARRS,
+        ("read",),
         "partial reads through adler32 run past the last chunk of a shard",
         lambda case: _is_sharded(case) and _has_codec(case, "numcodecs.adler32"),
     ),
     Fault(
-        ZARRS, ("read",),
+        ZARRS,
+        ("read",),
         "partial reads through blosc drop the bytes after the last whole typesize",
         _blosc_after_another,
     ),
     Fault(
-        ZARRS, ("write", "read"),
+        ZARRS,
+        ("write", "read"),
         "packbits leaves out the byte with the number of padding bits where there are none",
         _whole_bytes_with_padding,
     ),
     Fault(
-        ZARRS, ("read",),
+        ZARRS,
+        ("read",),
         "partial reads through packbits do not move the bits back to first_bit",
-        lambda case: any(item.get("configuration", {}).get("first_bit") for item in all_codecs(case)),
+        lambda case: any(
+            item.get("configuration", {}).get("first_bit") for item in all_codecs(case)
+        ),
     ),
     Fault(
-        SHARDINE, ("create",),
+        SHARDINE,
+        ("create",),
         "no fault: the data type `structured` is for existing arrays only",
         lambda case: case.data_type.name == "structured",
     ),
@@ -298,9 +348,7 @@ def _plain_name(codec_name: str) -> str:
 
 def known_to_a_peer(type_name: str, codec_name: str) -> bool:
     """Whether at least one peer has both a data type and a leaf codec."""
-    return any(
-        type_name in SUPPORTED_TYPES[peer] and has_codec(peer, codec_name) for peer in PEERS
-    )
+    return any(type_name in SUPPORTED_TYPES[peer] and has_codec(peer, codec_name) for peer in PEERS)
 
 
 def comparable(case: Case) -> bool:

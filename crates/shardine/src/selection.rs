@@ -23,7 +23,7 @@ pub enum RegionError {
         /// The whole text.
         region: String,
         /// The step as given.
-        step: i64,
+        step: i128,
     },
     /// There are more items than axes.
     #[error("region has {items} items, the array {rank} axes")]
@@ -47,7 +47,7 @@ pub enum RegionError {
         /// Which axis.
         axis: usize,
         /// As given.
-        start: i64,
+        start: i128,
         /// Its length.
         len: u64,
     },
@@ -86,8 +86,23 @@ pub struct Region {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Item {
     Ellipsis,
-    Index(i64),
-    Slice { start: Option<i64>, stop: Option<i64>, step: u64 },
+    // Wide enough for every position of an axis, counted from either end.
+    Index(i128),
+    Slice { start: Option<i128>, stop: Option<i128>, step: u64 },
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ellipsis => f.write_str("..."),
+            Self::Index(i) => write!(f, "{i}"),
+            Self::Slice { start, stop, step } => {
+                let text = |i: &Option<i128>| i.map(|i| i.to_string()).unwrap_or_default();
+                write!(f, "{}:{}", text(start), text(stop))?;
+                if *step != 1 { write!(f, ":{step}") } else { Ok(()) }
+            }
+        }
+    }
 }
 
 impl Region {
@@ -98,13 +113,8 @@ impl Region {
 
     /// A box from `start` of `shape` elements.
     pub fn of_box(start: &[u64], shape: &[u64]) -> Self {
-        let items: Vec<String> = start
-            .iter()
-            .zip(shape)
-            .map(|(&start, &n)| format!("{start}:{}", start.saturating_add(n)))
-            .collect();
-        // The text is made of numbers, so it parses.
-        items.join(",").parse().unwrap_or_default()
+        let axes = start.iter().zip(shape).map(|(&start, &count)| Axis { start, step: 1, count });
+        Self::from(&Selection { axes: axes.collect() })
     }
 
     /// The elements that the region means in an array of this shape.
@@ -126,6 +136,24 @@ impl Region {
         let axes = full.iter().zip(shape).enumerate();
         let axes = axes.map(|(axis, (item, &len))| item.resolve(axis, len));
         Ok(Selection { axes: axes.collect::<Result<_, _>>()? })
+    }
+}
+
+impl From<&Selection> for Region {
+    /// The region that means these elements, in any array that has them.
+    fn from(selection: &Selection) -> Self {
+        let items: Vec<Item> = selection
+            .axes
+            .iter()
+            .map(|&Axis { start, step, count }| {
+                // One past the last element, so that a step past the end does not count.
+                let last = u128::from(count.saturating_sub(1)) * u128::from(step);
+                let stop = i128::from(start) + last as i128 + i128::from(count.min(1));
+                Item::Slice { start: Some(start.into()), stop: Some(stop), step }
+            })
+            .collect();
+        let text = items.iter().map(Item::to_string).collect::<Vec<_>>().join(",");
+        Self { text, items }
     }
 }
 
@@ -160,7 +188,7 @@ impl Item {
             return Ok(Self::Ellipsis);
         }
         let refuse = || RegionError::Syntax { region: region.into(), item: item.into() };
-        let number = |text: &str| -> Result<Option<i64>, RegionError> {
+        let number = |text: &str| -> Result<Option<i128>, RegionError> {
             match text.trim() {
                 "" => Ok(None),
                 text => text.parse().map(Some).map_err(|_| refuse()),
@@ -180,7 +208,8 @@ impl Item {
                 Ok(Self::Slice {
                     start: number(start)?,
                     stop: number(stop)?,
-                    step: step.unsigned_abs(),
+                    // A step past the end of every axis selects one element, as the longest does.
+                    step: u64::try_from(step).unwrap_or(u64::MAX),
                 })
             }
             _ => Err(refuse()),
@@ -188,15 +217,14 @@ impl Item {
     }
 
     fn resolve(&self, axis: usize, len: u64) -> Result<Axis, RegionError> {
-        let from_end = |i: i64| match u64::try_from(i) {
-            Ok(i) => i,
-            Err(_) => len.saturating_sub(i.unsigned_abs()),
+        let from_end = |i: i128| {
+            let counted = if i < 0 { i.saturating_add(len.into()).max(0) } else { i };
+            u64::try_from(counted).unwrap_or(u64::MAX)
         };
         match *self {
             Self::Ellipsis => Ok(Axis { start: 0, step: 1, count: len }),
             Self::Index(i) => {
-                let inside = if i < 0 { i.unsigned_abs() <= len } else { i.unsigned_abs() < len };
-                if !inside {
+                if !(-i128::from(len)..i128::from(len)).contains(&i) {
                     return Err(RegionError::PastEnd { axis, start: i, len });
                 }
                 Ok(Axis { start: from_end(i), step: 1, count: 1 })
@@ -237,24 +265,24 @@ impl Axis {
         Self { start: 0, step: 1, count: len }
     }
 
+    /// The part that falls into the same cell of `cell` elements as selected element number `at`.
+    ///
+    /// `None` past the last element.
+    fn part_from(self, cell: u64, at: u64) -> Option<Part> {
+        if at >= self.count {
+            return None;
+        }
+        let first = self.start + at * self.step;
+        let index = first / cell;
+        let start = first - index * cell;
+        let count = (cell - start).div_ceil(self.step).min(self.count - at);
+        Some(Part { cell: index, axis: Axis { start, step: self.step, count }, at })
+    }
+
     /// The parts that fall into cells of `cell` elements each, in order.
     pub(crate) fn parts(self, cell: u64) -> impl Iterator<Item = Part> {
-        let mut done = 0;
-        std::iter::from_fn(move || {
-            if done >= self.count {
-                return None;
-            }
-            let first = self.start + done * self.step;
-            let index = first / cell;
-            let local = first - index * cell;
-            let fit = (cell - local).div_ceil(self.step).min(self.count - done);
-            let part = Part {
-                cell: index,
-                axis: Axis { start: local, step: self.step, count: fit },
-                at: done,
-            };
-            done += fit;
-            Some(part)
+        std::iter::successors(self.part_from(cell, 0), move |part| {
+            self.part_from(cell, part.at + part.axis.count)
         })
     }
 }
@@ -301,18 +329,19 @@ impl Selection {
 
     /// The cells of a grid that it touches, each with what it selects there.
     pub(crate) fn cells(&self, cell_shape: &[u64]) -> Cells {
-        let parts: Vec<Vec<Part>> =
-            self.axes.iter().zip(cell_shape).map(|(a, &n)| a.parts(n).collect()).collect();
-        let done = parts.iter().any(Vec::is_empty);
-        Cells { counters: SmallVec::from_elem(0, parts.len()), parts, done }
+        let axes: SmallVec<[(Axis, u64); 4]> =
+            self.axes.iter().copied().zip(cell_shape.iter().copied()).collect();
+        let parts: Option<SmallVec<[Part; 4]>> =
+            axes.iter().map(|(axis, cell)| axis.part_from(*cell, 0)).collect();
+        Cells { axes, parts }
     }
 }
 
-/// Iterates over cells in C order.
+/// Iterates over cells in C order. Nothing is kept but the current one, however many there are.
 pub(crate) struct Cells {
-    parts: Vec<Vec<Part>>,
-    counters: SmallVec<[usize; 4]>,
-    done: bool,
+    axes: SmallVec<[(Axis, u64); 4]>,
+    /// The parts that make the next cell; `None` at the end.
+    parts: Option<SmallVec<[Part; 4]>>,
 }
 
 /// One cell that a selection touches.
@@ -330,24 +359,22 @@ impl Iterator for Cells {
     type Item = Cell;
 
     fn next(&mut self) -> Option<Cell> {
-        if self.done {
-            return None;
-        }
-        let parts = || self.counters.iter().zip(&self.parts).map(|(&i, p)| &p[i]);
+        let parts = self.parts.as_mut()?;
         let cell = Cell {
-            index: parts().map(|p| p.cell).collect(),
-            selection: Selection { axes: parts().map(|p| p.axis).collect() },
-            at: parts().map(|p| p.at).collect(),
+            index: parts.iter().map(|p| p.cell).collect(),
+            selection: Selection { axes: parts.iter().map(|p| p.axis).collect() },
+            at: parts.iter().map(|p| p.at).collect(),
         };
-        self.done = true;
-        for (counter, parts) in self.counters.iter_mut().zip(&self.parts).rev() {
-            *counter += 1;
-            if *counter < parts.len() {
-                self.done = false;
-                break;
+        for (part, (axis, len)) in parts.iter_mut().zip(&self.axes).rev() {
+            if let Some(next) = axis.part_from(*len, part.at + part.axis.count) {
+                *part = next;
+                return Some(cell);
             }
-            *counter = 0;
+            if let Some(first) = axis.part_from(*len, 0) {
+                *part = first;
+            }
         }
+        self.parts = None;
         Some(cell)
     }
 }
@@ -374,6 +401,8 @@ mod tests {
         assert_eq!(resolve("...", &[]), Ok(vec![]));
         let far = u64::MAX - 1;
         assert_eq!(resolve("-1", &[far]), Ok(vec![(far - 1, 1, 1)]));
+        assert_eq!(resolve("18446744073709551607:", &[u64::MAX]), Ok(vec![(u64::MAX - 8, 1, 8)]));
+        assert_eq!(resolve("::99999999999999999999", &[5]), Ok(vec![(0, u64::MAX, 1)]));
     }
 
     #[test]
@@ -388,6 +417,21 @@ mod tests {
         for bad in ["a", "1:2:3:4", "1:2:0", "1:2:-1", "1,,2", "...,..."] {
             assert!(resolve(bad, &[5, 5, 5]).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_box_is_the_same_box_wherever_it_lies() {
+        for start in [0, 7, 1 << 63, u64::MAX - 4] {
+            let selection = Region::of_box(&[start], &[4]).resolve(&[u64::MAX]).unwrap();
+            assert_eq!(selection.axes[..], [Axis { start, step: 1, count: 4 }]);
+        }
+        let axes =
+            [Axis { start: 3, step: 5, count: 4 }, Axis { start: 0, step: u64::MAX, count: 1 }];
+        let selection = Selection { axes: axes.into_iter().collect() };
+        let region = Region::from(&selection);
+        assert_eq!(region.resolve(&[19, 2]).unwrap().axes[0], axes[0]);
+        assert_eq!(region.to_string(), "3:19:5,0:1:18446744073709551615");
+        assert!(Region::of_box(&[2], &[0]).resolve(&[5]).is_err());
     }
 
     #[test]

@@ -210,7 +210,7 @@ impl Job<'_> {
         let counted = Counted { out: BufWriter::new(out), bytes: 0 };
         let mut writer = Writer::new(counted, Framing::of(self.data_type()));
         for slab in self.plan(VARIABLE, Order::Sequential) {
-            if let Elements::Variable(elements) = self.array.read(&self.region(&slab)?)? {
+            if let Elements::Variable(elements) = self.array.read(&slab.region(&self.axes))? {
                 writer.add(&elements, failed)?;
                 progress.add(elements.len() as u64);
             }
@@ -230,10 +230,6 @@ impl Job<'_> {
         })
     }
 
-    fn region(&self, slab: &Slab) -> Result<Region, Failure> {
-        slab.region(&self.axes).map_err(Failure::new)
-    }
-
     fn read(&self, slab: &Slab, size: u64, buffer: &mut Vec<u8>) -> Result<(), Failure> {
         // At most the budget, or one element.
         let len = usize::try_from(units::elements(&slab.shape).saturating_mul(size));
@@ -243,7 +239,7 @@ impl Job<'_> {
             *buffer = vec![0; len];
         }
         buffer.resize(len, 0);
-        Ok(self.array.read_into(&self.region(slab)?, buffer)?)
+        Ok(self.array.read_into(&slab.region(&self.axes), buffer)?)
     }
 }
 

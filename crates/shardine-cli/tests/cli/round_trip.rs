@@ -167,3 +167,18 @@ fn chunks_of_nothing_but_fill_value_are_stored_only_when_asked_for() {
     folder.ok(&["write", "a", "in.raw", "--store-empty"]);
     assert_eq!(folder.json(&["info", "a", "--json"])["stored"]["chunks"], 4);
 }
+
+#[test]
+fn the_end_of_the_longest_axis_is_written_and_read_into_a_file() {
+    let folder = Folder::new();
+    let length = (u64::MAX - 7).to_string();
+    folder.ok(&[
+        "create", "a", "--shape", &length, "--dtype", "uint8", "--chunk", "4", "--shard", "16",
+    ]);
+    folder.put("in.raw", &[1, 2, 3, 4, 5, 6, 7, 8]);
+    folder.ok(&["write", "a", "--region=-8:", "in.raw"]);
+    assert_eq!(folder.text(&["read", "a", "--region=-8:"]), "1 2 3 4 5 6 7 8\n");
+    assert_eq!(folder.ok(&["read", "a", "--region=-8:", "-o", "-"]), folder.get("in.raw"));
+    folder.ok(&["read", "a", "--region=-8::3", "-o", "out.raw"]);
+    assert_eq!(folder.get("out.raw"), [1, 4, 7]);
+}

@@ -57,6 +57,11 @@ pub enum Call {
         /// Which; `None` is the root.
         prefix: Option<Key>,
     },
+    /// A folder was to be removed if it is empty.
+    RemoveFolder {
+        /// Which.
+        folder: Key,
+    },
 }
 
 /// How many calls of each kind a [`CountingStore`] has seen.
@@ -82,6 +87,8 @@ pub struct Counts {
     pub deletes: u64,
     /// Prefixes listed.
     pub lists: u64,
+    /// Folders that were to be removed if empty.
+    pub folder_removals: u64,
 }
 
 /// Passes everything on to another store and remembers the calls, so that a test can tell what an
@@ -139,6 +146,7 @@ impl<S> CountingStore<S> {
                 Call::Publish { .. } => counts.publishes += 1,
                 Call::Delete { .. } => counts.deletes += 1,
                 Call::List { .. } => counts.lists += 1,
+                Call::RemoveFolder { .. } => counts.folder_removals += 1,
             }
         }
         counts
@@ -198,6 +206,11 @@ impl<S: Store> Store for CountingStore<S> {
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         self.log.add(Call::List { prefix: prefix.cloned() });
         self.inner.list(prefix)
+    }
+
+    fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
+        self.log.add(Call::RemoveFolder { folder: folder.clone() });
+        self.inner.remove_empty_folder(folder)
     }
 }
 
@@ -274,6 +287,8 @@ mod tests {
         object.check_unchanged().unwrap();
         store.list(None).unwrap();
         store.delete(&key, &Condition::None).unwrap();
+        let folder = Key::new("a").unwrap();
+        store.remove_empty_folder(&folder).unwrap();
         let key = || key.clone();
         assert_eq!(
             store.calls(),
@@ -287,6 +302,7 @@ mod tests {
                 Call::Check { key: key() },
                 Call::List { prefix: None },
                 Call::Delete { key: key() },
+                Call::RemoveFolder { folder },
             ]
         );
         let expected = Counts {
@@ -300,6 +316,7 @@ mod tests {
             publishes: 1,
             deletes: 1,
             lists: 1,
+            folder_removals: 1,
         };
         assert_eq!(store.counts(), expected);
         store.reset();

@@ -30,6 +30,8 @@ pub enum Operation {
     Delete,
     /// Listing a prefix.
     List,
+    /// Removing a folder if it is empty.
+    RemoveFolder,
 }
 
 impl Operation {
@@ -44,6 +46,7 @@ impl Operation {
             Self::PublishAnswer => "learn the outcome of publishing",
             Self::Delete => "delete",
             Self::List => "list",
+            Self::RemoveFolder => "remove the folder",
         }
     }
 }
@@ -178,6 +181,11 @@ impl<S: Store> Store for FaultStore<S> {
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         self.faults.pass(Operation::List, prefix)?;
         self.inner.list(prefix)
+    }
+
+    fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
+        self.faults.pass(Operation::RemoveFolder, Some(folder))?;
+        self.inner.remove_empty_folder(folder)
     }
 }
 

@@ -53,6 +53,10 @@ macro_rules! forward {
             fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
                 (**self).list(prefix)
             }
+
+            fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
+                (**self).remove_empty_folder(folder)
+            }
         }
     };
 }

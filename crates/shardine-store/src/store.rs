@@ -214,4 +214,14 @@ pub trait Store: Debug + Send + Sync {
     ///
     /// Files that the store itself makes on the way (temporary ones) are left out.
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError>;
+
+    /// Removes the folder `folder` if there is nothing in it, so that an object can take its name.
+    ///
+    /// What is not empty stays, and so does what is no folder; neither is an error, nor is a folder that is
+    /// not there. The folders above it stay. In a store where a folder is but the beginning that the keys of
+    /// objects share, an empty one does not exist and there is nothing to do, which is the answer given here.
+    /// A store that keeps folders of their own, and a store that passes calls on to another, must say more.
+    fn remove_empty_folder(&self, _folder: &Key) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

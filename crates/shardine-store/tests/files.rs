@@ -185,6 +185,41 @@ fn links_are_followed_and_replaced_but_never_written_through() {
 }
 
 #[test]
+fn no_link_is_followed_or_removed_when_folders_are() {
+    let (folder, store) = store();
+    let elsewhere = TempDir::new().unwrap();
+    fs::create_dir(elsewhere.path().join("0")).unwrap();
+    symlink(elsewhere.path(), folder.path().join("c")).unwrap();
+    symlink(elsewhere.path().join("0"), folder.path().join("empty")).unwrap();
+    for at in ["c/0", "c", "empty"] {
+        store.remove_empty_folder(&key(at)).unwrap();
+    }
+    assert_eq!(names(elsewhere.path()), ["0"]);
+    assert_eq!(names(folder.path()), ["c", "empty"]);
+}
+
+#[test]
+fn a_writer_whose_folder_is_removed_makes_it_again() {
+    let (_folder, store) = store();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                store.remove_empty_folder(&key("a/b")).unwrap();
+                store.remove_empty_folder(&key("a")).unwrap();
+            }
+        });
+        for _ in 0..500 {
+            let staged = stage(&store, "a/b/c", b"x");
+            drop(staged);
+        }
+        put(&store, "a/b/c", b"kept");
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(&*store.get(&key("a/b/c")).unwrap().unwrap(), b"kept");
+}
+
+#[test]
 fn a_file_that_is_cut_under_its_reader_has_changed() {
     let (folder, store) = store();
     put(&store, "a", &[1; 10_000]);

@@ -7,6 +7,8 @@ suite![
     a_prefix_is_a_whole_part,
     odd_names_are_names,
     a_removed_object_is_not_listed,
+    only_an_empty_folder_is_removed,
+    the_name_of_a_removed_folder_is_free_for_an_object,
 ];
 
 fn an_empty_store_lists_as_empty(make: Make<'_>) {
@@ -102,4 +104,38 @@ fn a_removed_object_is_not_listed(make: Make<'_>) {
     let abandoned = create(&*store, "a/c");
     abandoned.append(b"x").unwrap();
     assert_eq!(store.list(Some(&key("a"))).unwrap(), Listing::default());
+}
+
+fn only_an_empty_folder_is_removed(make: Make<'_>) {
+    let store = make();
+    store.remove_empty_folder(&key("no/such/folder")).unwrap();
+    put(&*store, "a/b/c", b"x");
+    put(&*store, "a/d", b"y");
+    for at in ["a/b", "a", "a/d", "a/b/c", "a/d/e", "a/b/x"] {
+        store.remove_empty_folder(&key(at)).unwrap();
+    }
+    assert_eq!(get(&*store, "a/b/c").unwrap(), b"x");
+    assert_eq!(get(&*store, "a/d").unwrap(), b"y");
+    // An object that is being written keeps its folder.
+    let begun = create(&*store, "w/x");
+    store.remove_empty_folder(&key("w")).unwrap();
+    store.publish(vec![begun.finish(&[]).unwrap()]).unwrap();
+    assert_eq!(get(&*store, "w/x").unwrap(), b"");
+}
+
+fn the_name_of_a_removed_folder_is_free_for_an_object(make: Make<'_>) {
+    let store = make();
+    put(&*store, "c/0/0/0", b"old");
+    store.delete(&key("c/0/0/0"), &Condition::None).unwrap();
+    store.remove_empty_folder(&key("c/0/0")).unwrap();
+    assert_eq!(store.list(Some(&key("c/0"))).unwrap(), Listing::default());
+    put(&*store, "c/0/0", b"new");
+    assert_eq!(get(&*store, "c/0/0").unwrap(), b"new");
+    store.delete(&key("c/0/0"), &Condition::None).unwrap();
+    for at in ["c/0", "c"] {
+        store.remove_empty_folder(&key(at)).unwrap();
+    }
+    assert_eq!(store.list(None).unwrap(), Listing::default());
+    put(&*store, "c/0/0/0", b"again");
+    assert_eq!(get(&*store, "c/0/0/0").unwrap(), b"again");
 }

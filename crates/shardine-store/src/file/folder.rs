@@ -5,8 +5,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, renameat};
-use nix::sys::stat::{FileStat, SFlag, fstatat};
+use nix::fcntl::{AtFlags, OFlag, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::failed;
@@ -119,6 +119,26 @@ impl Folder {
     pub fn remove(&self, name: &OsStr) -> Result<(), StoreError> {
         unlinkat(&self.file, name, UnlinkatFlags::NoRemoveDir)
             .map_err(|e| failed("remove", &self.path.join(name), e))
+    }
+
+    /// The folder of this name inside; `None` if there is none, be it that the name is a link's.
+    pub fn inside(&self, name: &OsStr) -> Result<Option<Self>, StoreError> {
+        let path = self.path.join(name);
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        match openat(&self.file, name, flags, Mode::empty()) {
+            Ok(file) => Ok(Some(Self { file: file.into(), path })),
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
+            Err(e) => Err(failed("open the folder", &path, e)),
+        }
+    }
+
+    /// Removes the folder of this name if it is one and empty; tells whether it did.
+    pub fn remove_folder(&self, name: &OsStr) -> Result<bool, StoreError> {
+        match unlinkat(&self.file, name, UnlinkatFlags::RemoveDir) {
+            Ok(()) => Ok(true),
+            Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::ENOENT | Errno::ENOTDIR) => Ok(false),
+            Err(e) => Err(failed("remove the folder", &self.path.join(name), e)),
+        }
     }
 
     /// Makes renames and removals durable.

@@ -163,6 +163,13 @@ impl Store for FileStore {
         listing.folders.sort();
         Ok(listing)
     }
+
+    /// One `open` for each part of the key, and if the folder was empty one sync of the one above it. No
+    /// symbolic link below the root is followed or removed: what is behind one stays as it is. The leftover
+    /// of a killed writer counts as something in the folder.
+    fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
+        publish::remove_empty_folder(self, folder)
+    }
 }
 
 fn failed(operation: &'static str, path: &Path, source: impl Into<io::Error>) -> StoreError {

@@ -82,6 +82,31 @@ pub(super) fn delete(
     Ok(())
 }
 
+pub(super) fn remove_empty_folder(store: &FileStore, key: &Key) -> Result<(), StoreError> {
+    let mut above = match Folder::open(store.root()) {
+        Ok(root) => root,
+        Err(StoreError::Io { source, .. }) if is_missing(&source) => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let mut parts = key.as_str().split('/');
+    let last = OsStr::new(parts.next_back().unwrap_or_default());
+    for part in parts {
+        match above.inside(OsStr::new(part))? {
+            Some(folder) => above = folder,
+            None => return Ok(()),
+        }
+    }
+    {
+        // Held meanwhile: who makes the folder again must not have it forgotten.
+        let mut fresh = store.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        if !above.remove_folder(last)? {
+            return Ok(());
+        }
+        fresh.remove(&store.path(key));
+    }
+    above.sync()
+}
+
 /// Makes the bytes of all files durable, several at a time. Keeps their order.
 fn sync_files(mut staged: Vec<FileStaged>) -> Result<Vec<Durable>, StoreError> {
     let share = staged.len().div_ceil(SYNCS);

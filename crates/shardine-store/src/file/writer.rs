@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::temporary::{Temporary, is_temporary};
@@ -51,9 +51,7 @@ impl FileWriter {
         }
         let path = store.path(key);
         let folder = path.parent().unwrap_or(store.root());
-        store.make_folder(folder)?;
-        let (temporary, file) =
-            Temporary::create(folder).map_err(|e| failed("create a file for", &path, e))?;
+        let (temporary, file) = begin(store, folder, &path)?;
         Ok(Self {
             file,
             temporary,
@@ -136,6 +134,26 @@ impl ObjectWriter for FileWriter {
         let condition = options.condition;
         let staged = FileStaged { file, temporary, store, key: key.clone(), path, condition };
         Ok(Staged::new(key, staged))
+    }
+}
+
+/// Makes a temporary file in a folder, and the folder if it is missing.
+fn begin(store: &FileStore, folder: &Path, path: &Path) -> Result<(Temporary, File), StoreError> {
+    let attempt = || {
+        store.make_folder(folder)?;
+        Temporary::create(folder).map_err(|e| failed("create a file for", path, e))
+    };
+    let mut attempts = 0;
+    loop {
+        match attempt() {
+            // Somebody found the folder empty in between, and removed it.
+            Err(StoreError::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && attempts < 16 =>
+            {
+                attempts += 1;
+            }
+            begun => return begun,
+        }
     }
 }
 

@@ -13,6 +13,8 @@ pub struct ByteStages {
     codecs: Vec<Arc<dyn BytesToBytes>>,
     /// `sizes[i]` is what enters `codecs[i]` on encoding; the last is the size of the whole.
     sizes: Vec<EncodedSize>,
+    /// The most bytes that a stage may have whose size the metadata does not bound.
+    limit: usize,
 }
 
 /// Decoded elements: a view of the encoded bytes where nothing had to be done, else owned.
@@ -54,7 +56,13 @@ impl ByteStages {
             let last = sizes[sizes.len() - 1];
             sizes.push(last.then(|n| codec.encoded_size(n)));
         }
-        Self { codecs, sizes }
+        Self { codecs, sizes, limit: VARIABLE_LIMIT }
+    }
+
+    /// With room for at least this many bytes where the metadata gives no bound.
+    pub fn with_limit(mut self, bytes: u64) -> Self {
+        self.limit = self.limit.max(usize::try_from(bytes).unwrap_or(usize::MAX));
+        self
     }
 
     /// Whether there are none.
@@ -78,6 +86,10 @@ impl ByteStages {
             out.extend_from_slice(input);
             return Ok(());
         };
+        // What could not be read back must not be written.
+        if self.sizes[0] == EncodedSize::Unbounded && input.len() > self.limit {
+            return Err(CodecError::TooLarge { codec: self.codecs[0].name(), limit: self.limit });
+        }
         let mut current: Option<Vec<u8>> = None;
         for codec in first {
             let mut next = context.take_buffer();
@@ -126,7 +138,7 @@ impl ByteStages {
                 EncodedSize::Exact(n) | EncodedSize::AtMost(n) => {
                     usize::try_from(n).unwrap_or(usize::MAX)
                 }
-                EncodedSize::Unbounded => VARIABLE_LIMIT,
+                EncodedSize::Unbounded => self.limit,
             };
             codec.decode(context, input, limit, &mut next)?;
             check_size(codec.name(), *size, next.len())?;

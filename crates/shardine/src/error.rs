@@ -78,6 +78,12 @@ pub enum Error {
         /// How often it was tried.
         attempts: usize,
     },
+    /// Not all chunks of a shard were laid down; the shard is as it was.
+    #[error("\"{object}\" was not written to the end and is as it was")]
+    Unfinished {
+        /// The object.
+        object: Key,
+    },
     /// A shard kept changing while it was read.
     #[error("gave up reading \"{object}\" after {attempts} attempts: it kept changing")]
     Unstable {
@@ -98,9 +104,15 @@ pub enum Error {
         /// Where.
         at: String,
     },
-    /// There is something already where a new array was to be made.
+    /// There is something already where a new array or group was to be made.
     #[error("{at} exists already")]
     Exists {
+        /// Where.
+        at: String,
+    },
+    /// There is a group where a new array was to be made. It is never overwritten: what is in it would go too.
+    #[error("there is a group at {at}, which an array cannot replace")]
+    GroupExists {
         /// Where.
         at: String,
     },
@@ -123,20 +135,25 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do next, where there is something to be said.
+    /// What to do next, where there is something to be said. It is said to who uses the library; a program
+    /// of its own that knows a better way, such as an option, matches the variant.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Shard { object, .. } => Some(format!(
                 "the other shards can still be read; write the region of this shard again, or restore \"{object}\" from a copy"
             )),
-            Self::Decode { chunk, .. } => Some(format!(
-                "the other chunks can still be read; write the whole of chunk {chunk:?} again to replace it"
-            )),
-            Self::NoNode { at } => Some(format!("look for a zarr.json in {at} or below it")),
-            Self::NotAnArray { at } => {
-                Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
+            Self::Decode { chunk, .. } => Some(rewrite(chunk)),
+            Self::Encode { chunk, source, .. } if matches!(**source, EncodeError::Old(_)) => {
+                Some(rewrite(chunk))
             }
-            Self::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
+            Self::NoNode { at } => Some(format!("look for a zarr.json in {at} or below it")),
+            Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
+            Self::Exists { .. } => {
+                Some("choose another place, or overwrite the array that is there".to_owned())
+            }
+            Self::GroupExists { .. } => {
+                Some("choose another place, or remove the group first".to_owned())
+            }
             Self::Metadata { source, .. } if **source == MetadataError::ZarrV2 => {
                 Some("this version reads Zarr v3 only".to_owned())
             }
@@ -146,4 +163,11 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// What helps against a damaged chunk.
+fn rewrite(chunk: &[u64]) -> String {
+    format!(
+        "the other chunks can still be read; write the whole of chunk {chunk:?} again to replace it"
+    )
 }

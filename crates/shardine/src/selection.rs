@@ -59,6 +59,14 @@ pub enum RegionError {
         /// Bytes given.
         actual: u64,
     },
+    /// A source makes elements of another size than the array has.
+    #[error("the source has elements of {actual} bytes, the array of {expected}")]
+    ElementSize {
+        /// The array's.
+        expected: usize,
+        /// The source's.
+        actual: usize,
+    },
     /// The region does not fit in memory.
     #[error("region of shape {shape:?} is larger than memory can be")]
     TooLarge {
@@ -279,11 +287,10 @@ impl Axis {
         Some(Part { cell: index, axis: Axis { start, step: self.step, count }, at })
     }
 
-    /// The parts that fall into cells of `cell` elements each, in order.
-    pub(crate) fn parts(self, cell: u64) -> impl Iterator<Item = Part> {
-        std::iter::successors(self.part_from(cell, 0), move |part| {
-            self.part_from(cell, part.at + part.axis.count)
-        })
+    /// The part that falls into cell number `index`, if any does.
+    pub(crate) fn part_in(self, cell: u64, index: u64) -> Option<Part> {
+        let before = index.checked_mul(cell)?.saturating_sub(self.start);
+        self.part_from(cell, before.div_ceil(self.step)).filter(|part| part.cell == index)
     }
 }
 
@@ -441,7 +448,8 @@ mod tests {
         {
             let axis = Axis { start, step, count };
             let mut seen = Vec::new();
-            for part in axis.parts(cell) {
+            let parts = (0..=(start + count * step) / cell).filter_map(|i| axis.part_in(cell, i));
+            for part in parts {
                 assert_eq!(part.at, seen.len() as u64);
                 for i in 0..part.axis.count {
                     let local = part.axis.start + i * part.axis.step;

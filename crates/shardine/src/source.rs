@@ -12,8 +12,14 @@ pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// Coordinates are those of the region that is written: the first element of the region is at
 /// the origin, whatever its place in the array. Boxes are asked for from several threads at once, in the order
-/// in which chunks are encoded, and each element once.
+/// in which chunks are encoded, and each element once; again, where another writer was faster and an update has to be
+/// made anew. A source may read other arrays, with the same engine too.
 pub trait Source: Sync {
+    /// Bytes of an element, if the source has an opinion; one that is not the array's is refused.
+    fn element_size(&self) -> Option<usize> {
+        None
+    }
+
     /// Copies a box of fixed-size elements to `to` in `target`.
     fn copy_box(
         &self,
@@ -136,6 +142,10 @@ impl<F> Source for GeneratorSource<F>
 where
     F: Fn(&[u64], &[u64], &mut [u8]) -> Result<(), SourceError> + Sync,
 {
+    fn element_size(&self) -> Option<usize> {
+        Some(self.element)
+    }
+
     fn copy_box(
         &self,
         start: &[u64],

@@ -103,6 +103,26 @@ fn a_flipped_bit_in_a_checked_index_is_found() {
 }
 
 #[test]
+fn an_update_that_meets_a_damaged_chunk_names_it() {
+    for scale in [1u64, 16] {
+        let (shape, chunk) = (64 * scale, 16 * scale);
+        let array = create(&sharded(&[shape, shape], &[shape, shape], &[chunk, chunk]));
+        write(&array, "", noise((shape * shape * 2) as usize, 1));
+        let range = array.shard_entries(&[0, 0]).unwrap().unwrap().entries[6].clone().unwrap();
+        let key = Key::new("c/0/0").unwrap();
+        let store = &array.location().store;
+        let mut bytes = store.get(&key).unwrap().unwrap().to_vec();
+        bytes[range.start as usize..range.end as usize].fill(7);
+        store.put(&key, &bytes, Condition::None).unwrap();
+        let patch = shardine::Elements::Fixed(vec![1, 1]);
+        let region: Region = format!("{},{}", chunk, 2 * chunk).parse().unwrap();
+        let error = array.write(&region, patch.as_ref(), &Default::default()).unwrap_err();
+        let Error::Encode { chunk, .. } = &error else { panic!("{error}") };
+        assert_eq!(chunk, &[1, 2]);
+    }
+}
+
+#[test]
 fn overlapping_entries_and_gaps_are_read_as_the_index_says() {
     // Two entries that share their bytes, and chunks out of order: all of it is legal.
     let array =

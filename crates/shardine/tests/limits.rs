@@ -114,6 +114,24 @@ fn child() {
             assert_eq!(report.chunks_encoded, 512);
             64 * MIB
         }
+        "many-write" => {
+            let array = open(&folder, &EngineOptions::new());
+            let bytes = noise(1 << 20, 3);
+            let before = array.write(
+                &Region::all(),
+                shardine::ElementsRef::Fixed(&bytes),
+                &Default::default(),
+            );
+            assert_eq!(before.unwrap().chunks_encoded, 1 << 18);
+            64 * MIB
+        }
+        "many-read" => {
+            let array = open(&folder, &EngineOptions::new());
+            let whole = read(&array, "");
+            assert!(whole == noise(1 << 20, 3));
+            assert!(read(&array, "1:") == whole[1024..]);
+            64 * MIB
+        }
         other => panic!("no case {other}"),
     };
     let peak = peak();
@@ -132,4 +150,14 @@ fn reads_and_writes_of_a_shard_far_larger_than_the_budget_stay_within_it() {
     run_case("read-small", folder.path(), 140 * MIB);
     run_case("update", folder.path(), 96 * MIB);
     run_case("write-small", folder.path(), 64 * MIB);
+}
+
+#[test]
+fn a_great_many_small_chunks_do_not_cost_more_than_the_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let codecs = json!([sharding(&[2, 2], json!([bytes()]))]);
+    let document = document(&[1024, 1024], &[1024, 1024], "uint8".into(), 0.into(), codecs);
+    create_in(Arc::new(FileStore::new(folder.path())), &document);
+    run_case("many-write", folder.path(), 96 * MIB);
+    run_case("many-read", folder.path(), 96 * MIB);
 }

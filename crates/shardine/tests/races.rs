@@ -7,6 +7,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use common::odd_store::OddStore;
 use common::*;
 use shardine::store::{FaultStore, FileStore, MemoryStore, Operation, Store};
 use shardine::{Elements, Error, WriteOptions};
@@ -111,4 +112,76 @@ fn many_threads_read_one_array_with_one_engine() {
             });
         }
     });
+}
+
+#[test]
+fn an_update_that_has_to_start_again_keeps_all_chunks() {
+    // The first is encoded in one go, the second streamed.
+    for shape in [[64u64, 64], [1024, 1024]] {
+        for after in 0..6 {
+            let store = OddStore::new();
+            let array = create_in(store.clone(), &sharded(&shape, &shape, &[16, 16]));
+            let mut model = noise((shape[0] * shape[1] * 2) as usize, 1);
+            write(&array, "", model.clone());
+            store.change_after.store(after, Ordering::SeqCst);
+            write(&array, "3:9,5", vec![9; 12]);
+            store.change_after.store(-1, Ordering::SeqCst);
+            for row in 3..9 {
+                model[(row * shape[1] as usize + 5) * 2..][..2].copy_from_slice(&[9, 9]);
+            }
+            assert!(read(&reopen(&array), "") == model, "{shape:?} {after}");
+        }
+    }
+}
+
+#[test]
+fn a_cached_inner_index_of_an_older_version_is_not_used() {
+    let store = OddStore::new();
+    let inner = sharding(&[2], serde_json::json!([bytes()]));
+    let codecs = serde_json::json!([sharding(&[8], serde_json::json!([inner]))]);
+    let document = document(&[32], &[32], "uint8".into(), 0.into(), codecs);
+    let array = create_in(store, &document);
+    write(&array, "", (1..33).collect());
+    let reader = reopen(&array);
+    for start in (0..32).step_by(2) {
+        read(&reader, &format!("{start}"));
+    }
+    write(&array, "0:7", vec![0; 7]);
+    // Reading one chunk makes the outer index that of the new version; the inner ones are still old.
+    read(&reader, "31");
+    for start in 0..32u8 {
+        let expected = if start < 7 { 0 } else { start + 1 };
+        assert_eq!(read(&reader, &format!("{start}")), [expected]);
+    }
+}
+
+#[test]
+fn bytes_that_were_being_overwritten_are_read_again_and_not_called_damage() {
+    for after in 0..3 {
+        let store = OddStore::new();
+        let array = create_in(store.clone(), &sharded(&[64, 64], &[64, 64], &[16, 16]));
+        let data = noise(64 * 64 * 2, 1);
+        write(&array, "", data.clone());
+        let reader = reopen(&array);
+        store.garble_after.store(after, Ordering::SeqCst);
+        assert_eq!(read(&reader, "17"), data[17 * 128..18 * 128]);
+    }
+}
+
+#[test]
+fn a_source_may_read_another_array_with_the_same_engine() {
+    let from = create(&sharded(&[512, 512, 64], &[256, 256, 64], &[32, 32, 32]));
+    let data = noise(512 * 512 * 64 * 2, 1);
+    write(&from, "", data.clone());
+    let options = shardine::EngineOptions::new().threads(2).memory(4 << 20);
+    let engine = shardine::Engine::new(&options).unwrap();
+    let from = shardine::Array::open(&engine, from.location()).unwrap();
+    let to = sharded(&[512, 512, 64], &[512, 512, 64], &[64, 64, 16]);
+    let place = shardine::Location::root(Arc::new(MemoryStore::new()));
+    let to = shardine::Array::create(&engine, &place, metadata(&to), false).unwrap();
+    let source = shardine::GeneratorSource::new(2, |start, shape, out| {
+        Ok(from.read_into(&shardine::Region::of_box(start, shape), out)?)
+    });
+    to.write_from(&shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
+    assert!(read(&to, "") == data);
 }

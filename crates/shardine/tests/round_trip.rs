@@ -326,3 +326,25 @@ fn a_codec_that_needs_all_elements_may_stand_before_a_shard() {
     assert_eq!(read(&reopen(&array), ""), model);
     assert_eq!(read(&array, "12,14"), model[(12 * 17 + 14) * 2..][..2]);
 }
+
+#[test]
+fn elements_that_encode_to_the_fill_value_are_stored_all_the_same() {
+    let delta = json!({"name": "numcodecs.delta", "configuration": {"dtype": "<i4"}});
+    let codecs = json!([delta, sharding(&[4], json!([bytes()]))]);
+    let array = create(&document(&[8], &[8], "int32".into(), 3.into(), codecs));
+    // Each is three more than the one before, so every difference is three, and so is the fill value.
+    let data: Vec<u8> = (1..9).flat_map(|i| (i * 3i32).to_le_bytes()).collect();
+    write(&array, "", data.clone());
+    assert_eq!(read(&reopen(&array), ""), data);
+}
+
+#[test]
+fn a_source_of_elements_of_another_size_is_refused() {
+    let array = create(&sharded(&[8, 8], &[8, 8], &[4, 4]));
+    let source = shardine::GeneratorSource::new(1, |_, _, out| {
+        out.fill(1);
+        Ok(())
+    });
+    let error = array.write_from(&Region::all(), &source, &WriteOptions::new()).unwrap_err();
+    assert_eq!(error.to_string(), "the source has elements of 1 bytes, the array of 2");
+}

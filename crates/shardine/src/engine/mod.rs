@@ -3,6 +3,7 @@
 
 mod budget;
 mod cache;
+mod first_error;
 mod grid;
 mod read;
 mod sequencer;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use shardine_codec::Context;
 
 use crate::Error;
-use budget::Budget;
+use budget::{Budget, Permit};
 use cache::IndexCache;
 
 pub(crate) use grid::{CellKeys, Grid};
@@ -130,6 +131,12 @@ impl Engine {
         let result = work(&mut context);
         self.contexts.lock().unwrap_or_else(PoisonError::into_inner).push(context);
         result
+    }
+
+    /// Waits for memory, unless the caller is a worker: what a worker does is part of something that has
+    /// been admitted already, and if it waited for its own kind nobody might be left to make room.
+    fn admit(&self, bytes: u64) -> Option<Permit> {
+        if self.on_worker() { None } else { Some(self.budget.acquire(bytes)) }
     }
 
     /// Whether the caller is one of the workers, who must not wait for the others.

@@ -8,7 +8,7 @@ use shardine_store::{Object, ObjectWriter, StoreError};
 
 use super::Engine;
 use super::budget::Permit;
-use crate::shard::ShardIndex;
+use crate::shard::{ShardError, ShardIndex};
 
 /// What becomes of one entry.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Batch {
     pub pieces: Vec<Piece>,
     pub encoded: Vec<u8>,
     /// Held until the bytes are written.
-    pub _permit: Permit,
+    pub _permit: Option<Permit>,
 }
 
 /// A new shard in the making.
@@ -52,10 +52,10 @@ impl<'a> Sequencer<'a> {
         old: Option<&'a dyn Object>,
         chunks: usize,
         any_order: bool,
-    ) -> Self {
-        let index = ShardIndex::empty(chunks);
+    ) -> Result<Self, ShardError> {
+        let index = ShardIndex::empty(chunks)?;
         let state = State { index, next: 0, waiting: HashMap::new(), bytes: 0 };
-        Self { writer, old, engine, any_order, state: Mutex::new(state) }
+        Ok(Self { writer, old, engine, any_order, state: Mutex::new(state) })
     }
 
     /// Takes batch number `number`, and writes what can be written.
@@ -64,6 +64,7 @@ impl<'a> Sequencer<'a> {
     pub fn finish(&self, number: usize, batch: Batch) -> Result<(), StoreError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if self.any_order {
+            state.next += 1;
             return self.write(&mut state, batch);
         }
         state.waiting.insert(number, batch);
@@ -77,10 +78,10 @@ impl<'a> Sequencer<'a> {
         Ok(())
     }
 
-    /// The index of all that was laid down, and its bytes.
-    pub fn into_index(self) -> (ShardIndex, u64) {
+    /// The index of all that was laid down, and its bytes; `None` unless that is all of `batches`.
+    pub fn into_index(self, batches: usize) -> Option<(ShardIndex, u64)> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (state.index, state.bytes)
+        (state.next == batches).then_some((state.index, state.bytes))
     }
 
     /// Writes a batch; neighbours go in one call.

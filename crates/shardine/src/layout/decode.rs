@@ -3,7 +3,7 @@ use std::sync::{Mutex, PoisonError};
 use shardine_codec::strided::{self, Axes, OutOfMemory, Placement, Window};
 use shardine_codec::{CodecError, Context, ElementSize, FillValue, VariableElements};
 
-use super::{Layout, Leaf, ShardLayout, StagedLayout};
+use super::{Layout, Leaf, ShardLayout, StagedLayout, select};
 use crate::selection::Selection;
 use crate::shard::ShardError;
 
@@ -169,13 +169,7 @@ impl Layout {
 impl Leaf {
     /// Where the selected elements lie in the decoded chunk, by axis of the array.
     pub fn selected(&self, selection: &Selection) -> Placement {
-        let axes = selection.axes.iter().zip(&self.strides);
-        let start = axes.clone().map(|(a, &s)| a.start as usize * s).sum();
-        // A step past the chunk is never taken; saturating keeps it from overflowing.
-        let stride = |(a, &s): (&crate::selection::Axis, &usize)| {
-            if a.count > 1 { a.step as usize * s } else { s }
-        };
-        Placement { start, strides: axes.map(stride).collect() }
+        select(&self.strides, selection)
     }
 
     /// # Safety
@@ -318,14 +312,8 @@ impl StagedLayout {
         place: &Placement,
     ) -> Result<(), DecodeError> {
         let elements = self.decode_elements(context, encoded)?;
-        let mut from =
-            Placement::contiguous(&self.spec.shape, target.element).ok_or(OutOfMemory)?;
-        for (axis, stride) in selection.axes.iter().zip(&mut from.strides) {
-            from.start += axis.start as usize * *stride;
-            if axis.count > 1 {
-                *stride *= axis.step as usize;
-            }
-        }
+        let all = Placement::contiguous(&self.spec.shape, target.element).ok_or(OutOfMemory)?;
+        let from = select(&all.strides, selection);
         let shape = counts(selection);
         // SAFETY: passed on from the caller.
         unsafe {

@@ -10,6 +10,8 @@ mod plain;
 mod resolve;
 mod update;
 
+use std::sync::{Arc, OnceLock};
+
 use shardine_codec::strided::{Axes, Placement};
 use shardine_codec::{ArraySpec, ArrayStages, ByteStages, ChunkCodec, ElementSize};
 
@@ -20,7 +22,8 @@ pub use resolve::LayoutError;
 pub use update::EncodeError;
 pub(crate) use update::{Action, EncodeOptions, Outcome, SourceView, Update, UpdatePlan};
 
-use crate::selection::Selection;
+use crate::selection::{Axis, Selection};
+use crate::shard::{ShardError, morton_order};
 
 /// How a stored object, or an entry of a shard, is encoded.
 #[derive(Debug, Clone)]
@@ -54,6 +57,8 @@ pub(crate) struct ShardLayout {
     pub index: IndexFormat,
     pub inner: Layout,
     pub after: ByteStages,
+    /// The entries along the Morton curve, worked out when they are first needed.
+    pub morton: OnceLock<Arc<[u32]>>,
 }
 
 /// Codecs such as `delta` in front of a shard.
@@ -115,6 +120,17 @@ impl Layout {
     }
 }
 
+/// Where the selected elements of a box lie, given the strides of its elements.
+pub(crate) fn select(strides: &[usize], selection: &Selection) -> Placement {
+    let axes = selection.axes.iter().zip(strides);
+    let start = axes.clone().map(|(axis, &stride)| axis.start as usize * stride).sum();
+    // A step is taken only where there is more than one element, and then it stays inside the box.
+    let stride = |(axis, &stride): (&Axis, &usize)| {
+        if axis.count > 1 { axis.step as usize * stride } else { stride }
+    };
+    Placement { start, strides: axes.map(stride).collect() }
+}
+
 pub(crate) fn element_size(spec: &ArraySpec) -> usize {
     match spec.data_type.size() {
         ElementSize::Fixed(size) => size,
@@ -126,6 +142,16 @@ impl ShardLayout {
     /// How many chunks the shard has room for.
     pub fn chunks(&self) -> usize {
         self.index.chunks()
+    }
+
+    /// The entries along the Morton curve.
+    pub fn morton(&self) -> Result<Arc<[u32]>, ShardError> {
+        if let Some(order) = self.morton.get() {
+            return Ok(Arc::clone(order));
+        }
+        let order = morton_order(&self.grid)
+            .map_err(|_| ShardError::TooManyChunks { chunks: self.chunks() })?;
+        Ok(Arc::clone(self.morton.get_or_init(|| order.into())))
     }
 
     /// The number of a chunk in the index.

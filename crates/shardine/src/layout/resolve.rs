@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 use shardine_codec::strided::Placement;
@@ -77,7 +77,7 @@ fn resolve(
 ) -> Result<Layout, LayoutError> {
     let Some(position) = specs.iter().position(|s| s.name == "sharding_indexed") else {
         let mut codecs: Vec<Codec> = pushed.iter().cloned().map(Codec::ArrayToArray).collect();
-        codecs.extend(instantiate(specs, at, 0)?);
+        codecs.extend(instantiate(specs, at, 0)?.into_iter().map(|(_, codec)| codec));
         let codec = ChunkCodec::new(&codecs, spec).map_err(|source| codec_error(at, source))?;
         return Leaf::new(codec, at).map(|leaf| Layout::Chunk(Box::new(leaf)));
     };
@@ -87,7 +87,11 @@ fn resolve(
         return Err(LayoutError::Sharding { at: here, reason });
     }
     let mut arrays = pushed.to_vec();
-    for (i, codec) in instantiate(&specs[..position], at, 0)?.into_iter().enumerate() {
+    if specs[position + 1..].iter().any(|s| s.name == "sharding_indexed") {
+        let reason = "a list of codecs may hold sharding_indexed once".to_owned();
+        return Err(LayoutError::Sharding { at: at.to_owned(), reason });
+    }
+    for (i, codec) in instantiate(&specs[..position], at, 0)? {
         let Codec::ArrayToArray(codec) = codec else {
             let reason = format!("\"{}\" may not stand before sharding_indexed", specs[i].name);
             return Err(LayoutError::Sharding { at: format!("{at}[{i}]"), reason });
@@ -95,10 +99,8 @@ fn resolve(
         arrays.push(codec);
     }
     let mut bytes: Vec<Arc<dyn BytesToBytes>> = Vec::new();
-    for (i, codec) in instantiate(&specs[position + 1..], at, position + 1)?.into_iter().enumerate()
-    {
+    for (i, codec) in instantiate(&specs[position + 1..], at, position + 1)? {
         let Codec::BytesToBytes(codec) = codec else {
-            let i = position + 1 + i;
             let reason = "only bytes -> bytes codecs may stand after sharding_indexed".to_owned();
             return Err(LayoutError::Sharding { at: format!("{at}[{i}]"), reason });
         };
@@ -146,6 +148,7 @@ fn resolve_shard(
     let grid = grid(&stored_shape, &chunk_shape, at)?;
     let index_at = format!("{at}.index_codecs");
     let index_codecs = instantiate(&configuration.index_codecs, &index_at, 0)?;
+    let index_codecs: Vec<Codec> = index_codecs.into_iter().map(|(_, codec)| codec).collect();
     let index = IndexFormat::new(&index_codecs, &grid, configuration.location)
         .map_err(|source| codec_error(&index_at, source))?;
     let inner_spec = ArraySpec {
@@ -155,8 +158,13 @@ fn resolve_shard(
     };
     let codecs_at = format!("{at}.codecs");
     let inner = resolve(&configuration.codecs, inner_spec, &pushed, &codecs_at, depth + 1)?;
-    let after = ByteStages::new(bytes, EncodedSize::Unbounded, element_size(&spec));
-    Ok(ShardLayout { spec, order, chunk_shape, grid, index, inner, after })
+    // Writers may leave gaps, so that a shard has no largest size; four times what its chunks come to is
+    // taken for real.
+    let room = inner.decoded_len().saturating_mul(index.chunks() as u64).saturating_mul(4);
+    let after = ByteStages::new(bytes, EncodedSize::Unbounded, element_size(&spec))
+        .with_limit(room.saturating_add(index.len()));
+    let morton = OnceLock::new();
+    Ok(ShardLayout { spec, order, chunk_shape, grid, index, inner, after, morton })
 }
 
 /// Chunks per shard along each axis.
@@ -183,14 +191,19 @@ fn grid(shard: &[u64], chunk: &[u64], at: &str) -> Result<Vec<u64>, LayoutError>
     Ok(grid)
 }
 
-fn instantiate(specs: &[CodecSpec], at: &str, first: usize) -> Result<Vec<Codec>, LayoutError> {
+/// The codecs with their places in the list, of which `specs` is the part from `first` on.
+fn instantiate(
+    specs: &[CodecSpec],
+    at: &str,
+    first: usize,
+) -> Result<Vec<(usize, Codec)>, LayoutError> {
     let mut codecs = Vec::with_capacity(specs.len());
-    for (i, spec) in specs.iter().enumerate() {
+    for (i, spec) in (first..).zip(specs) {
         match from_spec(spec) {
-            Ok(codec) => codecs.push(codec),
+            Ok(codec) => codecs.push((i, codec)),
             // A codec that need not be understood may be passed over.
             Err(CodecError::Unknown { .. }) if !spec.must_understand => {}
-            Err(source) => return Err(codec_error(&format!("{at}[{}]", first + i), source)),
+            Err(source) => return Err(codec_error(&format!("{at}[{i}]"), source)),
         }
     }
     Ok(codecs)

@@ -1,12 +1,13 @@
 use std::ops::Range;
+use std::sync::Arc;
 
 use shardine_codec::strided::{self, Axes, OutOfMemory, Placement};
 use shardine_codec::{CodecError, Context, ElementsRef, VariableElements};
 
 use super::decode::{DecodeError, HANDLE, counts};
-use super::{Layout, Leaf, ShardLayout, StagedLayout};
+use super::{Layout, Leaf, ShardLayout, StagedLayout, select};
 use crate::selection::{Cell, Part, Selection};
-use crate::shard::{IndexLocation, ShardError, ShardIndex, WriteOrder, morton_order};
+use crate::shard::{IndexLocation, ShardError, ShardIndex, WriteOrder};
 use crate::source::{MemorySource, Source, SourceError};
 
 /// Why an updated chunk could not be encoded.
@@ -19,6 +20,14 @@ pub enum EncodeError {
     /// A codec refused the elements.
     #[error(transparent)]
     Codec(#[from] CodecError),
+    /// A chunk inside a shard cannot be encoded.
+    #[error("chunk {entry} of the shard inside: {source}")]
+    Nested {
+        /// Its number in the index.
+        entry: usize,
+        /// Why not.
+        source: Box<EncodeError>,
+    },
     /// The elements could not be had.
     #[error("the elements to be written cannot be had: {0}")]
     Source(SourceError),
@@ -119,7 +128,7 @@ impl Outcome {
         Self { stored, encoded: u64::from(stored), kept: 0, empty: u64::from(!stored) }
     }
 
-    fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.encoded += other.encoded;
         self.kept += other.kept;
         self.empty += other.empty;
@@ -216,7 +225,12 @@ impl Leaf {
         let to = self.selected(update.selection);
         let (new, shape, to) = update.source.variable(&update.selection.shape(), &to)?;
         // For each place of the chunk the number of the new element that goes there, if any.
-        let mut numbers: Vec<Option<usize>> = vec![None; count];
+        let mut numbers: Vec<Option<usize>> = Vec::new();
+        let bytes = count.saturating_mul(size_of::<Option<usize>>());
+        numbers
+            .try_reserve_exact(count)
+            .map_err(|_| CodecError::OutOfMemory { codec: "array -> bytes", bytes })?;
+        numbers.resize(count, None);
         let mut number = 0;
         super::decode::for_each_offset(&shape, &to, |at| {
             if let Some(place) = numbers.get_mut(at / HANDLE) {
@@ -259,14 +273,15 @@ pub(crate) enum Action {
 pub(crate) struct UpdatePlan<'a> {
     shard: &'a ShardLayout,
     old: Option<&'a ShardIndex>,
-    /// For each axis and each place in the grid what the update selects there.
-    parts: Vec<Vec<Option<Part>>>,
+    /// What is written, by stored axis.
+    selection: Selection,
+    /// How much of the shard lies inside the array, by stored axis.
     bounds: Axes<u64>,
-    entries: Vec<u32>,
+    entries: Arc<[u32]>,
 }
 
 impl<'a> UpdatePlan<'a> {
-    /// `selection` and `bounds` are by stored axis.
+    /// `selection` and `bounds` are by axis of the array.
     pub fn new(
         shard: &'a ShardLayout,
         old: Option<&'a ShardIndex>,
@@ -274,38 +289,37 @@ impl<'a> UpdatePlan<'a> {
         bounds: &[u64],
         order: WriteOrder,
     ) -> Result<Self, ShardError> {
-        let axes = selection.axes.iter().zip(&shard.chunk_shape).zip(&shard.grid);
-        let parts = axes.map(|((axis, &chunk), &grid)| {
-            let mut parts = vec![None; grid as usize];
-            for part in axis.parts(chunk) {
-                parts[part.cell as usize] = Some(part);
+        let selection = shard.selection_to_stored(selection);
+        let bounds = shard.to_stored(bounds);
+        let mut plan = Self { shard, old, selection, bounds, entries: [].into() };
+        plan.entries = match order {
+            WriteOrder::Morton => shard.morton()?,
+            WriteOrder::C => all_entries(shard)?.into(),
+            WriteOrder::Arrival => {
+                let mut entries = all_entries(shard)?;
+                if let Some(old) = old {
+                    // What stays can be moved in long runs if it keeps the order it had.
+                    entries.sort_by_cached_key(|&entry| {
+                        let at = old.raw(entry as usize).map_or(u64::MAX, |(offset, _)| offset);
+                        let kept = plan.cell(entry as usize).is_none();
+                        if kept { (0, at) } else { (1, u64::from(entry)) }
+                    });
+                }
+                entries.into()
             }
-            parts
-        });
-        let entries = match order {
-            WriteOrder::Morton => morton_order(&shard.grid),
-            WriteOrder::C | WriteOrder::Arrival => (0..shard.chunks() as u32).collect(),
         };
-        let bounds = bounds.iter().copied().collect();
-        let mut plan = Self { shard, old, parts: parts.collect(), bounds, entries };
-        if order == WriteOrder::Arrival
-            && let Some(old) = old
-        {
-            // What stays can be moved in long runs if it keeps the order it had.
-            let mut entries = std::mem::take(&mut plan.entries);
-            entries.sort_by_cached_key(|&entry| {
-                let kept = plan.cell(entry as usize).is_none();
-                let at = old.raw(entry as usize).map_or(u64::MAX, |(offset, _)| offset);
-                if kept { (0, at) } else { (1, u64::from(entry)) }
-            });
-            plan.entries = entries;
-        }
         Ok(plan)
     }
 
     /// The entries in the order in which they are laid down.
     pub fn entries(&self) -> &[u32] {
         &self.entries
+    }
+
+    /// Whether the update touches an entry.
+    pub fn touches(&self, entry: usize) -> bool {
+        let index = self.shard.cell(entry);
+        self.parts(&index).all(|part| part.is_some())
     }
 
     /// What becomes of an entry; `None` if it stays absent.
@@ -325,17 +339,30 @@ impl<'a> UpdatePlan<'a> {
         })
     }
 
+    /// What the update selects of a cell along each axis.
+    fn parts(&self, index: &[u64]) -> impl Iterator<Item = Option<Part>> {
+        let axes = self.selection.axes.iter().zip(&self.shard.chunk_shape).zip(index);
+        axes.map(|((axis, &chunk), &i)| axis.part_in(chunk, i))
+    }
+
     /// What the update selects of an entry; `None` if it does not touch it.
     fn cell(&self, entry: usize) -> Option<Cell> {
         let index = self.shard.cell(entry);
-        let parts = index.iter().zip(&self.parts).map(|(&i, parts)| parts[i as usize]);
-        let parts: Axes<Part> = parts.collect::<Option<_>>()?;
+        let parts: Axes<Part> = self.parts(&index).collect::<Option<_>>()?;
         Some(Cell {
             index: index.iter().copied().collect(),
             selection: Selection { axes: parts.iter().map(|p| p.axis).collect() },
             at: parts.iter().map(|p| p.at).collect(),
         })
     }
+}
+
+fn all_entries(shard: &ShardLayout) -> Result<Vec<u32>, ShardError> {
+    let chunks = shard.chunks();
+    let mut entries = Vec::new();
+    entries.try_reserve_exact(chunks).map_err(|_| ShardError::TooManyChunks { chunks })?;
+    entries.extend(0..chunks as u32);
+    Ok(entries)
 }
 
 impl ShardLayout {
@@ -360,18 +387,22 @@ impl ShardLayout {
             }
             None => None,
         };
-        let selection = self.selection_to_stored(update.selection);
-        let bounds = self.to_stored(update.bounds);
         let source = update.source.to_stored(self);
         let options = update.options;
-        let plan = UpdatePlan::new(self, old_index.as_ref(), &selection, &bounds, options.order)?;
+        let plan = UpdatePlan::new(
+            self,
+            old_index.as_ref(),
+            update.selection,
+            update.bounds,
+            options.order,
+        )?;
 
         let slice = |range: &Range<u64>| {
             let bytes: &[u8] = old_bytes.unwrap_or_default();
             bytes.get(range.start as usize..range.end as usize).unwrap_or_default()
         };
         let mut outcome = Outcome::default();
-        let mut index = ShardIndex::empty(self.chunks());
+        let mut index = ShardIndex::empty(self.chunks())?;
         let mut shard = context.take_buffer();
         shard.resize(self.index.head() as usize, 0);
         for &entry in plan.entries() {
@@ -392,7 +423,10 @@ impl ShardLayout {
                         options,
                     };
                     let old = old.as_ref().map(slice);
-                    let inner = self.inner.update(context, old, &update, &mut shard)?;
+                    let inner =
+                        self.inner.update(context, old, &update, &mut shard).map_err(|source| {
+                            EncodeError::Nested { entry, source: Box::new(source) }
+                        })?;
                     outcome.add(inner);
                     inner.stored
                 }
@@ -437,13 +471,7 @@ impl StagedLayout {
                 elements
             }
         };
-        let mut to = place;
-        for (axis, stride) in update.selection.axes.iter().zip(&mut to.strides) {
-            to.start += axis.start as usize * *stride;
-            if axis.count > 1 {
-                *stride *= axis.step as usize;
-            }
-        }
+        let to = select(&place.strides, update.selection);
         update.source.copy_to(&update.selection.shape(), &mut elements, &to)?;
         if !update.options.store_empty && strided::is_filled(&elements, &self.spec.fill.0) {
             return Ok(Outcome::of_chunk(false));
@@ -454,12 +482,18 @@ impl StagedLayout {
         let element = Some(super::element_size(spec));
         let source = MemorySource::new(ElementsRef::Fixed(&encoded), &spec.shape, element)
             .map_err(|e| EncodeError::Source(e.into()))?;
-        let update = Update {
+        let mut update = Update {
             selection: &whole,
             bounds: &spec.shape,
             source: SourceView::new(&source, spec.shape.iter().map(|_| 0).collect()),
             options: update.options,
         };
+        let outcome = self.inner.update(context, None, &update, out)?;
+        if outcome.stored {
+            return Ok(outcome);
+        }
+        // The encoded elements are all the encoded fill value, which does not mean that the decoded ones are.
+        update.options.store_empty = true;
         self.inner.update(context, None, &update, out)
     }
 }

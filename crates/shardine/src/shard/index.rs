@@ -55,6 +55,12 @@ pub enum ShardError {
         /// Bytes of the shard.
         actual: u64,
     },
+    /// There is no memory for so many entries.
+    #[error("there is no memory for the index of {chunks} chunks; choose smaller shards")]
+    TooManyChunks {
+        /// Chunks per shard.
+        chunks: usize,
+    },
     /// The index does not have the number of entries that the metadata implies.
     #[error("shard index holds {actual} bytes of entries where {expected} were expected")]
     EntryCount {
@@ -78,9 +84,13 @@ pub struct ShardIndex {
 }
 
 impl ShardIndex {
-    /// An index of `chunks` absent chunks.
-    pub fn empty(chunks: usize) -> Self {
-        Self { entries: vec![0xFF; chunks * ENTRY], shard_len: 0 }
+    /// An index of `chunks` absent chunks; an error if there is no memory for so many.
+    pub fn empty(chunks: usize) -> Result<Self, ShardError> {
+        let mut entries = Vec::new();
+        let len = chunks.saturating_mul(ENTRY);
+        entries.try_reserve_exact(len).map_err(|_| ShardError::TooManyChunks { chunks })?;
+        entries.resize(len, 0xFF);
+        Ok(Self { entries, shard_len: 0 })
     }
 
     /// Takes the decoded bytes of an index, little-endian, of a shard of `shard_len` bytes.
@@ -183,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_got() {
-        let mut index = ShardIndex::empty(3);
+        let mut index = ShardIndex::empty(3).unwrap();
         assert!(index.all_absent());
         index.set(1, 5..9);
         assert_eq!(index.get(0), Ok(None));

@@ -1,3 +1,4 @@
+use std::collections::TryReserveError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -43,9 +44,12 @@ impl fmt::Display for WriteOrder {
 ///
 /// Axes may have any length: bits are interleaved as long as an axis has them, the last axis
 /// varying fastest, and codes outside the grid do not occur.
-pub(crate) fn morton_order(grid: &[u64]) -> Vec<u32> {
+///
+/// An error if there is no memory for so many.
+pub(crate) fn morton_order(grid: &[u64]) -> Result<Vec<u32>, TryReserveError> {
     let chunks: u64 = grid.iter().product();
-    let mut keyed: Vec<(u64, u32)> = Vec::with_capacity(chunks as usize);
+    let mut keyed: Vec<(u64, u32)> = Vec::new();
+    keyed.try_reserve_exact(chunks as usize)?;
     let mut cell = vec![0u64; grid.len()];
     for number in 0..chunks {
         keyed.push((morton_code(&cell, grid), number as u32));
@@ -58,7 +62,10 @@ pub(crate) fn morton_order(grid: &[u64]) -> Vec<u32> {
         }
     }
     keyed.sort_unstable();
-    keyed.into_iter().map(|(_, number)| number).collect()
+    let mut order = Vec::new();
+    order.try_reserve_exact(keyed.len())?;
+    order.extend(keyed.into_iter().map(|(_, number)| number));
+    Ok(order)
 }
 
 fn morton_code(cell: &[u64], grid: &[u64]) -> u64 {
@@ -87,14 +94,14 @@ mod tests {
 
     #[test]
     fn a_square_grid_follows_the_z_curve() {
-        assert_eq!(morton_order(&[2, 2]), [0, 1, 2, 3]);
-        assert_eq!(morton_order(&[4, 4])[..8], [0, 1, 4, 5, 2, 3, 6, 7]);
+        assert_eq!(morton_order(&[2, 2]).unwrap(), [0, 1, 2, 3]);
+        assert_eq!(morton_order(&[4, 4]).unwrap()[..8], [0, 1, 4, 5, 2, 3, 6, 7]);
     }
 
     #[test]
     fn any_grid_is_visited_once() {
         for grid in [&[][..], &[1], &[7], &[3, 5], &[1, 6, 2], &[5, 1, 3, 2]] {
-            let mut order = morton_order(grid);
+            let mut order = morton_order(grid).unwrap();
             order.sort_unstable();
             let chunks: u64 = grid.iter().product();
             assert_eq!(order, (0..chunks as u32).collect::<Vec<_>>());
@@ -103,7 +110,7 @@ mod tests {
 
     #[test]
     fn an_aligned_block_of_chunks_is_one_run() {
-        let order = morton_order(&[8, 8, 8]);
+        let order = morton_order(&[8, 8, 8]).unwrap();
         let inside = |n: u32| [n / 64, n / 8 % 8, n % 8].iter().all(|&i| i < 4);
         let run: Vec<usize> = (0..512).filter(|&k| inside(order[k])).collect();
         assert_eq!(run, (0..64).collect::<Vec<_>>());

@@ -6,6 +6,7 @@ use shardine_store::{Condition, Key, StoreError, StoreExt};
 
 use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
 use super::node::{DOCUMENT, read_document};
+use super::shards::GridContents;
 use crate::engine::{CellKeys, Grid, WriteOptions, WriteReport, read, write};
 use crate::layout::{Layout, Target, VariableTable};
 use crate::selection::{Region, RegionError, Selection};
@@ -74,7 +75,9 @@ impl Array {
     /// Makes a new array, or with `overwrite` a new one in place of an old.
     ///
     /// Without `overwrite` the place must be empty. With it the old array's metadata goes first and its
-    /// chunks after, so that no reader takes them for the new one's.
+    /// chunks after, so that no reader takes them for the new one's; folders that this leaves empty go
+    /// last. A group is never replaced. Costs a listing and a write, and to replace an array a listing for
+    /// each of its folders and a removal for each of its objects and folders.
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
@@ -85,10 +88,15 @@ impl Array {
         let exists = || Error::Exists { at: location.to_string() };
         let listing = location.store.list(location.path.as_ref())?;
         if !(listing.objects.is_empty() && listing.folders.is_empty()) {
-            if !overwrite {
-                return Err(exists());
+            match read_document(location) {
+                Ok(NodeMetadata::Group(_)) => {
+                    return Err(Error::GroupExists { at: location.to_string() });
+                }
+                _ if !overwrite => return Err(exists()),
+                Ok(NodeMetadata::Array(old)) => array.clear(Some(&old))?,
+                Err(Error::NoNode { .. }) => array.clear(None)?,
+                Err(error) => return Err(error),
             }
-            array.clear()?;
         }
         let document = location.key(DOCUMENT)?;
         match location.store.put(&document, &array.metadata.to_bytes(), Condition::Absent) {
@@ -98,24 +106,20 @@ impl Array {
         }
     }
 
-    /// Removes the array that stands where this one is to be made.
-    fn clear(&self) -> Result<(), Error> {
-        let old = match read_document(&self.location) {
-            Ok(NodeMetadata::Array(metadata)) => {
-                // An old array whose codecs are not known here still has its keys.
-                Some(*metadata.key_encoding())
+    /// Removes the array that stands where this one is to be made, and what could be taken for this one's.
+    fn clear(&self, old: Option<&ArrayMetadata>) -> Result<(), Error> {
+        let store = &self.location.store;
+        store.delete(&self.location.key(DOCUMENT)?, &Condition::None)?;
+        // An old array whose codecs are not known here still has its keys.
+        for metadata in [old, Some(&self.metadata)].into_iter().flatten() {
+            let rank = metadata.shape().len();
+            let found = GridContents::list(&self.location, metadata.key_encoding(), rank)?;
+            for object in &found.objects {
+                store.delete(&object.key, &Condition::None)?;
             }
-            Ok(NodeMetadata::Group(_)) => {
-                return Err(Error::Exists { at: format!("{} is a group and", self.location) });
-            }
-            Err(Error::NoNode { .. }) => None,
-            Err(error) => return Err(error),
-        };
-        self.location.store.delete(&self.location.key(DOCUMENT)?, &Condition::None)?;
-        let rank = self.shape().len();
-        for encoding in [old.as_ref(), Some(self.metadata.key_encoding())].into_iter().flatten() {
-            for object in super::shards::stored_objects(&self.location, encoding, rank)? {
-                self.location.store.delete(&object.key, &Condition::None)?;
+            // From the inside out, so that a folder of empty ones is empty when its turn comes.
+            for folder in found.folders.iter().rev() {
+                store.remove_empty_folder(folder)?;
             }
         }
         Ok(())

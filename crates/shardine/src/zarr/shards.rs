@@ -4,7 +4,7 @@ use shardine_codec::Context;
 use shardine_store::{Key, ReadRange, StoreError};
 
 use super::Array;
-use super::metadata::ChunkKeyEncoding;
+use super::metadata::{ChunkKeyEncoding, Separator};
 use crate::{Error, Location};
 
 /// An object of an array's grid: a shard, or a chunk of an array that is not sharded.
@@ -40,8 +40,9 @@ pub struct ShardEntries {
 impl Array {
     /// The objects of the grid that are stored, in the order of their keys. Listings only.
     pub fn objects(&self) -> Result<Vec<StoredObject>, Error> {
+        let rank = self.shape().len();
         let mut objects =
-            stored_objects(&self.location, self.metadata.key_encoding(), self.shape().len())?;
+            GridContents::list(&self.location, self.metadata.key_encoding(), rank)?.objects;
         let shape = self.metadata.chunk_shape();
         objects.retain(|object| {
             let axes = object.cell.iter().zip(shape).zip(self.shape());
@@ -99,31 +100,82 @@ fn covered_bytes(mut ranges: Vec<Range<u64>>) -> u64 {
     covered
 }
 
-/// The objects below a place whose keys name cells of a grid.
-pub(super) fn stored_objects(
-    location: &Location,
-    encoding: &ChunkKeyEncoding,
-    rank: usize,
-) -> Result<Vec<StoredObject>, Error> {
-    let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
-    let mut objects = Vec::new();
-    let mut folders = vec![(location.path.clone(), 0)];
-    while let Some((folder, depth)) = folders.pop() {
-        let listing = location.store.list(folder.as_ref())?;
-        for (key, len) in listing.objects {
-            if let Some(cell) = encoding.parse(&key.as_str()[skip..], rank) {
-                objects.push(StoredObject { key, cell, len });
+/// What there is of a grid below a place.
+#[derive(Debug, Default)]
+pub(super) struct GridContents {
+    /// The objects whose keys name cells, by cell.
+    pub objects: Vec<StoredObject>,
+    /// The folders that such keys go through, each before those inside it.
+    pub folders: Vec<Key>,
+}
+
+impl GridContents {
+    /// Finds them by names alone: a listing for the place and one for each folder.
+    pub fn list(
+        location: &Location,
+        encoding: &ChunkKeyEncoding,
+        rank: usize,
+    ) -> Result<Self, Error> {
+        let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
+        let mut found = Self::default();
+        let mut waiting = vec![location.path.clone()];
+        while let Some(folder) = waiting.pop() {
+            let listing = location.store.list(folder.as_ref())?;
+            for (key, len) in listing.objects {
+                if let Some(cell) = encoding.parse(&key.as_str()[skip..], rank) {
+                    found.objects.push(StoredObject { key, cell, len });
+                }
             }
+            let inside = listing.folders.into_iter();
+            waiting.extend(
+                inside
+                    .filter(|key| is_grid_folder(encoding, &key.as_str()[skip..], rank))
+                    .map(Some),
+            );
+            found.folders.extend(folder.filter(|folder| Some(folder) != location.path.as_ref()));
         }
-        // A key has one part more than the array has axes at the most, so nothing deeper can be one.
-        if depth < rank {
-            let inside = listing.folders.into_iter().filter(|folder| {
-                let name = &folder.as_str()[skip..];
-                name == "c" || name.rsplit('/').next().is_some_and(|n| n.parse::<u64>().is_ok())
-            });
-            folders.extend(inside.map(|folder| (Some(folder), depth + 1)));
-        }
+        found.objects.sort_by(|a, b| a.cell.cmp(&b.cell));
+        Ok(found)
     }
-    objects.sort_by(|a, b| a.cell.cmp(&b.cell));
-    Ok(objects)
+}
+
+/// Whether keys of cells of `rank` numbers can go through a folder of this name.
+fn is_grid_folder(encoding: &ChunkKeyEncoding, name: &str, rank: usize) -> bool {
+    let numbers = match encoding {
+        ChunkKeyEncoding::Default { separator: Separator::Slash } if name == "c" => {
+            return rank > 0;
+        }
+        ChunkKeyEncoding::Default { separator: Separator::Slash } => name.strip_prefix("c/"),
+        ChunkKeyEncoding::V2 { separator: Separator::Slash } => Some(name),
+        _ => None,
+    };
+    // As many numbers as the folder has are one axis less than the key, or more.
+    numbers.is_some_and(|numbers| {
+        let parts = numbers.split('/').count();
+        let v2 = ChunkKeyEncoding::V2 { separator: Separator::Slash };
+        parts < rank && v2.parse(numbers, parts).is_some()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_that_keys_go_through_are_of_the_grid() {
+        let slash = ChunkKeyEncoding::default();
+        for name in ["c", "c/0", "c/0/18446744073709551615"] {
+            assert!(is_grid_folder(&slash, name, 3), "{name}");
+        }
+        for name in ["0", "c/0/0/0", "c/x", "c/00", "c/+1", "c/-1", "c/", "d", "c/c", "c0"] {
+            assert!(!is_grid_folder(&slash, name, 3), "{name}");
+        }
+        assert!(!is_grid_folder(&slash, "c", 0));
+        let v2 = ChunkKeyEncoding::V2 { separator: Separator::Slash };
+        assert!(is_grid_folder(&v2, "1/2", 3) && !is_grid_folder(&v2, "1/2/3", 3));
+        assert!(!is_grid_folder(&v2, "c", 3));
+        let separator = Separator::Dot;
+        assert!(!is_grid_folder(&ChunkKeyEncoding::Default { separator }, "c", 3));
+        assert!(!is_grid_folder(&ChunkKeyEncoding::V2 { separator }, "1", 3));
+    }
 }

@@ -13,6 +13,9 @@ use crate::selection::Selection;
 /// Decoded bytes of a piece of work for one worker.
 const PIECE: u64 = 256 << 10;
 
+/// Chunks that are taken out of a shard in memory before any of them is decoded.
+const MANY: usize = 4096;
+
 /// A chunk in memory that is ready to be decoded.
 struct Job<'a, 'b> {
     node: &'b Node<'a>,
@@ -63,12 +66,22 @@ impl<'a> Reading<'a> {
                 place: node.place.clone(),
                 path: node.path.clone(),
             };
-            self.engine.with_context(|context| self.unpack(opened, context, job, &mut jobs))?;
+            self.unpack(opened, job, &mut jobs, parallel)?;
         }
+        self.decode_all(opened, &jobs, parallel)
+    }
+
+    /// Decodes chunks, in parallel if there are many.
+    fn decode_all(
+        &self,
+        opened: &[Opened],
+        jobs: &[Job<'a, '_>],
+        parallel: bool,
+    ) -> Result<(), Error> {
         let each = jobs.first().map_or(0, |job| job.layout.decoded_len());
         let together = (PIECE / each.max(1)).max(1) as usize;
         if !parallel || jobs.len() <= together {
-            return self.decode_jobs(opened, &jobs);
+            return self.decode_jobs(opened, jobs);
         }
         let run = || jobs.par_chunks(together).try_for_each(|jobs| self.decode_jobs(opened, jobs));
         if self.engine.on_worker() { run() } else { self.engine.pool.install(run) }
@@ -78,10 +91,14 @@ impl<'a> Reading<'a> {
     fn unpack<'b>(
         &self,
         opened: &[Opened],
-        context: &mut Context,
         job: Job<'a, 'b>,
         jobs: &mut Vec<Job<'a, 'b>>,
+        parallel: bool,
     ) -> Result<(), Error> {
+        if jobs.len() >= MANY {
+            self.decode_all(opened, jobs, parallel)?;
+            jobs.clear();
+        }
         let Some(shard) = job.layout.addressable() else {
             jobs.push(job);
             return Ok(());
@@ -91,7 +108,10 @@ impl<'a> Reading<'a> {
         let len = job.bytes.len() as u64;
         let at = shard.index.range(len).map_err(damaged)?;
         let encoded = &job.bytes[at.start as usize..at.end as usize];
-        let index = shard.index.decode(context, encoded, len).map_err(damaged)?;
+        let index = self
+            .engine
+            .with_context(|context| shard.index.decode(context, encoded, len))
+            .map_err(damaged)?;
         let place = shard.placement_to_stored(&job.place);
         for cell in shard.selection_to_stored(&job.selection).cells(&shard.chunk_shape) {
             let entry = shard.entry(&cell.index);
@@ -111,9 +131,9 @@ impl<'a> Reading<'a> {
                 place,
                 path,
             };
-            self.unpack(opened, context, inner, jobs)?;
+            self.unpack(opened, inner, jobs, parallel)?;
         }
-        let version = object.object.version();
+        let version = object.version();
         let key = self.index_key(&object.key, &job.path);
         self.remember(key, version, index);
         Ok(())

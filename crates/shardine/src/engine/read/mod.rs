@@ -4,14 +4,14 @@ mod decode;
 mod plan;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use shardine_codec::strided::Placement;
-use shardine_store::{Buffer, Key, Object, Read, ReadRange, StoreError};
+use shardine_store::{Buffer, Key, Object, Read, ReadRange, StoreError, Version};
 
 use super::cache::{CachedIndex, IndexKey, Path};
+use super::first_error::FirstError;
 use super::{Engine, Grid};
 use crate::Error;
 use crate::layout::{DecodeError, Target, advance};
@@ -36,6 +36,15 @@ struct Opened {
     key: Key,
     cell: Cell,
     object: Arc<dyn Object>,
+    /// The version that the reads are pinned to, where the store learns it only by reading.
+    expected: Option<Version>,
+}
+
+impl Opened {
+    /// The version that is read, as far as it is known.
+    fn version(&self) -> Option<Version> {
+        self.object.version().or_else(|| self.expected.clone())
+    }
 }
 
 /// Why an object could not be read to the end.
@@ -65,8 +74,7 @@ pub(crate) unsafe fn read(
         grid,
         target,
         place,
-        failed: AtomicBool::new(false),
-        error: Mutex::new(None),
+        first_error: FirstError::default(),
         lost: Mutex::default(),
     };
     // Indexes that are in memory at once stay a small part of the budget.
@@ -94,8 +102,7 @@ struct Reading<'a> {
     grid: &'a Grid,
     target: &'a Target<'a>,
     place: &'a Placement,
-    failed: AtomicBool,
-    error: Mutex<Option<Error>>,
+    first_error: FirstError,
     /// Objects that changed or vanished while they were read.
     lost: Mutex<Vec<(usize, Lost)>>,
 }
@@ -119,13 +126,8 @@ impl<'a> Reading<'a> {
         for (i, opened) in opened.iter().enumerate() {
             nodes.push(self.root(i, opened));
         }
-        // Each round reads the indexes of one level of shards.
-        while !nodes.is_empty() {
-            nodes = self.descend(&opened, nodes, &mut fetches, inline)?;
-            self.check()?;
-        }
-        self.fetch(&opened, fetches, inline);
-        self.check()?;
+        self.follow(&opened, nodes, &mut fetches, inline)?;
+        self.fetch(&opened, &mut fetches, inline)?;
         for (i, opened) in opened.iter().enumerate() {
             match opened.object.check_unchanged() {
                 Ok(()) => {}
@@ -152,15 +154,18 @@ impl<'a> Reading<'a> {
     }
 
     fn check(&self) -> Result<(), Error> {
-        match self.error.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        self.first_error.check()
     }
 
-    fn fail(&self, error: Error) {
-        self.failed.store(true, Ordering::Relaxed);
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    /// An error in the bytes of an object counts only if the object is still what it was.
+    fn settle(&self, opened: &[Opened], object: usize, error: Error) -> Result<(), Error> {
+        match opened[object].object.check_unchanged() {
+            Err(StoreError::Changed { .. }) => {
+                self.lose(object, Lost::Changed);
+                Ok(())
+            }
+            _ => Err(error),
+        }
     }
 
     fn lose(&self, object: usize, why: Lost) {
@@ -175,8 +180,9 @@ impl<'a> Reading<'a> {
     fn open(&self, cell: Cell) -> Result<Option<Opened>, Error> {
         let key = self.grid.keys.key(&cell.index)?;
         let cached = self.engine.indexes.get(&self.index_key(&key, &Path::new()));
-        match self.grid.store.open(&key, cached.as_ref().map(|c| &c.version)) {
-            Ok(object) => Ok(Some(Opened { key, cell, object })),
+        let expected = cached.map(|cached| cached.version.clone());
+        match self.grid.store.open(&key, expected.as_ref()) {
+            Ok(object) => Ok(Some(Opened { key, cell, object, expected })),
             Err(StoreError::NotFound { .. }) => {
                 self.fill(&cell.selection, &self.place_of(&cell))?;
                 Ok(None)
@@ -196,11 +202,11 @@ impl<'a> Reading<'a> {
     fn remember(
         &self,
         key: IndexKey,
-        version: Option<shardine_store::Version>,
+        version: Option<Version>,
         index: ShardIndex,
     ) -> Arc<CachedIndex> {
         let known = version.is_some();
-        let version = version.unwrap_or_else(|| shardine_store::Version("".into()));
+        let version = version.unwrap_or_else(|| Version("".into()));
         let cached = Arc::new(CachedIndex { version, index });
         if known {
             self.engine.indexes.insert(key, Arc::clone(&cached));
@@ -209,8 +215,13 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads what is to be read, merged where that is cheaper, and decodes it.
-    fn fetch(&self, opened: &[Opened], fetches: Vec<Fetch<'a>>, inline: bool) {
-        let fetches = self.merge(fetches);
+    fn fetch(
+        &self,
+        opened: &[Opened],
+        fetches: &mut Vec<Fetch<'a>>,
+        inline: bool,
+    ) -> Result<(), Error> {
+        let fetches = self.merge(std::mem::take(fetches));
         let total: u64 = fetches.iter().flat_map(|f| &f.nodes).map(Node::decoded_len).sum();
         let inline =
             inline || total <= INLINE || (fetches.len() == 1 && fetches[0].nodes.len() == 1);
@@ -224,6 +235,7 @@ impl<'a> Reading<'a> {
         self.batch(opened, reads, inline, &|i, bytes| {
             self.decode(opened, &fetches[i], bytes, parallel)
         });
+        self.check()
     }
 
     /// Runs reads within the memory budget and hands each answer to `use_bytes`.
@@ -236,23 +248,25 @@ impl<'a> Reading<'a> {
     ) {
         let objects: Vec<usize> = reads.iter().map(|(object, ..)| *object).collect();
         let deliver = |i: usize, answer: Result<Buffer, StoreError>| {
-            if self.failed.load(Ordering::Relaxed) {
+            if self.first_error.is_set() {
                 return;
             }
             match answer {
                 Ok(bytes) => {
-                    if let Err(error) = use_bytes(i, &bytes) {
-                        self.fail(error);
+                    let result = use_bytes(i, &bytes);
+                    let result = result.or_else(|error| self.settle(opened, objects[i], error));
+                    if let Err(error) = result {
+                        self.first_error.set(error);
                     }
                 }
                 Err(StoreError::Changed { .. }) => self.lose(objects[i], Lost::Changed),
                 Err(StoreError::NotFound { .. }) => self.lose(objects[i], Lost::Missing),
-                Err(error) => self.fail(error.into()),
+                Err(error) => self.first_error.set(error.into()),
             }
         };
         if inline {
             for (i, (object, range, len)) in reads.into_iter().enumerate() {
-                let _permit = self.engine.budget.acquire(len);
+                let _permit = self.engine.admit(len);
                 deliver(i, opened[object].object.read(range));
             }
             return;
@@ -260,8 +274,8 @@ impl<'a> Reading<'a> {
         let permits: Vec<Mutex<Option<super::budget::Permit>>> =
             reads.iter().map(|_| Mutex::new(None)).collect();
         let mut reads = reads.into_iter().enumerate().map(|(i, (object, range, len))| {
-            let permit = self.engine.budget.acquire(len);
-            *permits[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+            let permit = self.engine.admit(len);
+            *permits[i].lock().unwrap_or_else(PoisonError::into_inner) = permit;
             Read { object: Arc::clone(&opened[object].object), range }
         });
         self.grid.store.read_batch(&self.engine.pool, &mut reads, &|i, answer| {

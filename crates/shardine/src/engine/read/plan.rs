@@ -38,6 +38,16 @@ pub(super) struct Fetch<'a> {
     pub nodes: Vec<Node<'a>>,
 }
 
+/// Chunks that are planned before any of them is read: memory for plans is bounded, however small chunks are.
+const MANY: usize = 8192;
+
+/// Where what an index leads to is put.
+struct Found<'b, 'a> {
+    next: &'b mut Vec<Node<'a>>,
+    fetches: &'b mut Vec<Fetch<'a>>,
+    inline: bool,
+}
+
 impl<'a> Reading<'a> {
     /// What is wanted of an object.
     pub(super) fn root(&self, object: usize, opened: &Opened) -> Node<'a> {
@@ -54,9 +64,24 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Turns nodes into fetches, reading the indexes that lie on the way, one level of shards after the other.
+    pub(super) fn follow(
+        &self,
+        opened: &[Opened],
+        mut nodes: Vec<Node<'a>>,
+        fetches: &mut Vec<Fetch<'a>>,
+        inline: bool,
+    ) -> Result<(), Error> {
+        while !nodes.is_empty() {
+            nodes = self.descend(opened, nodes, fetches, inline)?;
+            self.check()?;
+        }
+        Ok(())
+    }
+
     /// Turns nodes into fetches where it is known what to fetch; reads the indexes of the others and returns
     /// the nodes that these lead to.
-    pub(super) fn descend(
+    fn descend(
         &self,
         opened: &[Opened],
         nodes: Vec<Node<'a>>,
@@ -71,10 +96,11 @@ impl<'a> Reading<'a> {
                 continue;
             };
             let key = self.index_key(&opened[node.object].key, &node.path);
-            let version = opened[node.object].object.version();
+            let version = opened[node.object].version();
             match self.engine.indexes.get(&key) {
-                Some(cached) if version.as_ref().is_none_or(|v| *v == cached.version) => {
-                    self.expand(opened, &node, shard, &cached.index, &mut next)?;
+                Some(cached) if version.as_ref() == Some(&cached.version) => {
+                    let found = Found { next: &mut next, fetches, inline };
+                    self.expand(opened, &node, shard, &cached.index, found)?;
                 }
                 _ if self.worth_whole(&node, shard) => fetches.push(Fetch::of(node)),
                 _ => unknown.push((node, shard)),
@@ -102,7 +128,7 @@ impl<'a> Reading<'a> {
                 .engine
                 .with_context(|context| shard.index.decode(context, bytes, len))
                 .map_err(|source| self.shard_error(object, source))?;
-            let version = object.object.version();
+            let version = object.version();
             let key = self.index_key(&object.key, &node.path);
             let index = self.remember(key, version, decoded);
             *indexes[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
@@ -111,7 +137,8 @@ impl<'a> Reading<'a> {
         for ((node, shard), index) in unknown.iter().zip(indexes) {
             // An index that is not there failed, or its object changed or vanished.
             if let Some(cached) = index.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                self.expand(opened, node, shard, &cached.index, &mut next)?;
+                let found = Found { next: &mut next, fetches, inline };
+                self.expand(opened, node, shard, &cached.index, found)?;
             }
         }
         Ok(next)
@@ -182,34 +209,49 @@ impl<'a> Reading<'a> {
         node: &Node<'a>,
         shard: &'a ShardLayout,
         index: &ShardIndex,
-        next: &mut Vec<Node<'a>>,
+        found: Found<'_, 'a>,
     ) -> Result<(), Error> {
+        let Found { next, fetches, inline } = found;
         let base = node.range.as_ref().map_or(0, |r| r.start);
         let place = shard.placement_to_stored(&node.place);
         for cell in shard.selection_to_stored(&node.selection).cells(&shard.chunk_shape) {
             let entry = shard.entry(&cell.index);
             let place = advance(&place, &cell.at);
-            let range = index
-                .get(entry)
-                .map_err(|source| self.shard_error(&opened[node.object], source))?;
-            match range {
-                None => self.fill(&cell.selection, &place)?,
-                Some(range) => {
-                    let mut path = node.path.clone();
-                    path.push(entry as u32);
-                    next.push(Node {
-                        object: node.object,
-                        range: Some(base + range.start..base + range.end),
-                        layout: &shard.inner,
-                        // Chunks at the edge of the array count as partly wanted; that costs at most
-                        // one read of an inner index.
-                        whole: node.whole || cell.selection.covers(&shard.chunk_shape),
-                        selection: cell.selection,
-                        place,
-                        path,
-                        skipped: None,
-                    });
+            let range = match index.get(entry) {
+                Ok(Some(range)) => range,
+                Ok(None) => {
+                    self.fill(&cell.selection, &place)?;
+                    continue;
                 }
+                Err(source) => {
+                    let error = self.shard_error(&opened[node.object], source);
+                    return self.settle(opened, node.object, error);
+                }
+            };
+            let mut path = node.path.clone();
+            path.push(entry as u32);
+            let chunk = Node {
+                object: node.object,
+                range: Some(base + range.start..base + range.end),
+                layout: &shard.inner,
+                // Chunks at the edge of the array count as partly wanted; that costs at most
+                // one read of an inner index.
+                whole: node.whole || cell.selection.covers(&shard.chunk_shape),
+                selection: cell.selection,
+                place,
+                path,
+                skipped: None,
+            };
+            if chunk.layout.addressable().is_some() {
+                next.push(chunk);
+                if next.len() >= MANY {
+                    self.follow(opened, std::mem::take(next), fetches, inline)?;
+                }
+            } else {
+                self.fetch_chunk(chunk, fetches);
+            }
+            if fetches.len() >= MANY {
+                self.fetch(opened, fetches, inline)?;
             }
         }
         Ok(())

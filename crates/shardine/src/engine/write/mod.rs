@@ -3,17 +3,18 @@
 mod options;
 mod stream;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_store::{
     Buffer, Condition, CreateOptions, Key, Object, ReadRange, Staged, StoreError, Version,
 };
 
+use super::first_error::FirstError;
 use super::{Engine, Grid};
 use crate::Error;
 use crate::layout::{EncodeError, EncodeOptions, Outcome, ShardLayout, SourceView, Update};
-use crate::selection::{Cell, Selection};
+use crate::selection::{Cell, RegionError, Selection};
 use crate::shard::{IndexLocation, ShardIndex};
 use crate::source::Source;
 use stream::Stream;
@@ -25,6 +26,9 @@ const ATTEMPTS: usize = 1000;
 
 /// Decoded bytes from which the chunks of one shard are encoded in parallel, and not several shards.
 const STREAM: u64 = 1 << 20;
+
+/// Bytes of bookkeeping for each piece of work in flight.
+const OVERHEAD: u64 = 1024;
 
 /// Objects that are made durable together.
 const PUBLISH: usize = 64;
@@ -61,14 +65,16 @@ pub(crate) fn write(
     source: &dyn Source,
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
+    let expected = grid.layout.element_size();
+    if let Some(actual) = source.element_size().filter(|&size| size != expected) {
+        return Err(RegionError::ElementSize { expected, actual }.into());
+    }
     let writing = Writing {
         engine,
         grid,
         source,
         options,
         encode: EncodeOptions { order: options.order, store_empty: options.store_empty },
-        failed: AtomicBool::new(false),
-        error: Mutex::new(None),
         staged: Mutex::default(),
         counters: Counters::default(),
     };
@@ -79,9 +85,8 @@ pub(crate) fn write(
                 writing.stream(shard, cell)?;
             }
         }
-        _ => writing.objects(cells),
+        _ => writing.objects(cells)?,
     }
-    writing.check()?;
     writing.publish_staged()?;
     let counters = &writing.counters;
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -101,8 +106,6 @@ struct Writing<'a> {
     source: &'a dyn Source,
     options: &'a WriteOptions,
     encode: EncodeOptions,
-    failed: AtomicBool,
-    error: Mutex<Option<Error>>,
     /// Written objects that wait to be made durable together.
     staged: Mutex<Vec<Staged>>,
     counters: Counters,
@@ -115,18 +118,6 @@ struct Old {
 }
 
 impl Writing<'_> {
-    fn check(&self) -> Result<(), Error> {
-        match self.error.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
-    }
-
-    fn fail(&self, error: Error) {
-        self.failed.store(true, Ordering::Relaxed);
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-    }
-
     fn progress(&self, bytes: u64) {
         if let Some(progress) = &self.options.progress {
             progress(bytes);
@@ -134,32 +125,29 @@ impl Writing<'_> {
     }
 
     /// Writes small objects, several at once.
-    fn objects(&self, cells: impl Iterator<Item = Cell>) {
-        // The decoded elements, the old bytes and the new ones.
-        let cost = self.grid.layout.decoded_len().saturating_mul(3);
+    fn objects(&self, cells: impl Iterator<Item = Cell>) -> Result<(), Error> {
         if self.engine.on_worker() {
-            for cell in cells {
-                let _permit = self.engine.budget.acquire(cost);
-                if let Err(error) = self.object(cell) {
-                    return self.fail(error);
-                }
-            }
-            return;
+            return cells.into_iter().try_for_each(|cell| self.object(cell));
         }
+        // The decoded elements, the old bytes and the new ones.
+        let cost = self.grid.layout.decoded_len().saturating_mul(3).saturating_add(OVERHEAD);
+        let first_error = FirstError::default();
         self.engine.pool.in_place_scope(|scope| {
             for cell in cells {
-                let permit = self.engine.budget.acquire(cost);
-                if self.failed.load(Ordering::Relaxed) {
+                let permit = self.engine.admit(cost);
+                if first_error.is_set() {
                     break;
                 }
+                let first_error = &first_error;
                 scope.spawn(move |_| {
                     if let Err(error) = self.object(cell) {
-                        self.fail(error);
+                        first_error.set(error);
                     }
                     drop(permit);
                 });
             }
         });
+        first_error.into_result()
     }
 
     /// Writes one object that is encoded in memory.
@@ -248,11 +236,12 @@ impl Writing<'_> {
 
     /// Makes an object visible: at once if it was merged with what stood there, else with others.
     fn publish(&self, staged: Staged, covered: bool) -> Result<(), Error> {
-        add(&self.counters.objects_written, 1);
         if !covered {
             self.grid.store.publish(vec![staged])?;
+            add(&self.counters.objects_written, 1);
             return Ok(());
         }
+        add(&self.counters.objects_written, 1);
         let full = {
             let mut waiting = self.staged.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.push(staged);
@@ -348,7 +337,19 @@ impl Writing<'_> {
             .map_err(damaged)
     }
 
-    fn encode_error(&self, object: &Key, cell: &[u64], path: &[u32], source: EncodeError) -> Error {
+    fn encode_error(
+        &self,
+        object: &Key,
+        cell: &[u64],
+        path: &[u32],
+        mut source: EncodeError,
+    ) -> Error {
+        let mut path = path.to_vec();
+        while let EncodeError::Nested { entry, source: inner } = source {
+            path.push(entry as u32);
+            source = *inner;
+        }
+        let path = path.as_slice();
         let chunk = self.grid.layout.chunk_coordinates(cell, path);
         Error::Encode { object: object.clone(), chunk, source: Box::new(source) }
     }

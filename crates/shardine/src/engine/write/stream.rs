@@ -1,23 +1,26 @@
 //! A large shard on its way out: encoded by many, laid down in order.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange};
 
-use super::{Writing, add, bytes_of, read};
+use super::{OVERHEAD, Writing, add, bytes_of, read};
 use crate::Error;
-use crate::engine::budget::Permit;
+use crate::engine::first_error::FirstError;
 use crate::engine::sequencer::{Batch, Piece, Sequencer};
-use crate::layout::{Action, ShardLayout, SourceView, Update, UpdatePlan};
+use crate::layout::{Action, Outcome, ShardLayout, SourceView, Update, UpdatePlan};
 use crate::selection::Cell;
 use crate::shard::{IndexLocation, ShardIndex, WriteOrder};
 
 /// Decoded bytes of a piece of work for one worker.
 const PIECE: u64 = 64 << 10;
 
-/// Entries that are kept, in one piece of work.
+/// The most entries in one piece of work.
 const KEPT: usize = 4096;
+
+/// The most entries to be encoded in one piece of work.
+const ENCODED: u64 = 1024;
 
 /// One shard being streamed.
 pub(super) struct Stream<'a> {
@@ -28,8 +31,11 @@ pub(super) struct Stream<'a> {
     pub old: Option<&'a dyn Object>,
 }
 
-/// An entry on its way to a worker.
-type Task = (usize, Action);
+/// What is known of the chunks of one attempt.
+#[derive(Default)]
+struct Tally {
+    chunks: Mutex<Outcome>,
+}
 
 impl Stream<'_> {
     pub(super) fn run(
@@ -40,28 +46,31 @@ impl Stream<'_> {
         covered: bool,
     ) -> Result<(), Error> {
         let (writing, shard) = (self.writing, self.shard);
-        let selection = shard.selection_to_stored(&self.cell.selection);
-        let bounds = shard.to_stored(bounds);
         let order = writing.options.order;
         let damaged = |source| Error::Shard {
             object: self.key.clone(),
             shard: self.cell.index.to_vec(),
             source: Box::new(source),
         };
-        let plan =
-            UpdatePlan::new(shard, old_index, &selection, &bounds, order).map_err(damaged)?;
+        let plan = UpdatePlan::new(shard, old_index, &self.cell.selection, bounds, order)
+            .map_err(damaged)?;
         let options = CreateOptions { head: shard.index.head(), condition: condition.clone() };
         let writer = writing.grid.store.create(self.key, options)?;
         let any_order = order == WriteOrder::Arrival;
         let sequencer =
-            Sequencer::new(writing.engine, &*writer, self.old, shard.chunks(), any_order);
-        self.encode_all(&plan, &sequencer, damaged)?;
-        writing.check()?;
+            Sequencer::new(writing.engine, &*writer, self.old, shard.chunks(), any_order)
+                .map_err(damaged)?;
+        let tally = Tally::default();
+        let batches = self.encode_all(&plan, &sequencer, &tally)?;
 
-        let (index, bytes) = sequencer.into_index();
+        let unfinished = || Error::Unfinished { object: self.key.clone() };
+        let (index, bytes) = sequencer.into_index(batches).ok_or_else(unfinished)?;
+        let chunks = tally.chunks.into_inner().unwrap_or_else(PoisonError::into_inner);
         if index.all_absent() && !writing.options.store_empty {
             drop(writer);
-            return writing.remove(self.key, covered, self.old.is_some(), &condition);
+            writing.remove(self.key, covered, self.old.is_some(), &condition)?;
+            writing.counters.chunks(chunks);
+            return Ok(());
         }
         let encoded = writing
             .engine
@@ -75,90 +84,91 @@ impl Stream<'_> {
             }
         };
         writing.publish(staged, covered)?;
+        writing.counters.chunks(chunks);
         add(&writing.counters.bytes_written, bytes + encoded.len() as u64);
         Ok(())
     }
 
     /// Hands the entries out to the workers, as many at once as the budget allows.
+    ///
+    /// Returns how many batches there were; all of them are finished.
     fn encode_all(
         &self,
         plan: &UpdatePlan<'_>,
         sequencer: &Sequencer<'_>,
-        damaged: impl Fn(crate::shard::ShardError) -> Error,
-    ) -> Result<(), Error> {
+        tally: &Tally,
+    ) -> Result<usize, Error> {
         let engine = self.writing.engine;
         let chunk = self.shard.inner.decoded_len();
         // Decoded elements and their encoded form; an old chunk beside them where there is one.
         let cost = chunk.saturating_mul(if self.old.is_some() { 3 } else { 2 });
         let inline = engine.on_worker();
-        let mut result = Ok(());
+        // Of this attempt alone: another one starts afresh.
+        let first_error = FirstError::default();
+        let mut batches = 0;
         engine.pool.in_place_scope(|scope| {
-            let mut tasks: Vec<Task> = Vec::new();
-            let mut encoded = 0u64;
-            let mut number = 0;
-            let mut hand_out = |tasks: Vec<Task>, encoded: u64| {
-                let permit = engine.budget.acquire(cost.saturating_mul(encoded));
-                let batch = number;
-                number += 1;
+            let mut rest = plan.entries();
+            while !rest.is_empty() && !first_error.is_set() {
+                let mut encoded = 0u64;
+                let end = rest.iter().position(|&entry| {
+                    encoded += u64::from(plan.touches(entry as usize));
+                    encoded.saturating_mul(chunk) >= PIECE || encoded >= ENCODED
+                });
+                let end = end.map_or(rest.len(), |last| last + 1).min(KEPT);
+                let (entries, later) = rest.split_at(end);
+                rest = later;
+                let permit = engine.admit(cost.saturating_mul(encoded).saturating_add(OVERHEAD));
+                let batch = batches;
+                batches += 1;
+                let first_error = &first_error;
                 let work = move || {
-                    if self.writing.failed.load(Ordering::Relaxed) {
+                    if first_error.is_set() {
                         return;
                     }
-                    if let Err(error) = self.encode_batch(batch, tasks, permit, sequencer) {
-                        self.writing.fail(error);
+                    let result = self.encode_batch(plan, entries, tally);
+                    let result = result.and_then(|(pieces, encoded)| {
+                        sequencer.finish(batch, Batch { pieces, encoded, _permit: permit })?;
+                        Ok(())
+                    });
+                    if let Err(error) = result {
+                        first_error.set(error);
                     }
                 };
                 if inline { work() } else { scope.spawn(move |_| work()) }
-            };
-            for &entry in plan.entries() {
-                if self.writing.failed.load(Ordering::Relaxed) {
-                    break;
-                }
-                match plan.action(entry as usize) {
-                    Ok(None) => continue,
-                    Ok(Some(action)) => {
-                        encoded += u64::from(matches!(action, Action::Encode { .. }));
-                        tasks.push((entry as usize, action));
-                    }
-                    Err(error) => {
-                        result = Err(damaged(error));
-                        self.writing.failed.store(true, Ordering::Relaxed);
-                        return;
-                    }
-                }
-                if encoded.saturating_mul(chunk) >= PIECE || tasks.len() >= KEPT {
-                    hand_out(std::mem::take(&mut tasks), std::mem::take(&mut encoded));
-                }
-            }
-            if !tasks.is_empty() {
-                hand_out(tasks, encoded);
             }
         });
-        result
+        first_error.into_result().map(|()| batches)
     }
 
-    /// Encodes consecutive entries and lays them down.
+    /// Encodes consecutive entries.
     fn encode_batch(
         &self,
-        number: usize,
-        tasks: Vec<Task>,
-        permit: Permit,
-        sequencer: &Sequencer<'_>,
-    ) -> Result<(), Error> {
+        plan: &UpdatePlan<'_>,
+        entries: &[u32],
+        tally: &Tally,
+    ) -> Result<(Vec<Piece>, Vec<u8>), Error> {
         let writing = self.writing;
-        let mut pieces = Vec::with_capacity(tasks.len());
+        let mut pieces = Vec::new();
+        let mut chunks = Outcome::default();
         let mut done = 0;
         let source = SourceView::new(writing.source, self.cell.at.iter().copied().collect());
         let source = source.to_stored(self.shard);
         let encoded = writing.engine.with_context(|context| {
             let mut out = context.take_buffer();
-            for (entry, action) in tasks {
+            for &entry in entries {
+                let action = plan.action(entry as usize).map_err(|source| Error::Shard {
+                    object: self.key.clone(),
+                    shard: self.cell.index.to_vec(),
+                    source: Box::new(source),
+                })?;
+                let entry = entry as usize;
                 match action {
-                    Action::Keep { old } => {
+                    None => {}
+                    Some(Action::Keep { old }) => {
                         pieces.push(Piece::Kept { entry, range: old });
-                        add(&writing.counters.chunks_kept, 1);
+                        chunks.kept += 1;
                     }
-                    Action::Encode { cell, bounds, old } => {
+                    Some(Action::Encode { cell, bounds, old }) => {
                         let old = self.old_chunk(old)?;
                         let start = out.len();
                         let update = Update {
@@ -175,7 +185,7 @@ impl Stream<'_> {
                                 writing.encode_error(self.key, &self.cell.index, &path, source)
                             })?;
                         done += bytes_of(&cell.selection, inner.element_size());
-                        writing.counters.chunks(outcome);
+                        chunks.add(outcome);
                         if outcome.stored {
                             pieces.push(Piece::New { entry, range: start..out.len() });
                         }
@@ -184,9 +194,9 @@ impl Stream<'_> {
             }
             Ok::<_, Error>(out)
         })?;
-        sequencer.finish(number, Batch { pieces, encoded, _permit: permit })?;
+        tally.chunks.lock().unwrap_or_else(PoisonError::into_inner).add(chunks);
         writing.progress(done);
-        Ok(())
+        Ok((pieces, encoded))
     }
 
     /// The bytes of a chunk that is updated in part.

@@ -16,7 +16,7 @@ use shardine::{
 };
 
 use crate::cli::Machine;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::{codec_words, info, units};
 
 /// Make a small sharded array, update it and read it back, and see what each step costs
@@ -301,15 +301,6 @@ impl Stage {
     }
 }
 
-/// A name as one word of a shell.
-fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%".contains(c);
-    if !name.is_empty() && name.chars().all(plain) {
-        return name.to_owned();
-    }
-    format!("'{}'", name.replace('\'', "'\\''"))
-}
-
 fn wrote(report: &WriteReport, start: Instant) -> String {
     let seconds = start.elapsed().as_secs_f64();
     format!("{:.0} ms, {} written", seconds * 1e3, units::size(report.bytes_written))
@@ -322,11 +313,5 @@ mod tests {
     #[test]
     fn the_updated_region_is_what_it_says() {
         assert_eq!(Region::of_box(&UPDATED_START, &UPDATED_SHAPE).to_string(), UPDATED);
-    }
-
-    #[test]
-    fn a_name_is_one_word() {
-        assert_eq!(quoted("a/b-1.zarr"), "a/b-1.zarr");
-        assert_eq!(quoted("it's mine"), "'it'\\''s mine'");
     }
 }

@@ -67,6 +67,15 @@ impl Failure {
     }
 }
 
+/// A name as one word of a shell.
+pub fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%".contains(c);
+    if !name.is_empty() && name.chars().all(plain) {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', "'\\''"))
+}
+
 /// Messages may hold names from files; a line break in one must not look like a second message.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split(['\n', '\r']).map(str::trim).collect();
@@ -76,7 +85,18 @@ fn one_line(text: &str) -> String {
 impl From<shardine::Error> for Failure {
     fn from(error: shardine::Error) -> Self {
         let failure = Self::new(&error);
-        match error.hint() {
+        // Where there is an option or a verb that helps, it is named; else what the library knows.
+        let hint = match &error {
+            shardine::Error::Exists { .. } => {
+                Some("choose another name, or give --overwrite".to_owned())
+            }
+            shardine::Error::NotAnArray { at } => {
+                let at = quoted(at);
+                Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
+            }
+            _ => error.hint(),
+        };
+        match hint {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
@@ -103,6 +123,12 @@ mod tests {
             panic!("it is told");
         };
         assert_eq!((message.as_str(), hint.as_deref()), ("a b c", Some("d e")));
+    }
+
+    #[test]
+    fn a_name_is_one_word() {
+        assert_eq!(quoted("a/b-1.zarr"), "a/b-1.zarr");
+        assert_eq!(quoted("it's mine"), "'it'\\''s mine'");
     }
 
     #[test]

@@ -141,7 +141,9 @@ fn groups_show_their_children() {
     assert_eq!(info["kind"], "group");
     assert_eq!(info["children"].as_array().unwrap().len(), 3);
     assert!(folder.refused(&["ls", "g", "--chunks"]).contains("group"));
-    assert!(folder.refused(&["read", "g"]).contains("is a group, not an array"));
+    let errors = folder.refused(&["read", "g"]);
+    assert!(errors.contains("is a group, not an array"), "{errors}");
+    assert!(errors.contains("hint: name one of its arrays; `shardine ls "), "{errors}");
 }
 
 #[test]

@@ -142,3 +142,28 @@ fn devices_are_written_to_and_links_stay_links() {
     assert!(std::fs::symlink_metadata(folder.path("link.npy")).unwrap().is_symlink());
     assert!(folder.get("real.npy").starts_with(b"\x93NUMPY"));
 }
+
+#[test]
+fn an_update_of_a_damaged_chunk_says_how_to_replace_it() {
+    let folder = Folder::new();
+    folder.ok(&[
+        "create", "a", "--shape", "8", "--dtype", "uint8", "--chunk", "4", "--shard", "8",
+        "--codec", "crc32c",
+    ]);
+    folder.put("in.raw", &[1; 8]);
+    folder.ok(&["write", "a", "in.raw"]);
+    let mut shard = folder.get("a/c/0");
+    shard[0] ^= 1;
+    folder.put("a/c/0", &shard);
+    folder.put("two.raw", &[2; 2]);
+    let errors = folder.refused(&["write", "a", "--region", "0:2", "two.raw"]);
+    assert!(errors.contains("the chunk that is to be updated cannot be read"), "{errors}");
+    assert!(
+        errors.contains("hint: ") && errors.contains("write the whole of chunk [0]"),
+        "{errors}"
+    );
+    // It does help.
+    folder.put("four.raw", &[2; 4]);
+    folder.ok(&["write", "a", "--region", "0:4", "four.raw"]);
+    assert_eq!(folder.text(&["read", "a"]), "2 2 2 2 1 1 1 1\n");
+}

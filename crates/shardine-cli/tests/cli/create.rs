@@ -210,3 +210,60 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
     let errors = folder.refused(&["create", "a", "--shape", "8", "--dtype", "uint17"]);
     assert!(errors.contains("unknown data type") && errors.contains("uint17"), "{errors}");
 }
+
+#[test]
+fn an_array_of_another_rank_takes_the_place_and_leaves_nothing_of_the_old_one() {
+    let common = ["--dtype", "uint8", "--overwrite"];
+    for key_encoding in ["default", "v2"] {
+        let folder = Folder::new();
+        let create = |shape: &[&str]| {
+            let keys = ["--key-encoding", key_encoding, "--separator", "/"];
+            folder.ok(&[&["create", "a"], shape, &common, &keys].concat());
+        };
+        folder.put("in.raw", &[1; 64]);
+        create(&["--shape", "4,4,4", "--chunk", "2,2,2", "--shard", "none"]);
+        folder.ok(&["write", "a", "in.raw"]);
+        create(&["--shape", "8,8", "--chunk", "4,4", "--shard", "none"]);
+        assert_eq!(std::fs::read_dir(folder.path("a")).unwrap().count(), 1);
+        folder.ok(&["write", "a", "in.raw"]);
+        assert_eq!(folder.json(&["info", "a", "--json"])["stored"]["objects"], 4);
+        // And back: what were objects become folders.
+        create(&["--shape", "4,4,4", "--chunk", "2,2,2", "--shard", "none"]);
+        assert_eq!(folder.text(&["read", "a", "--region", "0,0"]), "0 0 0 0\n");
+        folder.ok(&["write", "a", "in.raw"]);
+        assert_eq!(folder.json(&["info", "a", "--json"])["stored"]["objects"], 8);
+        // Another way to make keys, and no axes at all.
+        folder.ok(&[&["create", "a", "--shape", "", "--key-encoding", "v2"], &common[..]].concat());
+        assert_eq!(std::fs::read_dir(folder.path("a")).unwrap().count(), 1);
+        assert_eq!(folder.text(&["read", "a"]), "0\n");
+    }
+}
+
+#[test]
+fn what_is_not_of_the_old_array_stays() {
+    let folder = Folder::new();
+    let create = ["create", "a", "--shape", "4,4", "--dtype", "uint8", "--overwrite"];
+    folder.ok(&create);
+    for name in ["a/notes", "a/c/0/mine", "a/c/x"] {
+        std::fs::create_dir_all(folder.path(name)).unwrap();
+    }
+    folder.put("a/c/0/readme", b"precious");
+    folder.ok(&create);
+    assert!(["a/notes", "a/c/0/mine", "a/c/x"].iter().all(|name| folder.exists(name)));
+    assert_eq!(folder.get("a/c/0/readme"), b"precious");
+}
+
+#[test]
+fn a_group_in_the_way_is_named_and_not_offered_for_overwriting() {
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path("g")).unwrap();
+    folder.put("g/zarr.json", br#"{"zarr_format": 3, "node_type": "group"}"#);
+    let create = ["create", "g", "--shape", "8", "--dtype", "uint8"];
+    for more in [&[][..], &["--overwrite"]] {
+        let errors = folder.refused(&[&create[..], more].concat());
+        assert!(errors.contains("there is a group at"), "{errors}");
+        assert!(errors.contains("remove the group first"), "{errors}");
+        assert!(!errors.contains("exists already"), "{errors}");
+        assert!(!errors.contains("--overwrite"), "{errors}");
+    }
+}

@@ -26,7 +26,8 @@ Examples:
   shardine create c.zarr --shape 1000,1000 --dtype float32 --fill NaN --shard none --codec gzip:5
   shardine create d.zarr --metadata zarr.json
 
-Without --chunk, chunks have about 64^3 elements; without --shard, shards have about 64 MiB before compression.";
+Without --chunk, chunks have about 64^3 elements; without --shard, shards have about 64 MiB before compression,
+and at most 32,768 chunks.";
 
 /// Make a new array
 #[derive(Debug, Args)]

@@ -11,6 +11,9 @@ const CHUNK_BYTES: u64 = 4 << 20;
 /// Bytes in a shard, before compression.
 const SHARD_BYTES: u64 = 64 << 20;
 
+/// The most chunks in a shard: an index of 512 KiB, which whoever reads one chunk has to read first.
+const SHARD_CHUNKS: u64 = 1 << 15;
+
 /// Axes along which a chunk extends, the last ones; before them come channels, times and the like.
 const CHUNK_AXES: usize = 3;
 
@@ -62,7 +65,7 @@ fn nearest_divisor(n: u64, wanted: u64) -> u64 {
         .unwrap_or(n)
 }
 
-/// A shard of at most 64 MiB of whole chunks, as even as it can be and no larger than the array.
+/// A shard of at most 64 MiB and 32,768 whole chunks, as even as it can be and no larger than the array.
 ///
 /// `None` if it would hold one chunk only.
 pub fn shard(shape: &[u64], chunk: &[u64], element: u64) -> Option<Vec<u64>> {
@@ -75,6 +78,10 @@ pub fn shard(shape: &[u64], chunk: &[u64], element: u64) -> Option<Vec<u64>> {
         let lengths = per_shard.iter().zip(chunk);
         lengths.fold(element as u128, |n, (&m, &c)| n.saturating_mul(u128::from(m) * u128::from(c)))
     };
+    let too_large = |per_shard: &[u64]| {
+        bytes(per_shard) > u128::from(SHARD_BYTES)
+            || per_shard.iter().fold(1u64, |n, &m| n.saturating_mul(m)) > SHARD_CHUNKS
+    };
     let mut open: Vec<usize> = (0..shape.len()).filter(|&k| cells(k) > 1).collect();
     // Double the shortest side; on a tie the last, along which chunks are neighbours.
     while let Some(at) =
@@ -83,7 +90,7 @@ pub fn shard(shape: &[u64], chunk: &[u64], element: u64) -> Option<Vec<u64>> {
         let k = open[at];
         let before = per_shard[k];
         per_shard[k] = (2 * before).min(cells(k));
-        if bytes(&per_shard) > u128::from(SHARD_BYTES) {
+        if too_large(&per_shard) {
             per_shard[k] = before;
             open.remove(at);
         } else if per_shard[k] == cells(k) {
@@ -144,6 +151,21 @@ mod tests {
     }
 
     #[test]
+    fn small_chunks_do_not_make_an_index_of_millions() {
+        for (shape, chunk, expected) in [
+            (&[1 << 30][..], &[1][..], &[32_768][..]),
+            (&[4096, 4096, 4096], &[4, 4, 4], &[128, 128, 128]),
+            (&[1 << 20, 1 << 20], &[1, 1 << 20], &[64, 1 << 20]),
+            (&[1 << 20, 3], &[1, 1], &[8192, 3]),
+        ] {
+            let shard = shard(shape, chunk, 1).unwrap();
+            assert_eq!(shard, expected, "{shape:?}");
+            let chunks: u64 = shard.iter().zip(chunk).map(|(s, c)| s / c).product();
+            assert!(chunks <= SHARD_CHUNKS);
+        }
+    }
+
+    #[test]
     fn a_chunk_divides_the_shard_that_was_given() {
         assert_eq!(chunk_in_shard(&[1000, 1000, 1000], &[256, 250, 257], 2), [64, 50, 257]);
         assert_eq!(chunk_in_shard(&[10, 10], &[32, 32], 2), [8, 8]);
@@ -164,6 +186,8 @@ mod tests {
             if let Some(shard) = shard(&shape, &chunk, element) {
                 let elements: u64 = shard.iter().product();
                 prop_assert!(elements * element <= SHARD_BYTES);
+                let chunks: u64 = shard.iter().zip(&chunk).map(|(s, c)| s / c).product();
+                prop_assert!(chunks <= SHARD_CHUNKS);
                 prop_assert!(shard.iter().zip(&chunk).all(|(s, c)| s % c == 0));
             }
         }

@@ -42,8 +42,9 @@ pub struct Info {
 pub struct Stored {
     pub objects: u64,
     pub bytes: u64,
-    /// Chunks in them; `None` where only decoding a shard could tell.
-    pub chunks: Option<u64>,
+    /// Entries of their indexes that are there: chunks, or of shards in shards the inner shards. `None` where
+    /// only decoding a shard could tell.
+    pub entries: Option<u64>,
     /// Bytes of shards that no entry refers to.
     pub gap_bytes: u64,
     /// Shards whose index is damaged, and what is wrong with the first.
@@ -78,23 +79,29 @@ impl Stored {
         let mut stored = Self {
             objects: objects.len() as u64,
             bytes: objects.iter().map(|object| object.len).sum(),
-            chunks: Some(0),
             ..Self::default()
         };
         if array.shard_shape().is_none() {
-            stored.chunks = Some(stored.objects);
+            stored.entries = Some(stored.objects);
             return Ok(stored);
         }
+        if array.entry_shape().is_none() {
+            return Ok(stored);
+        }
+        let mut entries = 0;
         let progress = Progress::things("reading indexes", stored.objects);
         for object in &objects {
             progress.add(1);
             match array.shard_entries(&object.cell) {
                 Ok(Some(shard)) => {
-                    let present = shard.entries.iter().flatten().count() as u64;
-                    stored.chunks = stored.chunks.map(|n| n + present);
+                    entries += shard.entries.iter().flatten().count() as u64;
                     stored.gap_bytes += shard.gap_bytes;
                 }
-                Ok(None) => stored.chunks = None,
+                // Removed since it was listed.
+                Ok(None) => {
+                    stored.objects -= 1;
+                    stored.bytes -= object.len;
+                }
                 Err(error @ shardine::Error::Shard { .. }) => {
                     stored.damaged += 1;
                     stored.damage.get_or_insert(error.to_string());
@@ -103,6 +110,7 @@ impl Stored {
             }
         }
         progress.finish();
+        stored.entries = Some(entries);
         Ok(stored)
     }
 }
@@ -121,16 +129,22 @@ fn cells(shape: &[u64], cell: &[u64]) -> u64 {
     units::elements(&counts)
 }
 
-fn chunks_per_shard(array: &Array) -> Option<Vec<u64>> {
-    let shard = array.shard_shape()?;
-    Some(shard.iter().zip(array.chunk_shape()).map(|(&s, &c)| s / c.max(1)).collect())
+/// Chunks along each axis of a shard.
+fn chunks_in(array: &Array, shard: &[u64]) -> Vec<u64> {
+    shard.iter().zip(array.chunk_shape()).map(|(&s, &c)| s / c.max(1)).collect()
 }
 
-/// Bytes of the elements of all stored chunks, decoded; `None` for types of variable length.
+/// The shape of the shards in shards that the indexes of stored objects tell of, if there are such.
+pub fn inner_shard(array: &Array) -> Option<&[u64]> {
+    array.entry_shape().filter(|&entry| entry != array.chunk_shape())
+}
+
+/// Bytes of the elements of all that the indexes tell of, decoded; `None` for types of variable length.
 fn decoded_bytes(array: &Array, stored: &Stored) -> Option<u64> {
-    let (count, shape) = match stored.chunks {
-        Some(chunks) => (chunks, array.chunk_shape()),
-        None => (stored.objects, array.metadata().chunk_shape()),
+    let object = array.metadata().chunk_shape();
+    let (count, shape) = match stored.entries {
+        Some(entries) => (entries, array.entry_shape().unwrap_or(object)),
+        None => (stored.objects, object),
     };
     raw_bytes(shape, array.data_type()).map(|bytes| bytes.saturating_mul(count))
 }
@@ -182,7 +196,8 @@ pub fn describe(array: &Array, stored: Option<&Stored>) -> Value {
         "fill_value": data_type.fill_to_json(metadata.fill()),
         "chunk_shape": array.chunk_shape(),
         "shard_shape": array.shard_shape(),
-        "chunks_per_shard": chunks_per_shard(array),
+        "chunks_per_shard": array.shard_shape().map(|shard| chunks_in(array, shard)),
+        "inner_shard_shape": inner_shard(array),
         "codecs": codec_specs_to_json(metadata.codecs()),
         "chunk_codecs": codec_words::show_chain(chunk_codecs),
         "index": index,
@@ -191,11 +206,14 @@ pub fn describe(array: &Array, stored: Option<&Stored>) -> Value {
     });
     if let (Some(stored), Value::Object(members)) = (stored, &mut description) {
         let decoded = decoded_bytes(array, stored);
+        let inner = inner_shard(array);
         let stored = json!({
             "objects": stored.objects,
             "objects_possible": cells(shape, metadata.chunk_shape()),
-            "chunks": stored.chunks,
+            "chunks": stored.entries.filter(|_| inner.is_none()),
             "chunks_possible": cells(shape, array.chunk_shape()),
+            "inner_shards": stored.entries.filter(|_| inner.is_some()),
+            "inner_shards_possible": inner.map(|inner| cells(shape, inner)),
             "bytes": stored.bytes,
             "decoded_bytes": decoded,
             "ratio": ratio(decoded, stored.bytes),
@@ -233,9 +251,11 @@ pub fn write_array(
         None => units::shape(shape),
     };
     line(out, "chunk", size(array.chunk_shape()))?;
-    if let (Some(shard), Some(chunks)) = (array.shard_shape(), chunks_per_shard(array)) {
+    for (name, shard) in [("inner shard", inner_shard(array)), ("shard", array.shard_shape())] {
+        let Some(shard) = shard else { continue };
+        let chunks = chunks_in(array, shard);
         let count = units::count(units::elements(&chunks), "chunk");
-        line(out, "shard", format!("{}, {count} ({})", size(shard), units::shape(&chunks)))?;
+        line(out, name, format!("{}, {count} ({})", size(shard), units::shape(&chunks)))?;
     }
     match &sharding {
         Some(sharding) => {
@@ -261,21 +281,27 @@ fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Resu
     let sharded = array.shard_shape().is_some();
     let what = if sharded { "shard" } else { "chunk" };
     let mut text = format!("{} of {}", stored.objects, units::count(possible, what));
-    if sharded && let Some(chunks) = stored.chunks {
-        let possible = cells(shape, array.chunk_shape());
-        text.push_str(&format!(", {chunks} of {}", units::count(possible, "chunk")));
+    let entry = match (stored.entries, inner_shard(array)) {
+        (None, _) => what,
+        (Some(_), Some(_)) => "inner shard",
+        (Some(_), None) => "chunk",
+    };
+    if let (Some(entries), Some(shape_of_entry)) = (stored.entries, array.entry_shape()) {
+        let possible = cells(shape, shape_of_entry);
+        text.push_str(&format!(", {entries} of {}", units::count(possible, entry)));
     }
     line(out, "stored", text)?;
     let mut text = units::size(stored.bytes);
     let decoded = decoded_bytes(array, stored);
     if let (Some(decoded), Some(ratio)) = (decoded, ratio(decoded, stored.bytes)) {
-        text.push_str(&format!(" for {} in these chunks, ratio {ratio:.2}", units::size(decoded)));
+        let decoded = units::size(decoded);
+        text.push_str(&format!(" for {decoded} in these {entry}s, ratio {ratio:.2}"));
     }
     if let Some(whole) = raw_bytes(shape, array.data_type()) {
         text.push_str(&format!("; the whole array has {}", units::size(whole)));
     }
     line(out, "bytes", text)?;
-    if sharded && stored.chunks.is_some() {
+    if sharded && stored.entries.is_some() {
         let share = 100.0 * stored.gap_bytes as f64 / stored.bytes.max(1) as f64;
         let text = match stored.gap_bytes {
             0 => "none".to_owned(),

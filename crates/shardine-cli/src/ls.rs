@@ -29,10 +29,10 @@ pub struct Ls {
     /// Also what is below the groups inside
     #[arg(short, long)]
     recursive: bool,
-    /// The shards of an array: bytes, chunks, gaps
+    /// The shards of an array: bytes, chunks (or inner shards), gaps
     #[arg(long, conflicts_with = "chunks")]
     shards: bool,
-    /// The chunks of an array: where each lies
+    /// The chunks of an array: where each lies. Of shards in shards, where each inner shard lies
     #[arg(long)]
     chunks: bool,
     /// List in JSON; with --chunks one document for each line
@@ -157,6 +157,11 @@ fn shards(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
         return Err(Failure::new("the array is not sharded")
             .hint("without --shards its stored chunks are listed"));
     }
+    let nested = info::inner_shard(array).is_some();
+    let (name, possible) = match nested {
+        true => ("inner_shards", "inner_shards_possible"),
+        false => ("chunks", "chunks_possible"),
+    };
     for object in array.objects()? {
         let shard = entries(array, &object)?;
         let present = shard.entries.iter().flatten().count();
@@ -166,8 +171,8 @@ fn shards(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
                 "key": shard.key.as_str(),
                 "cell": object.cell,
                 "bytes": shard.len,
-                "chunks": present,
-                "chunks_possible": all,
+                name: present,
+                possible: all,
                 "gap_bytes": shard.gap_bytes,
                 "index": { "offset": index.start, "length": index.end - index.start },
             }));
@@ -184,32 +189,37 @@ fn shards(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
     if as_json {
         writeln!(out, "{:#}", Value::Array(listed))?;
     } else {
-        write_table(out, ["shard", "bytes", "chunks", "gap bytes", "index"], &rows)?;
+        let name = if nested { "inner shards" } else { "chunks" };
+        write_table(out, ["shard", "bytes", name, "gap bytes", "index"], &rows)?;
     }
     Ok(())
 }
 
-/// Chunk by chunk, shard after shard: nothing is kept, so there may be any number.
+/// Entry by entry, shard after shard: nothing is kept, so there may be any number.
 fn chunks(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failure> {
     let objects = array.objects()?;
     let key_width = objects.iter().map(|o| o.key.as_str().len()).max().unwrap_or(0).max(6);
     let grid: Vec<u64> = array
         .shape()
         .iter()
-        .zip(array.chunk_shape())
+        .zip(array.entry_shape().unwrap_or(array.chunk_shape()))
         .map(|(&n, &c)| n.div_ceil(c.max(1)))
         .collect();
-    let cell_width = units::shape_argument(&grid).len().max(5);
+    let (name, member) = match info::inner_shard(array) {
+        Some(_) => ("inner shard", "inner_shard"),
+        None => ("chunk", "chunk"),
+    };
+    let cell_width = units::shape_argument(&grid).len().max(name.len());
     if !as_json {
         writeln!(
             out,
             "{:<cell_width$}  {:<key_width$}  {:>12}  {:>10}",
-            "chunk", "object", "offset", "length"
+            name, "object", "offset", "length"
         )?;
     }
     let mut write = |chunk: &[u64], key: &str, offset: u64, length: u64| -> io::Result<()> {
         if as_json {
-            let entry = json!({ "chunk": chunk, "key": key, "offset": offset, "length": length });
+            let entry = json!({ member: chunk, "key": key, "offset": offset, "length": length });
             return writeln!(out, "{entry}");
         }
         let chunk = units::shape_argument(chunk);

@@ -44,6 +44,7 @@ fn info_tells_what_is_stored() {
     assert_eq!(info["dtype"], "uint8");
     assert_eq!(info["dimension_names"], json!(["y", "x"]));
     assert_eq!(info["chunks_per_shard"], json!([2, 2]));
+    assert_eq!(info["inner_shard_shape"], Value::Null);
     assert_eq!(info["index"]["location"], "end");
     let index = 4 * 16 + 4;
     let stored = &info["stored"];
@@ -51,6 +52,7 @@ fn info_tells_what_is_stored() {
     assert_eq!(stored["objects_possible"], 4);
     assert_eq!(stored["chunks"], 2);
     assert_eq!(stored["chunks_possible"], 16);
+    assert_eq!(stored["inner_shards"], Value::Null);
     assert_eq!(stored["bytes"], 2 * (4 + index));
     assert_eq!(stored["decoded_bytes"], 2 * 4);
     assert_eq!(stored["array_bytes"], 64);
@@ -99,6 +101,48 @@ fn ls_shows_objects_shards_and_chunks() {
         ]
     );
     assert_eq!(folder.text(&["ls", "a", "--chunks"]).lines().count(), 3);
+}
+
+#[test]
+fn of_shards_in_shards_the_inner_shards_are_counted_and_not_chunks() {
+    let folder = Folder::new();
+    // Shards of 8 x 8 hold 4 inner shards of 4 x 4, which hold 16 chunks of 1 x 1 each.
+    let inner = r#"[{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1],
+        "codecs": ["bytes"], "index_codecs": [
+            {"name": "bytes", "configuration": {"endian": "little"}}, "crc32c"]}}]"#;
+    folder.ok(&[
+        "create", "a", "--shape", "16,8", "--dtype", "uint8", "--chunk", "4,4", "--shard", "8,8",
+        "--codecs", inner,
+    ]);
+    folder.put("in.raw", &[1; 64]);
+    folder.ok(&["write", "a", "--region", "0:8,:", "in.raw"]);
+    let text = folder.text(&["info", "a"]);
+    for line in [
+        "chunk        1 x 1, 1 B",
+        "inner shard  4 x 4, 16 B, 16 chunks (4 x 4)",
+        "shard        8 x 8, 64 B, 64 chunks (8 x 8)",
+        "stored       1 of 2 shards, 4 of 8 inner shards",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line:?} is not in\n{text}");
+    }
+    assert!(text.contains(" for 64 B in these inner shards, ratio "), "{text}");
+    let info = folder.json(&["info", "a", "--json"]);
+    assert_eq!(info["chunk_shape"], json!([1, 1]));
+    assert_eq!(info["inner_shard_shape"], json!([4, 4]));
+    assert_eq!(info["chunks_per_shard"], json!([8, 8]));
+    let stored = &info["stored"];
+    assert_eq!((&stored["chunks"], &stored["chunks_possible"]), (&Value::Null, &json!(128)));
+    assert_eq!(stored["inner_shards"], 4);
+    assert_eq!(stored["inner_shards_possible"], 8);
+    assert_eq!(stored["decoded_bytes"], 64);
+    assert!(folder.text(&["ls", "a", "--shards"]).contains("inner shards"));
+    let shards = folder.json(&["ls", "a", "--shards", "--json"]);
+    assert_eq!(shards[0]["inner_shards"], 4);
+    assert_eq!(shards[0]["inner_shards_possible"], 4);
+    assert!(folder.text(&["ls", "a", "--chunks"]).starts_with("inner shard  object"));
+    let entries = folder.text(&["ls", "a", "--chunks", "--json"]);
+    let last: Value = serde_json::from_str(entries.lines().last().unwrap()).unwrap();
+    assert_eq!((entries.lines().count(), &last["inner_shard"]), (4, &json!([1, 1])));
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub struct Array {
     pub(super) metadata: ArrayMetadata,
     pub(super) grid: Grid,
     chunk_shape: Vec<u64>,
+    entry_shape: Option<Vec<u64>>,
 }
 
 /// The keys of an array's objects.
@@ -142,6 +143,7 @@ impl Array {
         let keys = ArrayKeys { location: location.clone(), encoding: *metadata.key_encoding() };
         Ok(Self {
             chunk_shape: layout.innermost_chunk_shape(),
+            entry_shape: layout.addressable().map(|shard| shard.to_array_order(&shard.chunk_shape)),
             engine: Arc::clone(engine),
             location: location.clone(),
             grid: Grid {
@@ -186,6 +188,14 @@ impl Array {
             Layout::Chunk(_) => None,
             _ => Some(self.metadata.chunk_shape()),
         }
+    }
+
+    /// The shape of what an entry of a shard's index refers to: a chunk, or of shards in shards the next
+    /// inner shard. `None` if the array is not sharded, or a codec encodes whole shards, index and all.
+    ///
+    /// [`shard_entries`](Self::shard_entries) tells the entries.
+    pub fn entry_shape(&self) -> Option<&[u64]> {
+        self.entry_shape.as_deref()
     }
 
     /// Reads a region into fresh memory.

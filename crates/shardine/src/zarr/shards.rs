@@ -29,9 +29,10 @@ pub struct ShardEntries {
     pub len: u64,
     /// Where the index lies.
     pub index_range: Range<u64>,
-    /// Chunks along each axis of the array.
+    /// Entries along each axis of the array.
     pub grid: Vec<u64>,
-    /// Where each chunk lies, in C order along the axes of the array; `None` for absent ones.
+    /// Where each chunk lies (each inner shard, where the chunks are in shards in shards), in C order along
+    /// the axes of the array; `None` for absent ones.
     pub entries: Vec<Option<Range<u64>>>,
     /// Bytes that neither the index nor an entry refers to.
     pub gap_bytes: u64,
@@ -53,7 +54,8 @@ impl Array {
 
     /// What the index of the shard at `cell` says; `None` if there is no such shard, or the array is not sharded.
     ///
-    /// One open and one read. Of shards in shards the outer ones are told.
+    /// One open and one read. Of shards in shards the outer ones are told; [`entry_shape`](Self::entry_shape)
+    /// is the shape of what their entries hold.
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
         let key = self.grid.keys.key(cell)?;

@@ -17,16 +17,25 @@ use shardine::{
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
-use crate::{codec_words, info, units};
+use crate::{codec_words, info, units, write};
 
 /// Make a small sharded array, update it and read it back, and see what each step costs
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  shardine demo\n  shardine demo somewhere/else")]
+#[command(after_help = EXAMPLES)]
 pub struct Demo {
     /// The folder to make it in
     #[arg(default_value = "shardine-demo")]
     folder: PathBuf,
+    /// Tell in JSON what each step cost, and nothing else
+    #[arg(long)]
+    json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine demo
+  shardine demo somewhere/else
+  shardine demo --json | jq .update";
 
 const SHAPE: [u64; 3] = [256, 256, 256];
 const SHARD: [u64; 3] = [128, 128, 128];
@@ -39,6 +48,9 @@ const ELEMENT: usize = 2;
 const MARK: &str = "made_by";
 const MARK_VALUE: &str = "shardine demo";
 
+/// The region that the demo reads first.
+const PLANE: &str = "128";
+
 /// The region that the demo updates: it straddles the shards.
 const UPDATED: &str = "120:136,120:136,120:136";
 const UPDATED_START: [u64; 3] = [120; 3];
@@ -49,22 +61,36 @@ const UPDATED_VALUE: u16 = 40_000;
 
 /// Where the demo tells its story, and how it counts what each step costs.
 struct Stage {
-    out: io::Stdout,
+    /// Whether there is a story, or only numbers at the end.
+    tells: bool,
     store: CountingStore<FileStore>,
 }
 
 pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let replace = may_replace(&engine, &args.folder)?;
-    let stage =
-        Stage { out: io::stdout(), store: CountingStore::new(FileStore::new(&args.folder)) };
+    let store = CountingStore::new(FileStore::new(&args.folder));
+    let stage = Stage { tells: !args.json, store };
     let name = args.folder.display().to_string();
     let location = Location::root(Arc::new(stage.store.clone()));
-    let array = stage.create(&engine, &location, &name, replace)?;
-    stage.describe(&array, &name)?;
-    stage.read_plane(&array)?;
-    stage.update(&array)?;
-    stage.check(&engine, &location)?;
+    let (array, write) = stage.create(&engine, &location, &name, replace)?;
+    let described = stage.describe(&array, &name)?;
+    let plane = stage.read_plane(&array)?;
+    let update = stage.update(&array)?;
+    let read = stage.check(&engine, &location)?;
+    if args.json {
+        // In the order of the steps.
+        let report = json!({
+            "folder": name,
+            "write": write,
+            "array": described,
+            "plane": plane,
+            "update": update,
+            "read": read,
+        });
+        writeln!(io::stdout(), "{report:#}")?;
+        return Ok(());
+    }
     stage.farewell(&name)
 }
 
@@ -136,11 +162,15 @@ fn fill_box(start: &[u64], shape: &[u64], out: &mut [u8]) {
 
 impl Stage {
     fn head(&self, title: &str) -> io::Result<()> {
-        writeln!(&self.out, "\n{title}")
+        self.line(format_args!("\n{title}"))
     }
 
     fn say(&self, text: impl std::fmt::Display) -> io::Result<()> {
-        writeln!(&self.out, "  {text}")
+        self.line(format_args!("  {text}"))
+    }
+
+    fn line(&self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
+        if self.tells { writeln!(io::stdout(), "{text}") } else { Ok(()) }
     }
 
     fn create(
@@ -149,11 +179,10 @@ impl Stage {
         location: &Location,
         name: &str,
         replace: bool,
-    ) -> Result<Array, Failure> {
-        writeln!(
-            &self.out,
+    ) -> Result<(Array, Value), Failure> {
+        self.line(format_args!(
             "Shardine packs many chunks into one object, the shard, and finds them by its index."
-        )?;
+        ))?;
         self.head(&format!("1. A volume of {} uint16, written to {name}", units::shape(&SHAPE)))?;
         let start = Instant::now();
         let array = Array::create(engine, location, metadata()?, replace)?;
@@ -162,6 +191,7 @@ impl Stage {
             Ok(())
         });
         let report = array.write_from(&Region::all(), &source, &WriteOptions::new())?;
+        let seconds = start.elapsed().as_secs_f64();
         let chunks = report.chunks_encoded + report.chunks_empty;
         self.say(format!(
             "{} became {} that hold {}; {} are all zero and not stored",
@@ -170,31 +200,33 @@ impl Stage {
             units::count(report.chunks_encoded, "chunk"),
             report.chunks_empty
         ))?;
-        self.say(wrote(&report, start))?;
-        Ok(array)
+        self.say(wrote(&report, seconds))?;
+        Ok((array, Value::Object(write::describe(&report, seconds))))
     }
 
-    fn describe(&self, array: &Array, name: &str) -> Result<(), Failure> {
+    fn describe(&self, array: &Array, name: &str) -> Result<Value, Failure> {
         self.head("2. What that is")?;
+        let stored = info::Stored::scan(array)?;
         let mut text = Vec::new();
-        info::write_array(&mut text, name, array, Some(&info::Stored::scan(array)?))?;
+        info::write_array(&mut text, name, array, Some(&stored))?;
         for line in String::from_utf8_lossy(&text).lines() {
             self.say(line)?;
         }
-        Ok(())
+        Ok(info::describe(array, Some(&stored)))
     }
 
-    fn read_plane(&self, array: &Array) -> Result<(), Failure> {
-        self.head("3. One plane of it, the middle one: --region 128")?;
+    fn read_plane(&self, array: &Array) -> Result<Value, Failure> {
+        self.head(&format!("3. One plane of it, the middle one: --region {PLANE}"))?;
         self.store.reset();
         let start = Instant::now();
-        let plane = array.read(&"128".parse().map_err(Failure::new)?)?;
+        let plane = array.read(&PLANE.parse().map_err(Failure::new)?)?;
         let seconds = start.elapsed().as_secs_f64();
+        let report = self.describe_reads(PLANE, seconds);
         self.say(format!("{:.1} ms, {}", seconds * 1e3, self.reads()))?;
         if let Elements::Fixed(bytes) = plane {
             self.draw(&bytes)?;
         }
-        Ok(())
+        Ok(report)
     }
 
     /// The plane, small and in few grey levels.
@@ -224,7 +256,7 @@ impl Stage {
         Ok(())
     }
 
-    fn update(&self, array: &Array) -> Result<(), Failure> {
+    fn update(&self, array: &Array) -> Result<Value, Failure> {
         self.head(&format!("4. An update where all shards meet: --region {UPDATED}"))?;
         self.store.reset();
         let count = units::elements(&UPDATED_SHAPE) as usize;
@@ -233,18 +265,22 @@ impl Stage {
         let region = Region::of_box(&UPDATED_START, &UPDATED_SHAPE);
         let start = Instant::now();
         let report = array.write(&region, ElementsRef::Fixed(&bytes), &WriteOptions::new())?;
+        let seconds = start.elapsed().as_secs_f64();
         self.say(format!(
             "{} encoded anew; {} moved as they were, not decoded",
             units::count(report.chunks_encoded, "chunk"),
             report.chunks_kept
         ))?;
-        self.say(wrote(&report, start))?;
+        self.say(wrote(&report, seconds))?;
         self.say("each shard was replaced whole: a reader sees the old one or the new one")?;
-        Ok(())
+        let mut members = Map::new();
+        members.insert("region".to_owned(), json!(UPDATED));
+        members.extend(write::describe(&report, seconds));
+        Ok(Value::Object(members))
     }
 
     /// Opens the array afresh and compares every voxel.
-    fn check(&self, engine: &Arc<Engine>, location: &Location) -> Result<(), Failure> {
+    fn check(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
         self.head("5. All of it read back, and compared voxel by voxel")?;
         let array = Array::open(engine, location)?;
         self.store.reset();
@@ -275,13 +311,24 @@ impl Stage {
             self.reads()
         ))?;
         self.say("every voxel is what was written")?;
-        Ok(())
+        Ok(self.describe_reads("", seconds))
     }
 
     /// What the store was asked for since the last reset.
     fn reads(&self) -> String {
         let counts = self.store.counts();
         format!("{} of {}", units::count(counts.reads, "read"), units::size(counts.bytes_read))
+    }
+
+    /// The same in JSON, for a region that was read.
+    fn describe_reads(&self, region: &str, seconds: f64) -> Value {
+        let counts = self.store.counts();
+        json!({
+            "region": region,
+            "reads": counts.reads,
+            "bytes_read": counts.bytes_read,
+            "seconds": seconds,
+        })
     }
 
     fn farewell(&self, name: &str) -> Result<(), Failure> {
@@ -301,8 +348,7 @@ impl Stage {
     }
 }
 
-fn wrote(report: &WriteReport, start: Instant) -> String {
-    let seconds = start.elapsed().as_secs_f64();
+fn wrote(report: &WriteReport, seconds: f64) -> String {
     format!("{:.0} ms, {} written", seconds * 1e3, units::size(report.bytes_written))
 }
 

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
-use shardine::{Array, ElementSize, Location, Region, Source, WriteOptions, WriteOrder};
+use serde_json::{Map, Value, json};
+use shardine::{
+    Array, ElementSize, Location, Region, Source, WriteOptions, WriteOrder, WriteReport,
+};
 
 use crate::array_file::{ArrayFile, FileLayout};
 use crate::cli::Machine;
@@ -96,20 +98,29 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     progress.finish();
     let report = result?;
     if args.json {
-        let report = json!({
-            "shape": shape,
-            "dtype": array.data_type().to_json(),
-            "objects_written": report.objects_written,
-            "objects_removed": report.objects_removed,
-            "chunks_encoded": report.chunks_encoded,
-            "chunks_kept": report.chunks_kept,
-            "chunks_empty": report.chunks_empty,
-            "bytes_written": report.bytes_written,
-            "seconds": start.elapsed().as_secs_f64(),
-        });
-        writeln!(io::stdout(), "{report}")?;
+        let mut members = Map::new();
+        members.insert("shape".to_owned(), json!(shape));
+        members.insert("dtype".to_owned(), array.data_type().to_json());
+        members.extend(describe(&report, start.elapsed().as_secs_f64()));
+        writeln!(io::stdout(), "{}", Value::Object(members))?;
     }
     Ok(())
+}
+
+/// What a write did, as members of a JSON object.
+pub fn describe(report: &WriteReport, seconds: f64) -> Map<String, Value> {
+    [
+        ("objects_written", json!(report.objects_written)),
+        ("objects_removed", json!(report.objects_removed)),
+        ("chunks_encoded", json!(report.chunks_encoded)),
+        ("chunks_kept", json!(report.chunks_kept)),
+        ("chunks_empty", json!(report.chunks_empty)),
+        ("bytes_written", json!(report.bytes_written)),
+        ("seconds", json!(seconds)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
 }
 
 /// The elements of the region, wherever they come from.

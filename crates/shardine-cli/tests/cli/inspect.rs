@@ -218,6 +218,23 @@ fn the_demo_runs_twice_and_touches_nothing_else() {
 }
 
 #[test]
+fn the_demo_tells_programs_its_numbers_and_nothing_else() {
+    let folder = Folder::new();
+    let report = folder.json(&["demo", "--json"]);
+    let members: Vec<&str> = report.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(members, ["folder", "write", "array", "plane", "update", "read"]);
+    assert_eq!(report["write"]["objects_written"], 8);
+    assert_eq!(report["write"]["chunks_encoded"], 190);
+    assert_eq!(report["write"]["chunks_empty"], 322);
+    assert_eq!(report["array"]["stored"]["chunks"], 190);
+    assert_eq!(report["plane"]["region"], "128");
+    assert!(report["plane"]["bytes_read"].as_u64() < report["read"]["bytes_read"].as_u64());
+    assert_eq!(report["update"]["chunks_encoded"], 8);
+    assert_eq!(report["update"]["chunks_kept"], 182);
+    assert!(report["read"]["seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
 fn completions_and_help_are_for_the_verbs_that_exist() {
     let folder = Folder::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -21,11 +21,15 @@ impl Location {
     }
 
     /// Understands a path or a `file://` URL. Nothing needs to exist there.
+    ///
+    /// A path is taken as it is. In a URL `%20` is a space, and so on; it names no host, or `localhost`.
     pub fn parse(url: &str) -> Result<Self, Error> {
         let refuse = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
         let path = match url.split_once("://") {
-            None => url,
-            Some(("file", path)) => path,
+            None => url.to_owned(),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => {
+                file_path(rest).map_err(refuse)?
+            }
             Some((scheme, _)) => {
                 return Err(refuse(&format!(
                     "this version reads and writes local files only, not {scheme}://"
@@ -57,6 +61,82 @@ impl fmt::Display for Location {
         match &self.path {
             Some(path) => write!(f, "{}/{path}", self.store.name()),
             None => f.write_str(&self.store.name()),
+        }
+    }
+}
+
+/// The path that a `file://` URL means, from what follows its `//`.
+fn file_path(rest: &str) -> Result<String, &'static str> {
+    let host_end = rest.find('/').unwrap_or(rest.len());
+    let (host, path) = rest.split_at(host_end);
+    if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) {
+        return Err("files of other hosts cannot be reached; a path begins with a third slash");
+    }
+    if path.contains(['?', '#']) {
+        return Err("a file has no query or fragment; in a name they are %3F and %23");
+    }
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut bytes = path.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let mut digit = || bytes.next().and_then(|digit| char::from(digit).to_digit(16));
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return Err("a % is not followed by two hexadecimal digits; a % itself is %25");
+        };
+        // Two digits of base 16 are a byte.
+        decoded.push((high * 16 + low) as u8);
+    }
+    if decoded.contains(&0) {
+        return Err("no path holds a NUL");
+    }
+    String::from_utf8(decoded).map_err(|_| "its path is not UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(url: &str) -> Result<String, String> {
+        Location::parse(url).map(|location| location.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_url_is_decoded_and_a_path_is_not() {
+        for (url, path) in [
+            ("file:///a/b.zarr", "/a/b.zarr"),
+            ("file://localhost/a", "/a"),
+            ("FILE://LocalHost/a", "/a"),
+            ("file:///with%20space/100%25/%C3%BC", "/with space/100%/\u{fc}"),
+            ("file:///%3f%23", "/?#"),
+            ("/a%20b", "/a%20b"),
+        ] {
+            assert_eq!(name(url), Ok(path.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_url_of_another_host_or_of_nothing_is_refused() {
+        for (url, reason) in [
+            ("file://host/a", "other hosts"),
+            ("file://a", "other hosts"),
+            ("file://127.0.0.1/a", "other hosts"),
+            ("file://", "empty"),
+            ("file://localhost", "empty"),
+            ("", "empty"),
+            ("file:///a?b", "%3F"),
+            ("file:///a#b", "%23"),
+            ("file:///a%2", "hexadecimal"),
+            ("file:///a%zz", "hexadecimal"),
+            ("file:///a%+1", "hexadecimal"),
+            ("file:///%00", "NUL"),
+            ("file:///%ff", "UTF-8"),
+            ("s3://bucket/a", "local files only"),
+        ] {
+            let refused = name(url).unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
         }
     }
 }

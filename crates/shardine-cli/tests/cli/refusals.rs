@@ -34,6 +34,12 @@ fn places_that_this_version_cannot_reach_are_named() {
     folder.refused(&["info", "file"]);
     let url = format!("file://{}", folder.path("a").display());
     folder.ok(&["info", &url]);
+    let create = ["create", "with space", "--shape", "2", "--dtype", "uint8"];
+    folder.ok(&create);
+    let root = folder.path("").display().to_string();
+    folder.ok(&["info", &format!("file://localhost{root}with%20space")]);
+    let errors = folder.refused(&["info", "file://host/a"]);
+    assert!(errors.contains("other hosts"), "{errors}");
 }
 
 #[test]
@@ -129,7 +135,6 @@ fn a_failed_read_leaves_the_old_output_and_nothing_beside_it() {
     folder.refused(&["read", "a", "-o", "no/such/folder/out.npy"]);
 }
 
-#[cfg(unix)]
 #[test]
 fn devices_are_written_to_and_links_stay_links() {
     let folder = Folder::new();

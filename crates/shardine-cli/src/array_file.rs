@@ -1,13 +1,13 @@
 //! Elements of fixed size in a file, as the source of a write: asked for box by box, never all in memory.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 use shardine::{DataType, ElementSize, Placement, Source, SourceError, VariableElements};
 use shardine_codec::SwapUnit;
 use shardine_codec::strided::{self, Axes};
 
-use crate::output_file::read_exact_at;
 use crate::stored_type::Conversion;
 
 /// Bytes that are cheaper to read along than to skip with another call.
@@ -109,10 +109,10 @@ impl ArrayFile {
             if direct {
                 let part = target.get_mut(place..).and_then(|part| part.get_mut(..spans.len));
                 let part = part.ok_or(strided::OutOfMemory)?;
-                read_exact_at(&self.file, part, offset)?;
+                self.file.read_exact_at(part, offset)?;
             } else {
                 span.resize(spans.len, 0);
-                read_exact_at(&self.file, span, offset)?;
+                self.file.read_exact_at(span, offset)?;
                 let to = Placement { start: place, strides: inner_strides.clone() };
                 strided::copy(&inner, self.element, span, &from, target, &to)?;
             }

@@ -60,10 +60,13 @@ impl OutputFile {
         &self.file
     }
 
-    /// Gives the file its name, replacing what had it.
+    /// Gives the file its name, replacing what had it, once the system has all its bytes in safety.
+    ///
+    /// A write that fails late, on a full quota or a network file system, is told here and not lost.
     pub fn finish(mut self) -> Result<(), Failure> {
-        fs::rename(&self.temporary, &self.target)
-            .map_err(|error| Failure::file(&self.target, &error))?;
+        let failed = |error: io::Error| Failure::file(&self.target, &error);
+        self.file.sync_all().map_err(failed)?;
+        fs::rename(&self.temporary, &self.target).map_err(failed)?;
         self.kept = true;
         Ok(())
     }
@@ -86,46 +89,10 @@ fn forget(temporary: &Path) {
     unfinished().retain(|path| path != temporary);
 }
 
-/// Writes all of `bytes` at an offset, whatever the file's own position.
-pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    #[cfg(unix)]
-    return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
-    #[cfg(windows)]
-    {
-        let (mut bytes, mut offset) = (bytes, offset);
-        while !bytes.is_empty() {
-            let n = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
-            if n == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            bytes = &bytes[n..];
-            offset += n as u64;
-        }
-        Ok(())
-    }
-}
-
-/// Fills `bytes` from an offset, whatever the file's own position.
-pub fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    #[cfg(unix)]
-    return std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset);
-    #[cfg(windows)]
-    {
-        let (mut bytes, mut offset) = (bytes, offset);
-        while !bytes.is_empty() {
-            let n = std::os::windows::fs::FileExt::seek_read(file, bytes, offset)?;
-            if n == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            bytes = &mut bytes[n..];
-            offset += n as u64;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
 
     #[test]
@@ -134,16 +101,34 @@ mod tests {
         let path = folder.path().join("out");
         fs::write(&path, "old").unwrap();
         let output = OutputFile::create(&path).unwrap();
-        write_all_at(output.file(), b"new", 0).unwrap();
+        output.file().write_all_at(b"new", 0).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
         drop(output);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let output = OutputFile::create(&path).unwrap();
-        write_all_at(output.file(), b"w", 2).unwrap();
-        write_all_at(output.file(), b"ne", 0).unwrap();
+        output.file().write_all_at(b"w", 2).unwrap();
+        output.file().write_all_at(b"ne", 0).unwrap();
         output.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_write_that_fails_late_is_told_and_the_old_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        fs::write(&path, "old").unwrap();
+        let mut output = OutputFile::create(&path).unwrap();
+        // The null device takes every byte, and cannot put them in safety.
+        output.file = OpenOptions::new().write(true).open("/dev/null").unwrap();
+        output.file().write_all_at(b"new", 0).unwrap();
+        let Err(Failure::Told { message, .. }) = output.finish() else {
+            panic!("it is told");
+        };
+        assert!(message.contains("out: "), "{message}");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
 
 use shardine::{DataType, Kind, Placement, Source, SourceError, VariableElements};
 
 use crate::failure::Failure;
-use crate::output_file::read_exact_at;
 
 /// How elements are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,7 +195,7 @@ impl Source for VariableFile {
                 continue;
             };
             bytes.resize(usize::try_from(last - first)?, 0);
-            read_exact_at(&self.file, &mut bytes, first)?;
+            self.file.read_exact_at(&mut bytes, first)?;
             for &(from, to) in places {
                 out.push(&bytes[(from - first) as usize..(to - first) as usize]);
             }

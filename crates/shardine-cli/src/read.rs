@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use shardine::{Array, Axis, DataType, ElementSize, Elements, FillValue, Location
 use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::npy::Header;
-use crate::output_file::{OutputFile, write_all_at};
+use crate::output_file::OutputFile;
 use crate::progress::Progress;
 use crate::raw_variable::{Framing, Writer};
 use crate::slabs::{self, Order, Slab};
@@ -127,7 +128,7 @@ impl Job<'_> {
         let bytes = match self.data_type().size() {
             ElementSize::Variable => self.stream(&mut file, &failed)?,
             ElementSize::Fixed(size) => {
-                write_all_at(file, &header, 0).map_err(failed)?;
+                file.write_all_at(&header, 0).map_err(failed)?;
                 self.fill(file, header.len() as u64, size, &failed)?
             }
         };
@@ -170,7 +171,7 @@ impl Job<'_> {
         for slab in self.plan(size, Order::Any) {
             self.read(&slab, size, &mut buffer)?;
             for (offset, bytes) in runs(&slab, &self.shape, size, &buffer) {
-                write_all_at(file, bytes, data_start + offset).map_err(failed)?;
+                file.write_all_at(bytes, data_start + offset).map_err(failed)?;
             }
             progress.add(buffer.len() as u64);
         }

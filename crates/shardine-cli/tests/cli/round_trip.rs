@@ -57,6 +57,51 @@ fn every_order_of_chunks_and_every_budget_reads_the_same() {
     }
 }
 
+/// What `write --json` counts: objects written and removed, chunks encoded, kept and empty.
+fn counts(report: &serde_json::Value) -> [u64; 5] {
+    ["objects_written", "objects_removed", "chunks_encoded", "chunks_kept", "chunks_empty"]
+        .map(|member| report[member].as_u64().unwrap())
+}
+
+#[test]
+fn a_write_tells_exactly_what_it_did() {
+    let folder = Folder::new();
+    folder.ok(VOLUME);
+    let stored = |what: &str| folder.json(&["info", "a", "--json"])["stored"][what].clone();
+    let ones = u16s(std::iter::repeat_n(1, 20 * 30 * 40));
+    folder.put("in.raw", &ones);
+    // 5 x 6 x 5 chunks in 3 x 3 x 3 shards, of which the last along z and x are not full.
+    let report = folder.json(&["write", "a", "in.raw", "--json"]);
+    assert_eq!(counts(&report), [27, 0, 150, 0, 0]);
+    assert_eq!(report["bytes_written"], stored("bytes"));
+    assert_eq!((stored("objects"), stored("chunks")), (27.into(), 150.into()));
+    // 2 x 6 x 2 chunks of 2 x 3 x 2 shards, which hold 4 x 6 x 4.
+    folder.put("part.raw", &ones[..2 * 3 * 30 * 2]);
+    let report = folder.json(&["write", "a", "--region", "7:10,:,15:17", "part.raw", "--json"]);
+    assert_eq!(counts(&report), [12, 0, 24, 72, 0]);
+    // Of one shard one chunk goes, of the next all do.
+    folder.put("zeros.raw", &vec![0; 2 * 4 * 5 * 8]);
+    let report = folder.json(&["write", "a", "--region", ":4,:5,:8", "zeros.raw", "--json"]);
+    assert_eq!(counts(&report), [1, 0, 0, 7, 1]);
+    folder.put("zeros.raw", &vec![0; 2 * 8 * 10 * 16]);
+    let report = folder.json(&["write", "a", "--region", ":8,:10,:16", "zeros.raw", "--json"]);
+    assert_eq!(counts(&report), [0, 1, 0, 0, 8]);
+    assert_eq!((stored("objects"), stored("chunks")), (26.into(), 142.into()));
+}
+
+#[test]
+fn a_write_without_shards_tells_exactly_what_it_did() {
+    let folder = Folder::new();
+    folder.ok(&[
+        "create", "a", "--shape", "10", "--dtype", "uint8", "--chunk", "4", "--shard", "none",
+    ]);
+    folder.put("in.raw", &[1, 1, 1, 1, 0, 0, 0, 0, 1, 1]);
+    assert_eq!(counts(&folder.json(&["write", "a", "in.raw", "--json"])), [2, 0, 2, 0, 1]);
+    folder.put("zeros.raw", &[0; 6]);
+    let report = folder.json(&["write", "a", "--region", ":6", "zeros.raw", "--json"]);
+    assert_eq!(counts(&report), [0, 1, 0, 0, 2]);
+}
+
 #[test]
 fn a_region_is_updated_and_the_rest_stays() {
     let (folder, mut values) = volume();

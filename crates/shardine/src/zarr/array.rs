@@ -178,6 +178,8 @@ impl Array {
     }
 
     /// The shape of its chunks: the innermost ones, where it is sharded.
+    ///
+    /// Where a shard can only be decoded whole (a codec such as `delta` before it), that is the shard's shape.
     pub fn chunk_shape(&self) -> &[u64] {
         &self.chunk_shape
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import mmap
 import os
 import resource
 import shutil
@@ -184,7 +185,10 @@ def read_fresh(job, subject, volume, selections, measured):
 def read_into(job, subject, volume, selections, measured):
     subject.open(Path(job["array"]))
     shapes = [tuple(block["shape"]) for block in job["blocks"]]
-    memory = np.ones(max(int(np.prod(shape)) for shape in shapes), dtype=volume.dtype)
+    longest = max(int(np.prod(shape)) for shape in shapes)
+    # On a page, as in the Rust worker.
+    memory = np.frombuffer(mmap.mmap(-1, longest * job["element"]), dtype=volume.dtype)
+    memory.fill(1)
     outs = {shape: memory[: int(np.prod(shape))].reshape(shape) for shape in set(shapes)}
     pairs = [(selection, outs[shape]) for selection, shape in zip(selections, shapes)]
     for i, (selection, out) in enumerate(pairs[: job["warm_up"]]):

@@ -2,13 +2,24 @@
 
 use std::hint::black_box;
 
-use gungraun::{library_benchmark, library_benchmark_group, main};
+use gungraun::client_requests::callgrind::{start_instrumentation, stop_instrumentation};
+use gungraun::{
+    Callgrind, EntryPoint, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
+};
 use shardine::{Array, ElementsRef, Placement, Region, WriteOptions};
 use shardine_bench_instructions::{SHARD, Subject, elements, empty, filled};
 use shardine_codec::strided;
 
 const ZSTD: &str = r#", {"name": "zstd", "configuration": {"level": 3, "checksum": false}}"#;
 const NONE: &str = "";
+
+/// Counts the instructions of some work in all threads, the engine's own too.
+fn counted<T>(work: impl FnOnce() -> T) -> T {
+    start_instrumentation();
+    let result = black_box(work());
+    stop_instrumentation();
+    result
+}
 
 fn subject(codecs: &str, edge: usize) -> (Subject, Region) {
     let shape = [edge as u64; 3];
@@ -37,9 +48,8 @@ fn whole_shard(codecs: &str) -> (Subject, Region) {
 #[bench::shard_zstd(args = (ZSTD), setup = whole_shard)]
 #[bench::shard_none(args = (NONE), setup = whole_shard)]
 fn read((mut subject, region): (Subject, Region)) -> Subject {
-    let result = subject.array.read_into(&region, &mut subject.buffer);
-    black_box(result).expect("a region of the array");
-    // Given back, so that freeing it is not counted.
+    let result = counted(|| subject.array.read_into(&region, &mut subject.buffer));
+    result.expect("a region of the array");
     subject
 }
 
@@ -51,8 +61,9 @@ fn to_write(codecs: &str) -> (Array, Vec<u8>) {
 #[bench::shard_zstd(args = (ZSTD), setup = to_write)]
 #[bench::shard_none(args = (NONE), setup = to_write)]
 fn write((array, elements): (Array, Vec<u8>)) -> (Array, Vec<u8>) {
-    let result = array.write(&Region::all(), ElementsRef::Fixed(&elements), &WriteOptions::new());
-    black_box(result).expect("all of the array");
+    let all = ElementsRef::Fixed(&elements);
+    let result = counted(|| array.write(&Region::all(), all, &WriteOptions::new()));
+    result.expect("all of the array");
     (array, elements)
 }
 
@@ -69,10 +80,14 @@ fn chunk_and_volume() -> (Vec<u8>, Vec<u8>, Placement, Placement) {
 fn scatter(
     (chunk, mut volume, from, to): (Vec<u8>, Vec<u8>, Placement, Placement),
 ) -> (Vec<u8>, Vec<u8>) {
-    let result = strided::copy(&[32; 3], 2, &chunk, &from, &mut volume, &to);
-    black_box(result).expect("both have room");
+    let result = counted(|| strided::copy(&[32; 3], 2, &chunk, &from, &mut volume, &to));
+    result.expect("both have room");
     (chunk, volume)
 }
 
 library_benchmark_group!(name = hot_paths, benchmarks = [read, write, scatter]);
-main!(library_benchmark_groups = hot_paths);
+main!(
+    config = LibraryBenchmarkConfig::default()
+        .tool(Callgrind::with_args(["--instr-atstart=no"]).entry_point(EntryPoint::None)),
+    library_benchmark_groups = hot_paths
+);

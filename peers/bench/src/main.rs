@@ -8,6 +8,7 @@ mod drive;
 mod floor;
 mod job;
 mod measure;
+mod memory;
 mod random;
 mod subject;
 mod volume;

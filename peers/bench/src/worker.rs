@@ -10,6 +10,7 @@ use crate::Result;
 use crate::block::{Block, cut, matches};
 use crate::job::{Action, Job, Measured};
 use crate::measure::{Clock, peak, quantile, reset_peak};
+use crate::memory::aligned;
 use crate::subject::{self, Subject};
 
 /// Blocks that are compared with the volume where there are many.
@@ -57,7 +58,8 @@ pub fn run(job: &Job) -> Result<Measured> {
         Action::ReadInto => {
             subject.open(&job.array)?;
             let longest = job.blocks.iter().map(Block::elements).max().unwrap_or(0);
-            let mut buffer = vec![1u8; longest * job.element];
+            let mut buffer = aligned(longest * job.element);
+            buffer.fill(1);
             for (i, block) in job.blocks[..job.warm_up].iter().enumerate() {
                 let out = &mut buffer[..block.elements() * job.element];
                 out.fill(1);

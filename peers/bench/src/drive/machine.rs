@@ -14,6 +14,7 @@ use crate::block::{Block, product};
 use crate::floor::{Coder, Piece, scatter};
 use crate::job::{Compressor, Job};
 use crate::measure::cpu;
+use crate::memory::aligned;
 
 /// Figures of one core, in GB per CPU-second unless named otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "this machine, GB per CPU-second: memcpy {:.1}, pread of 64 KiB {:.1}, scatter of 64-byte rows {:.1}",
+            "One core of this machine, GB per CPU-second: memcpy {:.1}, pread of 64 KiB {:.1}, scatter of 64-byte rows {:.1}",
             self.memcpy, self.pread, self.scatter
         )?;
         for (codec, rate) in &self.decode {
@@ -57,8 +58,10 @@ impl Figures {
             }
             black_box(&memory);
         });
-        let mut from = vec![1u8; BUFFER];
-        let mut to = vec![2u8; BUFFER];
+        let mut from = aligned(BUFFER);
+        from.fill(1);
+        let mut to = aligned(BUFFER);
+        to.fill(2);
         let copy = timed(4, || black_box(&mut to).copy_from_slice(black_box(&from)));
 
         let first = variants.first().ok_or("nothing to run")?;

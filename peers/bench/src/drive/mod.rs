@@ -83,7 +83,7 @@ pub fn report(runs: &Path, out: &Path) -> Result {
 /// Who runs in a repeat: another one first each time, so that none always runs on a warm or a tired machine.
 fn turn<'a>(options: &'a Options, workload: &str, repeat: usize) -> Vec<&'a str> {
     let mut subjects: Vec<&str> = options.peers.iter().map(String::as_str).collect();
-    subjects.retain(|&subject| subject != SLOWEST || repeat % 3 == 0);
+    subjects.retain(|&subject| subject != SLOWEST || repeat.is_multiple_of(3));
     subjects.retain(|&subject| subject != UPDATES_ONLY || workload == "W6");
     let by = repeat % subjects.len().max(1);
     subjects.rotate_left(by);

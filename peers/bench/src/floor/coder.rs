@@ -8,14 +8,19 @@ use libdeflate_sys::{
     libdeflate_decompressor, libdeflate_free_compressor, libdeflate_free_decompressor,
     libdeflate_gzip_compress, libdeflate_gzip_decompress,
 };
+use memmap2::MmapMut;
 use zstd_safe::{CCtx, DCtx};
 
 use crate::Result;
 use crate::job::{Compressor, Job};
+use crate::memory::aligned;
 
 pub const ZSTD_LEVEL: i32 = 3;
 pub const GZIP_LEVEL: i32 = 5;
 pub const BLOSC_LEVEL: i32 = 5;
+
+/// More than any index here takes.
+const INDEX: usize = 64 << 10;
 
 /// What one thread needs to code chunks.
 pub struct Coder {
@@ -26,9 +31,9 @@ pub struct Coder {
     inflate: NonNull<libdeflate_decompressor>,
     deflate: NonNull<libdeflate_compressor>,
     /// Encoded bytes of one chunk.
-    pub encoded: Vec<u8>,
+    pub encoded: MmapMut,
     /// The elements of one chunk.
-    pub decoded: Vec<u8>,
+    pub decoded: MmapMut,
 }
 
 // SAFETY: libdeflate's objects may be used from any one thread at a time.
@@ -47,8 +52,8 @@ impl Coder {
             compress: CCtx::create(),
             inflate: NonNull::new(inflate).unwrap_or_else(|| std::process::abort()),
             deflate: NonNull::new(deflate).unwrap_or_else(|| std::process::abort()),
-            encoded: vec![0; zstd_safe::compress_bound(chunk) + 4096],
-            decoded: vec![0; chunk],
+            encoded: aligned(zstd_safe::compress_bound(chunk) + INDEX),
+            decoded: aligned(chunk),
         }
     }
 
@@ -73,7 +78,7 @@ impl Coder {
         let (from, to) = (&self.decoded, &mut self.encoded);
         let len = match self.compressor {
             Compressor::Zstd => {
-                let len = self.compress.compress(to.as_mut_slice(), from, ZSTD_LEVEL);
+                let len = self.compress.compress(&mut to[..], from, ZSTD_LEVEL);
                 len.map_err(zstd_safe::get_error_name)?
             }
             Compressor::BloscLz4 => {

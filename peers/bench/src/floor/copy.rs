@@ -97,20 +97,22 @@ unsafe fn rows(
 ) {
     let [planes, lines, columns] = piece.shape;
     let row = columns * piece.element;
-    let plain = from_strides[2] == piece.element && to_strides[2] == piece.element;
+    if from_strides[2] != piece.element || to_strides[2] != piece.element {
+        // SAFETY: the caller's promise.
+        return unsafe {
+            match piece.element {
+                2 => tiles::<2>(piece.shape, from, from_strides, to, to_strides),
+                _ => tiles::<8>(piece.shape, from, from_strides, to, to_strides),
+            }
+        };
+    }
     for plane in 0..planes {
         for line in 0..lines {
             // SAFETY: inside the piece.
             unsafe {
                 let source = from.add(plane * from_strides[0] + line * from_strides[1]);
                 let target = to.add(plane * to_strides[0] + line * to_strides[1]);
-                if !plain {
-                    let steps = (from_strides[2], to_strides[2]);
-                    match piece.element {
-                        2 => elements::<2>(source, target, columns, steps),
-                        _ => elements::<8>(source, target, columns, steps),
-                    }
-                } else if row == 64 {
+                if row == 64 {
                     // The length of most rows here, known to the compiler: no call.
                     target
                         .cast::<[u8; 64]>()
@@ -123,22 +125,36 @@ unsafe fn rows(
     }
 }
 
-/// Copies single elements at two steps.
+/// Columns that are copied together where rows are contiguous on one side only: both sides of a tile stay in the
+/// nearest cache.
+const TILE: usize = 8;
+
+/// Copies single elements, tile by tile.
 ///
 /// # Safety
 ///
-/// Both memories must have room for `count` of them.
-unsafe fn elements<const N: usize>(
-    source: *const u8,
-    target: *mut u8,
-    count: usize,
-    (from, to): (usize, usize),
+/// Both memories must have room for the shape.
+unsafe fn tiles<const N: usize>(
+    [planes, lines, columns]: [usize; 3],
+    from: *const u8,
+    from_strides: &[usize; 3],
+    to: *mut u8,
+    to_strides: &[usize; 3],
 ) {
-    for i in 0..count {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let value = source.add(i * from).cast::<[u8; N]>().read_unaligned();
-            target.add(i * to).cast::<[u8; N]>().write_unaligned(value);
+    for line in 0..lines {
+        for first in (0..columns).step_by(TILE) {
+            for plane in 0..planes {
+                for column in first..(first + TILE).min(columns) {
+                    let at = |strides: &[usize; 3]| {
+                        plane * strides[0] + line * strides[1] + column * strides[2]
+                    };
+                    // SAFETY: inside the shape.
+                    unsafe {
+                        let value = from.add(at(from_strides)).cast::<[u8; N]>().read_unaligned();
+                        to.add(at(to_strides)).cast::<[u8; N]>().write_unaligned(value);
+                    }
+                }
+            }
         }
     }
 }

@@ -223,12 +223,14 @@ fn read_piece(
     Ok(())
 }
 
+/// Bytes of an index with its checksum.
+fn index_size(chunks: usize) -> usize {
+    chunks * 16 + 4
+}
+
 /// Reads the index of a shard into `buffer` and checks it.
-fn read_index(file: &File, len: u64, chunks: usize, buffer: &mut Vec<u8>) -> Result {
-    let size = chunks * 16 + 4;
-    if buffer.len() < size {
-        buffer.resize(size, 0);
-    }
+fn read_index(file: &File, len: u64, chunks: usize, buffer: &mut [u8]) -> Result {
+    let size = index_size(chunks);
     let start = len.checked_sub(size as u64).ok_or("the shard is shorter than its index")?;
     file.read_exact_at(&mut buffer[..size], start)?;
     let sum = crc32c::crc32c(&buffer[..size - 4]);
@@ -267,7 +269,7 @@ impl Subject for Floor {
         self.path = path.to_owned();
         self.shards.clear();
         let chunks = product(self.inner_grid());
-        let mut bytes = Vec::new();
+        let mut bytes = vec![0; index_size(chunks)];
         for cell in Block::whole(self.outer_grid()).points() {
             let file = File::open(self.shard_path(cell))?;
             let len = file.metadata()?.len();

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{IoSlice, Write};
 use std::os::unix::fs::FileExt;
 
-use super::{Floor, copy, encode_index, entry, read_index};
+use super::{Floor, copy, encode_index, entry, index_size, read_index};
 use crate::Result;
 use crate::block::{Block, Triple, each, index, product};
 
@@ -16,8 +16,8 @@ impl Floor {
         let path = self.shard_path(cell);
         let file = File::open(&path)?;
         let len = file.metadata()?.len();
-        let body = usize::try_from(len)?.checked_sub(chunks * 16 + 4).ok_or("a short shard")?;
-        let mut bytes = Vec::new();
+        let body = usize::try_from(len)?.checked_sub(index_size(chunks)).ok_or("a short shard")?;
+        let mut bytes = vec![0; index_size(chunks)];
         read_index(&file, len, chunks, &mut bytes)?;
         let mut entries: Vec<_> = (0..chunks).map(|number| entry(&bytes, number)).collect();
         let at = each(|axis| block.start[axis] % self.job.shard[axis] / self.job.chunk[axis]);

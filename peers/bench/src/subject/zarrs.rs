@@ -1,16 +1,19 @@
 //! The `zarrs` crate: for each workload the quickest of its public calls, as measured here.
 //!
 //! Into the caller's buffer for whole shards and chunks, a fresh result for boxes that cut chunks, and the calls that keep
-//! indexes for planes and for single chunks (where the workload allows it).
+//! indexes for planes. For single chunks whose index may be kept, a decoder per shard is kept.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
 use unsafe_cell_slice::UnsafeCellSlice;
 use zarrs::array::{
     Array, ArrayBytes, ArrayBytesDecodeIntoTarget, ArrayBytesFixedDisjointView,
-    ArrayMetadataOptions, ArrayShardedReadableExt, ArrayShardedReadableExtCache, ArraySubset,
-    CodecOptions,
+    ArrayMetadataOptions, ArrayPartialDecoderTraits, ArrayShardedReadableExt,
+    ArrayShardedReadableExtCache, ArraySubset, CodecOptions,
 };
 use zarrs::filesystem::{FilesystemStore, FilesystemStoreOptions};
 use zarrs::metadata::ArrayMetadata;
@@ -32,6 +35,14 @@ pub struct Zarrs {
 struct Opened {
     array: Array<FilesystemStore>,
     indexes: ArrayShardedReadableExtCache,
+    decoders: RefCell<HashMap<[u64; 3], Arc<dyn ArrayPartialDecoderTraits>>>,
+}
+
+impl Opened {
+    fn new(array: Array<FilesystemStore>) -> Self {
+        let indexes = ArrayShardedReadableExtCache::new(&array);
+        Self { array, indexes, decoders: RefCell::default() }
+    }
 }
 
 impl Zarrs {
@@ -51,15 +62,48 @@ impl Zarrs {
 
     /// Whether a block holds parts of chunks.
     fn cuts_chunks(&self, block: &Block) -> bool {
-        let cut = |axis: usize, at: u64| at % self.job.chunk[axis] != 0;
+        let cut = |axis: usize, at: u64| !at.is_multiple_of(self.job.chunk[axis]);
         (0..3).any(|axis| cut(axis, block.start[axis]) || cut(axis, block.shape[axis]))
     }
 
-    /// The inner chunk that a block is, if it is one.
-    fn inner_chunk(&self, block: &Block) -> Option<[u64; 3]> {
-        let chunk = self.job.chunk;
-        let one = block.shape == chunk && !self.cuts_chunks(block);
-        one.then(|| each(|axis| block.start[axis] / chunk[axis]))
+    /// Reads one inner chunk through the kept decoder of its shard, which keeps the index.
+    fn read_chunk(&self, block: &Block, out: &mut [u8]) -> Result<Option<Vec<u8>>> {
+        let Opened { array, decoders, .. } = self.opened()?;
+        let shard = self.job.shard;
+        let cell = each(|axis| block.start[axis] / shard[axis]);
+        let mut decoders = decoders.borrow_mut();
+        let decoder = match decoders.entry(cell) {
+            Entry::Occupied(kept) => Arc::clone(kept.get()),
+            Entry::Vacant(new) => {
+                Arc::clone(new.insert(array.partial_decoder_opt(&cell, &self.options)?))
+            }
+        };
+        let start = each(|axis| block.start[axis] % shard[axis]);
+        let inside = subset(&Block { start, ..*block })?;
+        // SAFETY: this view of the output is the only one.
+        let mut view = unsafe { self.view(block, out)? };
+        let target = ArrayBytesDecodeIntoTarget::Fixed(&mut view);
+        decoder.partial_decode_into(&inside, target, &self.options)?;
+        Ok(None)
+    }
+
+    /// A view of all of the output.
+    ///
+    /// # Safety
+    ///
+    /// There must be no other.
+    unsafe fn view<'a>(
+        &self,
+        block: &'a Block,
+        out: &'a mut [u8],
+    ) -> Result<ArrayBytesFixedDisjointView<'a>> {
+        let cells = UnsafeCellSlice::new(out);
+        let all = ArraySubset::new_with_shape(block.shape.to_vec());
+        // SAFETY: the caller's promise.
+        let view = unsafe {
+            ArrayBytesFixedDisjointView::new(cells, self.job.element, &block.shape, all)?
+        };
+        Ok(view)
     }
 }
 
@@ -80,8 +124,7 @@ impl Subject for Zarrs {
 
     fn open(&mut self, path: &Path) -> Result {
         let array = Array::open(store(path)?, "/")?;
-        let indexes = ArrayShardedReadableExtCache::new(&array);
-        self.opened = Some(Opened { array, indexes });
+        self.opened = Some(Opened::new(array));
         Ok(())
     }
 
@@ -91,8 +134,7 @@ impl Subject for Zarrs {
         let array = Array::new_with_metadata(store(path)?, "/", metadata)?;
         let options = ArrayMetadataOptions::default().with_include_zarrs_metadata(false);
         array.store_metadata_opt(&options)?;
-        let indexes = ArrayShardedReadableExtCache::new(&array);
-        self.opened = Some(Opened { array, indexes });
+        self.opened = Some(Opened::new(array));
         Ok(())
     }
 
@@ -103,12 +145,9 @@ impl Subject for Zarrs {
     }
 
     fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result<Option<Vec<u8>>> {
-        let Opened { array, indexes } = self.opened()?;
-        if self.job.index_cache
-            && let Some(chunk) = self.inner_chunk(block)
-        {
-            let bytes: ArrayBytes = array.retrieve_subchunk_opt(indexes, &chunk, &self.options)?;
-            return Ok(Some(bytes.into_fixed()?.into_owned()));
+        let Opened { array, indexes, .. } = self.opened()?;
+        if self.job.index_cache && block.shape == self.job.chunk {
+            return self.read_chunk(block, out);
         }
         if block.shape[2] == 1 {
             let bytes: ArrayBytes =
@@ -118,17 +157,8 @@ impl Subject for Zarrs {
         if self.cuts_chunks(block) {
             return self.read_fresh(block).map(Some);
         }
-        let shape = block.shape;
-        let cells = UnsafeCellSlice::new(out);
         // SAFETY: this view of the output is the only one.
-        let mut view = unsafe {
-            ArrayBytesFixedDisjointView::new(
-                cells,
-                self.job.element,
-                &shape,
-                ArraySubset::new_with_shape(shape.to_vec()),
-            )?
-        };
+        let mut view = unsafe { self.view(block, out)? };
         let target = ArrayBytesDecodeIntoTarget::Fixed(&mut view);
         array.retrieve_array_subset_into_opt(&subset(block)?, target, &self.options)?;
         Ok(None)

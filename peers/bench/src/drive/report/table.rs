@@ -37,7 +37,7 @@ fn introduction(text: &mut String, record: &Record) -> std::fmt::Result {
         "# Benchmark
 
 Made by `cargo xtask bench{quick}` on {date}: {processor}, {cores} cores, {memory} GiB, {kernel}, {compiler}.
-{repeats} repeats. {figures}.
+{repeats}. {figures}.
 
 Compared: {versions}. Each may use two threads.
 
@@ -63,7 +63,7 @@ and tensorstore sync folders too); for zarr-python the worker calls `fsync`, ins
         memory = record.memory_gib,
         kernel = record.kernel,
         compiler = record.compiler,
-        repeats = record.repeats,
+        repeats = if record.repeats == 1 { "1 repeat".to_owned() } else { format!("{} repeats", record.repeats) },
         figures = record.figures,
         versions = versions.join(", "),
     )

@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 
-use gungraun::client_requests::callgrind::{start_instrumentation, stop_instrumentation};
 use gungraun::{
     Callgrind, EntryPoint, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
 };
 use shardine::{Array, ElementsRef, Placement, Region, WriteOptions};
+use shardine_bench_instructions::callgrind::{self, Request};
 use shardine_bench_instructions::{SHARD, Subject, elements, empty, filled};
 use shardine_codec::strided;
 
@@ -15,9 +15,9 @@ const NONE: &str = "";
 
 /// Counts the instructions of some work in all threads, the engine's own too.
 fn counted<T>(work: impl FnOnce() -> T) -> T {
-    start_instrumentation();
+    callgrind::request(Request::Start);
     let result = black_box(work());
-    stop_instrumentation();
+    callgrind::request(Request::Stop);
     result
 }
 

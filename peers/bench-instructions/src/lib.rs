@@ -1,5 +1,7 @@
 //! The arrays that the benchmarks in `benches` work on.
 
+pub mod callgrind;
+
 use std::sync::Arc;
 
 use shardine::store::MemoryStore;

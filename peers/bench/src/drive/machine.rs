@@ -44,6 +44,10 @@ impl fmt::Display for Figures {
     }
 }
 
+/// The same figures of the machine on which the goals were set.
+pub const REFERENCE: &str = "The goals were set on a machine with memcpy 6.4, pread 6.5 to 8.2, scatter 2.6, decode zstd 0.75, \
+    blosc-lz4 2.6, gzip 0.41; first touch 1.6 us";
+
 const BUFFER: usize = 128 << 20;
 const CHUNK: usize = 64 << 10;
 

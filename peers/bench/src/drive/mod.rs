@@ -44,7 +44,7 @@ pub fn main(arguments: &[&str]) -> Result {
         return syscalls(&options, &runner);
     }
     let figures = Figures::measure(&runner, &used)?;
-    println!("\n{figures}\n");
+    println!("\n{figures}\n{}\n", machine::REFERENCE);
     let mut record = Record::new(&options, figures)?;
     for repeat in 0..options.repeats {
         println!("repeat {} of {}", repeat + 1, options.repeats);

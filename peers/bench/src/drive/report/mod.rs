@@ -25,6 +25,8 @@ pub struct Cell {
     /// To the floor's run of the same repeat.
     pub cpu_ratio: Spread,
     pub wall_ratio: Spread,
+    /// Shardine's CPU time over this one's, in the same repeat.
+    pub shardine: Option<f64>,
     pub peak: f64,
     pub stored: Option<f64>,
     pub p50: Option<f64>,
@@ -56,6 +58,7 @@ impl Cell {
         let mut wall = Vec::new();
         let mut peak = Vec::new();
         let mut stored = Vec::new();
+        let mut shardine = Vec::new();
         let (mut p50, mut p99) = (Vec::new(), Vec::new());
         let (mut cpu_ratio, mut wall_ratio, mut p50_ratio) = (Vec::new(), Vec::new(), Vec::new());
         for run in record.of(workload, variant, subject) {
@@ -65,8 +68,12 @@ impl Cell {
             stored.extend(run.stored.map(|bytes| bytes as f64));
             p50.extend(run.measured.p50);
             p99.extend(run.measured.p99);
-            let mut floors = record.of(workload, variant, "floor");
-            if let Some(floor) = floors.find(|floor| floor.repeat == run.repeat) {
+            let beside = |other| {
+                let mut runs = record.of(workload, variant, other);
+                runs.find(|other| other.repeat == run.repeat)
+            };
+            shardine.extend(beside("shardine").map(|own| own.cpu() / run.cpu()));
+            if let Some(floor) = beside("floor") {
                 cpu_ratio.push(run.cpu() / floor.cpu());
                 wall_ratio.push(run.wall() / floor.wall());
                 let latencies = run.measured.p50.zip(floor.measured.p50);
@@ -80,6 +87,7 @@ impl Cell {
             p50_ratio: Spread::of(p50_ratio),
             cpu: some(cpu)?,
             wall: some(wall)?,
+            shardine: some(shardine),
             peak: some(peak)?,
             stored: some(stored),
             p50: some(p50),

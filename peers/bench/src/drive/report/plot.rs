@@ -13,7 +13,7 @@ const GROUPS: [(&str, &str); 8] = [
     ("W2", "read all"),
     ("W2b", "into buffer"),
     ("W3", "by shard"),
-    ("W4", "chunks, cold"),
+    ("W4", "random chunks"),
     ("W4b", "chunk latency"),
     ("W5", "boxes 100³"),
     ("W7", "planes"),

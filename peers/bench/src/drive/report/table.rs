@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{Cell, ratio};
 use crate::drive::SUBJECTS;
+use crate::drive::machine::REFERENCE;
 use crate::drive::plan::{FULL, QUICK, VARIANTS, WORKLOADS, Workload};
 use crate::drive::record::Record;
 
@@ -37,7 +38,9 @@ fn introduction(text: &mut String, record: &Record) -> std::fmt::Result {
         "# Benchmark
 
 Made by `cargo xtask bench{quick}` on {date}: {processor}, {cores} cores, {memory} GiB, {kernel}, {compiler}.
-{repeats}. {figures}.
+{repeats}.
+
+{figures}. {REFERENCE}.
 
 Compared: {versions}. Each may use two threads.
 
@@ -150,8 +153,16 @@ fn details(text: &mut String, record: &Record, workload: &Workload) -> std::fmt:
     }
     writeln!(text, "## {}: {}\n", workload.name, workload.title)?;
     let write = record.runs.iter().any(|run| run.workload == workload.name && run.stored.is_some());
-    let mut heads =
-        vec!["", "CPU s", "CPU / floor", "quartiles", "wall s", "wall / floor", "peak MiB"];
+    let mut heads = vec![
+        "",
+        "CPU s",
+        "CPU / floor",
+        "quartiles",
+        "shardine's CPU / this",
+        "wall s",
+        "wall / floor",
+        "peak MiB",
+    ];
     if workload.latency {
         heads.extend(["p50 us", "p99 us", "p50 / floor"]);
     }
@@ -176,6 +187,7 @@ fn details(text: &mut String, record: &Record, workload: &Workload) -> std::fmt:
                 format!("{:.4}", cell.cpu),
                 ratio(spread.middle),
                 format!("{}..{}", ratio(spread.low), ratio(spread.high)),
+                cell.shardine.map_or(String::new(), ratio),
                 format!("{:.4}", cell.wall),
                 ratio(cell.wall_ratio.middle),
                 mib(cell.peak),

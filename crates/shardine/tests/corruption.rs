@@ -170,6 +170,13 @@ fn illegal_sharding_is_refused_with_the_reason() {
     }
     let error = refused(deep);
     assert!(error.contains("deep"), "{error}");
+    // A codec that is passed over still counts as a place in the list.
+    let hint = json!({"name": "example.org/hint", "must_understand": false});
+    let error = refused(json!([hint, zstd(), sharding(&[4, 4], json!([bytes()]))]));
+    assert!(error.contains("codecs[1]") && error.contains("zstd"), "{error}");
+    let twice = sharding(&[4, 4], json!([bytes()]));
+    let error = refused(json!([twice, twice]));
+    assert!(error.contains("once"), "{error}");
     let error = refused(json!([bytes(), {"name": "no-such-codec"}]));
     assert!(error.contains("no-such-codec"), "{error}");
 }

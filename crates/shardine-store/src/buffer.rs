@@ -1,18 +1,18 @@
 use std::fmt;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// From this length on, [`BufferPool::try_filled`] asks the system first.
+/// From this length on the system is asked first whether it has so much memory.
 const PROBED: usize = 64 << 20;
 
 /// Bytes that a read brought. Memory from a [`BufferPool`] goes back to it when the buffer is dropped.
 pub struct Buffer(Inner);
 
 enum Inner {
-    Pooled { memory: Vec<u8>, len: usize, pool: Arc<BufferPool> },
+    Pooled { memory: ReadBuffer, range: Range<usize>, pool: Arc<BufferPool> },
     Shared(Bytes),
 }
 
@@ -21,7 +21,7 @@ impl Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Inner::Pooled { memory, len, .. } => &memory[..*len],
+            Inner::Pooled { memory, range, .. } => &memory.0[range.clone()],
             Inner::Shared(bytes) => bytes,
         }
     }
@@ -47,6 +47,56 @@ impl Drop for Buffer {
     }
 }
 
+/// Memory that files are read into, again and again.
+///
+/// The kernel copies to it from a page, and on some processors such a copy takes five times as long if both
+/// addresses have nearly the same place in their pages. So bytes are put where they have exactly the same place.
+#[derive(Debug, Default)]
+pub struct ReadBuffer(Vec<u8>);
+
+/// The size of a page, or a part of it.
+const PAGE: usize = 4096;
+
+/// How far the place of some memory in its page may lie behind that of the bytes that are copied to it, for the copy to be slow.
+const NEARLY: usize = 64;
+
+impl ReadBuffer {
+    /// Room for `len` bytes that are read from `offset` on. Their content before that is unspecified.
+    ///
+    /// Costs an allocation if there is less room than that; an error if there is no memory for it.
+    pub fn room(&mut self, len: usize, offset: u64) -> io::Result<&mut [u8]> {
+        let range = self.place(len, offset)?;
+        Ok(&mut self.0[range])
+    }
+
+    /// Whether bytes from `offset` of a file had better be read into a buffer and copied from there than be read
+    /// straight to `target`.
+    pub fn is_better_than(target: &[u8], offset: u64) -> bool {
+        let ahead = target.as_ptr().addr().wrapping_sub(in_page(offset)) % PAGE;
+        (1..NEARLY).contains(&ahead)
+    }
+
+    /// Where bytes from `offset` on go; there is room for them afterwards.
+    fn place(&mut self, len: usize, offset: u64) -> io::Result<Range<usize>> {
+        let with_room = len.checked_add(PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        if self.0.len() < with_room {
+            // Vec has no fallible way to zeroed memory, so the reservation is tried and given back first.
+            if with_room >= PROBED {
+                Vec::<u8>::new().try_reserve_exact(with_room)?;
+            }
+            // The old bytes are not worth a copy, and the system hands out large vectors as zeros already.
+            self.0 = Vec::new();
+            self.0 = vec![0; with_room];
+        }
+        let start = in_page(offset).wrapping_sub(self.0.as_ptr().addr()) % PAGE;
+        Ok(start..start + len)
+    }
+}
+
+fn in_page(offset: u64) -> usize {
+    (offset % PAGE as u64) as usize
+}
+
 /// Memory for reads, kept for the next one.
 ///
 /// The first touch of a fresh page costs as much as copying it several times, so a read goes into memory that
@@ -59,7 +109,7 @@ pub struct BufferPool {
 
 #[derive(Debug, Default)]
 struct Free {
-    buffers: Vec<Vec<u8>>,
+    buffers: Vec<ReadBuffer>,
     bytes: usize,
 }
 
@@ -69,51 +119,37 @@ impl BufferPool {
         Arc::new(Self { retain, free: Mutex::default() })
     }
 
-    /// A buffer of `len` bytes, filled by `fill`. Its content before that is unspecified.
-    pub fn filled<E>(
+    /// A buffer of `len` bytes, filled by `fill`; they come from `offset` of a file. Its content before that is unspecified.
+    ///
+    /// A length that the system has no memory for is an error: a sparse file claims any length at no cost.
+    pub fn filled(
         self: &Arc<Self>,
         len: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<Buffer, E> {
-        // A buffer keeps its full length while it is in the pool, so only a new one is zeroed, and the
-        // system hands out large ones as zeros already.
-        let mut memory = self.take(len).unwrap_or_else(|| vec![0; len]);
-        let result = fill(&mut memory[..len]);
-        let buffer = Buffer(Inner::Pooled { memory, len, pool: Arc::clone(self) });
+        offset: u64,
+        fill: impl FnOnce(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Buffer> {
+        let mut memory = self.take(len.saturating_add(PAGE)).unwrap_or_default();
+        let range = memory.place(len, offset)?;
+        let result = fill(&mut memory.0[range.clone()]);
+        let buffer = Buffer(Inner::Pooled { memory, range, pool: Arc::clone(self) });
         result.map(|()| buffer)
     }
 
-    /// The same as [`filled`](Self::filled), but a length that the system has no memory for is an error.
-    ///
-    /// For lengths that somebody else chose: a sparse file claims any length at no cost.
-    pub fn try_filled(
-        self: &Arc<Self>,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]) -> io::Result<()>,
-    ) -> io::Result<Buffer> {
-        // Vec has no fallible way to zeroed memory, so the reservation is tried and given back first.
-        if len >= PROBED {
-            Vec::<u8>::new().try_reserve_exact(len)?;
-        }
-        self.filled(len, fill)
-    }
-
     /// The smallest kept buffer that is large enough.
-    fn take(&self, len: usize) -> Option<Vec<u8>> {
+    fn take(&self, len: usize) -> Option<ReadBuffer> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let fitting = free.buffers.iter().enumerate().filter(|(_, b)| b.len() >= len);
+        let fitting = free.buffers.iter().enumerate().filter(|(_, b)| b.0.len() >= len);
         // A buffer far larger than needed is better kept for a read that needs it.
-        let (i, _) =
-            fitting.min_by_key(|(_, b)| b.len()).filter(|(_, b)| b.len() / 4 <= len.max(4096))?;
+        let (i, _) = fitting.min_by_key(|(_, b)| b.0.len()).filter(|(_, b)| b.0.len() / 4 <= len)?;
         let memory = free.buffers.swap_remove(i);
-        free.bytes -= memory.len();
+        free.bytes -= memory.0.len();
         Some(memory)
     }
 
-    fn give(&self, memory: Vec<u8>) {
+    fn give(&self, memory: ReadBuffer) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.bytes + memory.len() <= self.retain && free.buffers.len() < 64 {
-            free.bytes += memory.len();
+        if free.bytes + memory.0.len() <= self.retain && free.buffers.len() < 64 {
+            free.bytes += memory.0.len();
             free.buffers.push(memory);
         }
     }
@@ -123,7 +159,7 @@ impl BufferPool {
 mod tests {
     use super::*;
 
-    fn fill_with(byte: u8) -> impl FnOnce(&mut [u8]) -> Result<(), ()> {
+    fn fill_with(byte: u8) -> impl FnOnce(&mut [u8]) -> io::Result<()> {
         move |buffer| {
             buffer.fill(byte);
             Ok(())
@@ -132,23 +168,38 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_and_never_kept_past_the_limit() {
-        let pool = BufferPool::new(10_000);
-        let first = pool.filled(8_000, fill_with(7)).unwrap();
+        let pool = BufferPool::new(20_000);
+        let first = pool.filled(8_000, 0, fill_with(7)).unwrap();
         let address = first.as_ptr();
         drop(first);
-        let second = pool.filled(7_000, fill_with(9)).unwrap();
+        let second = pool.filled(7_000, 0, fill_with(9)).unwrap();
         assert_eq!(second.as_ptr(), address);
         assert_eq!(&*second, &[9; 7_000][..]);
-        let third = pool.filled(9_000, fill_with(1)).unwrap();
+        let third = pool.filled(9_000, 0, fill_with(1)).unwrap();
         drop(second);
         drop(third);
-        assert_eq!(pool.free.lock().unwrap().bytes, 8_000);
+        assert_eq!(pool.free.lock().unwrap().bytes, 8_000 + PAGE);
+    }
+
+    #[test]
+    fn bytes_have_the_same_place_in_memory_pages_as_in_the_file() {
+        let pool = BufferPool::new(1 << 20);
+        for offset in [0, 1, 16, 4095, 4096, 70_001, u64::MAX] {
+            let buffer = pool.filled(10_000, offset, fill_with(3)).unwrap();
+            assert_eq!(buffer.as_ptr().addr() % PAGE, in_page(offset));
+            assert!(!ReadBuffer::is_better_than(&buffer, offset));
+            assert!(!ReadBuffer::is_better_than(&buffer[64..], offset));
+            assert!(ReadBuffer::is_better_than(&buffer[16..], offset));
+            assert_eq!(&*buffer, &[3; 10_000][..]);
+        }
     }
 
     #[test]
     fn a_length_that_no_machine_has_is_an_error() {
         let pool = BufferPool::new(0);
-        let error = pool.try_filled(isize::MAX as usize, |_| Ok(())).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        for len in [isize::MAX as usize, usize::MAX] {
+            let error = pool.filled(len, 0, |_| Ok(())).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        }
     }
 }

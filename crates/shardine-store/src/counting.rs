@@ -237,9 +237,22 @@ impl Object for CountingObject {
         result
     }
 
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        let result = self.inner.read_into(start, into);
+        let bytes = if result.is_ok() { into.len() as u64 } else { 0 };
+        let range = ReadRange::Bounded(start..start.saturating_add(into.len() as u64));
+        self.log.add(Call::Read { key: self.key.clone(), range, bytes });
+        result
+    }
+
     fn check_unchanged(&self) -> Result<(), StoreError> {
         self.log.add(Call::Check { key: self.key.clone() });
         self.inner.check_unchanged()
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        self.log.add(Call::Check { key: self.key.clone() });
+        self.inner.is_current()
     }
 
     fn file(&self) -> Option<&File> {

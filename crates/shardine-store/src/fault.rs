@@ -210,8 +210,17 @@ impl Object for FaultObject {
         self.inner.read(range)
     }
 
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        self.faults.pass(Operation::Read, Some(&self.key))?;
+        self.inner.read_into(start, into)
+    }
+
     fn check_unchanged(&self) -> Result<(), StoreError> {
         self.inner.check_unchanged()
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        self.inner.is_current()
     }
 
     fn file(&self) -> Option<&File> {

@@ -18,7 +18,7 @@ mod key;
 mod memory;
 mod store;
 
-pub use buffer::{Buffer, BufferPool};
+pub use buffer::{Buffer, BufferPool, ReadBuffer};
 pub use counting::{Call, CountingStore, Counts};
 pub use error::StoreError;
 pub use ext::StoreExt;

@@ -57,6 +57,17 @@ pub trait Object: Debug + Send + Sync {
     /// Reads a range, whole or not at all. One request.
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError>;
 
+    /// Reads the bytes from `start` on into memory that the caller has, which they fill. One request.
+    ///
+    /// A store that receives bytes in memory of its own copies them; one that can read straight into the
+    /// caller's says so with [`ReadCost::local`].
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        let end = start.saturating_add(into.len() as u64);
+        let bytes = self.read(ReadRange::Bounded(start..end))?;
+        into.copy_from_slice(&bytes);
+        Ok(())
+    }
+
     /// Fails with [`StoreError::Changed`] if the bytes behind this open object were overwritten in place.
     ///
     /// A store whose objects are only ever replaced whole has nothing to check and answers `Ok`. A file
@@ -64,6 +75,16 @@ pub trait Object: Debug + Send + Sync {
     /// after the last. One `fstat` on a file, no request elsewhere.
     fn check_unchanged(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// Whether the key still stands for this object, with the bytes that it had when it was opened.
+    ///
+    /// For objects of [local](ReadCost::local) stores that are kept open from one read to the next: their
+    /// reads see the version that was opened, so whoever makes them asks this after the last one and only
+    /// then believes them. One `stat` on a file, which is less than opening it again. An object that cannot
+    /// tell says no.
+    fn is_current(&self) -> Result<bool, StoreError> {
+        Ok(false)
     }
 
     /// The open file behind the object, where there is one, so that its bytes can be moved in the kernel.
@@ -156,6 +177,11 @@ pub struct Listing {
 pub struct ReadCost {
     /// A gap of at most this many bytes between two ranges is cheaper to read than to skip.
     pub request_in_bytes: u64,
+    /// Whether a read is a copy from the memory or a disk of this machine, made by the thread that asks.
+    ///
+    /// Then nothing is gained by handing over many reads at once, and much by reading what a cache can
+    /// hold and using it at once.
+    pub local: bool,
 }
 
 /// A place where objects live.

@@ -25,9 +25,9 @@ const RETAINED: usize = 16 << 20;
 
 /// A store of files below a root folder; a key is a path below it. Clones are the same store.
 ///
-/// **Reading.** Opening costs one `open` and one `fstat`, a read one `pread` into pooled memory. An open
-/// object holds one descriptor and goes on seeing its bytes when the file is replaced or removed. A
-/// folder is not an object. Symbolic links are followed.
+/// **Reading.** Opening costs one `open` and one `fstat`, a read one `pread`, into pooled memory or the
+/// caller's. An open object holds one descriptor and goes on seeing its bytes when the file is replaced or
+/// removed; whether it was costs one `stat`. A folder is not an object. Symbolic links are followed.
 ///
 /// **Writing.** A new object is a temporary file beside its place ([`is_temporary`] knows the name), which
 /// is removed if the object is given up. [`publish`](Store::publish) syncs all files of a batch, then
@@ -113,7 +113,7 @@ impl Store for FileStore {
     /// 16 KiB. At a random place of a cached file, a `pread` takes 0.7 to 1.5 µs before its bytes count
     /// (buffer and task come on top), in which time the kernel copies 8 to 16 KiB.
     fn read_cost(&self) -> ReadCost {
-        ReadCost { request_in_bytes: 16 << 10 }
+        ReadCost { request_in_bytes: 16 << 10, local: true }
     }
 
     fn create(

@@ -1,7 +1,8 @@
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -14,8 +15,11 @@ use crate::{Buffer, Key, Object, ReadRange, StoreError, Version};
 pub(super) struct FileObject {
     store: FileStore,
     key: Key,
+    path: PathBuf,
     file: File,
     stamp: Stamp,
+    /// Worked out when somebody asks for it.
+    version: OnceLock<Version>,
 }
 
 impl FileObject {
@@ -28,11 +32,17 @@ impl FileObject {
         if !found.is_file() {
             return Err(store.not_found(key));
         }
-        Ok(Self { store: store.clone(), key: key.clone(), file, stamp: Stamp::from(&found) })
+        let (store, key, stamp) = (store.clone(), key.clone(), Stamp::from(&found));
+        Ok(Self { store, key, path, file, stamp, version: OnceLock::new() })
     }
 
-    fn path(&self) -> PathBuf {
-        self.store.path(&self.key)
+    /// What a failed read means.
+    fn failed(&self, error: io::Error) -> StoreError {
+        match error.kind() {
+            // It was long enough when it was opened.
+            io::ErrorKind::UnexpectedEof => self.changed(),
+            _ => failed("read", &self.path, error),
+        }
     }
 
     fn changed(&self) -> StoreError {
@@ -46,7 +56,7 @@ impl Object for FileObject {
     }
 
     fn version(&self) -> Option<Version> {
-        Some(self.stamp.version())
+        Some(self.version.get_or_init(|| self.stamp.version()).clone())
     }
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
@@ -54,21 +64,35 @@ impl Object for FileObject {
         if range.is_empty() {
             return Ok(Bytes::new().into());
         }
-        let read = usize::try_from(range.end - range.start)
+        let pool = &self.store.0.pool;
+        usize::try_from(range.end - range.start)
             .map_err(|_| io::ErrorKind::OutOfMemory.into())
             .and_then(|len| {
-                self.store.0.pool.try_filled(len, |into| self.file.read_exact_at(into, range.start))
-            });
-        read.map_err(|e| match e.kind() {
-            // It was long enough when it was opened.
-            io::ErrorKind::UnexpectedEof => self.changed(),
-            _ => failed("read", &self.path(), e),
-        })
+                pool.filled(len, range.start, |into| {
+                    self.file.read_exact_at(into, range.start)
+                })
+            })
+            .map_err(|e| self.failed(e))
+    }
+
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        let end = start.saturating_add(into.len() as u64);
+        ReadRange::Bounded(start..end).resolve(&self.key, self.stamp.len)?;
+        self.file.read_exact_at(into, start).map_err(|e| self.failed(e))
     }
 
     fn check_unchanged(&self) -> Result<(), StoreError> {
-        let now = self.file.metadata().map_err(|e| failed("examine", &self.path(), e))?;
+        let now = self.file.metadata().map_err(|e| failed("examine", &self.path, e))?;
         if Stamp::from(&now).same_bytes(&self.stamp) { Ok(()) } else { Err(self.changed()) }
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        match fs::metadata(&self.path) {
+            // The descriptor keeps the inode from being given to another file.
+            Ok(now) => Ok(Stamp::from(&now) == self.stamp),
+            Err(e) if is_missing(&e) => Ok(false),
+            Err(e) => Err(failed("examine", &self.path, e)),
+        }
     }
 
     fn file(&self) -> Option<&File> {

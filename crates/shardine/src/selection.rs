@@ -328,6 +328,11 @@ impl Selection {
         self.axes.iter().any(|a| a.count == 0)
     }
 
+    /// Bytes of its elements, of `element` bytes each; the most there can be if they are more.
+    pub(crate) fn bytes(&self, element: usize) -> u64 {
+        self.axes.iter().fold(element as u64, |n, a| n.saturating_mul(a.count))
+    }
+
     /// Whether it holds each element of a box of this shape.
     pub(crate) fn covers(&self, shape: &[u64]) -> bool {
         // A step does not matter where there is but one element.

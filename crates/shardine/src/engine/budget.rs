@@ -4,8 +4,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Budget {
     total: u64,
-    free: Mutex<u64>,
+    state: Mutex<State>,
     freed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    free: u64,
+    /// How many wait. Waking nobody would still be a system call.
+    waiting: usize,
 }
 
 /// A part of the budget; given back when dropped.
@@ -17,7 +24,8 @@ pub(crate) struct Permit {
 
 impl Budget {
     pub fn new(total: u64) -> Arc<Self> {
-        Arc::new(Self { total, free: Mutex::new(total), freed: Condvar::new() })
+        let state = Mutex::new(State { free: total, waiting: 0 });
+        Arc::new(Self { total, state, freed: Condvar::new() })
     }
 
     pub fn total(&self) -> u64 {
@@ -29,21 +37,26 @@ impl Budget {
     /// Whoever holds a permit must not wait for another one: that is what keeps this free of deadlock.
     pub fn acquire(self: &Arc<Self>, bytes: u64) -> Permit {
         let bytes = bytes.min(self.total);
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        while *free < bytes {
-            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.free < bytes {
+            state.waiting += 1;
+            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
-        *free -= bytes;
+        state.free -= bytes;
         Permit { budget: Arc::clone(self), bytes }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut free = self.budget.free.lock().unwrap_or_else(PoisonError::into_inner);
-        *free += self.bytes;
-        drop(free);
-        self.budget.freed.notify_all();
+        let mut state = self.budget.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.free += self.bytes;
+        let waiting = state.waiting > 0;
+        drop(state);
+        if waiting {
+            self.budget.freed.notify_all();
+        }
     }
 }
 
@@ -74,13 +87,13 @@ mod tests {
             }
         });
         assert!(most.load(Ordering::SeqCst) <= 100);
-        assert_eq!(*budget.free.lock().unwrap(), 100);
+        assert_eq!(budget.state.lock().unwrap().free, 100);
     }
 
     #[test]
     fn what_is_larger_than_the_budget_runs_alone() {
         let budget = Budget::new(10);
         drop(budget.acquire(1_000));
-        assert_eq!(*budget.free.lock().unwrap(), 10);
+        assert_eq!(budget.state.lock().unwrap().free, 10);
     }
 }

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quick_cache::Weighter;
 use quick_cache::unsync::Cache;
-use shardine_store::{Key, Version};
+use shardine_store::{Key, Object, Version};
 use smallvec::SmallVec;
 
 use crate::shard::ShardIndex;
@@ -11,14 +11,20 @@ use crate::shard::ShardIndex;
 /// The entries that lead from an object to something in it; empty for the object itself.
 pub(super) type Path = SmallVec<[u32; 4]>;
 
-/// Which index: of which array, in which object, of which shard in it.
+/// An object of an array, by its place in the grid: naming it by its key would cost making the key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct CellId {
+    pub array: u64,
+    pub cell: SmallVec<[u64; 4]>,
+}
+
+/// Which index: in which object, of which shard in it.
 ///
 /// Where a shard begins does not name it: the entries of a damaged index may begin at the same byte and
 /// end at others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct IndexKey {
-    pub array: u64,
-    pub object: Key,
+    pub cell: CellId,
     pub path: Path,
 }
 
@@ -34,7 +40,8 @@ struct ByMemory;
 
 impl Weighter<IndexKey, Arc<CachedIndex>> for ByMemory {
     fn weight(&self, key: &IndexKey, value: &Arc<CachedIndex>) -> u64 {
-        (value.index.memory() + key.object.as_str().len() + 128) as u64
+        let key = (key.cell.cell.len() + key.path.len()) * size_of::<u64>();
+        (value.index.memory() + key + 128) as u64
     }
 }
 
@@ -64,5 +71,48 @@ impl IndexCache {
 impl fmt::Debug for IndexCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IndexCache").finish_non_exhaustive()
+    }
+}
+
+/// Objects that are kept open at once. A process may commonly have a thousand.
+const KEPT: usize = 64;
+
+/// An object of a local store that is open.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptObject {
+    pub key: Key,
+    pub object: Arc<dyn Object>,
+}
+
+/// The objects that were read last, kept open. Whether they are still current is asked after each read.
+pub(crate) struct KeptObjects(Mutex<Cache<CellId, KeptObject>>);
+
+impl KeptObjects {
+    pub fn new() -> Self {
+        Self(Mutex::new(Cache::new(KEPT)))
+    }
+
+    pub fn get(&self, cell: &CellId) -> Option<KeptObject> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(cell).cloned()
+    }
+
+    pub fn insert(&self, cell: CellId, object: KeptObject) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(cell, object);
+    }
+
+    pub fn remove(&self, cell: &CellId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(cell);
+    }
+
+    /// Closes what is open of an array.
+    pub fn remove_array(&self, array: u64) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|cell, _| cell.array != array);
+    }
+}
+
+impl fmt::Debug for KeptObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptObjects").finish_non_exhaustive()
     }
 }

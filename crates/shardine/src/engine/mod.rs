@@ -9,14 +9,14 @@ mod read;
 mod sequencer;
 mod write;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use shardine_codec::Context;
 
 use crate::Error;
 use budget::{Budget, Permit};
-use cache::IndexCache;
+use cache::{IndexCache, KeptObjects};
 
 pub(crate) use grid::{CellKeys, Grid};
 pub(crate) use read::read;
@@ -75,12 +75,16 @@ pub struct Engine {
     pool: rayon::ThreadPool,
     budget: Arc<Budget>,
     indexes: IndexCache,
+    kept: KeptObjects,
     contexts: Mutex<Vec<Context>>,
     arrays: AtomicU64,
 }
 
 /// The largest single read that is made of several chunks.
 const MAX_MERGED_READ: u64 = 8 << 20;
+
+/// The same of large reads from a local store: what is read is decoded while it is in the nearest cache of a core.
+const MAX_LOCAL_READ: u64 = 256 << 10;
 
 impl Engine {
     /// Starts an engine.
@@ -94,6 +98,7 @@ impl Engine {
             pool,
             budget: Budget::new(options.memory / 2),
             indexes: IndexCache::new(options.index_cache.unwrap_or(options.memory / 10 * 3)),
+            kept: KeptObjects::new(),
             contexts: Mutex::default(),
             arrays: AtomicU64::new(0),
         }))
@@ -142,6 +147,37 @@ impl Engine {
     /// Whether the caller is one of the workers, who must not wait for the others.
     fn on_worker(&self) -> bool {
         self.pool.current_thread_index().is_some()
+    }
+
+    /// Has workers, the caller among them, do pieces of work by number, each worker with a context of its own.
+    ///
+    /// On a worker, which must not wait for the others, it does all of them itself.
+    fn share(&self, workers: usize, count: usize, work: &(dyn Fn(usize, &mut Context) + Sync)) {
+        let next = AtomicUsize::new(0);
+        let run = || {
+            self.with_context(|context| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= count {
+                        break;
+                    }
+                    work(i, context);
+                }
+            });
+        };
+        let helpers = workers.min(count).saturating_sub(1);
+        if helpers == 0 || self.on_worker() {
+            return run();
+        }
+        self.pool.in_place_scope(|scope| {
+            (0..helpers).for_each(|_| scope.spawn(|_| run()));
+            run();
+        });
+    }
+
+    /// Closes what is kept open of an array.
+    pub(crate) fn close_array(&self, array: u64) {
+        self.kept.remove_array(array);
     }
 
     fn max_merged_read(&self) -> u64 {

@@ -42,6 +42,36 @@ impl Leaf {
         Some(runs)
     }
 
+    /// The part of the target that `len` stored bytes fill as they are, if what is selected lies there in one piece.
+    ///
+    /// # Safety
+    /// Nobody else may touch the box at `place` while the slice lives.
+    pub unsafe fn plain_place<'a>(
+        &self,
+        selection: &Selection,
+        target: &Target<'a>,
+        place: &Placement,
+        len: u64,
+    ) -> Option<&'a mut [u8]> {
+        let native = if cfg!(target_endian = "little") { Endian::Little } else { Endian::Big };
+        if self.codec.plain() != Some(native) || target.table.is_some() {
+            return None;
+        }
+        let len = usize::try_from(len).ok()?;
+        let shape = counts(selection);
+        // As many bytes as there are elements, at the same strides: neither side has a hole.
+        let from = self.selected(selection);
+        let axes = shape.iter().zip(from.strides.iter().zip(&place.strides));
+        let alike = axes.clone().all(|(&n, (a, b))| n == 1 || a == b);
+        let whole = selection.bytes(target.element) == len as u64
+            && from.end(&shape, target.element)? - from.start == len;
+        if !(alike && whole) {
+            return None;
+        }
+        // SAFETY: passed on from the caller; the box has no hole, so it is this slice.
+        unsafe { target.window.slice(place.start, len) }
+    }
+
     /// Puts the elements of a run in place; `bytes` are the run's and `skipped` those of the chunk before it.
     ///
     /// # Safety

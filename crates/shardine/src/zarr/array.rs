@@ -290,6 +290,12 @@ impl Array {
     }
 }
 
+impl Drop for Array {
+    fn drop(&mut self) {
+        self.engine.close_array(self.grid.id);
+    }
+}
+
 /// Memory for a result; an error instead of an abort if there is none.
 fn zeroed(len: usize, selection: &Selection) -> Result<Vec<u8>, RegionError> {
     // Asking first costs a reservation of address space; fresh zeroed pages are not touched twice.

@@ -1,6 +1,7 @@
 //! Reading a region: region -> objects -> chunks -> byte ranges -> decoded straight into place.
 
 mod decode;
+mod fetch;
 mod plan;
 
 use std::ops::Range;
@@ -8,16 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use shardine_codec::strided::Placement;
-use shardine_store::{Buffer, Key, Object, Read, ReadRange, StoreError, Version};
+use shardine_store::{Key, Object, StoreError, Version};
 
-use super::cache::{CachedIndex, IndexKey, Path};
+use super::cache::{CachedIndex, CellId, IndexKey, KeptObject, Path};
 use super::first_error::FirstError;
 use super::{Engine, Grid};
 use crate::Error;
 use crate::layout::{DecodeError, Target, advance};
 use crate::selection::{Cell, RegionError, Selection};
 use crate::shard::{ShardError, ShardIndex};
-use plan::{Fetch, Node};
 
 /// Objects that are open at once.
 const WAVE: usize = 128;
@@ -28,9 +28,6 @@ const ATTEMPTS: usize = 8;
 /// Decoded bytes up to which the caller's own thread does the work: handing over costs more.
 const INLINE: u64 = 128 << 10;
 
-/// What is done with the bytes of a read, given its number.
-type UseBytes<'a> = dyn Fn(usize, &[u8]) -> Result<(), Error> + Sync + 'a;
-
 /// An object that exists.
 struct Opened {
     key: Key,
@@ -38,12 +35,26 @@ struct Opened {
     object: Arc<dyn Object>,
     /// The version that the reads are pinned to, where the store learns it only by reading.
     expected: Option<Version>,
+    /// Whether it was open before, and may be out of date.
+    kept: bool,
 }
 
 impl Opened {
     /// The version that is read, as far as it is known.
     fn version(&self) -> Option<Version> {
         self.object.version().or_else(|| self.expected.clone())
+    }
+
+    /// Whether the bytes that were read are those of one version, and of one that was current during this read.
+    fn is_sound(&self) -> Result<bool, StoreError> {
+        if self.kept {
+            return self.object.is_current();
+        }
+        match self.object.check_unchanged() {
+            Ok(()) => Ok(true),
+            Err(StoreError::Changed { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -74,6 +85,7 @@ pub(crate) unsafe fn read(
         grid,
         target,
         place,
+        local: grid.store.read_cost().local,
         first_error: FirstError::default(),
         lost: Mutex::default(),
     };
@@ -102,6 +114,8 @@ struct Reading<'a> {
     grid: &'a Grid,
     target: &'a Target<'a>,
     place: &'a Placement,
+    /// Whether the store is on this machine.
+    local: bool,
     first_error: FirstError,
     /// Objects that changed or vanished while they were read.
     lost: Mutex<Vec<(usize, Lost)>>,
@@ -121,26 +135,28 @@ impl<'a> Reading<'a> {
             let all = || cells.into_par_iter().filter_map(open).collect::<Result<_, _>>();
             self.engine.pool.install(all)?
         };
-        let mut fetches = Vec::new();
-        let mut nodes: Vec<Node<'a>> = Vec::new();
+        let mut wanted = Vec::new();
+        let nodes = opened.iter().enumerate().map(|(i, opened)| self.root(i, opened)).collect();
+        self.follow(&opened, nodes, &mut wanted, inline)?;
+        self.fetch(&opened, &mut wanted, inline)?;
         for (i, opened) in opened.iter().enumerate() {
-            nodes.push(self.root(i, opened));
-        }
-        self.follow(&opened, nodes, &mut fetches, inline)?;
-        self.fetch(&opened, &mut fetches, inline)?;
-        for (i, opened) in opened.iter().enumerate() {
-            match opened.object.check_unchanged() {
-                Ok(()) => {}
-                Err(StoreError::Changed { .. }) => self.lose(i, Lost::Changed),
-                Err(error) => return Err(error.into()),
+            if !opened.is_sound()? {
+                self.lose(i, Lost::Changed);
+            } else if self.local && !opened.kept {
+                let (key, object) = (opened.key.clone(), Arc::clone(&opened.object));
+                self.engine.kept.insert(self.cell_id(&opened.cell), KeptObject { key, object });
             }
         }
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
+        if lost.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut opened: Vec<Option<Opened>> = opened.into_iter().map(Some).collect();
         let mut again = Vec::new();
         for (object, why) in lost {
             let Some(opened) = opened[object].take() else { continue };
-            self.engine.indexes.remove(&self.index_key(&opened.key, &Path::new()));
+            self.engine.indexes.remove(&self.index_key(&opened, &Path::new()));
+            self.engine.kept.remove(&self.cell_id(&opened.cell));
             match why {
                 Lost::Changed => again.push(opened.cell),
                 Lost::Missing => self.fill(&opened.cell.selection, &self.place_of(&opened.cell))?,
@@ -159,8 +175,8 @@ impl<'a> Reading<'a> {
 
     /// An error in the bytes of an object counts only if the object is still what it was.
     fn settle(&self, opened: &[Opened], object: usize, error: Error) -> Result<(), Error> {
-        match opened[object].object.check_unchanged() {
-            Err(StoreError::Changed { .. }) => {
+        match opened[object].is_sound() {
+            Ok(false) => {
                 self.lose(object, Lost::Changed);
                 Ok(())
             }
@@ -172,17 +188,35 @@ impl<'a> Reading<'a> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push((object, why));
     }
 
-    fn index_key(&self, object: &Key, path: &Path) -> IndexKey {
-        IndexKey { array: self.grid.id, object: object.clone(), path: path.clone() }
+    fn cell_id(&self, cell: &Cell) -> CellId {
+        CellId { array: self.grid.id, cell: cell.index.clone() }
+    }
+
+    fn index_key(&self, object: &Opened, path: &Path) -> IndexKey {
+        IndexKey { cell: self.cell_id(&object.cell), path: path.clone() }
     }
 
     /// Opens the object of a cell; one that does not exist is filled and done with.
     fn open(&self, cell: Cell) -> Result<Option<Opened>, Error> {
+        let id = self.cell_id(&cell);
+        if self.local
+            && let Some(KeptObject { key, object }) = self.engine.kept.get(&id)
+        {
+            // Much is not read on trust.
+            if cell.selection.bytes(self.target.element) <= INLINE || object.is_current()? {
+                return Ok(Some(Opened { key, cell, object, expected: None, kept: true }));
+            }
+            self.engine.kept.remove(&id);
+        }
         let key = self.grid.keys.key(&cell.index)?;
-        let cached = self.engine.indexes.get(&self.index_key(&key, &Path::new()));
-        let expected = cached.map(|cached| cached.version.clone());
+        let expected = if self.local {
+            None
+        } else {
+            let cached = self.engine.indexes.get(&IndexKey { cell: id, path: Path::new() });
+            cached.map(|cached| cached.version.clone())
+        };
         match self.grid.store.open(&key, expected.as_ref()) {
-            Ok(object) => Ok(Some(Opened { key, cell, object, expected })),
+            Ok(object) => Ok(Some(Opened { key, cell, object, expected, kept: false })),
             Err(StoreError::NotFound { .. }) => {
                 self.fill(&cell.selection, &self.place_of(&cell))?;
                 Ok(None)
@@ -214,76 +248,6 @@ impl<'a> Reading<'a> {
         cached
     }
 
-    /// Reads what is to be read, merged where that is cheaper, and decodes it.
-    fn fetch(
-        &self,
-        opened: &[Opened],
-        fetches: &mut Vec<Fetch<'a>>,
-        inline: bool,
-    ) -> Result<(), Error> {
-        let fetches = self.merge(std::mem::take(fetches));
-        let total: u64 = fetches.iter().flat_map(|f| &f.nodes).map(Node::decoded_len).sum();
-        let inline =
-            inline || total <= INLINE || (fetches.len() == 1 && fetches[0].nodes.len() == 1);
-        let parallel = !self.engine.on_worker() && total > INLINE;
-        let reads = fetches.iter().map(|fetch| {
-            let range = fetch.range.clone().map_or(ReadRange::All, ReadRange::Bounded);
-            let len = fetch.range.as_ref().map_or(0, |r| r.end - r.start);
-            (fetch.object, range, len)
-        });
-        let reads: Vec<_> = reads.collect();
-        self.batch(opened, reads, inline, &|i, bytes| {
-            self.decode(opened, &fetches[i], bytes, parallel)
-        });
-        self.check()
-    }
-
-    /// Runs reads within the memory budget and hands each answer to `use_bytes`.
-    fn batch(
-        &self,
-        opened: &[Opened],
-        reads: Vec<(usize, ReadRange, u64)>,
-        inline: bool,
-        use_bytes: &UseBytes<'_>,
-    ) {
-        let objects: Vec<usize> = reads.iter().map(|(object, ..)| *object).collect();
-        let deliver = |i: usize, answer: Result<Buffer, StoreError>| {
-            if self.first_error.is_set() {
-                return;
-            }
-            match answer {
-                Ok(bytes) => {
-                    let result = use_bytes(i, &bytes);
-                    let result = result.or_else(|error| self.settle(opened, objects[i], error));
-                    if let Err(error) = result {
-                        self.first_error.set(error);
-                    }
-                }
-                Err(StoreError::Changed { .. }) => self.lose(objects[i], Lost::Changed),
-                Err(StoreError::NotFound { .. }) => self.lose(objects[i], Lost::Missing),
-                Err(error) => self.first_error.set(error.into()),
-            }
-        };
-        if inline {
-            for (i, (object, range, len)) in reads.into_iter().enumerate() {
-                let _permit = self.engine.admit(len);
-                deliver(i, opened[object].object.read(range));
-            }
-            return;
-        }
-        let permits: Vec<Mutex<Option<super::budget::Permit>>> =
-            reads.iter().map(|_| Mutex::new(None)).collect();
-        let mut reads = reads.into_iter().enumerate().map(|(i, (object, range, len))| {
-            let permit = self.engine.admit(len);
-            *permits[i].lock().unwrap_or_else(PoisonError::into_inner) = permit;
-            Read { object: Arc::clone(&opened[object].object), range }
-        });
-        self.grid.store.read_batch(&self.engine.pool, &mut reads, &|i, answer| {
-            deliver(i, answer);
-            permits[i].lock().unwrap_or_else(PoisonError::into_inner).take();
-        });
-    }
-
     fn shard_error(&self, object: &Opened, source: ShardError) -> Error {
         let (key, shard) = (object.key.clone(), object.cell.index.to_vec());
         Error::Shard { object: key, shard, source: Box::new(source) }
@@ -291,13 +255,12 @@ impl<'a> Reading<'a> {
 
     fn decode_error(
         &self,
-        object: &Key,
-        cell: &[u64],
+        object: &Opened,
         path: &[u32],
         range: Range<u64>,
         source: DecodeError,
     ) -> Error {
-        let chunk = self.grid.layout.chunk_coordinates(cell, path);
-        Error::Decode { object: object.clone(), chunk, range, source: Box::new(source) }
+        let chunk = self.grid.layout.chunk_coordinates(&object.cell.index, path);
+        Error::Decode { object: object.key.clone(), chunk, range, source: Box::new(source) }
     }
 }

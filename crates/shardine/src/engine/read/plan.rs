@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shardine_codec::strided::Placement;
 use shardine_store::ReadRange;
 
+use super::super::MAX_LOCAL_READ;
 use super::{CachedIndex, Opened, Path, Reading};
 use crate::Error;
 use crate::layout::{Layout, ShardLayout, advance};
@@ -32,10 +33,21 @@ pub(super) struct Node<'a> {
 }
 
 /// One read and what is in it.
-pub(super) struct Fetch<'a> {
+pub(super) struct Fetch {
     pub object: usize,
     pub range: Option<Range<u64>>,
-    pub nodes: Vec<Node<'a>>,
+    /// Which of the plan's nodes.
+    nodes: Range<usize>,
+}
+
+/// What is to be read at once, merged where one read is cheaper than two.
+pub(super) struct Plan<'a> {
+    nodes: Vec<Node<'a>>,
+    /// The nodes by object and place.
+    order: Vec<u32>,
+    pub fetches: Vec<Fetch>,
+    /// Bytes of decoded elements that are wanted.
+    pub decoded_len: u64,
 }
 
 /// Chunks that are planned before any of them is read: memory for plans is bounded, however small chunks are.
@@ -44,7 +56,7 @@ const MANY: usize = 8192;
 /// Where what an index leads to is put.
 struct Found<'b, 'a> {
     next: &'b mut Vec<Node<'a>>,
-    fetches: &'b mut Vec<Fetch<'a>>,
+    wanted: &'b mut Vec<Node<'a>>,
     inline: bool,
 }
 
@@ -69,11 +81,11 @@ impl<'a> Reading<'a> {
         &self,
         opened: &[Opened],
         mut nodes: Vec<Node<'a>>,
-        fetches: &mut Vec<Fetch<'a>>,
+        wanted: &mut Vec<Node<'a>>,
         inline: bool,
     ) -> Result<(), Error> {
         while !nodes.is_empty() {
-            nodes = self.descend(opened, nodes, fetches, inline)?;
+            nodes = self.descend(opened, nodes, wanted, inline)?;
             self.check()?;
         }
         Ok(())
@@ -85,24 +97,24 @@ impl<'a> Reading<'a> {
         &self,
         opened: &[Opened],
         nodes: Vec<Node<'a>>,
-        fetches: &mut Vec<Fetch<'a>>,
+        wanted: &mut Vec<Node<'a>>,
         inline: bool,
     ) -> Result<Vec<Node<'a>>, Error> {
         let mut next = Vec::new();
         let mut unknown: Vec<(Node<'a>, &'a ShardLayout)> = Vec::new();
         for node in nodes {
             let Some(shard) = node.layout.addressable() else {
-                self.fetch_chunk(node, fetches);
+                self.want_chunk(node, wanted);
                 continue;
             };
-            let key = self.index_key(&opened[node.object].key, &node.path);
+            let key = self.index_key(&opened[node.object], &node.path);
             let version = opened[node.object].version();
             match self.engine.indexes.get(&key) {
                 Some(cached) if version.as_ref() == Some(&cached.version) => {
-                    let found = Found { next: &mut next, fetches, inline };
+                    let found = Found { next: &mut next, wanted, inline };
                     self.expand(opened, &node, shard, &cached.index, found)?;
                 }
-                _ if self.worth_whole(&node, shard) => fetches.push(Fetch::of(node)),
+                _ if self.worth_whole(&node, shard) => wanted.push(node),
                 _ => unknown.push((node, shard)),
             }
         }
@@ -129,7 +141,7 @@ impl<'a> Reading<'a> {
                 .with_context(|context| shard.index.decode(context, bytes, len))
                 .map_err(|source| self.shard_error(object, source))?;
             let version = object.version();
-            let key = self.index_key(&object.key, &node.path);
+            let key = self.index_key(object, &node.path);
             let index = self.remember(key, version, decoded);
             *indexes[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
             Ok(())
@@ -137,15 +149,15 @@ impl<'a> Reading<'a> {
         for ((node, shard), index) in unknown.iter().zip(indexes) {
             // An index that is not there failed, or its object changed or vanished.
             if let Some(cached) = index.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                let found = Found { next: &mut next, fetches, inline };
+                let found = Found { next: &mut next, wanted, inline };
                 self.expand(opened, node, shard, &cached.index, found)?;
             }
         }
         Ok(next)
     }
 
-    /// Fetches a chunk: whole, or the wanted runs of it if it is stored as it lies in memory.
-    fn fetch_chunk(&self, node: Node<'a>, fetches: &mut Vec<Fetch<'a>>) {
+    /// Has a chunk fetched: whole, or the wanted runs of it if it is stored as it lies in memory.
+    fn want_chunk(&self, node: Node<'a>, wanted: &mut Vec<Node<'a>>) {
         let most = self.engine.max_merged_read();
         if let Layout::Chunk(leaf) = node.layout
             && let Some(range) = &node.range
@@ -155,32 +167,35 @@ impl<'a> Reading<'a> {
         {
             let gap = self.grid.store.read_cost().request_in_bytes as usize;
             if let Some(runs) = leaf.plain_runs(&node.selection, gap, most as usize) {
-                fetches.extend(runs.into_iter().map(|run| {
+                wanted.extend(runs.into_iter().map(|run| {
                     let (start, end) = (run.bytes.start as u64, run.bytes.end as u64);
-                    Fetch::of(Node {
+                    Node {
                         range: Some(range.start + start..range.start + end),
                         place: advance(&node.place, &run.at),
                         selection: run.selection,
                         skipped: Some(run.bytes.start),
                         path: node.path.clone(),
                         ..node
-                    })
+                    }
                 }));
                 return;
             }
         }
-        fetches.push(Fetch::of(node));
+        wanted.push(node);
     }
 
     /// Whether to fetch all of a shard in one read, index included, instead of the index first.
     fn worth_whole(&self, node: &Node<'a>, shard: &ShardLayout) -> bool {
         let Some(range) = &node.range else { return false };
         let len = range.end - range.start;
-        if node.whole && len <= self.engine.budget.total() {
+        let cost = self.grid.store.read_cost();
+        let most =
+            if cost.local { self.engine.max_merged_read() } else { self.engine.budget.total() };
+        if node.whole && len <= most {
             return true;
         }
         // One request more costs as much as this many bytes.
-        len <= self.grid.store.read_cost().request_in_bytes.saturating_add(shard.index.len())
+        len <= cost.request_in_bytes.saturating_add(shard.index.len())
     }
 
     fn index_range(
@@ -211,7 +226,7 @@ impl<'a> Reading<'a> {
         index: &ShardIndex,
         found: Found<'_, 'a>,
     ) -> Result<(), Error> {
-        let Found { next, fetches, inline } = found;
+        let Found { next, wanted, inline } = found;
         let base = node.range.as_ref().map_or(0, |r| r.start);
         let place = shard.placement_to_stored(&node.place);
         for cell in shard.selection_to_stored(&node.selection).cells(&shard.chunk_shape) {
@@ -245,51 +260,80 @@ impl<'a> Reading<'a> {
             if chunk.layout.addressable().is_some() {
                 next.push(chunk);
                 if next.len() >= MANY {
-                    self.follow(opened, std::mem::take(next), fetches, inline)?;
+                    self.follow(opened, std::mem::take(next), wanted, inline)?;
                 }
             } else {
-                self.fetch_chunk(chunk, fetches);
+                self.want_chunk(chunk, wanted);
             }
-            if fetches.len() >= MANY {
-                self.fetch(opened, fetches, inline)?;
+            if wanted.len() >= MANY {
+                self.fetch(opened, wanted, inline)?;
             }
         }
         Ok(())
     }
 
     /// Merges neighbouring ranges of an object where reading the gap costs less than another request.
-    pub(super) fn merge(&self, mut fetches: Vec<Fetch<'a>>) -> Vec<Fetch<'a>> {
-        let gap = self.grid.store.read_cost().request_in_bytes;
-        let most = self.engine.max_merged_read();
-        fetches.sort_by_key(|f| (f.object, f.range.as_ref().map_or(0, |r| r.start)));
-        let mut merged: Vec<Fetch<'a>> = Vec::new();
-        for fetch in fetches {
-            if let Some(last) = merged.last_mut()
-                && last.object == fetch.object
-                && let (Some(a), Some(b)) = (&mut last.range, &fetch.range)
-                && b.start <= a.end.saturating_add(gap)
+    pub(super) fn merge(&self, nodes: Vec<Node<'a>>) -> Plan<'a> {
+        let cost = self.grid.store.read_cost();
+        let mut order: Vec<u32> = (0..nodes.len() as u32).collect();
+        let place = |&i: &u32| {
+            let node = &nodes[i as usize];
+            (node.object, node.range.as_ref().map_or(0, |r| r.start))
+        };
+        order.sort_by_key(place);
+        let stored: u64 = nodes.iter().map(Node::stored_len).sum();
+        let mut most = self.engine.max_merged_read();
+        if cost.local && stored > most {
+            most = most.min(MAX_LOCAL_READ);
+        }
+        let mut fetches: Vec<Fetch> = Vec::new();
+        for (i, &number) in order.iter().enumerate() {
+            let node = &nodes[number as usize];
+            if let Some(last) = fetches.last_mut()
+                && last.object == node.object
+                && let (Some(a), Some(b)) = (&mut last.range, &node.range)
+                && b.start <= a.end.saturating_add(cost.request_in_bytes)
                 && b.end.max(a.end) - a.start <= most.max(a.end - a.start)
             {
                 a.end = a.end.max(b.end);
-                last.nodes.extend(fetch.nodes);
+                last.nodes.end = i + 1;
             } else {
-                merged.push(fetch);
+                let (object, range) = (node.object, node.range.clone());
+                fetches.push(Fetch { object, range, nodes: i..i + 1 });
             }
         }
-        merged
+        let decoded_len = nodes.iter().map(Node::decoded_len).sum();
+        Plan { nodes, order, fetches, decoded_len }
     }
 }
 
-impl<'a> Fetch<'a> {
-    fn of(node: Node<'a>) -> Self {
-        Self { object: node.object, range: node.range.clone(), nodes: vec![node] }
+impl<'a> Plan<'a> {
+    /// Bytes of the longest fetch.
+    pub(super) fn longest(&self) -> u64 {
+        self.fetches.iter().map(Fetch::len).max().unwrap_or(0)
+    }
+
+    /// What is in a fetch, by place.
+    pub(super) fn nodes(&self, fetch: &Fetch) -> impl ExactSizeIterator<Item = &Node<'a>> {
+        self.order[fetch.nodes.clone()].iter().map(|&i| &self.nodes[i as usize])
+    }
+}
+
+impl Fetch {
+    /// Bytes that are read, as far as they are known.
+    pub(super) fn len(&self) -> u64 {
+        self.range.as_ref().map_or(0, |r| r.end - r.start)
     }
 }
 
 impl Node<'_> {
+    /// Bytes that are stored, as far as they are known.
+    fn stored_len(&self) -> u64 {
+        self.range.as_ref().map_or(0, |r| r.end - r.start)
+    }
+
     /// Bytes of decoded elements that are wanted.
-    pub(super) fn decoded_len(&self) -> u64 {
-        let element = self.layout.element_size() as u64;
-        self.selection.axes.iter().fold(element, |n, a| n.saturating_mul(a.count))
+    fn decoded_len(&self) -> u64 {
+        self.selection.bytes(self.layout.element_size())
     }
 }

@@ -189,7 +189,7 @@ impl Writing<'_> {
             self.engine.with_context(|context| context.give_buffer(encoded));
             Ok(())
         })?;
-        self.progress(bytes_of(&cell.selection, self.grid.layout.element_size()));
+        self.progress(cell.selection.bytes(self.grid.layout.element_size()));
         Ok(())
     }
 
@@ -366,8 +366,4 @@ fn condition(covered: bool, old: Option<&Old>) -> Condition {
 
 fn read(object: &dyn Object, range: ReadRange) -> Result<Buffer, Error> {
     Ok(object.read(range)?)
-}
-
-fn bytes_of(selection: &Selection, element: usize) -> u64 {
-    selection.axes.iter().fold(element as u64, |n, a| n.saturating_mul(a.count))
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange};
 
-use super::{OVERHEAD, Writing, add, bytes_of, read};
+use super::{OVERHEAD, Writing, add, read};
 use crate::Error;
 use crate::engine::first_error::FirstError;
 use crate::engine::sequencer::{Batch, Piece, Sequencer};
@@ -184,7 +184,7 @@ impl Stream<'_> {
                                 let path = [entry as u32];
                                 writing.encode_error(self.key, &self.cell.index, &path, source)
                             })?;
-                        done += bytes_of(&cell.selection, inner.element_size());
+                        done += cell.selection.bytes(inner.element_size());
                         chunks.add(outcome);
                         if outcome.stored {
                             pieces.push(Piece::New { entry, range: start..out.len() });

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use shardine::{Engine, EngineOptions};
 
 use crate::failure::Failure;
-use crate::{completions, create, demo, info, ls, read, units, write};
+use crate::{bench, completions, create, demo, info, ls, read, units, write};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +40,7 @@ pub enum Verb {
     Create(create::Create),
     Read(read::Read),
     Write(write::Write),
+    Bench(bench::Bench),
     Completions(completions::Completions),
 }
 
@@ -61,16 +62,21 @@ const LEAST_MEMORY: u64 = 1 << 20;
 impl Machine {
     /// An engine with all of the budget but an eighth, which is for the buffers of files and the program itself.
     pub fn engine(&self) -> Result<Arc<Engine>, Failure> {
-        self.engine_with(self.memory - self.memory / 8)
+        self.engine_with(self.memory - self.memory / 8, None)
     }
 
     /// An engine with half of the budget, and how many bytes the other half is.
     pub fn engine_and_buffer(&self) -> Result<(Arc<Engine>, u64), Failure> {
         let half = self.memory / 2;
-        Ok((self.engine_with(self.memory - half)?, half.max(1)))
+        Ok((self.engine_with(self.memory - half, None)?, half.max(1)))
     }
 
-    fn engine_with(&self, memory: u64) -> Result<Arc<Engine>, Failure> {
+    /// An engine that keeps so many bytes of indexes, be it more than the budget; 0 keeps none.
+    pub fn engine_with_indexes(&self, bytes: u64) -> Result<Arc<Engine>, Failure> {
+        self.engine_with(self.memory - self.memory / 8, Some(bytes))
+    }
+
+    fn engine_with(&self, memory: u64, index_cache: Option<u64>) -> Result<Arc<Engine>, Failure> {
         if self.memory < LEAST_MEMORY {
             return Err(Failure::new(format!(
                 "--memory {}: at least {} are needed",
@@ -78,7 +84,9 @@ impl Machine {
                 units::size(LEAST_MEMORY)
             )));
         }
-        Ok(Engine::new(&EngineOptions::new().threads(self.threads).memory(memory))?)
+        let mut options = EngineOptions::new().threads(self.threads).memory(memory);
+        options.index_cache = index_cache;
+        Ok(Engine::new(&options)?)
     }
 }
 

@@ -246,7 +246,7 @@ fn chunks(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
 }
 
 /// Columns as wide as they need; the first to the left, the others to the right.
-fn write_table<const N: usize>(
+pub fn write_table<const N: usize>(
     out: &mut dyn Write,
     head: [&str; N],
     rows: &[[String; N]],

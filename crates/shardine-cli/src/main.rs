@@ -4,6 +4,7 @@
 //! and words.
 
 mod array_file;
+mod bench;
 mod cast;
 mod cli;
 mod codec_words;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Create(args) => create::run(args, &cli.machine),
         Verb::Read(args) => read::run(args, &cli.machine),
         Verb::Write(args) => write::run(args, &cli.machine),
+        Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };
     match result {

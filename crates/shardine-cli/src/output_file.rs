@@ -26,6 +26,9 @@ static HANDLER: Once = Once::new();
 /// The exit status of a program that SIGINT has ended, as shells report it.
 const INTERRUPTED: i32 = 130;
 
+/// How often it is tried to remove a folder that is still written to.
+const ATTEMPTS: usize = 100;
+
 impl OutputFile {
     /// Begins the file; what is at `path` stays until [`finish`](Self::finish).
     pub fn create(path: &Path) -> Result<Self, Failure> {
@@ -38,16 +41,7 @@ impl OutputFile {
         temporary_name.push(name);
         temporary_name.push(format!(".{}.part", std::process::id()));
         let temporary = target.with_file_name(temporary_name);
-        HANDLER.call_once(|| {
-            // Without a handler the file is left behind, which is no reason not to go on.
-            let _ = ctrlc::set_handler(|| {
-                for path in unfinished().iter() {
-                    let _ = fs::remove_file(path);
-                }
-                std::process::exit(INTERRUPTED);
-            });
-        });
-        unfinished().push(temporary.clone());
+        remove_on_interrupt(&temporary);
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary);
         let file = file.map_err(|error| {
             forget(&temporary);
@@ -85,7 +79,35 @@ fn unfinished() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn forget(temporary: &Path) {
+/// From now on Ctrl-C removes this file, or this folder with all that is in it.
+pub fn remove_on_interrupt(path: &Path) {
+    HANDLER.call_once(|| {
+        // Without a handler it is left behind, which is no reason not to go on.
+        let _ = ctrlc::set_handler(|| {
+            for path in unfinished().iter() {
+                remove(path);
+            }
+            std::process::exit(INTERRUPTED);
+        });
+    });
+    unfinished().push(path.to_owned());
+}
+
+fn remove(path: &Path) {
+    if !path.is_dir() {
+        let _ = fs::remove_file(path);
+        return;
+    }
+    // Workers go on until the end and may put something into a folder that was just found empty.
+    for _ in 0..ATTEMPTS {
+        if fs::remove_dir_all(path).is_ok() {
+            return;
+        }
+    }
+}
+
+/// Ctrl-C no longer removes it.
+pub fn forget(temporary: &Path) {
     unfinished().retain(|path| path != temporary);
 }
 

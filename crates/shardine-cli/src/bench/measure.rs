@@ -1,0 +1,146 @@
+//! What one run takes: clocks, memory, and calls of the store.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use shardine::store::{CountingStore, Counts, Store};
+
+use crate::failure::Failure;
+
+/// A store that tells what it was asked for.
+pub type CountedStore = CountingStore<Arc<dyn Store>>;
+
+/// What a run of a workload took.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    pub seconds: f64,
+    /// User and system time of all threads; `None` where the system does not tell.
+    pub cpu_seconds: Option<f64>,
+    /// Bytes of the elements that were read or written.
+    pub decoded_bytes: u64,
+    pub counts: Counts,
+    /// The seconds of each call.
+    pub latencies: Vec<f64>,
+    /// The most memory that the process had; `None` where the system does not tell.
+    pub peak_rss: Option<u64>,
+}
+
+/// Measures a run, call by call: what happens between calls does not count.
+#[derive(Debug)]
+pub struct Meter {
+    store: CountedStore,
+    run: Run,
+    /// Whether the peak begins where the run does.
+    peak_is_ours: bool,
+}
+
+impl Meter {
+    pub fn start(store: &CountedStore) -> Self {
+        store.reset();
+        let run = Run { cpu_seconds: cpu_seconds().map(|_| 0.0), ..Run::default() };
+        Self { store: store.clone(), run, peak_is_ours: reset_peak() }
+    }
+
+    /// Measures a call.
+    pub fn time<T>(
+        &mut self,
+        call: impl FnOnce() -> Result<T, shardine::Error>,
+    ) -> Result<T, Failure> {
+        let cpu = cpu_seconds();
+        let start = Instant::now();
+        let result = call()?;
+        let seconds = start.elapsed().as_secs_f64();
+        let used = cpu_seconds().zip(cpu).map(|(after, before)| after - before);
+        let run = &mut self.run;
+        run.seconds += seconds;
+        run.latencies.push(seconds);
+        run.cpu_seconds = run.cpu_seconds.zip(used).map(|(sum, used)| sum + used);
+        // The store remembers each call; taken away now, they do not pile up.
+        add(&mut run.counts, &self.store.counts());
+        self.store.reset();
+        Ok(result)
+    }
+
+    /// So many bytes of elements came or went.
+    pub fn decoded(&mut self, bytes: u64) {
+        self.run.decoded_bytes += bytes;
+    }
+
+    pub fn stop(mut self) -> Run {
+        self.run.peak_rss = if self.peak_is_ours { kibibytes_of("VmHWM:") } else { None };
+        self.run
+    }
+}
+
+fn add(sum: &mut Counts, more: &Counts) {
+    sum.opens += more.opens;
+    sum.reads += more.reads;
+    sum.bytes_read += more.bytes_read;
+    sum.checks += more.checks;
+    sum.creates += more.creates;
+    sum.appends += more.appends;
+    sum.bytes_appended += more.bytes_appended;
+    sum.publishes += more.publishes;
+    sum.deletes += more.deletes;
+}
+
+/// User and system time of all threads so far.
+fn cpu_seconds() -> Option<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    let (user, system) = (usage.user_time(), usage.system_time());
+    let seconds = |seconds: i64, micros: i64| seconds as f64 + micros as f64 / 1e6;
+    Some(seconds(user.tv_sec(), user.tv_usec()) + seconds(system.tv_sec(), system.tv_usec()))
+}
+
+/// Lets the peak of memory begin anew; whether that could be done.
+fn reset_peak() -> bool {
+    fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
+/// A line of what the system tells about this process, in bytes.
+fn kibibytes_of(field: &str) -> Option<u64> {
+    kibibytes(&fs::read_to_string("/proc/self/status").ok()?, field)
+}
+
+/// Memory that could be had without pushing other programs out, where the system tells.
+pub fn available_memory() -> Option<u64> {
+    kibibytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+}
+
+fn kibibytes(text: &str, field: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The number below which a share of the numbers lies; `None` of none.
+pub fn quantile(numbers: &mut [f64], share: f64) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let last = numbers.len().checked_sub(1)?;
+    let at = share * last as f64;
+    let below = at.floor() as usize;
+    let above = (below + 1).min(last);
+    Some(numbers[below] + (numbers[above] - numbers[below]) * (at - below as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_lies_between_its_neighbours() {
+        assert_eq!(quantile(&mut [], 0.5), None);
+        assert_eq!(quantile(&mut [3.0], 0.99), Some(3.0));
+        assert_eq!(quantile(&mut [3.0, 1.0, 2.0], 0.5), Some(2.0));
+        assert_eq!(quantile(&mut [4.0, 1.0, 2.0, 3.0], 0.5), Some(2.5));
+        assert_eq!(quantile(&mut [1.0, 2.0], 1.0), Some(2.0));
+    }
+
+    #[test]
+    fn lines_of_the_system_are_in_kibibytes() {
+        let text = "VmPeak:\t  10 kB\nVmHWM:\t     12 kB\n";
+        assert_eq!(kibibytes(text, "VmHWM:"), Some(12 * 1024));
+        assert_eq!(kibibytes(text, "VmSwap:"), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! `shardine bench`: how fast an array is here.
+
+mod boxes;
+mod measure;
+mod report;
+mod scratch;
+mod subject;
+mod workload;
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use shardine::Location;
+
+use crate::cli::Machine;
+use crate::failure::Failure;
+use crate::units;
+use report::Report;
+use scratch::Scratch;
+use subject::Subject;
+use workload::Runner;
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine bench image.zarr
+  shardine bench image.zarr --only chunks,regions --repeats 10
+  shardine bench image.zarr --write --scratch /fast/disk
+  shardine bench image.zarr --json | jq '.workloads[] | [.name, .bytes_per_second]'
+
+What is measured:
+  whole    the array in one read into fresh memory; in parts if it has more than --limit, or than a quarter
+           of the memory that is free
+  shards   stored shards one by one (chunks, if it is not sharded), into one buffer
+  chunks   up to 2000 random stored chunks one by one; with the index to be read for each, then with all
+           indexes cached
+  regions  up to 200 random regions of about 100 elements along each axis
+  planes   one plane across the axis where that means the most decoding
+  write    shards one by one, made durable (--write)
+  update   up to 32 random chunks replaced one by one, each in a shard that is written anew (--write)
+
+Each workload has a first run and then --repeats more, of which the median is told. Before each run the array is
+opened anew, so that no index is known. The first run may find the system's caches cold; nothing here can
+empty them, so later runs are from memory if there is enough of it, and of the first ones only the first to
+touch the bytes can be cold: --only with one workload, after a reboot or on a file never read, tells that one.
+
+Seconds and CPU seconds (user and system, all threads) are those of the calls alone. The calls of the store
+are those that its reads and writes consist of: a file opened, a range read, a batch published. Peak memory is that of the
+whole process during the run, elements and all. The same chunks and regions are taken every time.
+
+The array is only read. With --write some of its shards are copied to a temporary folder beside it, or in
+--scratch, and written there; the folder is removed at the end.";
+
+/// Measure how fast an array is here
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Bench {
+    /// The array
+    url: String,
+    /// Measure only these
+    #[arg(long, value_name = "WORKLOADS", value_enum, value_delimiter = ',')]
+    only: Vec<What>,
+    /// Elements that one run may decode: bytes, or a number with KiB, MiB, GiB, kB, MB or GB
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
+    limit: u64,
+    /// Runs of each workload after the first
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repeats: u64,
+    /// Measure writing too, on a copy of some shards
+    #[arg(long)]
+    write: bool,
+    /// The folder to make the copy in [default: the one that the array is in]
+    #[arg(long, value_name = "DIR", requires = "write")]
+    scratch: Option<PathBuf>,
+    /// Tell it in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    Whole,
+    Shards,
+    Chunks,
+    Regions,
+    Planes,
+    Write,
+    Update,
+}
+
+impl Bench {
+    fn wants(&self, what: What) -> bool {
+        let writes = matches!(what, What::Write | What::Update);
+        if self.only.is_empty() { !writes || self.write } else { self.only.contains(&what) }
+    }
+}
+
+pub fn run(args: &Bench, machine: &Machine) -> Result<(), Failure> {
+    let writes = args.wants(What::Write) || args.wants(What::Update);
+    if writes && !args.write {
+        return Err(Failure::new("--only: to measure writing needs --write")
+            .hint("it writes to a copy of some shards, never to the array"));
+    }
+    let engine = machine.engine()?;
+    let location = Location::parse(&args.url)?;
+    let subject = Subject::open(&engine, &location, &args.url, args.limit)?;
+    let runner = Runner { machine, location: &location, subject: &subject, repeats: args.repeats };
+    // Before anything is measured, so that a place where no copy can be made is told at once.
+    let scratch = match writes {
+        true => Some(Scratch::new(&subject, &location, args.scratch.as_deref())?),
+        false => None,
+    };
+    let mut workloads = Vec::new();
+    if args.wants(What::Whole) {
+        workloads.push(runner.whole()?);
+    }
+    if args.wants(What::Shards) {
+        workloads.push(runner.shards()?);
+    }
+    if args.wants(What::Chunks) {
+        workloads.extend(runner.chunks()?);
+    }
+    if args.wants(What::Regions) {
+        workloads.push(runner.regions()?);
+    }
+    if args.wants(What::Planes) {
+        workloads.push(runner.plane()?);
+    }
+    if let Some(scratch) = &scratch {
+        // Not before: it puts what it reads into the system's caches.
+        scratch.copy(&subject, &location)?;
+        if args.wants(What::Write) {
+            workloads.push(scratch.write(&runner)?);
+        }
+        if args.wants(What::Update) {
+            workloads.push(scratch.update(&runner)?);
+        }
+    }
+    drop(scratch);
+    let report = Report {
+        name: &args.url,
+        subject: &subject,
+        threads: engine.threads(),
+        memory: machine.memory,
+        repeats: args.repeats,
+        workloads: &workloads,
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    if args.json {
+        writeln!(out, "{:#}", report.json())?;
+    } else {
+        report.write(&mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}

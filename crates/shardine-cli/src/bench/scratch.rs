@@ -1,0 +1,168 @@
+//! A copy of some shards to write to: the array itself is never written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use shardine::store::{CreateOptions, FileStore, ReadRange, StoreError};
+use shardine::{Array, Location, WriteOptions};
+use tempfile::TempDir;
+
+use super::measure::Meter;
+use super::subject::{Picked, Subject};
+use super::workload::{Runner, Title, Workload, byte_len, counted};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::{output_file, units};
+
+/// Shards that are copied, at most.
+const SHARDS: u64 = 64;
+
+/// Updates of a run, at most: each of them writes a shard.
+const UPDATES: u64 = 32;
+
+/// A folder with a part of an array, gone when this is dropped, and on Ctrl-C.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: TempDir,
+    /// The shards that are copied to it.
+    cells: Vec<Vec<u64>>,
+}
+
+impl Scratch {
+    /// Makes a new folder in `folder`, or beside the array if that is none. Nothing is in it yet.
+    pub fn new(
+        subject: &Subject,
+        location: &Location,
+        folder: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        if subject.cells.is_empty() {
+            return Err(Failure::new(format!(
+                "--write: nothing is stored in {location}, and to write fill values measures nothing"
+            )));
+        }
+        subject.check_object_fits()?;
+        let parent = parent(location, folder)?;
+        let made = tempfile::Builder::new()
+            // Listings of a group leave such a name out.
+            .prefix(".shardine-bench-")
+            .suffix(".tmp")
+            .tempdir_in(&parent);
+        let made = made.map_err(|error| {
+            Failure::new(format!("{}: cannot hold a copy to write to: {error}", parent.display()))
+                .hint("--scratch DIR names another folder")
+        })?;
+        output_file::remove_on_interrupt(made.path());
+        Ok(Self { folder: made, cells: subject.some_cells(SHARDS) })
+    }
+
+    fn location(&self) -> Location {
+        Location::root(Arc::new(FileStore::new(self.folder.path())))
+    }
+
+    /// Copies some shards as they are, in the kernel where it can.
+    pub fn copy(&self, subject: &Subject, from: &Location) -> Result<(), Failure> {
+        let to = self.location();
+        let document = from.key("zarr.json")?;
+        let names = self.cells.iter().map(|cell| subject.array.metadata().key_encoding().key(cell));
+        let progress = Progress::things("copying shards", self.cells.len() as u64);
+        copy_object(from, &document, &to, "zarr.json")?;
+        for name in names {
+            copy_object(from, &from.key(&name)?, &to, &name)?;
+            progress.add(1);
+        }
+        progress.finish();
+        Ok(())
+    }
+
+    /// Writes whole shards, one by one, with the elements that they have.
+    pub fn write(&self, runner: &Runner<'_>) -> Result<Workload, Failure> {
+        let pieces = self.cells.iter().map(|cell| runner.subject.object(cell)).collect();
+        let complete = self.cells.len() == runner.subject.cells.len();
+        let picked = Picked { pieces, complete };
+        let thing = if runner.subject.array.shard_shape().is_some() { "shard" } else { "chunk" };
+        let count = units::count(picked.pieces.len() as u64, thing);
+        let title = Title { name: "write", what: format!("{count} of a copy, written one by one") };
+        self.measure(runner, title, &picked)
+    }
+
+    /// Writes single chunks, so that each time all others of a shard have to be kept.
+    pub fn update(&self, runner: &Runner<'_>) -> Result<Workload, Failure> {
+        let picked = runner.subject.chunks(&self.cells, UPDATES)?;
+        let count = units::count(picked.pieces.len() as u64, "random chunk");
+        let title =
+            Title { name: "update", what: format!("{count} of a copy, replaced one by one") };
+        self.measure(runner, title, &picked)
+    }
+
+    fn measure(
+        &self,
+        runner: &Runner<'_>,
+        title: Title,
+        picked: &Picked,
+    ) -> Result<Workload, Failure> {
+        let engine = runner.machine.engine()?;
+        let (store, location) = counted(&self.location());
+        runner.measure(title, picked, |progress| {
+            let copy = Array::open(&engine, &location)?;
+            let mut meter = Meter::start(&store);
+            for piece in &picked.pieces {
+                let region = piece.region();
+                let elements = runner.subject.array.read(&region)?;
+                let options = WriteOptions::new();
+                meter.time(|| copy.write(&region, elements.as_ref(), &options))?;
+                meter.decoded(byte_len(&elements));
+                progress.add(1);
+            }
+            Ok(meter.stop())
+        })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Before it is forgotten: whenever Ctrl-C comes, the folder goes.
+        let _ = fs::remove_dir_all(self.folder.path());
+        output_file::forget(self.folder.path());
+    }
+}
+
+/// The folder that the copy is made in: on the same file system as the array, unless it is named.
+fn parent(location: &Location, folder: Option<&Path>) -> Result<PathBuf, Failure> {
+    let array = fs::canonicalize(location.to_string()).ok();
+    let Some(folder) = folder else {
+        return array.as_deref().and_then(Path::parent).map(Path::to_owned).ok_or_else(|| {
+            Failure::new(format!("--write: there is no folder beside {location} for a copy"))
+                .hint("--scratch DIR names one")
+        });
+    };
+    let folder = fs::canonicalize(folder).map_err(|error| Failure::file(folder, &error))?;
+    if array.is_some_and(|array| folder.starts_with(array)) {
+        return Err(Failure::new(format!(
+            "--scratch {}: lies inside the array, where nothing is written",
+            folder.display()
+        )));
+    }
+    Ok(folder)
+}
+
+fn copy_object(
+    from: &Location,
+    key: &shardine::store::Key,
+    to: &Location,
+    name: &str,
+) -> Result<(), Failure> {
+    let copy = || -> Result<(), StoreError> {
+        let object = from.store.open(key, None)?;
+        let writer =
+            to.store.create(&shardine::store::Key::new(name)?, CreateOptions::default())?;
+        match object.len() {
+            Some(0) => {}
+            Some(len) => drop(writer.append_from(&*object, 0..len)?),
+            None => drop(writer.append(&object.read(ReadRange::All)?)?),
+        }
+        to.store.publish(vec![writer.finish(&[])?])?;
+        Ok(())
+    };
+    copy().map_err(|error| shardine::Error::from(error).into())
+}

@@ -84,7 +84,10 @@ pub fn remove_on_interrupt(path: &Path) {
     HANDLER.call_once(|| {
         // Without a handler it is left behind, which is no reason not to go on.
         let _ = ctrlc::set_handler(|| {
-            for path in unfinished().iter() {
+            // Kept to the end: a verb that fails because its files are gone waits for it in `forget`,
+            // and does not get to say so.
+            let paths = unfinished();
+            for path in paths.iter() {
                 remove(path);
             }
             std::process::exit(INTERRUPTED);

@@ -1,10 +1,12 @@
 //! What one run takes: clocks, memory, and calls of the store.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrlimit, getrusage};
+use nix::sys::time::TimeValLike;
 use shardine::store::{CountingStore, Counts, Store};
 
 use crate::failure::Failure;
@@ -69,7 +71,7 @@ impl Meter {
     }
 
     pub fn stop(mut self) -> Run {
-        self.run.peak_rss = if self.peak_is_ours { kibibytes_of("VmHWM:") } else { None };
+        self.run.peak_rss = if self.peak_is_ours { status("VmHWM:") } else { None };
         self.run
     }
 }
@@ -89,9 +91,8 @@ fn add(sum: &mut Counts, more: &Counts) {
 /// User and system time of all threads so far.
 fn cpu_seconds() -> Option<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-    let (user, system) = (usage.user_time(), usage.system_time());
-    let seconds = |seconds: i64, micros: i64| seconds as f64 + micros as f64 / 1e6;
-    Some(seconds(user.tv_sec(), user.tv_usec()) + seconds(system.tv_sec(), system.tv_usec()))
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Some(micros as f64 / 1e6)
 }
 
 /// Lets the peak of memory begin anew; whether that could be done.
@@ -100,13 +101,31 @@ fn reset_peak() -> bool {
 }
 
 /// A line of what the system tells about this process, in bytes.
-fn kibibytes_of(field: &str) -> Option<u64> {
+fn status(field: &str) -> Option<u64> {
     kibibytes(&fs::read_to_string("/proc/self/status").ok()?, field)
 }
 
-/// Memory that could be had without pushing other programs out, where the system tells.
+/// Memory that this process could have without pushing other programs out, where the system tells.
 pub fn available_memory() -> Option<u64> {
-    kibibytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+    let meminfo = fs::read_to_string("/proc/meminfo").ok();
+    let free = meminfo.and_then(|text| kibibytes(&text, "MemAvailable:"));
+    let limits = [Resource::RLIMIT_AS, Resource::RLIMIT_DATA].map(|resource| {
+        let (soft, _) = getrlimit(resource).ok()?;
+        (soft != RLIM_INFINITY).then_some(soft)
+    });
+    free.into_iter().chain(limits.into_iter().flatten()).chain(group_limit()).min()
+}
+
+/// The least limit of the control groups that the process is in.
+fn group_limit() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let root = Path::new("/sys/fs/cgroup");
+    let group = root.join(path);
+    let groups = group.ancestors().take_while(|group| group.starts_with(root));
+    let limits = groups.filter_map(|group| fs::read_to_string(group.join("memory.max")).ok());
+    // Where there is none, the file says "max".
+    limits.filter_map(|limit| limit.trim().parse().ok()).min()
 }
 
 fn kibibytes(text: &str, field: &str) -> Option<u64> {

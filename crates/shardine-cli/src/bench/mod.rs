@@ -29,27 +29,29 @@ Examples:
   shardine bench image.zarr --json | jq '.workloads[] | [.name, .bytes_per_second]'
 
 What is measured:
-  whole    the array in one read into fresh memory; in parts if it has more than --limit, or than a quarter
-           of the memory that is free
-  shards   stored shards one by one (chunks, if it is not sharded), into one buffer
-  chunks   up to 2000 random stored chunks one by one; with the index to be read for each, then with all
-           indexes cached
+  whole    the array in one read, into fresh memory
+  shards   stored shards (chunks, if it is not sharded) one by one, into one buffer
+  chunks   up to 2000 random stored chunks one by one: with the index read for each, then
+           with all indexes cached
   regions  up to 200 random regions of about 100 elements along each axis
   planes   one plane across the axis where that means the most decoding
-  write    shards one by one, made durable (--write)
-  update   up to 32 random chunks replaced one by one, each in a shard that is written anew (--write)
+  write    shards one by one, made durable (with --write)
+  update   up to 32 random chunks replaced one by one, each in its shard (with --write)
 
-Each workload has a first run and then --repeats more, of which the median is told. Before each run the array is
-opened anew, so that no index is known. The first run may find the system's caches cold; nothing here can
-empty them, so later runs are from memory if there is enough of it, and of the first ones only the first to
-touch the bytes can be cold: --only with one workload, after a reboot or on a file never read, tells that one.
+An array of more than --limit is measured in part, with shards from all over it; one of more than a
+quarter of the free memory in several reads. Shards, chunks and regions are the same every time.
 
-Seconds and CPU seconds (user and system, all threads) are those of the calls alone. The calls of the store
-are those that its reads and writes consist of: a file opened, a range read, a batch published. Peak memory is that of the
-whole process during the run, elements and all. The same chunks and regions are taken every time.
+A workload has a first run and then --repeats more, of which the median is told. No run knows an
+index from the one before. The first run may find the system's caches cold, if nothing has
+touched the bytes before it, an earlier workload or another program. Nothing here empties those
+caches: the other runs tell of an array in memory, if it fits.
 
-The array is only read. With --write some of its shards are copied to a temporary folder beside it, or in
---scratch, and written there; the folder is removed at the end.";
+Seconds and CPU seconds (user and system, all threads) are those of the calls alone. Stored bytes
+and calls are what the store was asked for. Peak memory is that of the whole process during a run,
+the elements included.
+
+The array is only read. With --write some of its shards are copied to a temporary folder beside it
+or in --scratch, and written there; the folder is removed at the end.";
 
 /// Measure how fast an array is here
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -197,6 +198,24 @@ fn writing_is_measured_on_a_copy_that_is_gone_afterwards() {
     }
     let all = folder.json(&["bench", "a", "--json", "--write", "--repeats", "1"]);
     assert_eq!(names(&all).len(), 8);
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_copy() {
+    let folder = sharded();
+    let before = contents(&folder.path("a"));
+    let arguments = ["bench", "a", "--write", "--only", "update", "--repeats", "1000"];
+    let mut child = folder.command(&arguments).spawn().unwrap();
+    let copied = |name: &String| folder.exists(&format!("{name}/c/1/1"));
+    while !folder.names().iter().any(|name| name.starts_with(".shardine-") && copied(name)) {
+        assert_eq!(child.try_wait().unwrap(), None);
+        std::thread::yield_now();
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(folder.names(), ["a", "in.raw"]);
+    assert!(contents(&folder.path("a")) == before);
 }
 
 #[test]

@@ -52,6 +52,7 @@ fn an_array_larger_than_the_budget_is_written_and_read() {
     succeeds(&limited(&folder, limit, &format!("read a -o out.raw {options}")));
     let output = limited(&folder, limit, &format!("read a -o - {options} | cmp - in.raw"));
     succeeds(&output);
+    succeeds(&limited(&folder, limit, &format!("bench a --repeats 1 --json {options}")));
     let same =
         Command::new("cmp").args(["in.raw", "out.raw"]).current_dir(folder.path("")).status();
     assert!(same.unwrap().success());

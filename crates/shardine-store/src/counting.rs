@@ -250,6 +250,10 @@ impl Object for CountingObject {
         self.inner.check_unchanged()
     }
 
+    fn can_be_kept(&self) -> bool {
+        self.inner.can_be_kept()
+    }
+
     fn is_current(&self) -> Result<bool, StoreError> {
         self.log.add(Call::Check { key: self.key.clone() });
         self.inner.is_current()

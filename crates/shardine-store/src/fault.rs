@@ -219,6 +219,10 @@ impl Object for FaultObject {
         self.inner.check_unchanged()
     }
 
+    fn can_be_kept(&self) -> bool {
+        self.inner.can_be_kept()
+    }
+
     fn is_current(&self) -> Result<bool, StoreError> {
         self.inner.is_current()
     }

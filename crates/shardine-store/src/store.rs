@@ -77,12 +77,17 @@ pub trait Object: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether the object may be kept open from one read to the next, because
+    /// [`is_current`](Self::is_current) tells at once if it was replaced.
+    fn can_be_kept(&self) -> bool {
+        false
+    }
+
     /// Whether the key still stands for this object, with the bytes that it had when it was opened.
     ///
-    /// For objects of [local](ReadCost::local) stores that are kept open from one read to the next: their
-    /// reads see the version that was opened, so whoever makes them asks this after the last one and only
-    /// then believes them. One `stat` on a file, which is less than opening it again. An object that cannot
-    /// tell says no.
+    /// Reads of an object that was kept open see the version that was opened, so whoever makes them asks this
+    /// after the last one and only then believes them. Costs less than opening the object again. One that
+    /// cannot be kept says no.
     fn is_current(&self) -> Result<bool, StoreError> {
         Ok(false)
     }

@@ -1,6 +1,7 @@
 //! Objects as files below a root folder.
 
 mod folder;
+mod local;
 mod object;
 mod publish;
 mod stamp;
@@ -27,7 +28,9 @@ const RETAINED: usize = 16 << 20;
 ///
 /// **Reading.** Opening costs one `open` and one `fstat`, a read one `pread`, into pooled memory or the
 /// caller's. An open object holds one descriptor and goes on seeing its bytes when the file is replaced or
-/// removed; whether it was costs one `stat`. A folder is not an object. Symbolic links are followed.
+/// removed. A folder is not an object. Symbolic links are followed. On the common file systems of this machine
+/// (not on a network's, which tell late) an object may be kept open: one `fstat` tells whether the file was
+/// replaced, and a folder above it that was exchanged is noticed within a tenth of a second.
 ///
 /// **Writing.** A new object is a temporary file beside its place ([`is_temporary`] knows the name), which
 /// is removed if the object is given up. [`publish`](Store::publish) syncs all files of a batch, then
@@ -49,6 +52,7 @@ pub struct FileStore(Arc<Inner>);
 struct Inner {
     root: PathBuf,
     pool: Arc<BufferPool>,
+    local: local::LocalSystems,
     /// Folders that this store made and whose entry in their parent is not known to be durable.
     fresh: Mutex<BTreeSet<PathBuf>>,
 }
@@ -64,7 +68,8 @@ impl FileStore {
         let root = root.into();
         // A later change of the working folder must not move the store.
         let root = std::path::absolute(&root).unwrap_or(root);
-        Self(Arc::new(Inner { root, pool, fresh: Mutex::default() }))
+        let local = local::LocalSystems::default();
+        Self(Arc::new(Inner { root, pool, local, fresh: Mutex::default() }))
     }
 
     /// The folder that the keys are relative to.

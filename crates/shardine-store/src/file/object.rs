@@ -3,12 +3,17 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::stamp::Stamp;
 use super::{FileStore, failed, is_missing};
 use crate::{Buffer, Key, Object, ReadRange, StoreError, Version};
+
+/// Milliseconds for which a path is taken to lead to the file that it led to.
+const TRUST: u64 = 100;
 
 /// A file that is open for reading.
 #[derive(Debug)]
@@ -20,6 +25,9 @@ pub(super) struct FileObject {
     stamp: Stamp,
     /// Worked out when somebody asks for it.
     version: OnceLock<Version>,
+    opened: Instant,
+    /// Milliseconds after that, when its path was last seen to lead to it.
+    looked_up: AtomicU64,
 }
 
 impl FileObject {
@@ -32,8 +40,16 @@ impl FileObject {
         if !found.is_file() {
             return Err(store.not_found(key));
         }
-        let (store, key, stamp) = (store.clone(), key.clone(), Stamp::from(&found));
-        Ok(Self { store, key, path, file, stamp, version: OnceLock::new() })
+        Ok(Self {
+            store: store.clone(),
+            key: key.clone(),
+            path,
+            file,
+            stamp: Stamp::from(&found),
+            version: OnceLock::new(),
+            opened: Instant::now(),
+            looked_up: AtomicU64::new(0),
+        })
     }
 
     /// What a failed read means.
@@ -86,10 +102,26 @@ impl Object for FileObject {
         if Stamp::from(&now).same_bytes(&self.stamp) { Ok(()) } else { Err(self.changed()) }
     }
 
+    fn can_be_kept(&self) -> bool {
+        self.store.0.local.is_local(&self.file, self.stamp.device)
+    }
+
+    /// A file that is replaced, moved or removed gets another time of change, and what is written to it another
+    /// time of modification; both show through the open descriptor. What happens to a folder above it
+    /// does not, so every [`TRUST`] the path is looked up as well.
     fn is_current(&self) -> Result<bool, StoreError> {
+        let now = self.file.metadata().map_err(|e| failed("examine", &self.path, e))?;
+        if Stamp::from(&now) != self.stamp {
+            return Ok(false);
+        }
+        let age = self.opened.elapsed().as_millis() as u64;
+        if age.saturating_sub(self.looked_up.load(Ordering::Relaxed)) < TRUST {
+            return Ok(true);
+        }
+        self.looked_up.store(age, Ordering::Relaxed);
         match fs::metadata(&self.path) {
             // The descriptor keeps the inode from being given to another file.
-            Ok(now) => Ok(Stamp::from(&now) == self.stamp),
+            Ok(found) => Ok(Stamp::from(&found) == self.stamp),
             Err(e) if is_missing(&e) => Ok(false),
             Err(e) => Err(failed("examine", &self.path, e)),
         }

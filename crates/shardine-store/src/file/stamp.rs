@@ -8,7 +8,7 @@ use crate::Version;
 /// What the file system says of a file's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
-    device: u64,
+    pub device: u64,
     inode: u64,
     pub len: u64,
     /// Seconds and nanoseconds of the last change of the bytes.

@@ -15,7 +15,7 @@ type UseBytes<'a> = dyn Fn(usize, &[u8]) -> Result<(), Error> + Sync + 'a;
 
 /// A worker's memory for the bytes that it reads and decodes at once.
 #[derive(Default)]
-struct Scratch(ReadBuffer);
+pub(super) struct Scratch(pub ReadBuffer);
 
 impl<'a> Reading<'a> {
     /// Reads what is wanted, merged where that is cheaper, and decodes it.

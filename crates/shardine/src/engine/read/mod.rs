@@ -3,6 +3,7 @@
 mod decode;
 mod fetch;
 mod plan;
+mod single;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -89,6 +90,10 @@ pub(crate) unsafe fn read(
         first_error: FirstError::default(),
         lost: Mutex::default(),
     };
+    // SAFETY: passed on from the caller.
+    if unsafe { reading.read_single(selection) }.is_some() {
+        return Ok(());
+    }
     // Indexes that are in memory at once stay a small part of the budget.
     let index = grid.layout.addressable().map_or(0, |shard| shard.index.len());
     let wave = (engine.budget.total() / 4 / index.max(1)).clamp(1, WAVE as u64) as usize;
@@ -142,7 +147,7 @@ impl<'a> Reading<'a> {
         for (i, opened) in opened.iter().enumerate() {
             if !opened.is_sound()? {
                 self.lose(i, Lost::Changed);
-            } else if self.local && !opened.kept {
+            } else if !opened.kept && opened.object.can_be_kept() {
                 let (key, object) = (opened.key.clone(), Arc::clone(&opened.object));
                 self.engine.kept.insert(self.cell_id(&opened.cell), KeptObject { key, object });
             }
@@ -199,9 +204,7 @@ impl<'a> Reading<'a> {
     /// Opens the object of a cell; one that does not exist is filled and done with.
     fn open(&self, cell: Cell) -> Result<Option<Opened>, Error> {
         let id = self.cell_id(&cell);
-        if self.local
-            && let Some(KeptObject { key, object }) = self.engine.kept.get(&id)
-        {
+        if let Some(KeptObject { key, object }) = self.engine.kept.get(&id) {
             // Much is not read on trust.
             if cell.selection.bytes(self.target.element) <= INLINE || object.is_current()? {
                 return Ok(Some(Opened { key, cell, object, expected: None, kept: true }));

@@ -118,6 +118,9 @@ impl<'a> Reading<'a> {
                 _ => unknown.push((node, shard)),
             }
         }
+        if unknown.is_empty() {
+            return Ok(next);
+        }
         let reads = unknown.iter().map(|(node, shard)| {
             self.index_range(opened, node, shard)
                 .map(|range| (node.object, range, shard.index.len()))

@@ -1,0 +1,46 @@
+use std::fs::File;
+use std::sync::{Mutex, PoisonError};
+
+/// Which devices hold file systems that tell at once, through an open descriptor, that its file was replaced.
+///
+/// A file system of a network answers from what it has cached, and asks its server only when a file is opened.
+#[derive(Debug, Default)]
+pub(super) struct LocalSystems {
+    known: Mutex<Vec<(u64, bool)>>,
+}
+
+impl LocalSystems {
+    /// Whether the file's is one of those. One `fstatfs` per device.
+    pub fn is_local(&self, file: &File, device: u64) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&(_, local)) = known.iter().find(|(known, _)| *known == device) {
+            return local;
+        }
+        let local = is_local(file);
+        known.push((device, local));
+        local
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_local(file: &File) -> bool {
+    use nix::sys::statfs::{
+        BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC,
+        fstatfs,
+    };
+
+    let local = [
+        BTRFS_SUPER_MAGIC,
+        // Also that of ext2 and ext3.
+        EXT4_SUPER_MAGIC,
+        F2FS_SUPER_MAGIC,
+        TMPFS_MAGIC,
+        XFS_SUPER_MAGIC,
+    ];
+    fstatfs(file).is_ok_and(|found| local.contains(&found.filesystem_type()))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn is_local(_: &File) -> bool {
+    false
+}

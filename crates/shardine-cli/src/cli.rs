@@ -15,6 +15,7 @@ Examples:
   shardine create image.zarr --shape 512,1024,512 --dtype uint16
   shardine write image.zarr volume.npy
   shardine read image.zarr --region 0:64,:,7:8 -o part.npy
+  shardine bench image.zarr
 
 Exit status: 0 done; 2 anything else, with one line on standard error that says why.";
 

@@ -105,7 +105,19 @@ impl Report<'_> {
         write_table(out, head, &rows().map(|(w, s)| time_row(w, s)).collect::<Vec<_>>())?;
         writeln!(out)?;
         let head = ["store", "opens", "reads", "read", "publishes", "written", "peak memory"];
-        write_table(out, head, &rows().map(|(w, s)| store_row(w, s)).collect::<Vec<_>>())
+        let rows: Vec<_> = rows().map(|(w, s)| store_row(w, s)).collect();
+        if summaries.iter().any(|summary| summary.counts.creates > 0) {
+            return write_table(out, head, &rows);
+        }
+        // Where nothing was written, nothing is said about it.
+        let read_only = rows
+            .into_iter()
+            .map(|[label, opens, reads, read, .., peak]| [label, opens, reads, read, peak]);
+        write_table(
+            out,
+            [head[0], head[1], head[2], head[3], head[6]],
+            &read_only.collect::<Vec<_>>(),
+        )
     }
 
     fn write_head(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -215,14 +227,13 @@ fn time_row(workload: &Workload, summary: &Summary) -> [String; 10] {
 
 fn store_row(workload: &Workload, summary: &Summary) -> [String; 7] {
     let counts = &summary.counts;
-    let unless_none = |n: u64, text: String| if n == 0 { "-".to_owned() } else { text };
     [
         label(workload).to_owned(),
         counts.opens.to_string(),
         counts.reads.to_string(),
         units::size(counts.bytes_read),
-        unless_none(counts.creates, counts.publishes.to_string()),
-        unless_none(counts.creates, units::size(counts.bytes_appended)),
+        counts.publishes.to_string(),
+        units::size(counts.bytes_appended),
         summary.peak_rss.map_or_else(unknown, units::size),
     ]
 }

@@ -2,11 +2,19 @@
 //!
 //! A box is a start and one stride per axis, in bytes. Axes that are contiguous on
 //! both sides are merged, so that whole planes move in one copy where they can;
-//! axes that are contiguous on different sides are walked in tiles.
+//! axes that are contiguous on different sides are transposed in registers.
+
+mod lanes;
+mod loops;
+mod stores;
+mod transpose;
 
 use std::marker::PhantomData;
 
 use smallvec::SmallVec;
+
+use loops::Loops;
+pub use stores::Stores;
 
 /// Strides or extents, one per axis.
 pub type Axes<T> = SmallVec<[T; 6]>;
@@ -124,6 +132,25 @@ pub unsafe fn copy_into(
     window: &Window<'_>,
     to: &Placement,
 ) -> Result<(), OutOfMemory> {
+    // SAFETY: passed on from the caller.
+    unsafe { copy_into_with(shape, element, source, from, window, to, Stores::Cached) }
+}
+
+/// Copies a box of elements into a shared window with stores of the given kind.
+///
+/// The bytes are there for whoever learns of the copy's end by ordinary means, whatever the kind.
+///
+/// # Safety
+/// Nobody else may touch the target box at the same time.
+pub unsafe fn copy_into_with(
+    shape: &[usize],
+    element: usize,
+    source: &[u8],
+    from: &Placement,
+    window: &Window<'_>,
+    to: &Placement,
+    stores: Stores,
+) -> Result<(), OutOfMemory> {
     check(shape, element, from, source.len())?;
     check(shape, element, to, window.len())?;
     if shape.contains(&0) {
@@ -132,7 +159,7 @@ pub unsafe fn copy_into(
     let loops = Loops::new(shape, &from.strides, &to.strides, element);
     // SAFETY: both boxes lie inside their memory as just checked, and `Loops` visits only offsets of
     // the box; source and target cannot overlap, since one is a shared and the other an exclusive borrow.
-    unsafe { loops.run(source.as_ptr().add(from.start), window.start.add(to.start)) };
+    unsafe { loops.run(source.as_ptr().add(from.start), window.start.add(to.start), stores) };
     Ok(())
 }
 
@@ -238,193 +265,6 @@ fn check(
 
 /// Longest prepared row of fill values.
 const FILL_ROW: usize = 4096;
-
-/// Edge of a tile in a transposing copy, in elements: two tiles of 8-byte elements fit in L1.
-const TILE: usize = 32;
-
-#[derive(Clone, Copy)]
-struct Loop {
-    n: usize,
-    from: usize,
-    to: usize,
-}
-
-/// The loops of a copy, outermost first, merged and ordered by the target's strides.
-struct Loops {
-    loops: Axes<Loop>,
-    /// Bytes that are contiguous on both sides in one step of the innermost loop.
-    unit: usize,
-}
-
-impl Loops {
-    fn new(shape: &[usize], from: &[usize], to: &[usize], element: usize) -> Self {
-        let mut axes: Axes<Loop> = (0..shape.len())
-            .filter(|&k| shape[k] != 1)
-            .map(|k| Loop { n: shape[k], from: from[k], to: to[k] })
-            .collect();
-        // Walking the target in the order of its memory keeps writes sequential.
-        axes.sort_by(|a, b| b.to.cmp(&a.to).then(b.from.cmp(&a.from)));
-        let mut loops: Axes<Loop> = SmallVec::new();
-        for axis in axes {
-            match loops.last_mut() {
-                Some(outer) if outer.from == axis.from * axis.n && outer.to == axis.to * axis.n => {
-                    *outer = Loop { n: outer.n * axis.n, from: axis.from, to: axis.to };
-                }
-                _ => loops.push(axis),
-            }
-        }
-        let mut unit = element;
-        if let Some(&inner) = loops.last()
-            && inner.from == element
-            && inner.to == element
-        {
-            unit = element * inner.n;
-            loops.pop();
-        }
-        Self { loops, unit }
-    }
-
-    /// Bytes that are contiguous in the target in the innermost loop, for filling.
-    fn row_bytes(&self) -> usize {
-        match self.loops.last() {
-            Some(inner) if inner.to == self.unit => self.unit * inner.n,
-            _ => self.unit,
-        }
-    }
-
-    /// # Safety
-    /// Every offset of the box must lie inside the memory behind the two pointers.
-    unsafe fn run(&self, source: *const u8, target: *mut u8) {
-        match self.unit {
-            // SAFETY: passed on from the caller.
-            1 => unsafe { self.run_unit::<1>(source, target) },
-            // SAFETY: as above.
-            2 => unsafe { self.run_unit::<2>(source, target) },
-            // SAFETY: as above.
-            4 => unsafe { self.run_unit::<4>(source, target) },
-            // SAFETY: as above.
-            8 => unsafe { self.run_unit::<8>(source, target) },
-            // SAFETY: as above.
-            16 => unsafe { self.run_unit::<16>(source, target) },
-            // SAFETY: as above.
-            32 => unsafe { self.run_unit::<32>(source, target) },
-            // SAFETY: as above.
-            64 => unsafe { self.run_unit::<64>(source, target) },
-            // SAFETY: as above.
-            128 => unsafe { self.run_unit::<128>(source, target) },
-            // SAFETY: as above.
-            256 => unsafe { self.run_unit::<256>(source, target) },
-            unit => {
-                let copy = |from: usize, to: usize| {
-                    // SAFETY: `walk` yields offsets of the box only.
-                    unsafe { std::ptr::copy_nonoverlapping(source.add(from), target.add(to), unit) }
-                };
-                walk(&self.loops, copy);
-            }
-        }
-    }
-
-    /// The same with a unit known to the compiler, so that a row is a few moves and no call.
-    ///
-    /// # Safety
-    /// As for [`run`](Self::run).
-    unsafe fn run_unit<const N: usize>(&self, source: *const u8, target: *mut u8) {
-        let copy = |from: usize, to: usize| {
-            // SAFETY: offsets of the box, inside both memories; arrays of bytes need no alignment.
-            unsafe { *target.add(to).cast::<[u8; N]>() = *source.add(from).cast::<[u8; N]>() }
-        };
-        match transposed(&self.loops) {
-            Some((outer, across, along)) => walk(&outer, |from, to| {
-                tile(across, along, |f, t| copy(from + f, to + t));
-            }),
-            None => walk(&self.loops, copy),
-        }
-    }
-
-    /// # Safety
-    /// Every offset of the box must lie inside the memory behind `target`.
-    unsafe fn fill(&self, element: &[u8], row: &[u8], target: *mut u8) {
-        let put = |bytes: &[u8], to: usize| {
-            // SAFETY: `to` is an offset of the box, and `bytes` no longer than what is contiguous there.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.add(to), bytes.len()) }
-        };
-        if row.is_empty() {
-            walk(&self.loops, |_, to| put(element, to));
-            return;
-        }
-        let length = self.row_bytes();
-        let rows = &self.loops[..self.loops.len().saturating_sub(1)];
-        walk(rows, |_, to| {
-            let mut done = 0;
-            while done < length {
-                let n = row.len().min(length - done);
-                put(&row[..n], to + done);
-                done += n;
-            }
-        });
-    }
-}
-
-/// If the innermost loop strides over the source while another walks it closely: the loops around
-/// the two, the close one, and the innermost.
-fn transposed(loops: &[Loop]) -> Option<(Axes<Loop>, Loop, Loop)> {
-    let (&along, outer) = loops.split_last()?;
-    let (k, &across) = outer.iter().enumerate().min_by_key(|(_, l)| l.from)?;
-    if across.from >= along.from {
-        return None;
-    }
-    let mut rest: Axes<Loop> = SmallVec::from_slice(outer);
-    rest.remove(k);
-    Some((rest, across, along))
-}
-
-/// Visits a plane tile by tile, so that the lines of both sides stay in cache.
-#[inline(always)]
-fn tile(across: Loop, along: Loop, mut visit: impl FnMut(usize, usize)) {
-    for i0 in (0..across.n).step_by(TILE) {
-        let i1 = across.n.min(i0 + TILE);
-        for j0 in (0..along.n).step_by(TILE) {
-            let j1 = along.n.min(j0 + TILE);
-            for i in i0..i1 {
-                for j in j0..j1 {
-                    visit(i * across.from + j * along.from, i * across.to + j * along.to);
-                }
-            }
-        }
-    }
-}
-
-/// Calls `visit` with the offsets of every step of the loops.
-#[inline(always)]
-fn walk(loops: &[Loop], mut visit: impl FnMut(usize, usize)) {
-    let Some((&inner, outer)) = loops.split_last() else {
-        return visit(0, 0);
-    };
-    let mut counters: Axes<usize> = SmallVec::from_elem(0, outer.len());
-    let (mut from, mut to) = (0, 0);
-    loop {
-        for i in 0..inner.n {
-            visit(from + i * inner.from, to + i * inner.to);
-        }
-        // Count up like an odometer, the innermost of the outer loops first.
-        let mut k = outer.len();
-        loop {
-            if k == 0 {
-                return;
-            }
-            k -= 1;
-            counters[k] += 1;
-            from += outer[k].from;
-            to += outer[k].to;
-            if counters[k] < outer[k].n {
-                break;
-            }
-            from -= outer[k].from * outer[k].n;
-            to -= outer[k].to * outer[k].n;
-            counters[k] = 0;
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;

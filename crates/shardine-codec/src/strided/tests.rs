@@ -35,7 +35,7 @@ fn placed(
 }
 
 prop_compose! {
-    fn boxes()(rank in 0usize..5)(
+    fn boxes()(rank in 0usize..6)(
         shape in prop::collection::vec(0usize..40, rank).prop_map(|mut s| {
             while s.iter().product::<usize>() > 20_000 {
                 for n in &mut s { *n = n.div_ceil(2); }
@@ -55,17 +55,70 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    /// Boxes of whole lines or nearly so: the target's rows begin `shift` bytes into a line of memory,
+    /// a whole number of lines apart, so that streaming stores have something to stream.
+    fn lined_boxes()(rank in 1usize..5)(
+        fast in prop::sample::select(vec![16usize, 32, 64, 70, 128, 300, 1200]),
+        slow in prop::collection::vec(1usize..40, rank - 1).prop_map(|mut s| {
+            while s.iter().product::<usize>() > 200 {
+                for n in &mut s { *n = n.div_ceil(2); }
+            }
+            s
+        }),
+        from_order in Just((0..rank).collect::<Vec<_>>()).prop_shuffle(),
+        to_order in Just((0..rank).collect::<Vec<_>>()).prop_shuffle(),
+        pad in 0usize..3,
+        size in prop::sample::select(vec![1usize, 2, 4, 8, 16]),
+        shift in prop::sample::select(vec![0usize, 0, 0, 1, 2, 16, 40]),
+    ) -> (Vec<usize>, Placement, Placement, usize, usize) {
+        let mut shape = slow;
+        let rank = to_order.len();
+        shape.insert(to_order[rank - 1].min(shape.len()), fast);
+        let from = placed(&shape, &from_order, &vec![1; rank], 3, size);
+        let mut to = placed(&shape, &to_order, &vec![1; rank], 0, size);
+        let mut stride = size;
+        for &k in to_order.iter().rev() {
+            to.strides[k] = stride;
+            stride = (stride * shape[k]).next_multiple_of(64) + 64 * pad;
+        }
+        (shape, from, to, size, shift)
+    }
+}
+
+/// Copies with both kinds of stores and compares with the slow way; the target begins `shift` bytes
+/// into a line.
+fn check_copy(shape: &[usize], from: &Placement, to: &Placement, size: usize, shift: usize) {
+    let source: Vec<u8> =
+        (0..from.end(shape, size).unwrap()).map(|i| (i * 7 + i / 251 + 1) as u8).collect();
+    let len = to.end(shape, size).unwrap() + 5;
+    let mut memory = vec![0xEE; len + 128];
+    let begin = (memory.as_ptr().addr().wrapping_neg() % 64) + shift;
+    let mut expected = memory[begin..][..len].to_vec();
+    for (f, t) in offsets(shape, from).into_iter().zip(offsets(shape, to)) {
+        expected[t..t + size].copy_from_slice(&source[f..f + size]);
+    }
+    for stores in [Stores::Cached, Stores::Streaming] {
+        memory.fill(0xEE);
+        let target = Window::new(&mut memory[begin..][..len]);
+        // SAFETY: the window is an exclusive borrow used by this one call.
+        unsafe { copy_into_with(shape, size, &source, from, &target, to, stores) }.unwrap();
+        assert!(memory[begin..][..len] == expected, "{stores:?}");
+        assert!(memory[..begin].iter().chain(&memory[begin + len..]).all(|&b| b == 0xEE));
+    }
+}
+
 proptest! {
     #[test]
     fn a_copy_moves_each_element_and_touches_nothing_else((shape, from, to, size) in boxes()) {
-        let source: Vec<u8> = (0..from.end(&shape, size).unwrap()).map(|i| (i * 7 + 1) as u8).collect();
-        let mut target = vec![0xEE; to.end(&shape, size).unwrap() + 5];
-        let mut expected = target.clone();
-        for (f, t) in offsets(&shape, &from).into_iter().zip(offsets(&shape, &to)) {
-            expected[t..t + size].copy_from_slice(&source[f..f + size]);
-        }
-        copy(&shape, size, &source, &from, &mut target, &to).unwrap();
-        prop_assert_eq!(target, expected);
+        check_copy(&shape, &from, &to, size, 0);
+    }
+
+    #[test]
+    fn lines_are_stored_whole_and_nothing_besides(
+        (shape, from, to, size, shift) in lined_boxes()
+    ) {
+        check_copy(&shape, &from, &to, size, shift);
     }
 
     #[test]
@@ -98,6 +151,56 @@ fn a_box_past_the_end_is_refused_before_anything_is_written() {
     let far = Placement { start: usize::MAX - 2, strides: SmallVec::from_slice(&[usize::MAX]) };
     assert_eq!(copy(&[2], 4, &[1; 8], &place, &mut target, &far), Err(OutOfMemory));
     assert_eq!(target, [0; 8]);
+}
+
+/// Every pair of extents around the edges of kernels, lines and stages.
+#[test]
+fn planes_of_every_extent_are_transposed() {
+    let extents = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129];
+    for size in [1, 2, 4, 8, 16] {
+        for rows in extents {
+            for columns in extents {
+                let shape = [rows, columns];
+                let from = placed(&shape, &[0, 1], &[1, 1], 1, size);
+                let to = placed(&shape, &[1, 0], &[1, 1], 0, size);
+                check_copy(&shape, &from, &to, size, rows % 3);
+            }
+        }
+    }
+}
+
+/// More planes than the stage holds, with either axis the closer one in the target.
+#[test]
+fn chunks_are_transposed_past_the_end_of_the_stage() {
+    for size in [1, 2, 4, 8] {
+        for shape in [[32, 32, 32], [40, 70, 33], [70, 8, 70], [33, 300, 17]] {
+            for order in [[2, 1, 0], [1, 2, 0], [2, 0, 1], [0, 2, 1], [1, 0, 2]] {
+                let from = placed(&shape, &[0, 1, 2], &[1, 1, 1], 0, size);
+                let to = placed(&shape, &order, &[1, 1, 1], 0, size);
+                check_copy(&shape, &from, &to, size, 0);
+                check_copy(&shape, &to, &from, size, 16);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_extent_in_the_way_of_all_others_copies_nothing() {
+    let place = Placement { start: 0, strides: SmallVec::from_slice(&[1 << 40, 1, 1 << 50]) };
+    let mut target = [0; 4];
+    let window = Window::new(&mut target);
+    for stores in [Stores::Cached, Stores::Streaming] {
+        let shape = [usize::MAX, 0, usize::MAX];
+        // SAFETY: the window is used by this one call at a time.
+        let done = unsafe { copy_into_with(&shape, 1, &[1; 4], &place, &window, &place, stores) };
+        assert_eq!(done, Ok(()));
+        // SAFETY: as above.
+        let refused = unsafe {
+            copy_into_with(&[usize::MAX, 1, 1], 1, &[1; 4], &place, &window, &place, stores)
+        };
+        assert_eq!(refused, Err(OutOfMemory));
+    }
+    assert_eq!(target, [0; 4]);
 }
 
 #[test]

@@ -1,0 +1,254 @@
+//! The nested loops of a copy, merged and ordered.
+
+use smallvec::SmallVec;
+
+use super::Axes;
+use super::stores::{Cached, LINE, Put, Stores, Streaming, streams};
+use super::transpose::{Cube, Stage, is_worthwhile};
+
+/// Edge of a tile in a transposing copy, in elements: two tiles of 8-byte elements fit in L1.
+const TILE: usize = 32;
+
+/// Rows for which lines are fetched before they are stored to.
+const AHEAD: usize = 4;
+
+/// One loop: how often, and the bytes from one step to the next on either side.
+#[derive(Clone, Copy)]
+pub(super) struct Loop {
+    pub n: usize,
+    pub from: usize,
+    pub to: usize,
+}
+
+/// The loops of a copy, outermost first, merged and ordered by the target's strides.
+pub(super) struct Loops {
+    loops: Axes<Loop>,
+    /// Bytes that are contiguous on both sides in one step of the innermost loop.
+    unit: usize,
+}
+
+impl Loops {
+    pub(super) fn new(shape: &[usize], from: &[usize], to: &[usize], element: usize) -> Self {
+        let mut axes: Axes<Loop> = (0..shape.len())
+            .filter(|&k| shape[k] != 1)
+            .map(|k| Loop { n: shape[k], from: from[k], to: to[k] })
+            .collect();
+        // Walking the target in the order of its memory keeps writes sequential.
+        axes.sort_by(|a, b| b.to.cmp(&a.to).then(b.from.cmp(&a.from)));
+        let mut loops: Axes<Loop> = SmallVec::new();
+        for axis in axes {
+            match loops.last_mut() {
+                Some(outer) if outer.from == axis.from * axis.n && outer.to == axis.to * axis.n => {
+                    *outer = Loop { n: outer.n * axis.n, from: axis.from, to: axis.to };
+                }
+                _ => loops.push(axis),
+            }
+        }
+        let mut unit = element;
+        if let Some(&inner) = loops.last()
+            && inner.from == element
+            && inner.to == element
+        {
+            unit = element * inner.n;
+            loops.pop();
+        }
+        Self { loops, unit }
+    }
+
+    /// Bytes that are contiguous in the target in the innermost loop.
+    pub(super) fn row_bytes(&self) -> usize {
+        match self.loops.last() {
+            Some(inner) if inner.to == self.unit => self.unit * inner.n,
+            _ => self.unit,
+        }
+    }
+
+    /// Copies the box.
+    ///
+    /// # Safety
+    /// Every offset of the box must lie inside the memory behind the two pointers, which must not overlap.
+    pub(super) unsafe fn run(&self, source: *const u8, target: *mut u8, stores: Stores) {
+        let rows = &self.loops[..self.loops.len() - usize::from(self.row_bytes() > self.unit)];
+        if stores == Stores::Streaming
+            && streams(target, self.row_bytes(), rows.iter().map(|l| l.to))
+        {
+            // SAFETY: passed on from the caller.
+            unsafe { self.run_with::<Streaming>(source, target) };
+            Streaming::finish();
+        } else {
+            // SAFETY: passed on from the caller.
+            unsafe { self.run_with::<Cached>(source, target) };
+        }
+    }
+
+    /// # Safety
+    /// As for [`run`](Self::run).
+    unsafe fn run_with<P: Put>(&self, source: *const u8, target: *mut u8) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            match self.unit {
+                1 => self.elements::<1, P>(source, target),
+                2 => self.elements::<2, P>(source, target),
+                4 => self.elements::<4, P>(source, target),
+                8 => self.elements::<8, P>(source, target),
+                16 => self.units::<16>(source, target),
+                32 => self.units::<32>(source, target),
+                64 => self.rows::<64, P>(source, target),
+                128 => self.rows::<128, P>(source, target),
+                256 => self.rows::<256, P>(source, target),
+                unit => walk(&self.loops, |from, to| {
+                    P::row(source.add(from), target.add(to), unit);
+                }),
+            }
+        }
+    }
+
+    /// Copies rows of a length known to the compiler, so that a row is a few moves and no call.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run); `N` must be a multiple of [`LINE`].
+    unsafe fn rows<const N: usize, P: Put>(&self, source: *const u8, target: *mut u8) {
+        if P::STREAMS
+            && !self.loops.iter().fold(target.addr(), |all, l| all | l.to).is_multiple_of(LINE)
+        {
+            // SAFETY: passed on from the caller.
+            return unsafe { self.rows::<N, Cached>(source, target) };
+        }
+        // The processor asks for as many lines at once as there are stores waiting, which is few.
+        let ahead =
+            if N > LINE { self.loops.last().map_or(0, |l| l.to.saturating_mul(AHEAD)) } else { 0 };
+        walk(&self.loops, |from, to| {
+            // SAFETY: offsets of the box, inside both memories, and multiples of a line if `P` streams.
+            unsafe {
+                if N > LINE {
+                    P::announce::<N>(target.wrapping_add(to).wrapping_add(ahead));
+                }
+                P::put::<N>(source.add(from), target.add(to));
+            }
+        });
+    }
+
+    /// Copies single elements, or what is contiguous on both sides and no longer than one.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run).
+    unsafe fn elements<const N: usize, P: Put>(&self, source: *const u8, target: *mut u8) {
+        match transposed(&self.loops) {
+            Some((outer, across, along)) if is_worthwhile(across, along, N) => {
+                let (near, outer) = match outer.split_last() {
+                    Some((&near, outer)) => (near, outer),
+                    None => (Loop { n: 1, from: 0, to: 0 }, &[][..]),
+                };
+                let cube = Cube { near, across, along };
+                let mut stage = Stage::new();
+                walk(outer, |from, to| {
+                    // SAFETY: the box is made up of these boxes; `across` and `along` are contiguous.
+                    unsafe { cube.copy::<N, P>(source.add(from), target.add(to), &mut stage) };
+                });
+            }
+            // SAFETY: passed on from the caller.
+            _ => unsafe { self.units::<N>(source, target) },
+        }
+    }
+
+    /// Copies units of a size known to the compiler, one by one.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run).
+    unsafe fn units<const N: usize>(&self, source: *const u8, target: *mut u8) {
+        let copy = |from: usize, to: usize| {
+            // SAFETY: offsets of the box, inside both memories.
+            unsafe { Cached::put::<N>(source.add(from), target.add(to)) };
+        };
+        match transposed(&self.loops) {
+            Some((outer, across, along)) => walk(&outer, |from, to| {
+                tile(across, along, |f, t| copy(from + f, to + t));
+            }),
+            None => walk(&self.loops, copy),
+        }
+    }
+
+    /// # Safety
+    /// Every offset of the box must lie inside the memory behind `target`.
+    pub(super) unsafe fn fill(&self, element: &[u8], row: &[u8], target: *mut u8) {
+        let put = |bytes: &[u8], to: usize| {
+            // SAFETY: `to` is an offset of the box, and `bytes` no longer than what is contiguous there.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.add(to), bytes.len()) }
+        };
+        if row.is_empty() {
+            walk(&self.loops, |_, to| put(element, to));
+            return;
+        }
+        let length = self.row_bytes();
+        let rows = &self.loops[..self.loops.len().saturating_sub(1)];
+        walk(rows, |_, to| {
+            let mut done = 0;
+            while done < length {
+                let n = row.len().min(length - done);
+                put(&row[..n], to + done);
+                done += n;
+            }
+        });
+    }
+}
+
+/// If the innermost loop strides over the source while another walks it closely: the loops around
+/// the two, the close one, and the innermost.
+fn transposed(loops: &[Loop]) -> Option<(Axes<Loop>, Loop, Loop)> {
+    let (&along, outer) = loops.split_last()?;
+    let (k, &across) = outer.iter().enumerate().min_by_key(|(_, l)| l.from)?;
+    if across.from >= along.from {
+        return None;
+    }
+    let mut rest: Axes<Loop> = SmallVec::from_slice(outer);
+    rest.remove(k);
+    Some((rest, across, along))
+}
+
+/// Visits a plane tile by tile, so that the lines of both sides stay in cache.
+#[inline(always)]
+fn tile(across: Loop, along: Loop, mut visit: impl FnMut(usize, usize)) {
+    for i0 in (0..across.n).step_by(TILE) {
+        let i1 = across.n.min(i0 + TILE);
+        for j0 in (0..along.n).step_by(TILE) {
+            let j1 = along.n.min(j0 + TILE);
+            for i in i0..i1 {
+                for j in j0..j1 {
+                    visit(i * across.from + j * along.from, i * across.to + j * along.to);
+                }
+            }
+        }
+    }
+}
+
+/// Calls `visit` with the offsets of every step of the loops.
+#[inline(always)]
+fn walk(loops: &[Loop], mut visit: impl FnMut(usize, usize)) {
+    let Some((&inner, outer)) = loops.split_last() else {
+        return visit(0, 0);
+    };
+    let mut counters: Axes<usize> = SmallVec::from_elem(0, outer.len());
+    let (mut from, mut to) = (0, 0);
+    loop {
+        for i in 0..inner.n {
+            visit(from + i * inner.from, to + i * inner.to);
+        }
+        // Count up like an odometer, the innermost of the outer loops first.
+        let mut k = outer.len();
+        loop {
+            if k == 0 {
+                return;
+            }
+            k -= 1;
+            counters[k] += 1;
+            from += outer[k].from;
+            to += outer[k].to;
+            if counters[k] < outer[k].n {
+                break;
+            }
+            from -= outer[k].from * outer[k].n;
+            to -= outer[k].to * outer[k].n;
+            counters[k] = 0;
+        }
+    }
+}

@@ -140,7 +140,8 @@ impl BufferPool {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = free.buffers.iter().enumerate().filter(|(_, b)| b.0.len() >= len);
         // A buffer far larger than needed is better kept for a read that needs it.
-        let (i, _) = fitting.min_by_key(|(_, b)| b.0.len()).filter(|(_, b)| b.0.len() / 4 <= len)?;
+        let (i, _) =
+            fitting.min_by_key(|(_, b)| b.0.len()).filter(|(_, b)| b.0.len() / 4 <= len)?;
         let memory = free.buffers.swap_remove(i);
         free.bytes -= memory.0.len();
         Some(memory)

@@ -277,6 +277,15 @@ impl ObjectWriter for CountingWriter {
         self.inner.append(data)
     }
 
+    fn reserve(&self, len: u64) -> Result<Option<u64>, StoreError> {
+        self.inner.reserve(len)
+    }
+
+    fn write_reserved(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        self.log.add(Call::Append { key: self.key.clone(), bytes: data.len() as u64 });
+        self.inner.write_reserved(offset, data)
+    }
+
     fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
         let bytes = range.end.saturating_sub(range.start);
         self.log.add(Call::Append { key: self.key.clone(), bytes });

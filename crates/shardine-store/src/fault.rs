@@ -245,6 +245,15 @@ impl ObjectWriter for FaultWriter {
         self.inner.append(data)
     }
 
+    fn reserve(&self, len: u64) -> Result<Option<u64>, StoreError> {
+        self.inner.reserve(len)
+    }
+
+    fn write_reserved(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        self.faults.pass(Operation::Append, Some(&self.key))?;
+        self.inner.write_reserved(offset, data)
+    }
+
     fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
         self.faults.pass(Operation::Append, Some(&self.key))?;
         self.inner.append_from(source, range)

@@ -209,6 +209,11 @@ impl ObjectWriter for MemoryWriter {
         Ok(offset)
     }
 
+    fn write_reserved(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        let (store, operation) = (self.store.name(), "write what was not reserved");
+        Err(StoreError::Unsupported { store, operation })
+    }
+
     fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
         self.append(&source.read(ReadRange::Bounded(range))?)
     }

@@ -133,6 +133,18 @@ pub trait ObjectWriter: Debug + Send + Sync {
     /// Adds bytes at the end and tells at which offset they landed. May be called from several threads.
     fn append(&self, data: &[u8]) -> Result<u64, StoreError>;
 
+    /// Claims `len` bytes at the end and tells where they are, if the store can take bytes in any order; the
+    /// claim is to be filled by one [`write_reserved`](Self::write_reserved) before the end.
+    ///
+    /// So whoever has to keep an order claims in that order, which takes no time, and writes side by side
+    /// with others. `None` means that bytes can only be appended.
+    fn reserve(&self, _len: u64) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
+    /// Writes the bytes of a claim, all of them at once.
+    fn write_reserved(&self, offset: u64, data: &[u8]) -> Result<(), StoreError>;
+
     /// Adds a range of another object at the end; in the kernel where both are files.
     fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError>;
 

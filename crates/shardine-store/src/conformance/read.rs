@@ -6,6 +6,7 @@ suite![
     an_empty_object_is_an_object,
     a_missing_object_is_not_found,
     bounded_ranges_are_exact,
+    memory_of_the_caller_is_filled,
     suffixes_are_exact,
     ranges_without_bytes_are_empty,
     a_range_past_the_end_is_an_error,
@@ -13,7 +14,43 @@ suite![
     a_version_stands_for_the_bytes,
     an_open_object_does_not_mix_versions,
     an_open_object_survives_its_removal_or_says_so,
+    a_kept_object_knows_whether_it_is_current,
 ];
+
+fn memory_of_the_caller_is_filled(make: Make<'_>) {
+    let store = make();
+    let data = pattern(1, 10_000);
+    put(&*store, "a", &data);
+    let object = open(&*store, "a");
+    for (start, end) in [(0, 1), (0, 10_000), (1, 2), (4095, 4097), (17, 9_001), (5, 5)] {
+        let mut memory = vec![0; end - start];
+        object.read_into(start as u64, &mut memory).unwrap();
+        assert_eq!(memory, data[start..end], "{start}..{end}");
+    }
+    for (start, len) in [(9_999, 2), (10_001, 1), (u64::MAX, 1), (u64::MAX - 1, 9)] {
+        let read = object.read_into(start, &mut vec![0; len]);
+        assert!(matches!(read, Err(StoreError::OutOfRange { .. })), "{start}: {read:?}");
+    }
+}
+
+fn a_kept_object_knows_whether_it_is_current(make: Make<'_>) {
+    let store = make();
+    put(&*store, "a", b"one");
+    let object = open(&*store, "a");
+    object.read(ReadRange::All).unwrap();
+    if !object.can_be_kept() {
+        assert!(!object.is_current().unwrap());
+        return;
+    }
+    assert!(object.is_current().unwrap());
+    // As long as before, and a moment later.
+    put(&*store, "a", b"two");
+    assert!(!object.is_current().unwrap());
+    let object = open(&*store, "a");
+    assert!(object.is_current().unwrap());
+    store.delete(&key("a"), &Condition::None).unwrap();
+    assert!(!object.is_current().unwrap());
+}
 
 fn what_is_written_is_read(make: Make<'_>) {
     let store = make();

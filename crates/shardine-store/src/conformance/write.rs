@@ -3,6 +3,8 @@ use crate::{CreateOptions, Listing, Store, StoreError};
 
 suite![
     appends_land_where_they_say,
+    what_is_reserved_can_be_written_in_any_order,
+    what_is_reserved_and_not_written_is_told,
     a_head_is_kept_free_and_filled_at_the_end,
     a_head_of_another_length_is_refused,
     bytes_of_another_object_can_be_appended,
@@ -24,6 +26,29 @@ fn appends_land_where_they_say(make: Make<'_>) {
     assert_eq!(writer.append(b"two").unwrap(), 3);
     publish(&*store, writer);
     assert_eq!(get(&*store, "a").unwrap(), b"onetwo");
+}
+
+fn what_is_reserved_can_be_written_in_any_order(make: Make<'_>) {
+    let store = make();
+    let writer = create(&*store, "a");
+    let Some(first) = writer.reserve(3).unwrap() else { return };
+    let second = writer.reserve(5).unwrap().unwrap();
+    assert_eq!((first, second), (0, 3));
+    assert_eq!(writer.append(b"end").unwrap(), 8);
+    writer.write_reserved(second, b"three").unwrap();
+    writer.write_reserved(first, b"two").unwrap();
+    publish(&*store, writer);
+    assert_eq!(get(&*store, "a").unwrap(), b"twothreeend");
+}
+
+fn what_is_reserved_and_not_written_is_told(make: Make<'_>) {
+    let store = make();
+    let writer = create(&*store, "a");
+    if writer.reserve(3).unwrap().is_some() {
+        writer.append(b"end").unwrap();
+        writer.finish(&[]).unwrap_err();
+    }
+    assert_eq!(store.list(None).unwrap(), Listing::default());
 }
 
 fn a_head_is_kept_free_and_filled_at_the_end(make: Make<'_>) {

@@ -84,9 +84,7 @@ impl Object for FileObject {
         usize::try_from(range.end - range.start)
             .map_err(|_| io::ErrorKind::OutOfMemory.into())
             .and_then(|len| {
-                pool.filled(len, range.start, |into| {
-                    self.file.read_exact_at(into, range.start)
-                })
+                pool.filled(len, range.start, |into| self.file.read_exact_at(into, range.start))
             })
             .map_err(|e| self.failed(e))
     }

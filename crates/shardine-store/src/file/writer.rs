@@ -64,12 +64,8 @@ impl FileWriter {
         })
     }
 
-    /// Reserves `len` bytes at the end, has them written, and tells where they are.
-    fn fill(
-        &self,
-        len: u64,
-        write: impl FnOnce(u64) -> Result<(), StoreError>,
-    ) -> Result<u64, StoreError> {
+    /// Claims `len` bytes at the end.
+    fn claim(&self, len: u64) -> Result<u64, StoreError> {
         // Files end at the largest signed offset.
         let grown = |end: u64| end.checked_add(len).filter(|&end| i64::try_from(end).is_ok());
         let offset = self
@@ -77,6 +73,16 @@ impl FileWriter {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown)
             .map_err(|_| failed("append to", &self.path, io::ErrorKind::FileTooLarge))?;
         self.unwritten.fetch_add(len, Ordering::Relaxed);
+        Ok(offset)
+    }
+
+    /// Claims `len` bytes at the end, has them written, and tells where they are.
+    fn fill(
+        &self,
+        len: u64,
+        write: impl FnOnce(u64) -> Result<(), StoreError>,
+    ) -> Result<u64, StoreError> {
+        let offset = self.claim(len)?;
         write(offset)?;
         self.unwritten.fetch_sub(len, Ordering::Relaxed);
         Ok(offset)
@@ -103,6 +109,16 @@ impl FileWriter {
 impl ObjectWriter for FileWriter {
     fn append(&self, data: &[u8]) -> Result<u64, StoreError> {
         self.fill(data.len() as u64, |offset| self.write_at(data, offset))
+    }
+
+    fn reserve(&self, len: u64) -> Result<Option<u64>, StoreError> {
+        self.claim(len).map(Some)
+    }
+
+    fn write_reserved(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        self.write_at(data, offset)?;
+        self.unwritten.fetch_sub(data.len() as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {

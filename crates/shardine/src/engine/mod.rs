@@ -9,6 +9,7 @@ mod read;
 mod sequencer;
 mod write;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -80,6 +81,11 @@ pub struct Engine {
     arrays: AtomicU64,
 }
 
+thread_local! {
+    /// The engine whose work this thread, not one of its workers, is doing: 0 for none.
+    static SHARING: Cell<usize> = const { Cell::new(0) };
+}
+
 /// The largest single read that is made of several chunks.
 const MAX_MERGED_READ: u64 = 8 << 20;
 
@@ -146,7 +152,12 @@ impl Engine {
 
     /// Whether the caller is one of the workers, who must not wait for the others.
     fn on_worker(&self) -> bool {
-        self.pool.current_thread_index().is_some()
+        self.pool.current_thread_index().is_some() || SHARING.get() == self.address()
+    }
+
+    /// What tells this engine from others.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Has workers, the caller among them, do pieces of work by number, each worker with a context of its own.
@@ -166,12 +177,20 @@ impl Engine {
             });
         };
         let helpers = workers.min(count).saturating_sub(1);
-        if helpers == 0 || self.on_worker() {
+        if self.on_worker() {
             return run();
+        }
+        let here = || {
+            let before = SHARING.replace(self.address());
+            run();
+            SHARING.set(before);
+        };
+        if helpers == 0 {
+            return here();
         }
         self.pool.in_place_scope(|scope| {
             (0..helpers).for_each(|_| scope.spawn(|_| run()));
-            run();
+            here();
         });
     }
 

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
+use shardine_codec::Context;
 use shardine_store::{Object, ObjectWriter, StoreError};
 
-use super::Engine;
-use super::budget::Permit;
 use crate::shard::{ShardError, ShardIndex};
 
 /// What becomes of one entry.
@@ -24,18 +23,17 @@ pub(crate) enum Piece {
 pub(crate) struct Batch {
     pub pieces: Vec<Piece>,
     pub encoded: Vec<u8>,
-    /// Held until the bytes are written.
-    pub _permit: Option<Permit>,
 }
 
 /// A new shard in the making.
 pub(crate) struct Sequencer<'a> {
     writer: &'a dyn ObjectWriter,
     old: Option<&'a dyn Object>,
-    engine: &'a Engine,
     /// Whether batches are laid down as they come.
     any_order: bool,
     state: Mutex<State>,
+    /// Told when batches were laid down.
+    moved_on: Condvar,
 }
 
 struct State {
@@ -43,38 +41,106 @@ struct State {
     next: usize,
     waiting: HashMap<usize, Batch>,
     bytes: u64,
+    /// Somebody failed: nobody is to wait any more.
+    given_up: bool,
+    /// How many wait for their turn. Waking nobody would still be a system call.
+    early: usize,
 }
 
 impl<'a> Sequencer<'a> {
     pub fn new(
-        engine: &'a Engine,
         writer: &'a dyn ObjectWriter,
         old: Option<&'a dyn Object>,
         chunks: usize,
         any_order: bool,
     ) -> Result<Self, ShardError> {
         let index = ShardIndex::empty(chunks)?;
-        let state = State { index, next: 0, waiting: HashMap::new(), bytes: 0 };
-        Ok(Self { writer, old, engine, any_order, state: Mutex::new(state) })
+        let waiting = HashMap::new();
+        let state = State { index, next: 0, waiting, bytes: 0, given_up: false, early: 0 };
+        let (state, moved_on) = (Mutex::new(state), Condvar::new());
+        Ok(Self { writer, old, any_order, state, moved_on })
+    }
+
+    /// Waits until batch `number` is among the `window` next ones, so that few wait to be laid down.
+    ///
+    /// Whoever brings the next batch has begun already, and does not wait here.
+    pub fn wait_for_turn(&self, number: usize, window: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while number >= state.next.saturating_add(window) && !state.given_up {
+            state.early += 1;
+            state = self.moved_on.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.early -= 1;
+        }
+    }
+
+    /// Keeps everybody from waiting for a batch that will not come.
+    pub fn give_up(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).given_up = true;
+        self.moved_on.notify_all();
     }
 
     /// Takes batch number `number`, and writes what can be written.
     ///
     /// Nobody waits: a batch that is early is kept, and whoever brings the missing one writes it too.
-    pub fn finish(&self, number: usize, batch: Batch) -> Result<(), StoreError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.any_order {
-            state.next += 1;
-            return self.write(&mut state, batch);
+    /// Their memory goes to `context`, for the batches that the same worker encodes next.
+    pub fn finish(
+        &self,
+        number: usize,
+        batch: Batch,
+        context: &mut Context,
+    ) -> Result<(), StoreError> {
+        let mut claimed = Vec::new();
+        let wake = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.any_order {
+                state.next += 1;
+                self.lay_down(&mut state, batch, &mut claimed, context)?;
+            } else {
+                state.waiting.insert(number, batch);
+                while let Some(batch) = {
+                    let next = state.next;
+                    state.waiting.remove(&next)
+                } {
+                    state.next += 1;
+                    self.lay_down(&mut state, batch, &mut claimed, context)?;
+                }
+            }
+            state.early > 0
+        };
+        if wake {
+            self.moved_on.notify_all();
         }
-        state.waiting.insert(number, batch);
-        while let Some(batch) = {
-            let next = state.next;
-            state.waiting.remove(&next)
-        } {
-            state.next += 1;
-            self.write(&mut state, batch)?;
+        for (offset, batch) in claimed {
+            let bytes = new_bytes(&batch).unwrap_or_default();
+            self.writer.write_reserved(offset, &batch.encoded[bytes])?;
+            context.give_buffer(batch.encoded);
         }
+        Ok(())
+    }
+
+    /// Gives a batch its place. Where the store can write it later, without the lock, it is added to `claimed`.
+    fn lay_down(
+        &self,
+        state: &mut State,
+        batch: Batch,
+        claimed: &mut Vec<(u64, Batch)>,
+        context: &mut Context,
+    ) -> Result<(), StoreError> {
+        if let Some(bytes) = new_bytes(&batch)
+            && let Some(offset) = self.writer.reserve(bytes.len() as u64)?
+        {
+            state.bytes += bytes.len() as u64;
+            for piece in &batch.pieces {
+                if let Piece::New { entry, range } = piece {
+                    let at = offset + (range.start - bytes.start) as u64;
+                    state.index.set(*entry, at..at + range.len() as u64);
+                }
+            }
+            claimed.push((offset, batch));
+            return Ok(());
+        }
+        self.write(state, &batch)?;
+        context.give_buffer(batch.encoded);
         Ok(())
     }
 
@@ -85,7 +151,7 @@ impl<'a> Sequencer<'a> {
     }
 
     /// Writes a batch; neighbours go in one call.
-    fn write(&self, state: &mut State, batch: Batch) -> Result<(), StoreError> {
+    fn write(&self, state: &mut State, batch: &Batch) -> Result<(), StoreError> {
         let mut pieces = batch.pieces.as_slice();
         while let Some(first) = pieces.first() {
             let run = pieces.windows(2).take_while(|pair| adjacent(&pair[0], &pair[1])).count() + 1;
@@ -113,9 +179,19 @@ impl<'a> Sequencer<'a> {
             }
             pieces = rest;
         }
-        self.engine.with_context(|context| context.give_buffer(batch.encoded));
         Ok(())
     }
+}
+
+/// Where the bytes of a batch are, if it has nothing but encoded ones, without gaps.
+fn new_bytes(batch: &Batch) -> Option<Range<usize>> {
+    let (Some(Piece::New { range: first, .. }), Some(Piece::New { range: last, .. })) =
+        (batch.pieces.first(), batch.pieces.last())
+    else {
+        return None;
+    };
+    let whole = batch.pieces.windows(2).all(|pair| adjacent(&pair[0], &pair[1]));
+    whole.then_some(first.start..last.end)
 }
 
 fn adjacent(a: &Piece, b: &Piece) -> bool {

@@ -20,7 +20,9 @@ pub(crate) use decode::{HANDLE, Target, VariableTable, advance, for_each_offset}
 pub(crate) use index_format::IndexFormat;
 pub use resolve::LayoutError;
 pub use update::EncodeError;
-pub(crate) use update::{Action, EncodeOptions, Outcome, SourceView, Update, UpdatePlan};
+pub(crate) use update::{
+    Action, EncodeOptions, EncodedChunks, Outcome, SourceView, Update, UpdatePlan,
+};
 
 use crate::selection::{Axis, Selection};
 use crate::shard::{ShardError, morton_order};

@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use shardine_codec::strided::{self, Axes, OutOfMemory, Placement};
-use shardine_codec::{CodecError, Context, ElementsRef, VariableElements};
+use shardine_codec::{CodecError, Context, ElementsRef, Endian, VariableElements};
 
 use super::decode::{DecodeError, HANDLE, counts};
 use super::{Layout, Leaf, ShardLayout, StagedLayout, select};
@@ -183,30 +183,43 @@ impl Leaf {
         update: &Update<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Outcome, EncodeError> {
-        let spec = self.codec.spec();
         let to = self.selected(update.selection);
         let Some(len) = self.codec.stored().byte_len() else {
             return self.update_variable(context, old, update, out);
         };
         let mut elements = context.take_filled(len)?;
-        match old {
-            Some(old) => {
-                self.codec.decode_into(context, old, &mut elements).map_err(DecodeError::from)?;
-            }
-            None if update.covers_all() && update.bounds == spec.shape => {}
-            None => {
-                let whole: Axes<usize> = spec.shape.iter().map(|&n| n as usize).collect();
-                let place = Placement { start: 0, strides: self.strides.clone() };
-                strided::fill(&whole, &spec.fill.0, &mut elements, &place)?;
-            }
-        }
-        update.source.copy_to(&update.selection.shape(), &mut elements, &to)?;
-        let store = update.options.store_empty || !strided::is_filled(&elements, &spec.fill.0);
+        let store = self.merge(context, old, update, &to, &mut elements)?;
         if store {
             self.codec.encode(context, ElementsRef::Fixed(&elements), out)?;
         }
         context.give_buffer(elements);
         Ok(Outcome::of_chunk(store))
+    }
+
+    /// Fills `elements` with what the chunk is after the update, in stored order; tells whether there is
+    /// anything to store.
+    fn merge(
+        &self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        update: &Update<'_>,
+        to: &Placement,
+        elements: &mut [u8],
+    ) -> Result<bool, EncodeError> {
+        let spec = self.codec.spec();
+        match old {
+            Some(old) => {
+                self.codec.decode_into(context, old, elements).map_err(DecodeError::from)?;
+            }
+            None if update.covers_all() && update.bounds == spec.shape => {}
+            None => {
+                let whole: Axes<usize> = spec.shape.iter().map(|&n| n as usize).collect();
+                let place = Placement { start: 0, strides: self.strides.clone() };
+                strided::fill(&whole, &spec.fill.0, elements, &place)?;
+            }
+        }
+        update.source.copy_to(&update.selection.shape(), elements, to)?;
+        Ok(update.options.store_empty || !strided::is_filled(elements, &spec.fill.0))
     }
 
     fn update_variable(
@@ -495,5 +508,67 @@ impl StagedLayout {
         // The encoded elements are all the encoded fill value, which does not mean that the decoded ones are.
         update.options.store_empty = true;
         self.inner.update(context, None, &update, out)
+    }
+}
+
+/// The encoded forms of some chunks, or inner shards, one after the other.
+pub(crate) struct EncodedChunks<'a> {
+    layout: &'a Layout,
+    bytes: Vec<u8>,
+    /// For chunks that are stored as they lie in memory, of how many bytes: they are made in their place, in
+    /// memory that has the length of all of them from the start.
+    plain: Option<(&'a Leaf, usize)>,
+    end: usize,
+}
+
+impl<'a> EncodedChunks<'a> {
+    /// Room for up to `count` of them.
+    pub fn new(
+        layout: &'a Layout,
+        count: usize,
+        context: &mut Context,
+    ) -> Result<Self, CodecError> {
+        let plain = match layout {
+            Layout::Chunk(leaf) if leaf.codec.plain() == Some(Endian::Little) => {
+                leaf.codec.stored().byte_len().map(|len| (&**leaf, len))
+            }
+            _ => None,
+        };
+        let bytes = match plain {
+            Some((_, len)) => context.take_filled(len.saturating_mul(count))?,
+            None => context.take_buffer(),
+        };
+        Ok(Self { layout, bytes, plain, end: 0 })
+    }
+
+    /// Adds a chunk after an update, as [`Layout::update`] does, and tells where it is.
+    pub fn add(
+        &mut self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        update: &Update<'_>,
+    ) -> Result<(Outcome, Range<usize>), EncodeError> {
+        let start = self.end;
+        let outcome = match self.plain {
+            Some((leaf, len)) => {
+                let elements = self.bytes.get_mut(start..start + len).ok_or(OutOfMemory)?;
+                let old = if update.covers_all() { None } else { old };
+                let to = leaf.selected(update.selection);
+                let store = leaf.merge(context, old, update, &to, elements)?;
+                self.end += if store { len } else { 0 };
+                Outcome::of_chunk(store)
+            }
+            None => {
+                let outcome = self.layout.update(context, old, update, &mut self.bytes)?;
+                self.end = self.bytes.len();
+                outcome
+            }
+        };
+        Ok((outcome, start..self.end))
+    }
+
+    /// All bytes, and with plain chunks some that mean nothing behind them.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }

@@ -10,6 +10,7 @@ use shardine_store::{
     Buffer, Condition, CreateOptions, Key, Object, ReadRange, Staged, StoreError, Version,
 };
 
+use super::cache::CellId;
 use super::first_error::FirstError;
 use super::{Engine, Grid};
 use crate::Error;
@@ -189,6 +190,7 @@ impl Writing<'_> {
             self.engine.with_context(|context| context.give_buffer(encoded));
             Ok(())
         })?;
+        self.forget(&cell);
         self.progress(cell.selection.bytes(self.grid.layout.element_size()));
         Ok(())
     }
@@ -304,7 +306,14 @@ impl Writing<'_> {
                 old: old.as_ref().map(|old| &*old.object),
             };
             stream.run(index.as_ref(), &bounds, condition(covered, old.as_ref()), covered)
-        })
+        })?;
+        self.forget(&cell);
+        Ok(())
+    }
+
+    /// Closes what readers have kept open of a cell. They would notice, but only after a read in vain.
+    fn forget(&self, cell: &Cell) {
+        self.engine.kept.remove(&CellId { array: self.grid.id, cell: cell.index.clone() });
     }
 
     fn old_index(

@@ -3,18 +3,19 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use shardine_codec::{CodecError, Context};
 use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange};
 
 use super::{OVERHEAD, Writing, add, read};
 use crate::Error;
 use crate::engine::first_error::FirstError;
 use crate::engine::sequencer::{Batch, Piece, Sequencer};
-use crate::layout::{Action, Outcome, ShardLayout, SourceView, Update, UpdatePlan};
+use crate::layout::{Action, EncodedChunks, Outcome, ShardLayout, SourceView, Update, UpdatePlan};
 use crate::selection::Cell;
 use crate::shard::{IndexLocation, ShardIndex, WriteOrder};
 
 /// Decoded bytes of a piece of work for one worker.
-const PIECE: u64 = 64 << 10;
+const PIECE: u64 = 256 << 10;
 
 /// The most entries in one piece of work.
 const KEPT: usize = 4096;
@@ -35,6 +36,49 @@ pub(super) struct Stream<'a> {
 #[derive(Default)]
 struct Tally {
     chunks: Mutex<Outcome>,
+}
+
+/// The entries that nobody has begun with.
+struct Batches<'a> {
+    rest: &'a [u32],
+    count: usize,
+}
+
+impl<'a> Batches<'a> {
+    fn next(&mut self, plan: &UpdatePlan<'_>, chunk: u64) -> Option<Entries<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let mut encoded = 0u64;
+        let end = self.rest.iter().take(KEPT).position(|&entry| {
+            encoded += u64::from(plan.touches(entry as usize));
+            encoded.saturating_mul(chunk) >= PIECE || encoded >= ENCODED
+        });
+        let end = end.map_or(self.rest.len().min(KEPT), |last| last + 1);
+        let (entries, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        self.count += 1;
+        Some(Entries { number: self.count - 1, entries, encoded: encoded as usize })
+    }
+}
+
+/// Consecutive entries for one worker.
+struct Entries<'a> {
+    number: usize,
+    entries: &'a [u32],
+    /// How many of them are touched.
+    encoded: usize,
+}
+
+/// Where a worker panics, nobody waits for what it was to bring.
+struct GiveUp<'a, 'b>(&'a Sequencer<'b>);
+
+impl Drop for GiveUp<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.give_up();
+        }
+    }
 }
 
 impl Stream<'_> {
@@ -58,8 +102,7 @@ impl Stream<'_> {
         let writer = writing.grid.store.create(self.key, options)?;
         let any_order = order == WriteOrder::Arrival;
         let sequencer =
-            Sequencer::new(writing.engine, &*writer, self.old, shard.chunks(), any_order)
-                .map_err(damaged)?;
+            Sequencer::new(&*writer, self.old, shard.chunks(), any_order).map_err(damaged)?;
         let tally = Tally::default();
         let batches = self.encode_all(&plan, &sequencer, &tally)?;
 
@@ -89,7 +132,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Hands the entries out to the workers, as many at once as the budget allows.
+    /// Has the workers encode the entries, as many at once as the budget allows.
     ///
     /// Returns how many batches there were; all of them are finished.
     fn encode_all(
@@ -101,102 +144,90 @@ impl Stream<'_> {
         let engine = self.writing.engine;
         let chunk = self.shard.inner.decoded_len();
         // Decoded elements and their encoded form; an old chunk beside them where there is one.
-        let cost = chunk.saturating_mul(if self.old.is_some() { 3 } else { 2 });
-        let inline = engine.on_worker();
+        let copies = if self.old.is_some() { 3 } else { 2 };
+        let cost = PIECE.saturating_add(chunk).saturating_mul(copies).saturating_add(OVERHEAD);
+        let affordable = (engine.budget.total() / cost).max(1) as usize;
+        let workers = engine.threads().min(affordable);
+        // Batches that are being encoded, and some that are early.
+        let window = affordable.min(workers * 4);
+        let _permit = engine.admit(cost.saturating_mul(window as u64));
         // Of this attempt alone: another one starts afresh.
         let first_error = FirstError::default();
-        let mut batches = 0;
-        engine.pool.in_place_scope(|scope| {
-            let mut rest = plan.entries();
-            while !rest.is_empty() && !first_error.is_set() {
-                let mut encoded = 0u64;
-                let end = rest.iter().position(|&entry| {
-                    encoded += u64::from(plan.touches(entry as usize));
-                    encoded.saturating_mul(chunk) >= PIECE || encoded >= ENCODED
-                });
-                let end = end.map_or(rest.len(), |last| last + 1).min(KEPT);
-                let (entries, later) = rest.split_at(end);
-                rest = later;
-                let permit = engine.admit(cost.saturating_mul(encoded).saturating_add(OVERHEAD));
-                let batch = batches;
-                batches += 1;
-                let first_error = &first_error;
-                let work = move || {
-                    if first_error.is_set() {
-                        return;
-                    }
-                    let result = self.encode_batch(plan, entries, tally);
-                    let result = result.and_then(|(pieces, encoded)| {
-                        sequencer.finish(batch, Batch { pieces, encoded, _permit: permit })?;
-                        Ok(())
-                    });
-                    if let Err(error) = result {
-                        first_error.set(error);
-                    }
-                };
-                if inline { work() } else { scope.spawn(move |_| work()) }
+        let batches = Mutex::new(Batches { rest: plan.entries(), count: 0 });
+        engine.share(workers, workers, &|_, context| {
+            let _guard = GiveUp(sequencer);
+            while !first_error.is_set() {
+                let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next(plan, chunk);
+                let Some(batch) = next else { break };
+                let number = batch.number;
+                sequencer.wait_for_turn(number, window);
+                let result = self.encode_batch(context, plan, &batch, tally);
+                let result = result.and_then(|batch| Ok(sequencer.finish(number, batch, context)?));
+                if let Err(error) = result {
+                    first_error.set(error);
+                    sequencer.give_up();
+                }
             }
         });
-        first_error.into_result().map(|()| batches)
+        let count = batches.into_inner().unwrap_or_else(PoisonError::into_inner).count;
+        first_error.into_result().map(|()| count)
     }
 
     /// Encodes consecutive entries.
     fn encode_batch(
         &self,
+        context: &mut Context,
         plan: &UpdatePlan<'_>,
-        entries: &[u32],
+        batch: &Entries<'_>,
         tally: &Tally,
-    ) -> Result<(Vec<Piece>, Vec<u8>), Error> {
+    ) -> Result<Batch, Error> {
         let writing = self.writing;
         let mut pieces = Vec::new();
         let mut chunks = Outcome::default();
         let mut done = 0;
         let source = SourceView::new(writing.source, self.cell.at.iter().copied().collect());
         let source = source.to_stored(self.shard);
-        let encoded = writing.engine.with_context(|context| {
-            let mut out = context.take_buffer();
-            for &entry in entries {
-                let action = plan.action(entry as usize).map_err(|source| Error::Shard {
-                    object: self.key.clone(),
-                    shard: self.cell.index.to_vec(),
-                    source: Box::new(source),
-                })?;
-                let entry = entry as usize;
-                match action {
-                    None => {}
-                    Some(Action::Keep { old }) => {
-                        pieces.push(Piece::Kept { entry, range: old });
-                        chunks.kept += 1;
-                    }
-                    Some(Action::Encode { cell, bounds, old }) => {
-                        let old = self.old_chunk(old)?;
-                        let start = out.len();
-                        let update = Update {
-                            selection: &cell.selection,
-                            bounds: &bounds,
-                            source: source.advance(&cell.at),
-                            options: writing.encode,
-                        };
-                        let inner = &self.shard.inner;
-                        let outcome = inner
-                            .update(context, old.as_deref(), &update, &mut out)
-                            .map_err(|source| {
-                                let path = [entry as u32];
-                                writing.encode_error(self.key, &self.cell.index, &path, source)
-                            })?;
-                        done += cell.selection.bytes(inner.element_size());
-                        chunks.add(outcome);
-                        if outcome.stored {
-                            pieces.push(Piece::New { entry, range: start..out.len() });
-                        }
+        let no_memory =
+            |error: CodecError| writing.encode_error(self.key, &self.cell.index, &[], error.into());
+        let inner = &self.shard.inner;
+        let mut out = EncodedChunks::new(inner, batch.encoded, context).map_err(no_memory)?;
+        for &entry in batch.entries {
+            let action = plan.action(entry as usize).map_err(|source| Error::Shard {
+                object: self.key.clone(),
+                shard: self.cell.index.to_vec(),
+                source: Box::new(source),
+            })?;
+            let entry = entry as usize;
+            match action {
+                None => {}
+                Some(Action::Keep { old }) => {
+                    pieces.push(Piece::Kept { entry, range: old });
+                    chunks.kept += 1;
+                }
+                Some(Action::Encode { cell, bounds, old }) => {
+                    let old = self.old_chunk(old)?;
+                    let update = Update {
+                        selection: &cell.selection,
+                        bounds: &bounds,
+                        source: source.advance(&cell.at),
+                        options: writing.encode,
+                    };
+                    let added = out.add(context, old.as_deref(), &update).map_err(|source| {
+                        let path = [entry as u32];
+                        writing.encode_error(self.key, &self.cell.index, &path, source)
+                    });
+                    let (outcome, range) = added?;
+                    done += cell.selection.bytes(inner.element_size());
+                    chunks.add(outcome);
+                    if outcome.stored {
+                        pieces.push(Piece::New { entry, range });
                     }
                 }
             }
-            Ok::<_, Error>(out)
-        })?;
+        }
         tally.chunks.lock().unwrap_or_else(PoisonError::into_inner).add(chunks);
         writing.progress(done);
-        Ok((pieces, encoded))
+        Ok(Batch { pieces, encoded: out.into_bytes() })
     }
 
     /// The bytes of a chunk that is updated in part.

@@ -89,6 +89,49 @@ impl Placement {
         Some(Self { start: 0, strides })
     }
 
+    /// A box that fills its memory in Fortran order: the first axis is the densest.
+    ///
+    /// `None` if its size overflows.
+    pub fn fortran(shape: &[u64], element: usize) -> Option<Self> {
+        let reversed: Axes<u64> = shape.iter().rev().copied().collect();
+        let mut place = Self::contiguous(&reversed, element)?;
+        place.strides.reverse();
+        Some(place)
+    }
+
+    /// Checks that a box of `shape` elements has a place for each element and no place for two, all of them in
+    /// memory of `len` bytes; or tells what is wrong.
+    ///
+    /// Each axis must step over all that the denser ones span, as is so for any part of an array in memory.
+    pub fn check_distinct(
+        &self,
+        shape: &[usize],
+        element: usize,
+        len: usize,
+    ) -> Result<(), &'static str> {
+        if shape.len() != self.strides.len() {
+            return Err("there must be one stride for each axis");
+        }
+        if self.end(shape, element).is_none_or(|end| end > len) {
+            return Err("they reach past the end of the buffer");
+        }
+        if shape.contains(&0) {
+            return Ok(());
+        }
+        let axes = shape.iter().zip(&self.strides).filter(|(n, _)| **n > 1);
+        let mut axes: Axes<(usize, usize)> = axes.map(|(&n, &stride)| (stride, n)).collect();
+        axes.sort_unstable();
+        let mut span = element;
+        for (stride, n) in axes {
+            if stride < span {
+                return Err("elements overlap");
+            }
+            // No overflow: the end of the box was computed from the same products.
+            span += stride * (n - 1);
+        }
+        Ok(())
+    }
+
     /// The byte after the last of the box; `None` on overflow. An empty box ends at its start.
     pub fn end(&self, shape: &[usize], element: usize) -> Option<usize> {
         if shape.contains(&0) {

@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod layout;
 mod location;
+mod memory;
 mod selection;
 pub mod shard;
 mod source;

@@ -59,6 +59,12 @@ pub enum RegionError {
         /// Bytes given.
         actual: u64,
     },
+    /// The places of a read's elements are not good.
+    #[error("the places of the elements in memory cannot be used: {reason}")]
+    Places {
+        /// What is wrong with them.
+        reason: &'static str,
+    },
     /// A source makes elements of another size than the array has.
     #[error("the source has elements of {actual} bytes, the array of {expected}")]
     ElementSize {

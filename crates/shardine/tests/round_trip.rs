@@ -4,11 +4,14 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::*;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use serde_json::{Value, json};
-use shardine::{Axis, Elements, Region, VariableElements, WriteOptions, WriteOrder};
+use shardine::store::MemoryStore;
+use shardine::{Axis, Elements, Placement, Region, VariableElements, WriteOptions, WriteOrder};
 
 /// An array configuration that any part of the engine may stumble over.
 #[derive(Debug, Clone)]
@@ -347,4 +350,39 @@ fn a_source_of_elements_of_another_size_is_refused() {
     });
     let error = array.write_from(&Region::all(), &source, &WriteOptions::new()).unwrap_err();
     assert_eq!(error.to_string(), "the source has elements of 1 bytes, the array of 2");
+}
+
+#[test]
+fn a_region_can_be_read_to_any_places() {
+    let codecs = json!([sharding(&[4, 3, 2], json!([bytes(), zstd()]))]);
+    let document = document(&[16, 15, 14], &[8, 6, 14], "uint16".into(), 9.into(), codecs);
+    let array = create_in(Arc::new(MemoryStore::new()), &document);
+    write(&array, "1:,:14,2:", noise(15 * 14 * 12 * 2, 5));
+    let region: Region = "::2,1:,3:13".parse().unwrap();
+    let expected = read(&array, "::2,1:,3:13");
+    let shape = [8, 14, 10];
+    let element = |bytes: &[u8], at: usize| [bytes[at], bytes[at + 1]];
+    let places = [
+        Placement::fortran(&shape, 2).unwrap(),
+        // With room between and around elements, and the second axis outermost.
+        Placement { start: 5, strides: [60, 600, 4].into_iter().collect() },
+    ];
+    for place in places {
+        let mut out = vec![0xAB; 9_000];
+        array.read_placed(&region, &mut out, &place).unwrap();
+        let mut i = 0;
+        for (z, y, x) in
+            (0..8).flat_map(|z| (0..14).flat_map(move |y| (0..10).map(move |x| (z, y, x))))
+        {
+            let at =
+                place.start + z * place.strides[0] + y * place.strides[1] + x * place.strides[2];
+            assert_eq!(element(&out, at), element(&expected, i), "{z} {y} {x}");
+            out[at..at + 2].fill(0xAB);
+            i += 2;
+        }
+        assert!(out.iter().all(|&byte| byte == 0xAB), "bytes between the places were touched");
+    }
+    let overlapping = Placement { start: 0, strides: [2, 2, 2].into_iter().collect() };
+    let error = array.read_placed(&region, &mut [0; 9_000], &overlapping).unwrap_err();
+    assert!(error.to_string().contains("overlap"), "{error}");
 }

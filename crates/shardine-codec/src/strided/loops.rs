@@ -9,9 +9,6 @@ use super::transpose::{Cube, Stage, is_worthwhile};
 /// Edge of a tile in a transposing copy, in elements: two tiles of 8-byte elements fit in L1.
 const TILE: usize = 32;
 
-/// Rows for which lines are fetched before they are stored to.
-const AHEAD: usize = 4;
-
 /// One loop: how often, and the bytes from one step to the next on either side.
 #[derive(Clone, Copy)]
 pub(super) struct Loop {
@@ -108,23 +105,40 @@ impl Loops {
     /// # Safety
     /// As for [`run`](Self::run); `N` must be a multiple of [`LINE`].
     unsafe fn rows<const N: usize, P: Put>(&self, source: *const u8, target: *mut u8) {
-        if P::STREAMS
-            && !self.loops.iter().fold(target.addr(), |all, l| all | l.to).is_multiple_of(LINE)
-        {
-            // SAFETY: passed on from the caller.
-            return unsafe { self.rows::<N, Cached>(source, target) };
-        }
-        // The processor asks for as many lines at once as there are stores waiting, which is few.
-        let ahead =
-            if N > LINE { self.loops.last().map_or(0, |l| l.to.saturating_mul(AHEAD)) } else { 0 };
-        walk(&self.loops, |from, to| {
-            // SAFETY: offsets of the box, inside both memories, and multiples of a line if `P` streams.
-            unsafe {
-                if N > LINE {
-                    P::announce::<N>(target.wrapping_add(to).wrapping_add(ahead));
-                }
-                P::put::<N>(source.add(from), target.add(to));
+        let lined = self.loops.iter().fold(target.addr(), |all, l| all | l.to);
+        // SAFETY: passed on from the caller. Rows are streamed only if they all begin on a line, and AVX is
+        // used only if the machine has it.
+        unsafe {
+            if P::STREAMS && lined.is_multiple_of(LINE) {
+                return self.rows_with::<N, P>(source, target);
             }
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx") {
+                return self.rows_wide::<N>(source, target);
+            }
+            self.rows_with::<N, Cached>(source, target);
+        }
+    }
+
+    /// The same with stores of 32 bytes. The processor fetches the lines for as many stores at once as can
+    /// wait, so that half as many stores fetch twice as many lines.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run), on a machine with AVX.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx")]
+    unsafe fn rows_wide<const N: usize>(&self, source: *const u8, target: *mut u8) {
+        // SAFETY: passed on from the caller.
+        unsafe { self.rows_with::<N, Cached>(source, target) };
+    }
+
+    /// # Safety
+    /// As for [`run`](Self::run); if `P` streams, all rows must begin on a line and `N` be lines.
+    #[inline(always)]
+    unsafe fn rows_with<const N: usize, P: Put>(&self, source: *const u8, target: *mut u8) {
+        walk(&self.loops, |from, to| {
+            // SAFETY: offsets of the box, inside both memories.
+            unsafe { P::put::<N>(source.add(from), target.add(to)) };
         });
     }
 
@@ -132,6 +146,8 @@ impl Loops {
     ///
     /// # Safety
     /// As for [`run`](Self::run).
+    // Not inlined, so that other copies do without the stage on their stack.
+    #[inline(never)]
     unsafe fn elements<const N: usize, P: Put>(&self, source: *const u8, target: *mut u8) {
         match transposed(&self.loops) {
             Some((outer, across, along)) if is_worthwhile(across, along, N) => {

@@ -4,7 +4,6 @@
 ///
 /// Either way the same bytes are in memory when the copy returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
 pub enum Stores {
     /// Ordinary stores. Each line of the target is read into the cache before it is changed.
     #[default]
@@ -21,16 +20,15 @@ pub enum Stores {
 /// Bytes of a cache line: what memory moves at once.
 pub(super) const LINE: usize = 64;
 
-/// Whether lines at these distances from each other are better stored through the cache.
-///
-/// Single lines at distances that are all multiples of this share one memory channel, which a burst of
-/// streaming stores waits for, while the cache writes back at leisure.
+/// Lines whose distances are all multiples of this share a memory channel. A burst of streaming stores
+/// waits for it, while the cache writes back at leisure.
 const CHANNEL: usize = 512;
 
 /// Rows at least this long are streamed even if their ends lie inside lines.
 const LONG: usize = 1024;
 
-/// Whether streaming pays for rows of `row` bytes at the given distances from each other.
+/// Whether streaming pays for rows of `row` bytes that begin at `target` and at these distances from
+/// each other.
 pub(super) fn streams(
     target: *const u8,
     row: usize,
@@ -66,13 +64,11 @@ pub(super) trait Put {
     /// `len` bytes must be readable at `source` and writable at `target`, and not overlap.
     unsafe fn row(source: *const u8, target: *mut u8, len: usize);
 
-    /// Says that `N` bytes at `target` will soon be stored. Any address will do.
-    fn announce<const N: usize>(target: *const u8);
-
     /// Orders what was stored before everything that the thread stores from now on.
     fn finish();
 }
 
+/// Ordinary stores.
 pub(super) struct Cached;
 
 impl Put for Cached {
@@ -91,21 +87,10 @@ impl Put for Cached {
         unsafe { std::ptr::copy_nonoverlapping(source, target, len) }
     }
 
-    #[inline(always)]
-    fn announce<const N: usize>(target: *const u8) {
-        #[cfg(target_arch = "x86_64")]
-        for i in (0..N).step_by(LINE) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: SSE is part of x86-64, and a prefetch is a hint that never faults.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(target.wrapping_add(i).cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = target;
-    }
-
     fn finish() {}
 }
 
+/// Streaming stores.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Streaming;
 
@@ -143,9 +128,6 @@ impl Put for Streaming {
             std::ptr::copy_nonoverlapping(source.add(tail), target.add(tail), len - tail);
         }
     }
-
-    #[inline(always)]
-    fn announce<const N: usize>(_: *const u8) {}
 
     /// Streaming stores are exempt from the order in which other cores see this one's stores: what the
     /// caller does next to say that the box is filled (unlocking, or setting a flag) could be seen before

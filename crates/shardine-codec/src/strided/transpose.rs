@@ -8,7 +8,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::lanes;
+use super::lanes::{self, Kernels, Narrow};
 use super::loops::Loop;
 use super::stores::{Cached, LINE, Put};
 
@@ -59,8 +59,39 @@ impl Cube {
     /// # Safety
     /// Every offset of the box must lie inside the memory behind the two pointers, which must not
     /// overlap. `across.from` and `along.to` must be `SIZE`.
-    #[inline(never)]
     pub(super) unsafe fn copy<const SIZE: usize, P: Put>(
+        &self,
+        source: *const u8,
+        target: *mut u8,
+        stage: &mut Stage,
+    ) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the machine has AVX2; the rest is passed on from the caller.
+            return unsafe { self.copy_wide::<SIZE, P>(source, target, stage) };
+        }
+        // SAFETY: the narrow kernels run on every machine; the rest is passed on from the caller.
+        unsafe { self.copy_with::<Narrow, SIZE, P>(source, target, stage) };
+    }
+
+    /// # Safety
+    /// As for [`copy`](Self::copy), on a machine with AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn copy_wide<const SIZE: usize, P: Put>(
+        &self,
+        source: *const u8,
+        target: *mut u8,
+        stage: &mut Stage,
+    ) {
+        // SAFETY: passed on from the caller.
+        unsafe { self.copy_with::<lanes::Wide, SIZE, P>(source, target, stage) };
+    }
+
+    /// # Safety
+    /// As for [`copy`](Self::copy), on a machine with the instructions of the kernels.
+    #[inline(always)]
+    unsafe fn copy_with<K: Kernels, const SIZE: usize, P: Put>(
         &self,
         source: *const u8,
         target: *mut u8,
@@ -98,7 +129,7 @@ impl Cube {
                             unsafe {
                                 let source = source.add(r * near.from + j * along.from);
                                 let stage = stage.add((r * lines + b) * block);
-                                fill::<SIZE>(
+                                fill::<K, SIZE>(
                                     columns,
                                     edge.min(rows - j),
                                     source,
@@ -123,7 +154,7 @@ impl Cube {
 /// `rows` rows of `columns` elements, `from` bytes apart, must be readable at `source`, and a block must
 /// be writable at `stage`.
 #[inline(always)]
-unsafe fn fill<const SIZE: usize>(
+unsafe fn fill<K: Kernels, const SIZE: usize>(
     columns: usize,
     rows: usize,
     source: *const u8,
@@ -132,8 +163,8 @@ unsafe fn fill<const SIZE: usize>(
 ) {
     let edge = LINE / SIZE;
     if SIZE == 1 && columns == edge {
-        // A kernel for bytes needs 16 rows and comes back to each of them 8 times. Rows that lie a power of
-        // two apart would push each other out of the cache, so they are first brought together.
+        // A kernel for bytes reads 16 or 32 rows, and comes back to each of them 8 times. Rows that lie a
+        // power of two apart would push each other out of the cache, so they are first brought together.
         let mut lines = MaybeUninit::<[u8; LINE * LINE]>::uninit();
         let lines = lines.as_mut_ptr().cast::<u8>();
         for j in 0..rows {
@@ -141,17 +172,17 @@ unsafe fn fill<const SIZE: usize>(
             unsafe { Cached::put::<LINE>(source.add(j * from), lines.add(j * LINE)) };
         }
         // SAFETY: the same rows at another place.
-        unsafe { kernels::<SIZE>(columns, rows, lines, LINE, stage) };
+        unsafe { transpose::<K, SIZE>(columns, rows, lines, LINE, stage) };
     } else {
         // SAFETY: passed on from the caller.
-        unsafe { kernels::<SIZE>(columns, rows, source, from, stage) };
+        unsafe { transpose::<K, SIZE>(columns, rows, source, from, stage) };
     }
 }
 
 /// # Safety
 /// As for [`fill`].
 #[inline(always)]
-unsafe fn kernels<const SIZE: usize>(
+unsafe fn transpose<K: Kernels, const SIZE: usize>(
     columns: usize,
     rows: usize,
     source: *const u8,
@@ -159,36 +190,48 @@ unsafe fn kernels<const SIZE: usize>(
     stage: *mut u8,
 ) {
     let edge = LINE / SIZE;
-    let (width, height) = (lanes::columns(SIZE), lanes::rows(SIZE));
-    let kernel = |i: usize, j: usize| {
-        // SAFETY: callers keep `i + width <= columns` and `j + height <= rows`.
-        unsafe {
-            let source = source.add(j * from + i * SIZE);
-            lanes::transpose::<SIZE>(source, from, stage.add(i * LINE + j * SIZE), LINE);
-        }
-    };
-    if columns == edge && rows == edge {
-        for j in (0..edge).step_by(height) {
-            for i in (0..edge).step_by(width) {
-                kernel(i, j);
-            }
-        }
-    } else if columns >= width && rows >= height {
-        // The last kernel of each kind ends at the edge; what it has in common with the one before is
-        // staged twice.
-        for j in (0..rows).step_by(height) {
-            for i in (0..columns).step_by(width) {
-                kernel(i.min(columns - width), j.min(rows - height));
-            }
-        }
-    } else {
-        for j in 0..rows {
-            for i in 0..columns {
-                // SAFETY: element `i` of row `j`, and its place in the block.
-                unsafe {
+    // SAFETY: passed on from the caller; the kernels are given as many rows and columns as they need.
+    unsafe {
+        if columns == edge && rows == edge {
+            // The compiler knows these bounds.
+            kernels::<K, SIZE>(edge, edge, source, from, stage);
+        } else if columns < lanes::columns(SIZE) || rows < lanes::rows(SIZE) {
+            for j in 0..rows {
+                for i in 0..columns {
                     let source = source.add(j * from + i * SIZE);
                     Cached::put::<SIZE>(source, stage.add(i * LINE + j * SIZE));
                 }
+            }
+        } else if rows < K::BYTES / SIZE {
+            kernels::<Narrow, SIZE>(columns, rows, source, from, stage);
+        } else {
+            kernels::<K, SIZE>(columns, rows, source, from, stage);
+        }
+    }
+}
+
+/// Fills a block of the stage with kernels of one kind. The last one in either direction ends at the
+/// edge; what it has in common with the one before is staged twice.
+///
+/// # Safety
+/// As for [`fill`]; there must be enough rows and columns for a kernel.
+#[inline(always)]
+unsafe fn kernels<K: Kernels, const SIZE: usize>(
+    columns: usize,
+    rows: usize,
+    source: *const u8,
+    from: usize,
+    stage: *mut u8,
+) {
+    let (width, height) = (lanes::columns(SIZE), K::BYTES / SIZE);
+    for j in (0..rows).step_by(height) {
+        let j = j.min(rows - height);
+        for i in (0..columns).step_by(width) {
+            let i = i.min(columns - width);
+            // SAFETY: `width` columns and `height` rows from (j, i) on are inside.
+            unsafe {
+                let source = source.add(j * from + i * SIZE);
+                K::transpose::<SIZE>(source, from, stage.add(i * LINE + j * SIZE), LINE);
             }
         }
     }
@@ -247,5 +290,46 @@ unsafe fn short(source: *const u8, target: *mut u8, len: usize) {
     } else {
         // SAFETY: by contract.
         unsafe { Cached::row(source, target, len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stores::Streaming;
+    use super::*;
+
+    fn check<const SIZE: usize, P: Put>([planes, rows, columns]: [usize; 3]) {
+        let (line, plane) = ((rows * SIZE).next_multiple_of(LINE), rows * columns * SIZE);
+        let cube = Cube {
+            near: Loop { n: planes, from: plane, to: line },
+            across: Loop { n: columns, from: SIZE, to: line * planes },
+            along: Loop { n: rows, from: columns * SIZE, to: SIZE },
+        };
+        let source: Vec<u8> = (0..plane * planes).map(|i| (i * 7 + i / 251) as u8).collect();
+        let mut chosen = vec![0xEE; line * planes * columns];
+        let mut narrow = chosen.clone();
+        let mut stage = Stage::new();
+        // SAFETY: the source is contiguous, and the targets have room for whole lines.
+        unsafe {
+            cube.copy::<SIZE, P>(source.as_ptr(), chosen.as_mut_ptr(), &mut stage);
+            cube.copy_with::<Narrow, SIZE, P>(source.as_ptr(), narrow.as_mut_ptr(), &mut stage);
+        }
+        P::finish();
+        assert!(chosen == narrow, "{SIZE} {planes} {rows} {columns}");
+        let last = source.len() - SIZE;
+        let end = (planes * columns - 1) * line + rows * SIZE;
+        assert_eq!(narrow[end - SIZE..end], source[last..]);
+    }
+
+    #[test]
+    fn narrow_and_wide_kernels_give_the_same_bytes() {
+        for shape in [[3, 64, 64], [40, 32, 32], [2, 33, 70], [1, 300, 17], [5, 16, 8]] {
+            check::<1, Cached>(shape);
+            check::<2, Cached>(shape);
+            check::<4, Cached>(shape);
+            check::<8, Cached>(shape);
+            check::<1, Streaming>(shape);
+            check::<8, Streaming>(shape);
+        }
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::{Mutex, PoisonError};
 
-use shardine_codec::strided::{self, Axes, OutOfMemory, Placement, Window};
+use shardine_codec::strided::{self, Axes, OutOfMemory, Placement, Stores, Window};
 use shardine_codec::{CodecError, Context, ElementSize, FillValue, VariableElements};
 
 use super::{Layout, Leaf, ShardLayout, StagedLayout, select};
@@ -49,6 +49,8 @@ pub(crate) struct Target<'a> {
     pub fill: &'a [u8],
     /// For variable-length types: where the elements behind the handles are kept.
     pub table: Option<&'a VariableTable>,
+    /// How they are stored there.
+    pub stores: Stores,
 }
 
 /// The elements behind the handles of a read, chunk by chunk.
@@ -92,14 +94,20 @@ impl<'a> Target<'a> {
     /// A target for elements of this layout's type.
     pub fn new(layout: &'a Layout, window: Window<'a>, table: &'a VariableTable) -> Self {
         let spec = layout.spec();
+        let stores = Stores::Cached;
         match spec.data_type.size() {
             ElementSize::Fixed(element) => {
-                Self { window, element, fill: &spec.fill.0, table: None }
+                Self { window, element, fill: &spec.fill.0, table: None, stores }
             }
             ElementSize::Variable => {
-                Self { window, element: HANDLE, fill: &FILL_HANDLE, table: Some(table) }
+                Self { window, element: HANDLE, fill: &FILL_HANDLE, table: Some(table), stores }
             }
         }
+    }
+
+    /// With elements stored past the caches: for a large target that has been used before.
+    pub fn streaming(self) -> Self {
+        Self { stores: Stores::Streaming, ..self }
     }
 
     /// Writes the fill value to every selected place.
@@ -209,13 +217,14 @@ impl Leaf {
         let decoded = self.codec.decode(context, encoded)?;
         // SAFETY: passed on from the caller.
         unsafe {
-            strided::copy_into(
+            strided::copy_into_with(
                 &shape,
                 target.element,
                 decoded.as_ref(),
                 &from,
                 &target.window,
                 place,
+                target.stores,
             )?;
         }
         decoded.recycle(context);

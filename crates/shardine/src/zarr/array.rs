@@ -47,6 +47,9 @@ pub struct Array {
     entry_shape: Option<Vec<u64>>,
 }
 
+/// Bytes from which on a caller's buffer is filled past the caches.
+const STREAMED: usize = 16 << 20;
+
 /// The keys of an array's objects.
 #[derive(Debug)]
 struct ArrayKeys {
@@ -207,9 +210,11 @@ impl Array {
     pub fn read(&self, region: &Region) -> Result<Elements, Error> {
         let selection = region.resolve(self.shape())?;
         let len = self.len_of(&selection)?;
-        let mut out = zeroed(len, &selection)?;
+        let memory = self.engine.memory_for_result(len);
+        let mut out = memory.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })?;
         let table = VariableTable::default();
-        self.read_selection(&selection, &mut out, &table)?;
+        let target = Target::new(&self.grid.layout, Window::new(&mut out), &table);
+        self.read_selection(&selection, &target, &self.c_order(&selection)?)?;
         Ok(match self.data_type().size() {
             ElementSize::Fixed(_) => Elements::Fixed(out),
             ElementSize::Variable => Elements::Variable(table.resolve(&out, self.metadata.fill())),
@@ -229,22 +234,87 @@ impl Array {
             let (expected, actual) = (expected as u64, out.len() as u64);
             return Err(RegionError::BufferSize { expected, actual }.into());
         }
-        self.read_selection(&selection, out, &VariableTable::default())
+        self.read_to(&selection, out, &self.c_order(&selection)?)
     }
 
-    fn read_selection(
+    /// Reads a region of fixed-size elements to places of the caller's choice: in Fortran order, or into a part of
+    /// a larger array.
+    ///
+    /// Element `i` of the region goes to byte `place.start + sum(i[k] * place.strides[k])` of `out`; bytes between
+    /// elements are left as they are. No two elements may have the same place. After an error the content of the
+    /// places is unspecified.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use shardine::{Array, Engine, Location, Placement, Region, zarr::metadata::NodeMetadata};
+    /// # let document = br#"{
+    /// #     "zarr_format": 3, "node_type": "array", "shape": [2, 3], "data_type": "uint8",
+    /// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
+    /// #     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]
+    /// # }"#;
+    /// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
+    /// # let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
+    /// # let array = Array::create(&Engine::shared()?, &location, metadata, false)?;
+    /// # let elements = shardine::Elements::Fixed(vec![1, 2, 3, 4, 5, 6]);
+    /// # array.write(&Region::all(), elements.as_ref(), &Default::default())?;
+    /// let mut columns = [0; 6];
+    /// let place = Placement::fortran(&[2, 3], 1).ok_or("too large")?;
+    /// array.read_placed(&Region::all(), &mut columns, &place)?;
+    /// assert_eq!(columns, [1, 4, 2, 5, 3, 6]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_placed(
+        &self,
+        region: &Region,
+        out: &mut [u8],
+        place: &Placement,
+    ) -> Result<(), Error> {
+        let selection = region.resolve(self.shape())?;
+        let ElementSize::Fixed(element) = self.data_type().size() else {
+            let reason = "elements of variable length have no places";
+            return Err(RegionError::Places { reason }.into());
+        };
+        let counts: Option<Vec<usize>> =
+            selection.axes.iter().map(|axis| usize::try_from(axis.count).ok()).collect();
+        let counts = counts.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })?;
+        place
+            .check_distinct(&counts, element, out.len())
+            .map_err(|reason| RegionError::Places { reason })?;
+        self.read_to(&selection, out, place)
+    }
+
+    /// The places of a selection's elements in C order.
+    fn c_order(&self, selection: &Selection) -> Result<Placement, RegionError> {
+        let shape = selection.shape();
+        let place = Placement::contiguous(&shape, self.grid.layout.element_size());
+        place.ok_or(RegionError::TooLarge { shape })
+    }
+
+    fn read_to(
         &self,
         selection: &Selection,
         out: &mut [u8],
-        table: &VariableTable,
+        place: &Placement,
     ) -> Result<(), Error> {
-        let element = self.grid.layout.element_size();
-        let shape = selection.shape();
-        let place =
-            Placement::contiguous(&shape, element).ok_or(RegionError::TooLarge { shape })?;
-        let target = Target::new(&self.grid.layout, Window::new(out), table);
-        // SAFETY: the window is an exclusive borrow of the output that nobody else has.
-        unsafe { read(&self.engine, &self.grid, selection, &target, &place) }
+        let table = VariableTable::default();
+        let len = out.len();
+        let mut target = Target::new(&self.grid.layout, Window::new(out), &table);
+        // What is larger than a cache would only push out of it what is needed there.
+        if len >= STREAMED {
+            target = target.streaming();
+        }
+        self.read_selection(selection, &target, place)
+    }
+
+    /// The target's window must be an exclusive borrow that nobody else has, and the places distinct.
+    fn read_selection(
+        &self,
+        selection: &Selection,
+        target: &Target<'_>,
+        place: &Placement,
+    ) -> Result<(), Error> {
+        // SAFETY: all callers have made the window of a borrow of their own just before.
+        unsafe { read(&self.engine, &self.grid, selection, target, place) }
     }
 
     /// Bytes that a selection takes while it is read.
@@ -294,13 +364,4 @@ impl Drop for Array {
     fn drop(&mut self) {
         self.engine.close_array(self.grid.id);
     }
-}
-
-/// Memory for a result; an error instead of an abort if there is none.
-fn zeroed(len: usize, selection: &Selection) -> Result<Vec<u8>, RegionError> {
-    // Asking first costs a reservation of address space; fresh zeroed pages are not touched twice.
-    Vec::<u8>::new()
-        .try_reserve_exact(len)
-        .map_err(|_| RegionError::TooLarge { shape: selection.shape() })?;
-    Ok(vec![0; len])
 }

@@ -116,10 +116,13 @@ impl Object for FileObject {
         if age.saturating_sub(self.looked_up.load(Ordering::Relaxed)) < TRUST {
             return Ok(true);
         }
-        self.looked_up.store(age, Ordering::Relaxed);
         match fs::metadata(&self.path) {
             // The descriptor keeps the inode from being given to another file.
-            Ok(found) => Ok(Stamp::from(&found) == self.stamp),
+            Ok(found) if Stamp::from(&found) == self.stamp => {
+                self.looked_up.store(age, Ordering::Relaxed);
+                Ok(true)
+            }
+            Ok(_) => Ok(false),
             Err(e) if is_missing(&e) => Ok(false),
             Err(e) => Err(failed("examine", &self.path, e)),
         }

@@ -8,6 +8,7 @@ use shardine_store::{Buffer, Read, ReadBuffer, ReadRange, StoreError};
 use super::plan::{Fetch, Node, Plan};
 use super::{INLINE, Lost, Opened, Reading};
 use crate::Error;
+use crate::engine::MAX_LOCAL_READ;
 use crate::engine::budget::Permit;
 
 /// What is done with the bytes of a read, given its number.
@@ -44,10 +45,14 @@ impl<'a> Reading<'a> {
             });
         } else if inline || !parallel {
             self.local(opened, &plan, 1);
-        } else if plan.longest() <= crate::engine::MAX_LOCAL_READ {
-            self.local(opened, &plan, self.engine.threads());
-        } else {
+        } else if plan
+            .fetches
+            .iter()
+            .any(|fetch| fetch.len() > MAX_LOCAL_READ && plan.nodes(fetch).len() > 1)
+        {
             self.local_in_two_steps(opened, &plan);
+        } else {
+            self.local(opened, &plan, self.engine.threads());
         }
         self.check()
     }
@@ -98,8 +103,8 @@ impl<'a> Reading<'a> {
                 .and_then(|()| self.decode_here(opened, plan, fetch, room, context)),
             Err(_) => Err(self.no_memory(opened, fetch)),
         };
-        // Memory for a chunk of a rare size is not kept.
-        if fetch.len() <= crate::engine::MAX_MERGED_READ {
+        // All workers together keep no more than may be in flight.
+        if fetch.len() <= self.engine.budget.total() / self.engine.threads() as u64 {
             *context.slot::<Scratch>() = scratch;
         }
         result

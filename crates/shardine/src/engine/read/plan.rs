@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shardine_codec::strided::Placement;
 use shardine_store::ReadRange;
 
-use super::super::MAX_LOCAL_READ;
 use super::{CachedIndex, Opened, Path, Reading};
 use crate::Error;
+use crate::engine::MAX_LOCAL_READ;
 use crate::layout::{Layout, ShardLayout, advance};
 use crate::selection::Selection;
 use crate::shard::{IndexLocation, ShardIndex};

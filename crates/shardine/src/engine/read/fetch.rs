@@ -8,7 +8,6 @@ use shardine_store::{Buffer, Read, ReadBuffer, ReadRange, StoreError};
 use super::plan::{Fetch, Node, Plan};
 use super::{INLINE, Lost, Opened, Reading};
 use crate::Error;
-use crate::engine::MAX_LOCAL_READ;
 use crate::engine::budget::Permit;
 
 /// What is done with the bytes of a read, given its number.
@@ -30,9 +29,9 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         let plan = self.merge(std::mem::take(wanted));
-        let alone = plan.fetches.len() == 1 && plan.nodes(&plan.fetches[0]).len() == 1;
-        let inline = inline || plan.decoded_len <= INLINE || alone;
-        let parallel = !self.engine.on_worker() && plan.decoded_len > INLINE;
+        // One chunk cannot be shared out.
+        let inline = inline || plan.work <= INLINE || plan.is_one_chunk();
+        let parallel = !self.engine.on_worker() && plan.work > INLINE;
         let known = plan.fetches.iter().all(|fetch| fetch.range.is_some());
         if !(self.local && known) {
             let read = |fetch: &Fetch| {
@@ -45,11 +44,7 @@ impl<'a> Reading<'a> {
             });
         } else if inline || !parallel {
             self.local(opened, &plan, 1);
-        } else if plan
-            .fetches
-            .iter()
-            .any(|fetch| fetch.len() > MAX_LOCAL_READ && plan.nodes(fetch).len() > 1)
-        {
+        } else if plan.is_coarse(4 * self.engine.threads()) {
             self.local_in_two_steps(opened, &plan);
         } else {
             self.local(opened, &plan, self.engine.threads());

@@ -46,8 +46,8 @@ pub(super) struct Plan<'a> {
     /// The nodes by object and place.
     order: Vec<u32>,
     pub fetches: Vec<Fetch>,
-    /// Bytes of decoded elements that are wanted.
-    pub decoded_len: u64,
+    /// Bytes that have to be decoded for what is wanted.
+    pub work: u64,
 }
 
 /// Chunks that are planned before any of them is read: memory for plans is bounded, however small chunks are.
@@ -284,7 +284,7 @@ impl<'a> Reading<'a> {
             (node.object, node.range.as_ref().map_or(0, |r| r.start))
         };
         order.sort_by_key(place);
-        let stored: u64 = nodes.iter().map(Node::stored_len).sum();
+        let stored = nodes.iter().map(Node::stored_len).fold(0, u64::saturating_add);
         let mut most = self.engine.max_merged_read();
         if cost.local && stored > most {
             most = most.min(MAX_LOCAL_READ);
@@ -305,12 +305,28 @@ impl<'a> Reading<'a> {
                 fetches.push(Fetch { object, range, nodes: i..i + 1 });
             }
         }
-        let decoded_len = nodes.iter().map(Node::decoded_len).sum();
-        Plan { nodes, order, fetches, decoded_len }
+        let work = nodes.iter().map(Node::work).fold(0, u64::saturating_add);
+        Plan { nodes, order, fetches, work }
     }
 }
 
 impl<'a> Plan<'a> {
+    /// Whether all that is wanted is in one chunk.
+    pub(super) fn is_one_chunk(&self) -> bool {
+        matches!(self.nodes.as_slice(), [node] if node.layout.addressable().is_none())
+    }
+
+    /// Whether there are fewer than `pieces` fetches, with many chunks in some of them, so that sharing them out
+    /// would leave workers idle.
+    pub(super) fn is_coarse(&self, pieces: usize) -> bool {
+        let holds_many = |fetch: &Fetch| {
+            let mut nodes = self.nodes(fetch);
+            (nodes.len() > 1 && fetch.len() > MAX_LOCAL_READ)
+                || nodes.any(|node| node.layout.addressable().is_some())
+        };
+        self.fetches.len() < pieces && self.fetches.iter().any(holds_many)
+    }
+
     /// Bytes of the longest fetch.
     pub(super) fn longest(&self) -> u64 {
         self.fetches.iter().map(Fetch::len).max().unwrap_or(0)
@@ -335,8 +351,11 @@ impl Node<'_> {
         self.range.as_ref().map_or(0, |r| r.end - r.start)
     }
 
-    /// Bytes of decoded elements that are wanted.
-    fn decoded_len(&self) -> u64 {
-        self.selection.bytes(self.layout.element_size())
+    /// Bytes that have to be decoded for what is wanted: of a chunk all of them, unless it is plain.
+    fn work(&self) -> u64 {
+        match self.layout.addressable() {
+            None if self.skipped.is_none() => self.layout.decoded_len(),
+            _ => self.selection.bytes(self.layout.element_size()),
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! Lays the chunks of a new shard down in order, while workers finish them in any order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use shardine_codec::Context;
 use shardine_store::{Object, ObjectWriter, StoreError};
 
 use crate::shard::{ShardError, ShardIndex};
@@ -41,6 +40,14 @@ struct State {
     next: usize,
     waiting: HashMap<usize, Batch>,
     bytes: u64,
+    /// Batches that have their place and are not written yet.
+    ready: VecDeque<(u64, Batch)>,
+    /// Whether somebody writes them. Two at once would only wait for each other in the kernel.
+    writing: bool,
+    /// How many batches are written.
+    written: usize,
+    /// Memory of batches that are written.
+    spare: Vec<Vec<u8>>,
     /// Somebody failed: nobody is to wait any more.
     given_up: bool,
     /// How many wait for their turn. Waking nobody would still be a system call.
@@ -55,22 +62,34 @@ impl<'a> Sequencer<'a> {
         any_order: bool,
     ) -> Result<Self, ShardError> {
         let index = ShardIndex::empty(chunks)?;
-        let waiting = HashMap::new();
-        let state = State { index, next: 0, waiting, bytes: 0, given_up: false, early: 0 };
+        let state = State {
+            index,
+            next: 0,
+            waiting: HashMap::new(),
+            bytes: 0,
+            ready: VecDeque::new(),
+            writing: false,
+            written: 0,
+            spare: Vec::new(),
+            given_up: false,
+            early: 0,
+        };
         let (state, moved_on) = (Mutex::new(state), Condvar::new());
         Ok(Self { writer, old, any_order, state, moved_on })
     }
 
-    /// Waits until batch `number` is among the `window` next ones, so that few wait to be laid down.
+    /// Waits until batch `number` is among the `window` next ones, so that few wait to be written, and gives it the
+    /// memory of one that is.
     ///
     /// Whoever brings the next batch has begun already, and does not wait here.
-    pub fn wait_for_turn(&self, number: usize, window: usize) {
+    pub fn wait_for_turn(&self, number: usize, window: usize) -> Option<Vec<u8>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while number >= state.next.saturating_add(window) && !state.given_up {
+        while number >= state.written.saturating_add(window) && !state.given_up {
             state.early += 1;
             state = self.moved_on.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.early -= 1;
         }
+        state.spare.pop()
     }
 
     /// Keeps everybody from waiting for a batch that will not come.
@@ -81,51 +100,52 @@ impl<'a> Sequencer<'a> {
 
     /// Takes batch number `number`, and writes what can be written.
     ///
-    /// Nobody waits: a batch that is early is kept, and whoever brings the missing one writes it too.
-    /// Their memory goes to `context`, for the batches that the same worker encodes next.
-    pub fn finish(
-        &self,
-        number: usize,
-        batch: Batch,
-        context: &mut Context,
-    ) -> Result<(), StoreError> {
-        let mut claimed = Vec::new();
-        let wake = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.any_order {
+    /// Nobody waits: a batch that is early is kept, and whoever brings the missing one, or is writing already,
+    /// writes it too.
+    pub fn finish(&self, number: usize, batch: Batch) -> Result<(), StoreError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.any_order {
+            state.next += 1;
+            self.lay_down(&mut state, batch)?;
+        } else {
+            state.waiting.insert(number, batch);
+            while let Some(batch) = {
+                let next = state.next;
+                state.waiting.remove(&next)
+            } {
                 state.next += 1;
-                self.lay_down(&mut state, batch, &mut claimed, context)?;
-            } else {
-                state.waiting.insert(number, batch);
-                while let Some(batch) = {
-                    let next = state.next;
-                    state.waiting.remove(&next)
-                } {
-                    state.next += 1;
-                    self.lay_down(&mut state, batch, &mut claimed, context)?;
-                }
+                self.lay_down(&mut state, batch)?;
             }
-            state.early > 0
-        };
-        if wake {
-            self.moved_on.notify_all();
         }
-        for (offset, batch) in claimed {
+        if state.writing {
+            return Ok(());
+        }
+        state.writing = true;
+        while let Some((offset, batch)) = state.ready.pop_front() {
+            drop(state);
             let bytes = new_bytes(&batch).unwrap_or_default();
-            self.writer.write_reserved(offset, &batch.encoded[bytes])?;
-            context.give_buffer(batch.encoded);
+            let result = self.writer.write_reserved(offset, &batch.encoded[bytes]);
+            state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if result.is_err() {
+                state.writing = false;
+                return result;
+            }
+            self.has_written(&mut state, batch);
         }
+        state.writing = false;
         Ok(())
     }
 
-    /// Gives a batch its place. Where the store can write it later, without the lock, it is added to `claimed`.
-    fn lay_down(
-        &self,
-        state: &mut State,
-        batch: Batch,
-        claimed: &mut Vec<(u64, Batch)>,
-        context: &mut Context,
-    ) -> Result<(), StoreError> {
+    fn has_written(&self, state: &mut State, batch: Batch) {
+        state.written += 1;
+        state.spare.push(batch.encoded);
+        if state.early > 0 {
+            self.moved_on.notify_all();
+        }
+    }
+
+    /// Gives a batch its place. Where the store can take it later, without the lock, it is made ready for that.
+    fn lay_down(&self, state: &mut State, batch: Batch) -> Result<(), StoreError> {
         if let Some(bytes) = new_bytes(&batch)
             && let Some(offset) = self.writer.reserve(bytes.len() as u64)?
         {
@@ -136,18 +156,18 @@ impl<'a> Sequencer<'a> {
                     state.index.set(*entry, at..at + range.len() as u64);
                 }
             }
-            claimed.push((offset, batch));
+            state.ready.push_back((offset, batch));
             return Ok(());
         }
         self.write(state, &batch)?;
-        context.give_buffer(batch.encoded);
+        self.has_written(state, batch);
         Ok(())
     }
 
     /// The index of all that was laid down, and its bytes; `None` unless that is all of `batches`.
     pub fn into_index(self, batches: usize) -> Option<(ShardIndex, u64)> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (state.next == batches).then_some((state.index, state.bytes))
+        (state.written == batches).then_some((state.index, state.bytes))
     }
 
     /// Writes a batch; neighbours go in one call.

@@ -160,9 +160,11 @@ impl Stream<'_> {
                 let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next(plan, chunk);
                 let Some(batch) = next else { break };
                 let number = batch.number;
-                sequencer.wait_for_turn(number, window);
+                if let Some(memory) = sequencer.wait_for_turn(number, window) {
+                    context.give_buffer(memory);
+                }
                 let result = self.encode_batch(context, plan, &batch, tally);
-                let result = result.and_then(|batch| Ok(sequencer.finish(number, batch, context)?));
+                let result = result.and_then(|batch| Ok(sequencer.finish(number, batch)?));
                 if let Err(error) = result {
                     first_error.set(error);
                     sequencer.give_up();

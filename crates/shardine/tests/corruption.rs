@@ -10,7 +10,7 @@ use common::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use shardine::shard::ShardError;
-use shardine::store::{Condition, Key, MemoryStore, StoreExt};
+use shardine::store::{Condition, FileStore, Key, MemoryStore, StoreExt};
 use shardine::{Array, Error, Region};
 
 /// An array of one shard of 2 x 2 chunks whose index has no checksum.
@@ -70,6 +70,49 @@ fn an_entry_of_the_wrong_length_names_the_chunk() {
     match read_error(&array, "0,7") {
         Error::Decode { chunk, range, .. } => assert_eq!((chunk, range), (vec![0, 1], 16..31)),
         other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_part_of_a_plain_chunk_of_the_wrong_length_is_not_taken_for_the_chunk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(FileStore::new(folder.path()));
+    let array = create_in(store.clone(), &unchecked());
+    // As many bytes as are selected of it, but not those.
+    let bytes = shard([(0, 16), (16, 4), (32, 16), (48, 16)]);
+    store.put(&Key::new("c/0/0").unwrap(), &bytes, Condition::None).unwrap();
+    for _ in 0..2 {
+        let error = read_error(&array, "2,4:");
+        let Error::Decode { chunk, range, .. } = error else { panic!("{error}") };
+        assert_eq!((chunk, range), (vec![0, 1], 16..20));
+    }
+}
+
+#[test]
+fn entries_whose_lengths_add_up_to_more_than_a_number_holds_are_errors() {
+    let codecs = json!([{"name": "sharding_indexed", "configuration": {
+        "chunk_shape": [512, 512], "codecs": [bytes(), zstd()], "index_codecs": [bytes()],
+        "index_location": "start",
+    }}]);
+    // A sparse file may be as long as this in memory, where most disks have a limit.
+    let here = std::path::Path::new("/dev/shm");
+    let folder = if here.is_dir() { tempfile::tempdir_in(here) } else { tempfile::tempdir() };
+    let folder = folder.unwrap();
+    let document = document(&[1024, 1024], &[1024, 1024], "uint8".into(), 0.into(), codecs);
+    let array = create_in(Arc::new(FileStore::new(folder.path())), &document);
+    let entries: [[u64; 2]; 4] = [64, 64, 65, 66].map(|offset| [offset, i64::MAX as u64 - 100]);
+    let bytes: Vec<u8> = entries.as_flattened().iter().flat_map(|n| n.to_le_bytes()).collect();
+    std::fs::create_dir_all(folder.path().join("c/0")).unwrap();
+    std::fs::write(folder.path().join("c/0/0"), bytes).unwrap();
+    let file = std::fs::File::options().write(true).open(folder.path().join("c/0/0")).unwrap();
+    if file.set_len(i64::MAX as u64).is_err() {
+        eprintln!("SKIP");
+        return;
+    }
+    for region in ["", "0:1,0:1", ":5,:5"] {
+        let error = read_error(&array, region).to_string();
+        eprintln!("{error}");
+        assert!(error.contains("c/0/0"), "{error}");
     }
 }
 

@@ -44,6 +44,8 @@ impl Leaf {
 
     /// The part of the target that `len` stored bytes fill as they are, if what is selected lies there in one piece.
     ///
+    /// The bytes must be those of the selection: the whole chunk, if all of it is selected, or a run of it.
+    ///
     /// # Safety
     /// Nobody else may touch the box at `place` while the slice lives.
     pub unsafe fn plain_place<'a>(
@@ -53,8 +55,8 @@ impl Leaf {
         place: &Placement,
         len: u64,
     ) -> Option<&'a mut [u8]> {
-        let native = if cfg!(target_endian = "little") { Endian::Little } else { Endian::Big };
-        if self.codec.plain() != Some(native) || target.table.is_some() {
+        // Elements in memory are little-endian, whatever the machine is.
+        if self.codec.plain() != Some(Endian::Little) || target.table.is_some() {
             return None;
         }
         let len = usize::try_from(len).ok()?;

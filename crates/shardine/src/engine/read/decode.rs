@@ -44,6 +44,10 @@ impl<'a> Reading<'a> {
         let mut nodes = plan.nodes(fetch);
         let (Some(node), None) = (nodes.next(), nodes.next()) else { return None };
         let Layout::Chunk(leaf) = node.layout else { return None };
+        // What is fetched as a whole chunk may have the wrong length, and that of a part by chance.
+        if node.skipped.is_none() && !node.selection.covers(&leaf.codec.spec().shape) {
+            return None;
+        }
         // SAFETY: passed on from the caller.
         unsafe { leaf.plain_place(&node.selection, self.target, &node.place, fetch.len()) }
     }

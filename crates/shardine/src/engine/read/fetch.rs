@@ -113,7 +113,7 @@ impl<'a> Reading<'a> {
 
     /// Reads first and decodes then, both in parallel: for reads of many chunks each, but not many reads.
     fn local_in_two_steps(&self, opened: &[Opened], plan: &Plan<'a>) {
-        let total = plan.fetches.iter().map(Fetch::len).sum();
+        let total = plan.fetches.iter().map(Fetch::len).fold(0, u64::saturating_add);
         if total > self.engine.budget.total() {
             return self.local(opened, plan, self.engine.threads());
         }

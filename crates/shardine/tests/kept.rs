@@ -158,3 +158,42 @@ fn files_are_closed_with_their_array_and_not_too_many_are_open() {
     drop(array);
     assert_eq!(open(), 0);
 }
+
+/// A shard of two shards of two chunks each; the index of the second one does not fit into it if `cut`.
+fn nested(byte: u8, cut: bool) -> Vec<u8> {
+    let index = |entries: [[u64; 2]; 2]| {
+        let numbers = entries.as_flattened().iter();
+        numbers.flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>()
+    };
+    let mut shard = Vec::new();
+    for _ in 0..2 {
+        shard.extend([byte; 8]);
+        shard.extend(index([[0, 4], [4, 4]]));
+    }
+    shard.extend(index([[0, 40], [40, if cut { 20 } else { 40 }]]));
+    shard
+}
+
+#[test]
+fn damage_in_a_file_that_was_replaced_is_not_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let sharding = |chunk: u64, codecs: serde_json::Value| {
+        json!({"name": "sharding_indexed", "configuration": {
+            "chunk_shape": [chunk], "codecs": codecs, "index_codecs": [bytes()],
+        }})
+    };
+    let codecs = json!([sharding(8, json!([sharding(4, json!([bytes()]))]))]);
+    let document = document(&[16], &[16], "uint8".into(), 0.into(), codecs);
+    let array = create_in(Arc::new(FileStore::new(folder.path())), &document);
+    let (shard, new) = (folder.path().join("c/0"), folder.path().join("new"));
+    std::fs::create_dir(folder.path().join("c")).unwrap();
+    std::fs::write(&shard, nested(1, true)).unwrap();
+    // Opens the file, and reads nothing of what is wrong.
+    assert_eq!(read(&array, "0:8"), [1; 8]);
+    let error = array.read(&"8:12".parse().unwrap()).unwrap_err();
+    assert!(matches!(error, shardine::Error::Shard { .. }), "{error}");
+    assert_eq!(read(&array, "0:8"), [1; 8]);
+    std::fs::write(&new, nested(2, false)).unwrap();
+    std::fs::rename(&new, &shard).unwrap();
+    assert_eq!(read(&array, "8:12"), [2; 4]);
+}

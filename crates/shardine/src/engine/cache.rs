@@ -47,12 +47,15 @@ impl Weighter<IndexKey, Arc<CachedIndex>> for ByMemory {
 
 /// The indexes that were read, as many as fit.
 pub(crate) struct IndexCache {
+    /// Whether there is room for any.
+    pub is_on: bool,
     cache: Mutex<Cache<IndexKey, Arc<CachedIndex>, ByMemory>>,
 }
 
 impl IndexCache {
     pub fn new(bytes: u64) -> Self {
-        Self { cache: Mutex::new(Cache::with_weighter(256, bytes, ByMemory)) }
+        let cache = Mutex::new(Cache::with_weighter(256, bytes, ByMemory));
+        Self { is_on: bytes > 0, cache }
     }
 
     pub fn get(&self, key: &IndexKey) -> Option<Arc<CachedIndex>> {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use shardine_codec::strided::{Placement, Window};
 use shardine_codec::{ArraySpec, DataType, ElementSize, Elements, ElementsRef};
 use shardine_store::{Condition, Key, StoreError, StoreExt};
+use smallvec::SmallVec;
 
 use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
 use super::node::{DOCUMENT, read_document};
@@ -285,9 +286,9 @@ impl Array {
 
     /// The places of a selection's elements in C order.
     fn c_order(&self, selection: &Selection) -> Result<Placement, RegionError> {
-        let shape = selection.shape();
-        let place = Placement::contiguous(&shape, self.grid.layout.element_size());
-        place.ok_or(RegionError::TooLarge { shape })
+        let counts: SmallVec<[u64; 6]> = selection.axes.iter().map(|axis| axis.count).collect();
+        let place = Placement::contiguous(&counts, self.grid.layout.element_size());
+        place.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })
     }
 
     fn read_to(

@@ -242,7 +242,7 @@ impl<'a> Reading<'a> {
         version: Option<Version>,
         index: ShardIndex,
     ) -> Arc<CachedIndex> {
-        let known = version.is_some();
+        let known = version.is_some() && self.engine.indexes.is_on;
         let version = version.unwrap_or_else(|| Version("".into()));
         let cached = Arc::new(CachedIndex { version, index });
         if known {

@@ -46,7 +46,8 @@ impl Reading<'_> {
         }
         let object = self.engine.kept.get(&cell)?.object;
         let key = IndexKey { cell, path: Path::new() };
-        let cached = self.engine.indexes.get(&key);
+        let indexes = &self.engine.indexes;
+        let cached = if indexes.is_on { indexes.get(&key) } else { None };
         let cached = cached.filter(|cached| object.version().as_ref() == Some(&cached.version));
         self.engine.with_context(|context| {
             let mut scratch = std::mem::take(context.slot::<Scratch>());

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::Order;
+
 /// Coordinates or lengths along the three axes.
 pub type Triple = [u64; 3];
 
@@ -80,16 +82,29 @@ pub fn cut(volume: &[u8], shape: Triple, element: usize, block: &Block) -> Vec<u
     out
 }
 
-/// Whether `elements` are those of a block of a volume; both in C order.
+/// Bytes from one element to the next along each axis.
+pub fn strides(shape: Triple, element: usize, order: Order) -> [usize; 3] {
+    let [planes, rows, columns] = shape.map(|n| n as usize);
+    match order {
+        Order::C => [rows * columns * element, columns * element, element],
+        Order::Fortran => [element, planes * element, planes * rows * element],
+    }
+}
+
+/// Whether `elements`, in an order of their own, are those of a block of a volume in C order.
 pub fn matches(
     volume: &[u8],
     shape: Triple,
     element: usize,
     block: &Block,
     elements: &[u8],
+    order: Order,
 ) -> bool {
     if elements.len() != block.elements() * element {
         return false;
+    }
+    if order == Order::Fortran {
+        return matches_fortran(volume, shape, element, block, elements);
     }
     let row = block.shape[2] as usize * element;
     let mut same = true;
@@ -99,6 +114,37 @@ pub fn matches(
         same &= rows.next() == Some(&volume[from..from + row]);
     });
     same
+}
+
+/// Compares tiles of planes and columns, so that both sides stay in the nearest cache.
+fn matches_fortran(
+    volume: &[u8],
+    shape: Triple,
+    element: usize,
+    block: &Block,
+    elements: &[u8],
+) -> bool {
+    const TILE: usize = 32;
+    let [planes, rows, columns] = block.shape.map(|n| n as usize);
+    let (ours, theirs) =
+        (strides(block.shape, element, Order::Fortran), strides(shape, element, Order::C));
+    let from = index(block.start, shape) * element;
+    let at = |strides: [usize; 3], [z, y, x]: [usize; 3]| {
+        z * strides[0] + y * strides[1] + x * strides[2]
+    };
+    let same = |point: [usize; 3]| {
+        let (a, b) = (at(ours, point), from + at(theirs, point));
+        elements[a..a + element] == volume[b..b + element]
+    };
+    let starts = |n: usize| (0..n).step_by(TILE);
+    starts(planes).all(|z| {
+        starts(columns).all(|x| {
+            (0..rows).all(|y| {
+                (x..(x + TILE).min(columns))
+                    .all(|x| (z..(z + TILE).min(planes)).all(|z| same([z, y, x])))
+            })
+        })
+    })
 }
 
 fn for_rows(block: &Block, mut row: impl FnMut(Triple)) {

@@ -33,6 +33,16 @@ pub enum Compressor {
     None,
 }
 
+/// How the elements of a block lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The last axis is the densest.
+    C,
+    /// The first axis is the densest.
+    Fortran,
+}
+
 /// One run of one implementation in one process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
@@ -54,6 +64,8 @@ pub struct Job {
     pub compressor: Compressor,
     /// Whether the chunks are stored with their axes reversed.
     pub transposed: bool,
+    /// How blocks lie in the caller's buffer; everywhere else they lie in C order.
+    pub order: Order,
     pub threads: usize,
     /// Whether indexes may be kept from one read to the next.
     pub index_cache: bool,

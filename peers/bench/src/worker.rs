@@ -8,7 +8,7 @@ use memmap2::Mmap;
 
 use crate::Result;
 use crate::block::{Block, cut, matches};
-use crate::job::{Action, Job, Measured};
+use crate::job::{Action, Job, Measured, Order};
 use crate::measure::{Clock, peak, quantile, reset_peak};
 use crate::memory::aligned;
 use crate::subject::{self, Subject};
@@ -32,13 +32,13 @@ pub fn run(job: &Job) -> Result<Measured> {
         Action::Verify => {
             subject.open(&job.array)?;
             let whole = Block::whole(job.shape);
-            compare(job, &volume, &whole, &subject.read_fresh(&whole)?)?;
+            compare(job, &volume, &whole, &subject.read_fresh(&whole)?, Order::C)?;
             measured.verified = 1;
         }
         Action::ReadFresh => {
             subject.open(&job.array)?;
             for block in &job.blocks[..job.warm_up] {
-                compare(job, &volume, block, &subject.read_fresh(block)?)?;
+                compare(job, &volume, block, &subject.read_fresh(block)?, Order::C)?;
                 measured.verified += 1;
             }
             drop(volume);
@@ -65,7 +65,7 @@ pub fn run(job: &Job) -> Result<Measured> {
                 out.fill(1);
                 let own = subject.read_into(block, out)?;
                 if i < SAMPLE {
-                    compare(job, &volume, block, own.as_deref().unwrap_or(out))?;
+                    compare(job, &volume, block, own.as_deref().unwrap_or(out), job.order)?;
                     measured.verified += 1;
                 }
             }
@@ -160,8 +160,8 @@ fn iterate(
     Ok(())
 }
 
-fn compare(job: &Job, volume: &[u8], block: &Block, elements: &[u8]) -> Result {
-    if matches(volume, job.shape, job.element, block, elements) {
+fn compare(job: &Job, volume: &[u8], block: &Block, elements: &[u8], order: Order) -> Result {
+    if matches(volume, job.shape, job.element, block, elements, order) {
         return Ok(());
     }
     Err(format!("{} read wrong elements at {block:?} of {}", job.subject, job.array.display())

@@ -8,11 +8,11 @@ use std::os::unix::fs::FileExt;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Variant, Workload};
-use super::run::Runner;
+use super::run::{Runner, folder_size};
 use crate::Result;
 use crate::block::{Block, product};
-use crate::floor::{Coder, Piece, scatter};
-use crate::job::{Compressor, Job};
+use crate::floor::{Coder, Layout, Piece, scatter};
+use crate::job::{Compressor, Job, Order};
 use crate::measure::cpu;
 use crate::memory::aligned;
 
@@ -26,16 +26,22 @@ pub struct Figures {
     pub first_touch: f64,
     /// Rows of 64 bytes.
     pub scatter: f64,
+    /// The same elements to Fortran order.
+    #[serde(default)]
+    pub turn: f64,
     /// Decoding chunks of 64 KiB, by codec.
     pub decode: Vec<(String, f64)>,
+    /// Raw bytes per stored byte, by array.
+    #[serde(default)]
+    pub stored: Vec<(String, f64)>,
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "One core of this machine, GB per CPU-second: memcpy {:.1}, pread of 64 KiB {:.1}, scatter of 64-byte rows {:.1}",
-            self.memcpy, self.pread, self.scatter
+            "One core of this machine, GB per CPU-second: memcpy {:.1}, pread of 64 KiB {:.1}, scatter of 64-byte rows {:.1}, to Fortran order {:.1}",
+            self.memcpy, self.pread, self.scatter, self.turn
         )?;
         for (codec, rate) in &self.decode {
             write!(f, ", decode {codec} {rate:.2}")?;
@@ -84,22 +90,27 @@ impl Figures {
         }
 
         let shape = [256, 512, 512];
-        let cells: Vec<Piece> = Block::whole(shape)
-            .cells([32; 3])
-            .points()
-            .map(|cell| {
+        let mut scattering = |outside: Order| {
+            let layout = Layout { element: 2, inside: Order::C, outside };
+            let whole = Block::whole(shape);
+            let pieces = whole.cells([32; 3]).points().map(|cell| {
                 let chunk = Block { start: cell.map(|i| i * 32), shape: [32; 3] };
-                Piece::new(0, 0, &chunk, &chunk, &Block::whole(shape), (2, false))
+                Piece::new(0, 0, &chunk, &chunk, &whole, layout)
+            });
+            let pieces: Vec<Piece> = pieces.collect();
+            timed(4, || {
+                for piece in &pieces {
+                    // SAFETY: the volume of this shape has 128 MiB, as has `to`; `from` is more than a chunk.
+                    unsafe { scatter(piece, from.as_ptr(), to.as_mut_ptr()) };
+                }
             })
-            .collect();
-        let rows = timed(4, || {
-            for piece in &cells {
-                // SAFETY: the volume of this shape has 128 MiB, as has `to`; `from` is more than a chunk.
-                unsafe { scatter(piece, from.as_ptr(), to.as_mut_ptr()) };
-            }
-        });
-        let mut decode = Vec::new();
+        };
+        let (rows, turned) = (scattering(Order::C), scattering(Order::Fortran));
+        let (mut decode, mut stored) = (Vec::new(), Vec::new());
         for variant in variants {
+            let raw = product(job(variant).shape) * variant.element();
+            let ratio = raw as f64 / folder_size(&job(variant).array)? as f64;
+            stored.push((variant.name.to_owned(), ratio));
             if variant.compressor != Compressor::None
                 && variant.chunk == 32
                 && !variant.transposed
@@ -114,7 +125,9 @@ impl Figures {
             pread: rate(read),
             first_touch: fresh / (BUFFER / 4096) as f64 * 1e6,
             scatter: rate(rows),
+            turn: rate(turned),
             decode,
+            stored,
         })
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::block::{Block, Triple, each};
 use crate::floor::{BLOSC_LEVEL, GZIP_LEVEL, ZSTD_LEVEL};
-use crate::job::{Action, Compressor, Job};
+use crate::job::{Action, Compressor, Job, Order};
 use crate::random::Random;
 
 /// Which of the two volumes.
@@ -41,7 +41,7 @@ const fn image(
     Variant { name, title, content, compressor, chunk, shard, transposed }
 }
 
-pub const VARIANTS: [Variant; 7] = [
+pub const VARIANTS: [Variant; 8] = [
     image("zstd", "zstd 3", Compressor::Zstd, 32),
     image("lz4", "blosc-lz4 5", Compressor::BloscLz4, 32),
     image("none", "uncompressed", Compressor::None, 32),
@@ -50,6 +50,10 @@ pub const VARIANTS: [Variant; 7] = [
     Variant {
         transposed: true,
         ..image("zstdF", "zstd 3, chunks in Fortran order", Compressor::Zstd, 32)
+    },
+    Variant {
+        transposed: true,
+        ..image("noneF", "uncompressed, chunks in Fortran order", Compressor::None, 32)
     },
     Variant {
         name: "seg",
@@ -138,6 +142,8 @@ pub struct Workload {
     pub title: &'static str,
     pub action: Action,
     pattern: Pattern,
+    /// Of the caller's buffer.
+    order: Order,
     pub index_cache: bool,
     pub latency: bool,
     pub threads: usize,
@@ -163,6 +169,7 @@ const fn workload(
         title,
         action,
         pattern,
+        order: Order::C,
         index_cache: true,
         latency: false,
         threads: 2,
@@ -173,7 +180,7 @@ const fn workload(
     }
 }
 
-pub const WORKLOADS: [Workload; 12] = [
+pub const WORKLOADS: [Workload; 13] = [
     Workload {
         warm_up: 1,
         variants: &["zstd", "lz4", "none", "gzip", "zstd64", "seg"],
@@ -196,8 +203,17 @@ pub const WORKLOADS: [Workload; 12] = [
         )
     },
     Workload {
-        variants: &["zstdF"],
-        quick: &["zstdF"],
+        order: Order::Fortran,
+        ..workload(
+            "W2F",
+            "read the whole array into the caller's buffer, in Fortran order",
+            Action::ReadInto,
+            Pattern::Whole,
+        )
+    },
+    Workload {
+        variants: &["zstdF", "noneF"],
+        quick: &["zstdF", "noneF"],
         ..workload(
             "W2f",
             "read the whole array, chunks stored in Fortran order",
@@ -268,13 +284,11 @@ pub const WORKLOADS: [Workload; 12] = [
     Workload {
         threads: 1,
         warm_up: 1,
-        variants: &["zstd", "none"],
         quick: &[],
         ..workload("W1t1", "as W1, with one thread", Action::Write, Pattern::Shards)
     },
     Workload {
         threads: 1,
-        variants: &["zstd", "none"],
         quick: &[],
         ..workload("W2t1", "as W2, with one thread", Action::ReadFresh, Pattern::Whole)
     },
@@ -378,6 +392,7 @@ impl Scale {
             element: variant.element(),
             compressor: variant.compressor,
             transposed: variant.transposed,
+            order: workload.order,
             threads: workload.threads,
             index_cache: workload.index_cache,
             latency: workload.latency,

@@ -8,7 +8,7 @@ use super::options::Options;
 use crate::Result;
 use crate::block::{Block, each, matches};
 use crate::floor::Floor;
-use crate::job::{Action, Job, Measured};
+use crate::job::{Action, Job, Measured, Order};
 use crate::random::Random;
 use crate::subject::Subject;
 use crate::worker::{empty, map, source_block};
@@ -155,7 +155,7 @@ fn check_written(job: &Job) -> Result {
     };
     for (block, source) in pairs {
         let elements = reader.read_fresh(&block)?;
-        if !matches(&volume, job.shape, job.element, &source, &elements) {
+        if !matches(&volume, job.shape, job.element, &source, &elements, Order::C) {
             return Err(format!("{} wrote wrong elements at {block:?}", job.subject).into());
         }
     }

@@ -15,11 +15,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub use coder::{BLOSC_LEVEL, Coder, GZIP_LEVEL, ZSTD_LEVEL};
-pub use copy::{Piece, scatter};
+pub use copy::{Layout, Piece, scatter};
 
 use crate::Result;
 use crate::block::{Block, Triple, each, index, product};
-use crate::job::{Compressor, Job};
+use crate::job::{Compressor, Job, Order};
 use crate::subject::Subject;
 use crew::Crew;
 
@@ -45,7 +45,7 @@ pub struct Floor {
 
 /// Memory that several threads write to, each in places of its own.
 #[derive(Clone, Copy)]
-struct Output(*mut u8);
+pub struct Output(*mut u8);
 
 // SAFETY: pieces of one read never overlap.
 unsafe impl Send for Output {}
@@ -53,7 +53,11 @@ unsafe impl Send for Output {}
 unsafe impl Sync for Output {}
 
 impl Output {
-    fn start(self) -> *mut u8 {
+    pub fn new(memory: &mut [u8]) -> Self {
+        Self(memory.as_mut_ptr())
+    }
+
+    pub fn start(self) -> *mut u8 {
         self.0
     }
 }
@@ -84,12 +88,18 @@ impl Floor {
         self.path.join(format!("c/{}/{}/{}", cell[0], cell[1], cell[2]))
     }
 
+    fn layout(&self, outside: Order) -> Layout {
+        let inside = if self.job.transposed { Order::Fortran } else { Order::C };
+        Layout { element: self.job.element, inside, outside }
+    }
+
     /// Reads a block to `out`, which has room for it.
-    fn read(&mut self, block: &Block, out: *mut u8) -> Result {
+    fn read(&mut self, block: &Block, out: *mut u8, order: Order) -> Result {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         let whole = Block::whole(self.job.shape);
         let (inner, outer) = (self.inner_grid(), self.outer_grid());
+        let layout = self.layout(order);
         for cell in block.cells(self.job.chunk).points() {
             let start = each(|axis| cell[axis] * self.job.chunk[axis]);
             let chunk = Block { start, shape: self.job.chunk };
@@ -98,7 +108,6 @@ impl Floor {
             };
             let shard = index(each(|axis| cell[axis] / inner[axis]), outer);
             let entry = index(each(|axis| cell[axis] % inner[axis]), inner);
-            let layout = (self.job.element, self.job.transposed);
             pieces.push(Piece::new(shard, entry, &chunk, &part, block, layout));
         }
         let result = self.read_pieces(&pieces, Output(out));
@@ -129,7 +138,7 @@ impl Floor {
         let path = self.shard_path(cell);
         fs::create_dir_all(path.parent().ok_or("a shard has a folder")?)?;
         let file = File::create(path)?;
-        let (grid, job) = (self.inner_grid(), &self.job);
+        let (grid, layout, job) = (self.inner_grid(), self.layout(Order::C), &self.job);
         let chunks = product(grid);
         let whole = Block::whole(job.shard);
         let next = AtomicUsize::new(0);
@@ -147,7 +156,6 @@ impl Floor {
                 let at = [n / (grid[1] * grid[2]), n / grid[2] % grid[1], n % grid[2]];
                 let start = each(|axis| at[axis] * job.chunk[axis]);
                 let chunk = Block { start, shape: job.chunk };
-                let layout = (job.element, job.transposed);
                 let piece = Piece::new(0, number, &chunk, &chunk, &whole, layout);
                 // SAFETY: the piece lies in the shard, whose elements these are.
                 unsafe { copy::gather(&piece, elements.as_ptr(), coder.decoded.as_mut_ptr()) };
@@ -290,7 +298,7 @@ impl Subject for Floor {
     fn read_fresh(&mut self, block: &Block) -> Result<Vec<u8>> {
         let len = block.elements() * self.job.element;
         let mut out = Vec::with_capacity(len);
-        self.read(block, out.as_mut_ptr())?;
+        self.read(block, out.as_mut_ptr(), Order::C)?;
         // SAFETY: the pieces of a block inside the array cover all of it.
         unsafe { out.set_len(len) };
         Ok(out)
@@ -300,7 +308,7 @@ impl Subject for Floor {
         if out.len() != block.elements() * self.job.element {
             return Err("the buffer has another size than the block".into());
         }
-        self.read(block, out.as_mut_ptr())?;
+        self.read(block, out.as_mut_ptr(), self.job.order)?;
         Ok(None)
     }
 

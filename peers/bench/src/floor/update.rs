@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use super::{Floor, copy, encode_index, entry, index_size, read_index};
 use crate::Result;
 use crate::block::{Block, Triple, each, index, product};
+use crate::job::Order;
 
 impl Floor {
     /// Replaces one inner chunk: reads the encoded shard, writes it with the new chunk at the end, renames.
@@ -22,8 +23,7 @@ impl Floor {
         let mut entries: Vec<_> = (0..chunks).map(|number| entry(&bytes, number)).collect();
         let at = each(|axis| block.start[axis] % self.job.shard[axis] / self.job.chunk[axis]);
         let number = index(at, grid);
-        let layout = (self.job.element, self.job.transposed);
-        let piece = copy::Piece::new(0, number, block, block, block, layout);
+        let piece = copy::Piece::new(0, number, block, block, block, self.layout(Order::C));
         let coder = self.crew.own();
         // SAFETY: the elements are the block's, and the piece is all of it.
         unsafe { copy::gather(&piece, elements.as_ptr(), coder.decoded.as_mut_ptr()) };

@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Region, WriteOptions,
+    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Placement, Region, WriteOptions,
 };
 
 use super::Subject;
 use crate::Result;
 use crate::block::Block;
-use crate::job::Job;
+use crate::job::{Job, Order};
 
 pub struct Shardine {
     engine: Arc<Engine>,
     metadata: Vec<u8>,
+    element: usize,
+    order: Order,
     array: Option<Array>,
 }
 
@@ -26,7 +28,8 @@ impl Shardine {
             options = options.index_cache(0);
         }
         let metadata = serde_json::to_vec(&job.metadata)?;
-        Ok(Self { engine: Engine::new(&options)?, metadata, array: None })
+        let engine = Engine::new(&options)?;
+        Ok(Self { engine, metadata, element: job.element, order: job.order, array: None })
     }
 
     fn array(&self) -> Result<&Array> {
@@ -68,7 +71,13 @@ impl Subject for Shardine {
     }
 
     fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result<Option<Vec<u8>>> {
-        self.array()?.read_into(&region(block), out)?;
+        match self.order {
+            Order::C => self.array()?.read_into(&region(block), out)?,
+            Order::Fortran => {
+                let place = Placement::fortran(&block.shape, self.element).ok_or("too large")?;
+                self.array()?.read_placed(&region(block), out, &place)?;
+            }
+        }
         Ok(None)
     }
 

@@ -1,7 +1,8 @@
 //! The `zarrs` crate: for each workload the quickest of its public calls, as measured here.
 //!
 //! Into the caller's buffer for whole shards and chunks, a fresh result for boxes that cut chunks, and the calls that keep
-//! indexes for planes. For single chunks whose index may be kept, a decoder per shard is kept.
+//! indexes for planes. For single chunks whose index may be kept, a decoder per shard is kept. It has no call for output in
+//! Fortran order: there the result is read in C order into a buffer that is kept, and turned over with all threads.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,6 +10,8 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
+use memmap2::MmapMut;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use unsafe_cell_slice::UnsafeCellSlice;
 use zarrs::array::{
     Array, ArrayBytes, ArrayBytesDecodeIntoTarget, ArrayBytesFixedDisjointView,
@@ -21,7 +24,9 @@ use zarrs::metadata::ArrayMetadata;
 use super::Subject;
 use crate::Result;
 use crate::block::{Block, each};
-use crate::job::Job;
+use crate::floor::{Layout, Output, Piece, scatter};
+use crate::job::{Job, Order};
+use crate::memory::aligned;
 
 /// Open files that the store may keep; more than any array here has shards.
 const HANDLES: usize = 64;
@@ -30,6 +35,8 @@ pub struct Zarrs {
     job: Job,
     options: CodecOptions,
     opened: Option<Opened>,
+    /// What is read in C order before it is turned over.
+    turned: Option<MmapMut>,
 }
 
 struct Opened {
@@ -53,7 +60,7 @@ impl Zarrs {
         let options = CodecOptions::default()
             .with_concurrent_target(job.threads)
             .with_experimental_partial_encoding(append);
-        Ok(Self { job: job.clone(), options, opened: None })
+        Ok(Self { job: job.clone(), options, opened: None, turned: None })
     }
 
     fn opened(&self) -> Result<&Opened> {
@@ -85,6 +92,37 @@ impl Zarrs {
         let target = ArrayBytesDecodeIntoTarget::Fixed(&mut view);
         decoder.partial_decode_into(&inside, target, &self.options)?;
         Ok(None)
+    }
+
+    /// Reads whole chunks in C order and copies them to the output in Fortran order.
+    fn read_fortran(&mut self, block: &Block, out: &mut [u8]) -> Result {
+        let mut buffer = match self.turned.take() {
+            Some(buffer) if buffer.len() == out.len() => buffer,
+            _ => aligned(out.len()),
+        };
+        self.read_whole(block, &mut buffer)?;
+        let layout =
+            Layout { element: self.job.element, inside: Order::C, outside: Order::Fortran };
+        let output = Output::new(out);
+        let cells: Vec<_> = block.cells(self.job.chunk).points().collect();
+        cells.into_par_iter().for_each(|cell| {
+            let start = each(|axis| cell[axis] * self.job.chunk[axis]);
+            let Some(part) = block.overlap(&Block { start, shape: self.job.chunk }) else { return };
+            let piece = Piece::new(0, 0, block, &part, block, layout);
+            // SAFETY: both memories hold the block, and parts of it do not overlap.
+            unsafe { scatter(&piece, buffer.as_ptr(), output.start()) };
+        });
+        self.turned = Some(buffer);
+        Ok(())
+    }
+
+    /// Reads whole chunks into the caller's memory.
+    fn read_whole(&self, block: &Block, out: &mut [u8]) -> Result {
+        // SAFETY: this view of the output is the only one.
+        let mut view = unsafe { self.view(block, out)? };
+        let target = ArrayBytesDecodeIntoTarget::Fixed(&mut view);
+        let array = &self.opened()?.array;
+        Ok(array.retrieve_array_subset_into_opt(&subset(block)?, target, &self.options)?)
     }
 
     /// A view of all of the output.
@@ -145,6 +183,9 @@ impl Subject for Zarrs {
     }
 
     fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result<Option<Vec<u8>>> {
+        if self.job.order == Order::Fortran {
+            return self.read_fortran(block, out).map(|()| None);
+        }
         let Opened { array, indexes, .. } = self.opened()?;
         if self.job.index_cache && block.shape == self.job.chunk {
             return self.read_chunk(block, out);
@@ -157,11 +198,7 @@ impl Subject for Zarrs {
         if self.cuts_chunks(block) {
             return self.read_fresh(block).map(Some);
         }
-        // SAFETY: this view of the output is the only one.
-        let mut view = unsafe { self.view(block, out)? };
-        let target = ArrayBytesDecodeIntoTarget::Fixed(&mut view);
-        array.retrieve_array_subset_into_opt(&subset(block)?, target, &self.options)?;
-        Ok(None)
+        self.read_whole(block, out).map(|()| None)
     }
 
     fn write(&mut self, block: &Block, elements: &[u8]) -> Result {

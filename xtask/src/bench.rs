@@ -6,20 +6,18 @@
 use std::path::PathBuf;
 
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
-use crate::{usage, value, venv};
-
-/// The version of the runner must be that of the library in `peers/bench-instructions`.
-const GUNGRAUN: &str = "0.20.0";
+use crate::{instructions, usage, value, venv};
 
 pub fn main(args: &[String]) -> Result {
+    if args.iter().any(|option| option == "--instructions") {
+        return instructions::main(args);
+    }
     let mut passed: Vec<String> = Vec::new();
     let mut out: Option<String> = None;
     let mut quick = false;
-    let mut instructions = false;
     let mut rest = args.iter();
     while let Some(option) = rest.next() {
         match option.as_str() {
-            "--instructions" => instructions = true,
             "--quick" => quick = true,
             "--out" => out = Some(value(option, &mut rest)?),
             "--syscalls" => passed.push(option.clone()),
@@ -28,9 +26,6 @@ pub fn main(args: &[String]) -> Result {
             }
             _ => return Err(usage(format!("bench does not take \"{option}\""))),
         }
-    }
-    if instructions {
-        return count_instructions();
     }
     let partial = quick || !passed.is_empty();
     let out = match out {
@@ -57,27 +52,5 @@ pub fn main(args: &[String]) -> Result {
         .arg("--out")
         .arg(out)
         .args(passed)
-        .run()
-}
-
-/// Counts the instructions of hot paths under valgrind: the same on a busy machine as on a quiet one.
-fn count_instructions() -> Result {
-    let tools = target_dir().join("tools");
-    let runner = tools.join("bin/gungraun-runner");
-    let installed = Cmd::new(&runner).arg("--version").output();
-    let wanted = installed.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains(GUNGRAUN));
-    if !wanted {
-        println!(
-            "gungraun-runner {GUNGRAUN} is not installed; building it under {}",
-            tools.display()
-        );
-        Cmd::cargo("install gungraun-runner --locked --force --version")
-            .arg(format!("={GUNGRAUN}"))
-            .arg("--root")
-            .arg(&tools)
-            .run()?;
-    }
-    Cmd::cargo("bench --manifest-path peers/bench-instructions/Cargo.toml")
-        .env("GUNGRAUN_RUNNER", &runner)
         .run()
 }

@@ -7,6 +7,7 @@ mod bench;
 mod differential;
 mod fuzz;
 mod hygiene;
+mod instructions;
 mod shell;
 mod test;
 mod venv;
@@ -36,8 +37,9 @@ cargo xtask <command>
       work; report, plot and runs go to docs/bench, or those of a quick or partial run to
       target/bench/report. --syscalls counts system calls instead.
 
-  bench --instructions
-      Counts the instructions of hot paths under valgrind.
+  bench --instructions [--accept]
+      Counts the instructions of hot paths under valgrind, and fails if one takes more than
+      docs/bench/instructions.json says. --accept stores the new numbers there.
 ";
 
 fn main() -> ExitCode {

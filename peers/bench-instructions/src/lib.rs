@@ -1,28 +1,139 @@
-//! The arrays that the benchmarks in `benches` work on.
+//! The arrays that the benchmarks in `benches` work on: one shard each, in a file of its own.
 
 pub mod callgrind;
+mod folder;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use shardine::store::MemoryStore;
+use shardine::store::FileStore;
 use shardine::zarr::metadata::NodeMetadata;
-use shardine::{Array, ElementsRef, Engine, EngineOptions, Location, Region, WriteOptions};
+use shardine::{
+    Array, ElementsRef, Engine, EngineOptions, Location, Placement, Region, WriteOptions,
+};
+
+use folder::Folder;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Edge of the one shard; its inner chunks have an edge of 32.
+/// Edge of the one shard.
 pub const SHARD: u64 = 128;
 
-/// An array of one shard in memory, and a buffer for what is read from it.
-pub struct Subject {
-    pub array: Array,
-    pub buffer: Vec<u8>,
+/// Edge of its chunks, unless told otherwise.
+pub const CHUNK: u64 = 32;
+
+/// Bytes of an element.
+pub const ELEMENT: usize = 2;
+
+/// What sets one array apart from another.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The codecs of its chunks after `bytes`, as JSON with a comma in front of each.
+    pub codecs: &'static str,
+    /// Edge of its chunks.
+    pub chunk: u64,
+    /// Whether its index is kept once it has been read.
+    pub cached: bool,
+}
+
+impl Options {
+    /// Chunks of the usual size, and an index that is kept.
+    pub fn new(codecs: &'static str) -> Self {
+        Self { codecs, chunk: CHUNK, cached: true }
+    }
+}
+
+/// An array of one shard that holds [`elements`].
+pub struct Scene {
+    // Closed before its folder is removed.
+    array: Array,
+    elements: Vec<u8>,
+    _folder: Folder,
+}
+
+impl Scene {
+    /// Makes the array, and reads it to see that it is right.
+    pub fn new(options: Options) -> Result<Self> {
+        let folder = Folder::new()?;
+        // One thread: the count must not depend on who finds which piece of work first.
+        let mut engine = EngineOptions::new().threads(1);
+        if !options.cached {
+            engine = engine.index_cache(0);
+        }
+        let NodeMetadata::Array(metadata) = NodeMetadata::parse(document(options).as_bytes())?
+        else {
+            return Err("the metadata is not an array's".into());
+        };
+        let location = Location::root(Arc::new(FileStore::new(folder.path())));
+        let array = Array::create(&Engine::new(&engine)?, &location, metadata, false)?;
+        let scene = Self { array, elements: elements(), _folder: folder };
+        scene.write();
+        let mut found = vec![0; scene.elements.len()];
+        scene.array.read_into(&Region::all(), &mut found)?;
+        if found != scene.elements {
+            return Err("what was written is not what is read".into());
+        }
+        Ok(scene)
+    }
+
+    /// Writes the whole shard anew.
+    pub fn write(&self) {
+        let all = ElementsRef::Fixed(&self.elements);
+        self.array.write(&Region::all(), all, &WriteOptions::new()).expect("all of the array");
+    }
+
+    /// Writes one chunk in the middle of the shard.
+    pub fn update(&self) {
+        let region = Region::of_box(&[CHUNK; 3], &[CHUNK; 3]);
+        let len = (CHUNK * CHUNK * CHUNK) as usize * ELEMENT;
+        let chunk = ElementsRef::Fixed(&self.elements[..len]);
+        self.array.write(&region, chunk, &WriteOptions::new()).expect("a chunk of the array");
+    }
+}
+
+/// A read that has been made before.
+pub struct WarmRead {
+    scene: Scene,
+    region: Region,
+    buffer: Vec<u8>,
+    place: Option<Placement>,
+}
+
+impl WarmRead {
+    /// A read of a box, in C order or in Fortran's.
+    pub fn new(options: Options, start: [u64; 3], shape: [u64; 3], fortran: bool) -> Result<Self> {
+        let scene = Scene::new(options)?;
+        let buffer = vec![0; shape.iter().product::<u64>() as usize * ELEMENT];
+        let place = fortran.then(|| Placement::fortran(&shape, ELEMENT).ok_or("too large"));
+        let region = Region::of_box(&start, &shape);
+        let mut read = Self { scene, region, buffer, place: place.transpose()? };
+        // The first opens the file and leaves it open, the second finds it so.
+        read.run();
+        read.run();
+        Ok(read)
+    }
+
+    /// Makes the read.
+    pub fn run(&mut self) {
+        let Self { scene, region, buffer, place } = self;
+        match place {
+            Some(place) => scene.array.read_placed(region, buffer, place),
+            None => scene.array.read_into(region, buffer),
+        }
+        .expect("a region of the array");
+    }
+}
+
+/// Waits until the engine's worker has gone to sleep, and until the path of an open file has not been looked up for so long
+/// that the next read does it in any case. Else both would depend on how busy the machine is.
+pub fn settle() {
+    std::thread::sleep(Duration::from_millis(200));
 }
 
 /// Elements that compress as an image does: smooth, with four bits of noise.
-pub fn elements() -> Vec<u8> {
+fn elements() -> Vec<u8> {
     let mut noise = 7u64;
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity((SHARD * SHARD * SHARD) as usize * ELEMENT);
     for i in 0..SHARD * SHARD * SHARD {
         noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let (z, y, x) = (i / (SHARD * SHARD), i / SHARD % SHARD, i % SHARD);
@@ -32,35 +143,15 @@ pub fn elements() -> Vec<u8> {
     out
 }
 
-/// An empty array, with the codecs of its chunks after `bytes` as JSON.
-pub fn empty(codecs: &str) -> Result<Array> {
-    let document = format!(
+fn document(options: Options) -> String {
+    let Options { codecs, chunk, .. } = options;
+    format!(
         r#"{{"zarr_format": 3, "node_type": "array", "shape": [{SHARD}, {SHARD}, {SHARD}], "data_type": "uint16",
         "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [{SHARD}, {SHARD}, {SHARD}]}}}},
         "chunk_key_encoding": {{"name": "default"}}, "fill_value": 0,
         "codecs": [{{"name": "sharding_indexed", "configuration": {{
-            "chunk_shape": [32, 32, 32],
+            "chunk_shape": [{chunk}, {chunk}, {chunk}],
             "codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}}{codecs}],
             "index_codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}}, {{"name": "crc32c"}}]}}}}]}}"#
-    );
-    let NodeMetadata::Array(metadata) = NodeMetadata::parse(document.as_bytes())? else {
-        return Err("the metadata is not an array's".into());
-    };
-    // One thread: the count must not depend on who finds which piece of work first.
-    let engine = Engine::new(&EngineOptions::new().threads(1))?;
-    let location = Location::root(Arc::new(MemoryStore::new()));
-    Ok(Array::create(&engine, &location, metadata, false)?)
-}
-
-/// The same with its elements written, every path walked once, and a buffer of `len` bytes.
-pub fn filled(codecs: &str, len: usize) -> Result<Subject> {
-    let array = empty(codecs)?;
-    let elements = elements();
-    array.write(&Region::all(), ElementsRef::Fixed(&elements), &WriteOptions::new())?;
-    let mut whole = vec![0; elements.len()];
-    array.read_into(&Region::all(), &mut whole)?;
-    array.read(&Region::of_box(&[32; 3], &[32; 3]))?;
-    assert!(whole == elements, "what was written is not what is read");
-    whole.truncate(len);
-    Ok(Subject { array, buffer: whole })
+    )
 }

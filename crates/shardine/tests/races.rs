@@ -5,7 +5,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::odd_store::OddStore;
 use common::*;
@@ -185,4 +185,53 @@ fn a_source_may_read_another_array_with_the_same_engine() {
     });
     to.write_from(&shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
     assert!(read(&to, "") == data);
+}
+
+#[test]
+fn a_source_may_use_the_threads_that_it_is_called_on() {
+    let options = shardine::EngineOptions::new().threads(4);
+    let engine = shardine::Engine::new(&options).unwrap();
+    for _ in 0..5 {
+        let place = shardine::Location::root(Arc::new(MemoryStore::new()));
+        let document = sharded(&[512, 512, 16], &[512, 512, 16], &[64, 64, 16]);
+        let to = shardine::Array::create(&engine, &place, metadata(&document), false).unwrap();
+        let source = shardine::GeneratorSource::new(2, |_, _, out| {
+            // While it waits for its halves, a worker does what else there is to do.
+            rayon::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
+                }
+            });
+            out.fill(7);
+            Ok(())
+        });
+        to.write_from(&shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
+        assert!(read(&to, "").iter().all(|&byte| byte == 7));
+    }
+}
+
+#[test]
+fn after_a_panic_in_a_source_nothing_more_is_encoded() {
+    let engine = shardine::Engine::new(&shardine::EngineOptions::new().threads(2)).unwrap();
+    let place = shardine::Location::root(Arc::new(MemoryStore::new()));
+    let document = sharded(&[512, 512, 64], &[512, 512, 64], &[64, 64, 16]);
+    let to = shardine::Array::create(&engine, &place, metadata(&document), false).unwrap();
+    let asked = AtomicUsize::new(0);
+    let source = shardine::GeneratorSource::new(2, |_, _, out| {
+        let number = asked.fetch_add(1, Ordering::SeqCst);
+        assert!(number != 3, "of no use");
+        out.fill(7);
+        Ok(())
+    });
+    let write = || to.write_from(&shardine::Region::all(), &source, &WriteOptions::new());
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
+    assert!(result.is_err());
+    // What the other worker was at, out of 256.
+    assert!(asked.load(Ordering::SeqCst) < 32, "{asked:?}");
+    let source = shardine::GeneratorSource::new(2, |_, _, out| {
+        out.fill(9);
+        Ok(())
+    });
+    to.write_from(&shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
+    assert!(read(&to, "").iter().all(|&byte| byte == 9));
 }

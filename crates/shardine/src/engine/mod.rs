@@ -94,8 +94,25 @@ pub struct Engine {
 }
 
 thread_local! {
-    /// The engine whose work this thread, not one of its workers, is doing: 0 for none.
+    /// The engine whose pieces of work this thread is doing: 0 for none.
     static SHARING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// While it lives, this thread does pieces of an engine's work.
+struct Sharing {
+    before: usize,
+}
+
+impl Sharing {
+    fn of(engine: &Engine) -> Self {
+        Self { before: SHARING.replace(engine.address()) }
+    }
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        SHARING.set(self.before);
+    }
 }
 
 /// The largest single read that is made of several chunks.
@@ -194,20 +211,26 @@ impl Engine {
                 }
             });
         };
-        let helpers = workers.min(count).saturating_sub(1);
         if self.on_worker() {
             return run();
         }
+        let helpers = workers.min(count).saturating_sub(1);
         let here = || {
-            let before = SHARING.replace(self.address());
+            let _sharing = Sharing::of(self);
             run();
-            SHARING.set(before);
         };
         if helpers == 0 {
             return here();
         }
+        // A worker that waits for something inside a piece (a source may use its threads) takes up what else there
+        // is to do. Another helper on top of that piece could wait for it for ever, so it leaves the work to others.
+        let help = || {
+            if SHARING.get() == 0 {
+                here();
+            }
+        };
         self.pool.in_place_scope(|scope| {
-            (0..helpers).for_each(|_| scope.spawn(|_| run()));
+            (0..helpers).for_each(|_| scope.spawn(|_| help()));
             here();
         });
     }
@@ -219,5 +242,21 @@ impl Engine {
 
     fn max_merged_read(&self) -> u64 {
         MAX_MERGED_READ.min(self.budget.total() / 4).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn a_thread_whose_piece_of_work_panicked_is_no_worker() {
+        let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
+        for workers in [1, 2] {
+            let work = || engine.share(workers, 4, &|_, _| panic!("of no use"));
+            assert!(catch_unwind(AssertUnwindSafe(work)).is_err());
+            assert!(!engine.on_worker());
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, PoisonError};
 
+use shardine_codec::Context;
 use shardine_store::{Object, ObjectWriter, StoreError};
 
 use crate::shard::{ShardError, ShardIndex};
@@ -79,20 +80,23 @@ impl<'a> Sequencer<'a> {
     }
 
     /// Waits until batch `number` is among the `window` next ones, so that few wait to be written, and gives it the
-    /// memory of one that is.
+    /// memory of one that is. `false` means that it is not wanted any more: somebody failed.
     ///
     /// Whoever brings the next batch has begun already, and does not wait here.
-    pub fn wait_for_turn(&self, number: usize, window: usize) -> Option<Vec<u8>> {
+    pub fn wait_for_turn(&self, number: usize, window: usize, context: &mut Context) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while number >= state.written.saturating_add(window) && !state.given_up {
             state.early += 1;
             state = self.moved_on.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.early -= 1;
         }
-        state.spare.pop()
+        if let Some(memory) = state.spare.pop() {
+            context.give_buffer(memory);
+        }
+        !state.given_up
     }
 
-    /// Keeps everybody from waiting for a batch that will not come.
+    /// Keeps everybody from waiting for a batch that will not come, and from beginning with others.
     pub fn give_up(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).given_up = true;
         self.moved_on.notify_all();

@@ -160,8 +160,8 @@ impl Stream<'_> {
                 let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next(plan, chunk);
                 let Some(batch) = next else { break };
                 let number = batch.number;
-                if let Some(memory) = sequencer.wait_for_turn(number, window) {
-                    context.give_buffer(memory);
+                if !sequencer.wait_for_turn(number, window, context) {
+                    break;
                 }
                 let result = self.encode_batch(context, plan, &batch, tally);
                 let result = result.and_then(|batch| Ok(sequencer.finish(number, batch)?));

@@ -30,7 +30,8 @@ const RETAINED: usize = 16 << 20;
 /// caller's. An open object holds one descriptor and goes on seeing its bytes when the file is replaced or
 /// removed. A folder is not an object. Symbolic links are followed. On the common file systems of this machine
 /// (not on a network's, which tell late) an object may be kept open: one `fstat` tells whether the file was
-/// replaced, and a folder above it that was exchanged is noticed within a tenth of a second.
+/// replaced, with a look at its path while it is younger than the tick of the clock, and a folder above it that was
+/// exchanged is noticed within a tenth of a second. The disk space of a file that was removed is free once it is closed.
 ///
 /// **Writing.** A new object is a temporary file beside its place ([`is_temporary`] knows the name), which
 /// is removed if the object is given up. [`publish`](Store::publish) syncs all files of a batch, then

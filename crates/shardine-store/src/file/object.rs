@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 
@@ -26,8 +26,8 @@ pub(super) struct FileObject {
     /// Worked out when somebody asks for it.
     version: OnceLock<Version>,
     opened: Instant,
-    /// Milliseconds after that, when its path was last seen to lead to it.
-    looked_up: AtomicU64,
+    /// Milliseconds after that, up to which its path is taken to lead to it.
+    trusted: AtomicU64,
 }
 
 impl FileObject {
@@ -36,19 +36,22 @@ impl FileObject {
         let file = File::open(&path).map_err(|e| {
             if is_missing(&e) { store.not_found(key) } else { failed("open", &path, e) }
         })?;
+        let asked = SystemTime::now();
         let found = file.metadata().map_err(|e| failed("examine", &path, e))?;
         if !found.is_file() {
             return Err(store.not_found(key));
         }
+        let stamp = Stamp::from(&found);
+        let trusted = if stamp.has_settled(asked) { TRUST } else { 0 };
         Ok(Self {
             store: store.clone(),
             key: key.clone(),
             path,
             file,
-            stamp: Stamp::from(&found),
+            stamp,
             version: OnceLock::new(),
             opened: Instant::now(),
-            looked_up: AtomicU64::new(0),
+            trusted: AtomicU64::new(trusted),
         })
     }
 
@@ -106,20 +109,24 @@ impl Object for FileObject {
 
     /// A file that is replaced, moved or removed gets another time of change, and what is written to it another
     /// time of modification; both show through the open descriptor. What happens to a folder above it
-    /// does not, so every [`TRUST`] the path is looked up as well.
+    /// does not, so every [`TRUST`] the path is looked up as well; and always while the file is so young that
+    /// its times may not tell.
     fn is_current(&self) -> Result<bool, StoreError> {
         let now = self.file.metadata().map_err(|e| failed("examine", &self.path, e))?;
         if Stamp::from(&now) != self.stamp {
             return Ok(false);
         }
         let age = self.opened.elapsed().as_millis() as u64;
-        if age.saturating_sub(self.looked_up.load(Ordering::Relaxed)) < TRUST {
+        if age < self.trusted.load(Ordering::Relaxed) {
             return Ok(true);
         }
+        let asked = SystemTime::now();
         match fs::metadata(&self.path) {
             // The descriptor keeps the inode from being given to another file.
             Ok(found) if Stamp::from(&found) == self.stamp => {
-                self.looked_up.store(age, Ordering::Relaxed);
+                if self.stamp.has_settled(asked) {
+                    self.trusted.store(age.saturating_add(TRUST), Ordering::Relaxed);
+                }
                 Ok(true)
             }
             Ok(_) => Ok(false),
@@ -130,5 +137,35 @@ impl Object for FileObject {
 
     fn file(&self) -> Option<&File> {
         Some(&self.file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use std::time::Duration;
+
+    #[test]
+    fn the_times_of_a_young_file_are_not_trusted() {
+        let root = tempfile::tempdir().unwrap();
+        let store = FileStore::new(root.path());
+        let (here, away) = (root.path().join("here"), root.path().join("away"));
+        let key = Key::new("here/a").unwrap();
+        for attempt in 0..20 {
+            fs::create_dir(&here).unwrap();
+            fs::write(here.join("a"), b"one").unwrap();
+            let object = store.open(&key, None).unwrap();
+            assert!(object.is_current().unwrap());
+            // Nothing that the descriptor could tell.
+            fs::rename(&here, &away).unwrap();
+            let young = fs::metadata(away.join("a")).unwrap().modified().unwrap().elapsed();
+            let current = object.is_current().unwrap();
+            fs::remove_dir_all(&away).unwrap();
+            if young.unwrap() < Duration::from_millis(40) {
+                return assert!(!current);
+            }
+            assert!(attempt < 19, "too slow to test");
+        }
     }
 }

@@ -1,9 +1,16 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
 
 use nix::sys::stat::FileStat;
 
 use crate::Version;
+
+/// For so long after a change of a file, another one may leave it with the same times: their clock ticks slowly.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The same where times have no nanoseconds, as in old file systems.
+const SLOW_TICK: Duration = Duration::from_secs(2);
 
 /// What the file system says of a file's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +30,19 @@ impl Stamp {
     /// The time of change is left out: it also moves when the file is renamed, linked or replaced.
     pub fn same_bytes(&self, earlier: &Self) -> bool {
         self.len == earlier.len && self.modified == earlier.modified
+    }
+
+    /// Whether another change of the file, from `now` on, is sure to show in its times.
+    pub fn has_settled(&self, now: SystemTime) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let tick = if nanoseconds == 0 { SLOW_TICK } else { TICK };
+        let (Ok(seconds), Ok(nanoseconds)) = (seconds.try_into(), nanoseconds.try_into()) else {
+            return false;
+        };
+        let since = Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanoseconds));
+        // A time that has not come yet says nothing.
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        now.checked_sub(since).is_some_and(|age| age > tick)
     }
 
     pub fn version(&self) -> Version {
@@ -57,6 +77,32 @@ impl From<&FileStat> for Stamp {
             len: s.st_size as u64,
             modified: (s.st_mtime as i64, s.st_mtime_nsec as i64),
             changed: (s.st_ctime as i64, s.st_ctime_nsec as i64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_settle_after_a_tick() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let settled = |changed| {
+            Stamp { device: 1, inode: 1, len: 1, modified: (0, 0), changed }
+                .has_settled(SystemTime::now())
+        };
+        let ago = |time: Duration| {
+            let then = now - time;
+            (then.as_secs() as i64, i64::from(then.subsec_nanos()).max(1))
+        };
+        assert!(settled(ago(Duration::from_secs(1))));
+        assert!(!settled(ago(Duration::from_millis(1))));
+        // The tick of a clock that knows but seconds is longer.
+        let seconds = now.as_secs() as i64;
+        assert!(settled((seconds - 5, 0)) && !settled((seconds - 1, 0)));
+        for later in [(seconds + 100, 7), (i64::MAX, i64::MAX), (i64::MIN, 0), (0, -1)] {
+            assert!(!settled(later), "{later:?}");
         }
     }
 }

@@ -69,7 +69,10 @@ pub fn main(args: &[String]) -> Result {
         println!("{note}");
     }
     if accept {
-        fs::write(&path, now.to_json()).attempt(format_args!("cannot write {STORED}"))?;
+        let folder = path.parent().unwrap_or(&path);
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&path, now.to_json()))
+            .attempt(format_args!("cannot write {STORED}"))?;
         println!("These numbers are in {STORED} now.");
         return Ok(());
     }

@@ -13,7 +13,8 @@ pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 /// Coordinates are those of the region that is written: the first element of the region is at
 /// the origin, whatever its place in the array. Boxes are asked for from several threads at once, in the order
 /// in which chunks are encoded, and each element once; again, where another writer was faster and an update has to be
-/// made anew. A source may read other arrays, with the same engine too.
+/// made anew. A source may read other arrays, with the same engine too, from the thread that it is called on. It must not hand
+/// work to the threads of the engine and wait for it (with rayon: it should use a pool of its own).
 pub trait Source: Sync {
     /// Bytes of an element, if the source has an opinion; one that is not the array's is refused.
     fn element_size(&self) -> Option<usize> {

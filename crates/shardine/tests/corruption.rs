@@ -21,11 +21,12 @@ fn unchecked() -> Value {
     document(&[8, 8], &[8, 8], "uint8".into(), 0.into(), codecs)
 }
 
-fn with_shard(document: &Value, shard: &[u8]) -> Array {
-    let store = Arc::new(MemoryStore::new());
+fn with_shard(document: &Value, shard: &[u8]) -> (Array, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(FileStore::new(folder.path()));
     let array = create_in(store.clone(), document);
     store.put(&Key::new("c/0/0").unwrap(), shard, Condition::None).unwrap();
-    array
+    (array, folder)
 }
 
 /// Four chunks of 16 bytes and an index with these entries.
@@ -43,7 +44,7 @@ fn read_error(array: &Array, region: &str) -> Error {
 fn entries_that_point_nowhere_cost_their_chunk_and_no_other() {
     let hostile = [(u64::MAX - 1, 10), (u64::MAX, 100), (0, 1 << 62), (120, 16), (u64::MAX, 0)];
     for bad in hostile {
-        let array = with_shard(&unchecked(), &shard([(0, 16), bad, (32, 16), (48, 16)]));
+        let (array, _folder) = with_shard(&unchecked(), &shard([(0, 16), bad, (32, 16), (48, 16)]));
         assert_eq!(read(&array, "4:6,0:2"), [32, 33, 36, 37]);
         for region in ["0,4", "", "0:1,:"] {
             match read_error(&array, region) {
@@ -66,7 +67,8 @@ fn entries_that_point_nowhere_cost_their_chunk_and_no_other() {
 
 #[test]
 fn an_entry_of_the_wrong_length_names_the_chunk() {
-    let array = with_shard(&unchecked(), &shard([(0, 16), (16, 15), (32, 16), (48, 16)]));
+    let (array, _folder) =
+        with_shard(&unchecked(), &shard([(0, 16), (16, 15), (32, 16), (48, 16)]));
     match read_error(&array, "0,7") {
         Error::Decode { chunk, range, .. } => assert_eq!((chunk, range), (vec![0, 1], 16..31)),
         other => panic!("{other}"),
@@ -119,7 +121,7 @@ fn entries_whose_lengths_add_up_to_more_than_a_number_holds_are_errors() {
 #[test]
 fn a_truncated_shard_says_so() {
     for len in [0, 1, 63] {
-        let array = with_shard(&unchecked(), &vec![0; len]);
+        let (array, _folder) = with_shard(&unchecked(), &vec![0; len]);
         for region in ["", "0,0"] {
             let error = read_error(&array, region).to_string();
             assert!(error.contains(&format!("holds {len} bytes")), "{error}");
@@ -168,7 +170,7 @@ fn an_update_that_meets_a_damaged_chunk_names_it() {
 #[test]
 fn overlapping_entries_and_gaps_are_read_as_the_index_says() {
     // Two entries that share their bytes, and chunks out of order: all of it is legal.
-    let array =
+    let (array, _folder) =
         with_shard(&unchecked(), &shard([(48, 16), (0, 16), (48, 16), (u64::MAX, u64::MAX)]));
     assert_eq!(read(&array, "0,0:2"), [48, 49]);
     assert_eq!(read(&array, "4,0:2"), [48, 49]);
@@ -238,6 +240,7 @@ proptest! {
     #[test]
     fn damage_anywhere_is_an_error_or_another_value_and_never_a_panic(
         position in 0.0f64..1.0, bit in 0u32..8, cut in any::<bool>(), nested in any::<bool>(),
+        files in any::<bool>(),
     ) {
         let inner = if nested {
             json!([sharding(&[4, 4], json!([bytes(), zstd()]))])
@@ -247,7 +250,13 @@ proptest! {
         let codecs = json!([{"name": "sharding_indexed", "configuration": {
             "chunk_shape": [8, 8], "codecs": inner, "index_codecs": [bytes()],
         }}]);
-        let array = create(&document(&[16, 16], &[16, 16], "uint16".into(), 0.into(), codecs));
+        let document = document(&[16, 16], &[16, 16], "uint16".into(), 0.into(), codecs);
+        let folder = tempfile::tempdir().unwrap();
+        let array = if files {
+            create_in(Arc::new(FileStore::new(folder.path())), &document)
+        } else {
+            create(&document)
+        };
         write(&array, "", noise(16 * 16 * 2, 1));
         let key = Key::new("c/0/0").unwrap();
         let store = &array.location().store;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::*;
 use serde_json::json;
-use shardine::store::{CountingStore, FileStore};
+use shardine::store::{Condition, CountingStore, FileStore, Key, Store, StoreExt};
 use shardine::{Array, Engine, EngineOptions, Location};
 
 const BYTES: usize = 64 * 64 * 2;
@@ -29,6 +29,19 @@ fn document_of(inner: serde_json::Value) -> serde_json::Value {
 fn open(folder: &Path) -> Array {
     let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
     Array::open(&engine, &Location::root(Arc::new(FileStore::new(folder)))).unwrap()
+}
+
+/// Whether files in a folder are kept open, which depends on its file system.
+fn keeps(folder: &Path) -> bool {
+    let store = FileStore::new(folder);
+    let key = Key::new("probe").unwrap();
+    store.put(&key, b"probe", Condition::None).unwrap();
+    let keeps = store.open(&key, None).unwrap().can_be_kept();
+    store.delete(&key, &Condition::None).unwrap();
+    if !keeps {
+        println!("{}: files are not kept open on this file system", folder.display());
+    }
+    keeps
 }
 
 /// What a read of one chunk, of some and of all must see, small reads first.
@@ -53,7 +66,8 @@ fn a_chunk_of_an_open_shard_costs_one_read_and_one_check() {
             assert_eq!(bytes[..16], expected[row * 8 * 128..][..16]);
         }
         let counts = store.counts();
-        assert_eq!((counts.opens, counts.reads, counts.checks), (0, 8, 8));
+        let opens = if keeps(folder.path()) { 0 } else { 8 };
+        assert_eq!((counts.opens, counts.reads, counts.checks), (opens, 8, 8));
     }
 }
 
@@ -154,7 +168,8 @@ fn files_are_closed_with_their_array_and_not_too_many_are_open() {
     write(&array, "", vec![1; 400 * 16 * 2]);
     (0..200).for_each(|i| assert_eq!(read(&array, &format!("{},3", 2 * i)), [1, 1]));
     let open = || open_files().iter().filter(|path| path.starts_with(folder.path())).count();
-    assert!((1..=64).contains(&open()), "{} files are open", open());
+    let expected = if keeps(folder.path()) { 1..=64 } else { 0..=0 };
+    assert!(expected.contains(&open()), "{} files are open", open());
     drop(array);
     assert_eq!(open(), 0);
 }

@@ -28,7 +28,7 @@ pub use write::{WriteOptions, WriteReport};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EngineOptions {
-    /// Worker threads; 0 means one per core.
+    /// Worker threads; 0 means one per core. A caller that waits for work is one of them meanwhile.
     pub threads: usize,
     /// Memory in bytes beside the caller's own buffers.
     ///
@@ -175,7 +175,11 @@ impl Engine {
         let kept = self.contexts.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut context = kept.unwrap_or_default();
         let result = work(&mut context);
-        self.contexts.lock().unwrap_or_else(PoisonError::into_inner).push(context);
+        let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        // A rush of callers is no reason to keep the memory of all of them.
+        if contexts.len() < 2 * self.pool.current_num_threads() {
+            contexts.push(context);
+        }
         result
     }
 

@@ -98,8 +98,8 @@ impl<'a> Reading<'a> {
                 .and_then(|()| self.decode_here(opened, plan, fetch, room, context)),
             Err(_) => Err(self.no_memory(opened, fetch)),
         };
-        // All workers together keep no more than may be in flight.
-        if fetch.len() <= self.engine.budget.total() / self.engine.threads() as u64 {
+        // All workers together keep no more than half of what may be in flight.
+        if fetch.len() <= self.engine.budget.total() / self.engine.threads() as u64 / 2 {
             *context.slot::<Scratch>() = scratch;
         }
         result
@@ -146,7 +146,6 @@ impl<'a> Reading<'a> {
         match error {
             Error::Store(StoreError::Changed { .. }) => self.lose(object, Lost::Changed),
             Error::Store(StoreError::NotFound { .. }) => self.lose(object, Lost::Missing),
-            Error::Store(error) => self.first_error.set(error.into()),
             error => {
                 if let Err(error) = self.settle(opened, object, error) {
                     self.first_error.set(error);

@@ -214,7 +214,7 @@ fn table(now: &Counts, before: &Counts) -> String {
     let cases: BTreeSet<&String> = now.keys().chain(before.keys()).collect();
     let width = cases.iter().map(|case| case.len()).max().unwrap_or(0).max(4);
     let mut out =
-        format!("{:width$} {:>13} {:>13} {:>8}\n", "case", "instructions", "before", "change");
+        format!("{:width$} {:>13} {:>13} {:>9}\n", "case", "instructions", "before", "change");
     for case in cases {
         let (now, before) = (now.get(case), before.get(case));
         let change = match (now, before) {
@@ -226,7 +226,7 @@ fn table(now: &Counts, before: &Counts) -> String {
         };
         let (now, before) = (grouped(now), grouped(before));
         // Writing to a string does not fail.
-        let _ = writeln!(out, "{case:width$} {now:>13} {before:>13} {change:>8}");
+        let _ = writeln!(out, "{case:width$} {now:>13} {before:>13} {change:>9}");
     }
     out
 }

@@ -27,7 +27,7 @@ pub fn main(args: &[String]) -> Result {
             _ => return Err(usage(format!("bench does not take \"{option}\""))),
         }
     }
-    let partial = quick || !passed.is_empty();
+    let partial = quick || passed.iter().any(|word| word != "--syscalls");
     let out = match out {
         // The caller's own folder counts from where the caller stands.
         Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),

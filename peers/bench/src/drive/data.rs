@@ -12,7 +12,7 @@ use crate::job::{Action, Job};
 use crate::worker::{self, empty};
 
 /// Raised when the same names would hold other data.
-const GENERATION: &str = "4";
+const GENERATION: &str = "5";
 
 /// Makes what is missing of the volumes and arrays. Arrays are written by shardine, in Morton order,
 /// and count only after every implementation has read all of them right.

@@ -7,6 +7,9 @@ use super::SUBJECTS;
 use super::plan::{FULL, QUICK, Scale, Variant, Workload};
 use crate::Result;
 
+/// The arrays on which system calls are counted unless others are asked for: codecs make none.
+const COUNTED: [&str; 2] = ["zstd", "none"];
+
 /// What to run, and where everything is.
 pub struct Options {
     pub quick: bool,
@@ -88,6 +91,9 @@ impl Options {
         let named = self.codecs.is_empty() || self.codecs.iter().any(|name| name == variant.name);
         // What is asked for by name runs in a quick run too.
         let asked = !self.only.is_empty() || !self.codecs.is_empty();
+        if self.syscalls && !asked && (workload.threads == 1 || !COUNTED.contains(&variant.name)) {
+            return false;
+        }
         let variants = if self.quick && !asked { workload.quick } else { workload.variants };
         let only = self.only.is_empty() || self.only.iter().any(|name| name == workload.name);
         named && only && variants.contains(&variant.name)

@@ -22,6 +22,9 @@ pub struct Run {
     pub repeat: usize,
     /// Bytes stored by a write.
     pub stored: Option<u64>,
+    /// Seconds of the whole process, with its start, warm-up and checks: what a run costs whoever waits for it.
+    #[serde(default)]
+    pub took: f64,
     #[serde(flatten)]
     pub measured: Measured,
 }
@@ -122,7 +125,7 @@ impl Record {
 }
 
 /// What a program prints, or nothing if it cannot be asked.
-fn said(program: &str, arguments: &[&str]) -> String {
+pub fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
 }

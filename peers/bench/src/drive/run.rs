@@ -1,6 +1,7 @@
 //! Workers, one process each.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -84,11 +85,13 @@ impl Runner {
         for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS", "BLOSC_NTHREADS"] {
             command.env(name, &threads);
         }
+        confine(&mut command, job.threads);
         Ok(command)
     }
 
-    /// The system calls of one iteration: those of a run with it less those of a run without.
-    pub fn syscalls(&self, job: &Job) -> Result<String> {
+    /// The system calls of one iteration: those of a run with it less those of a run without. How many there are, and those
+    /// that are made most often.
+    pub fn syscalls(&self, job: &Job) -> Result<(u64, Vec<(String, u64)>)> {
         let count = |iterations: usize| -> Result<Vec<(String, u64)>> {
             let job = Job { max_iterations: iterations, ..job.clone() };
             let table = self.folder.join("strace.txt");
@@ -104,7 +107,7 @@ impl Runner {
         if job.action == Action::Write || job.action == Action::Update {
             empty(&job.scratch)?;
         }
-        let mut more: Vec<(u64, &str)> = Vec::new();
+        let mut more: Vec<(String, u64)> = Vec::new();
         let mut total = 0;
         for (name, calls) in &with {
             let base = without.iter().find(|(other, _)| other == name).map_or(0, |&(_, n)| n);
@@ -112,14 +115,42 @@ impl Runner {
             total += calls;
             // The worker's own clocks and counters are a handful.
             if calls > 4 {
-                more.push((calls, name));
+                more.push((name.clone(), calls));
             }
         }
-        more.sort_unstable_by(|a, b| b.cmp(a));
-        let parts: Vec<String> =
-            more.iter().take(8).map(|(calls, name)| format!("{name} {calls}")).collect();
-        Ok(format!("{total} calls: {}", parts.join(", ")))
+        more.sort_unstable_by(|(a, m), (b, n)| n.cmp(m).then(a.cmp(b)));
+        more.truncate(8);
+        Ok((total, more))
     }
+}
+
+/// Leaves a process as many processors as it may have threads. Some implementations have a pool for each kind of work, so that
+/// a limit on each of them is not one on all together.
+fn confine(command: &mut Command, threads: usize) {
+    let limit = move || {
+        // SAFETY: all-zero bytes are an empty set of processors; the calls get a set and its size.
+        let done = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            let size = size_of::<libc::cpu_set_t>();
+            if libc::sched_getaffinity(0, size, &raw mut set) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            let mut left = threads;
+            // The last ones: the first has more to do with interrupts.
+            for processor in (0..size * 8).rev() {
+                if libc::CPU_ISSET(processor, &set) {
+                    if left == 0 {
+                        libc::CPU_CLR(processor, &mut set);
+                    }
+                    left = left.saturating_sub(1);
+                }
+            }
+            libc::sched_setaffinity(0, size, &raw const set)
+        };
+        if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: between fork and exec only system calls are made; nothing is allocated and no lock taken.
+    unsafe { command.pre_exec(limit) };
 }
 
 /// Names and numbers from the table of `strace -c`.

@@ -1,22 +1,30 @@
 //! The tables.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::{Cell, ratio};
-use crate::drive::SUBJECTS;
+use super::{Cell, ratio, reached, standing, support};
+use crate::drive::calls::Counts;
 use crate::drive::machine::REFERENCE;
 use crate::drive::plan::{FULL, QUICK, VARIANTS, WORKLOADS, Workload};
 use crate::drive::record::Record;
+use crate::drive::{SLOWEST, SUBJECTS};
 
 /// The three codecs of the summary.
 const SUMMARY: [&str; 3] = ["zstd", "lz4", "none"];
 
-pub fn markdown(record: &Record) -> String {
+pub fn markdown(record: &Record, counts: Option<&Counts>) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = introduction(&mut text, record);
     let _ = summary(&mut text, record);
-    let _ = efficiency(&mut text, record);
+    let _ = standing::best(&mut text, record);
+    let _ = standing::fortran(&mut text, record);
+    let _ = standing::threads(&mut text, record);
+    let _ = support::floor(&mut text, record);
+    if let Some(counts) = counts {
+        let _ = support::calls(&mut text, counts);
+    }
     for workload in &WORKLOADS {
         let _ = details(&mut text, record, workload);
     }
@@ -33,6 +41,15 @@ fn introduction(text: &mut String, record: &Record) -> std::fmt::Result {
         versions.extend(of.map(|run| run.measured.version.as_str()));
     }
     versions.dedup();
+    let stored = &record.figures.stored;
+    let compressed = stored.iter().find(|(name, _)| name == "zstd").map(|&(_, ratio)| ratio);
+    let slow = record.runs.iter().filter(|run| run.subject == SLOWEST);
+    let slow = slow.map(|run| run.repeat).collect::<BTreeSet<_>>().len();
+    let slowest = if slow == 0 || slow == record.repeats {
+        String::new()
+    } else {
+        format!("; {SLOWEST}, the slowest, runs in {slow} of the repeats only")
+    };
     writeln!(
         text,
         "# Benchmark
@@ -42,9 +59,9 @@ Made by `cargo xtask bench{quick}` on {date}: {processor}, {cores} cores, {memor
 
 {figures}. {REFERENCE}.
 
-Compared: {versions}. Each may use two threads.
+Compared: {versions}. Each may use two threads, and is told so in every way it knows; it also has no more cores than threads.
 
-**Data.** An image of {a} x {b} x {c} uint16 (smooth structure with four bits of noise, made from a fixed seed) in shards
+**Data.** An image of {a} x {b} x {c} uint16 (smooth structure with four bits of noise, made from a fixed seed{compressed}) in shards
 of 256^3 and inner chunks of 32^3, and a segmentation of {d} x {e} x {g} uint64 in shards of 128^3. Shardine wrote the arrays, with the chunks
 of a shard in Morton order; every implementation read all of every array right before it was timed.
 
@@ -52,12 +69,13 @@ of a shard in Morton order; every implementation read all of every array right b
 the output. It is a reference, not a proven bound. All ratios are to its run in the same repeat.
 
 **Runs.** One process per implementation, workload and codec, which warms up, compares a sample of its results with the source, and only
-then starts its clock. In each repeat all run one after the other, another one first each time; zarr-python runs in every third repeat. Files are
+then starts its clock. In each repeat all run one after the other, another one first each time{slowest}. Files are
 in the page cache. A ratio is the median over the repeats, the range behind it the quartiles. Memory is the growth of the
 resident set at its peak, results included.
 
-**Durability.** Every shard that is written is synced before the next one. Shardine, zarrs and tensorstore sync by themselves (shardine
-and tensorstore sync folders too); for zarr-python the worker calls `fsync`, inside the timed part.
+**Durability.** The same for all: the file of every shard that is written has been through `fsync` before the next shard is begun, inside the timed part. The
+floor, shardine, zarrs and tensorstore sync by themselves; for zarr-python, with either pipeline, the worker does. Shardine and tensorstore also write under another name,
+rename, and sync the folder, which the others do not.
 ",
         quick = if record.scale == QUICK.name { " --quick" } else { "" },
         date = record.date,
@@ -69,6 +87,7 @@ and tensorstore sync folders too); for zarr-python the worker calls `fsync`, ins
         repeats = if record.repeats == 1 { "1 repeat".to_owned() } else { format!("{} repeats", record.repeats) },
         figures = record.figures,
         versions = versions.join(", "),
+        compressed = compressed.map_or(String::new(), |ratio| format!("; zstd makes it {ratio:.2} times smaller")),
     )
 }
 
@@ -78,8 +97,8 @@ fn summary(text: &mut String, record: &Record) -> std::fmt::Result {
     let subjects = &SUBJECTS[1..];
     let present = |subject: &&&str| record.runs.iter().any(|run| run.subject == **subject);
     let subjects: Vec<&str> = subjects.iter().filter(present).copied().collect();
-    writeln!(text, "| | {} | *goal* |", subjects.join(" | "))?;
-    writeln!(text, "|---|{}", "---|".repeat(subjects.len() + 1))?;
+    writeln!(text, "| | {} | *goal* | reached |", subjects.join(" | "))?;
+    writeln!(text, "|---|{}", "---|".repeat(subjects.len() + 2))?;
     for workload in &WORKLOADS {
         let variants: Vec<&str> = if workload.variants.contains(&SUMMARY[1]) {
             SUMMARY.to_vec()
@@ -101,8 +120,17 @@ fn summary(text: &mut String, record: &Record) -> std::fmt::Result {
         }
         let of = |variant: &&str| workload.goal(variant).map_or("-".to_owned(), ratio);
         let goals: Vec<String> = variants.iter().map(of).collect();
+        let judge = |variant: &&str| {
+            let own = Cell::of(record, workload.name, variant, "shardine");
+            match own.zip(workload.goal(variant)) {
+                Some((own, goal)) if reached(own.ratio().middle, goal) => "yes",
+                Some(_) => "**no**",
+                None => "-",
+            }
+        };
+        let judged: Vec<&str> = variants.iter().map(judge).collect();
         let note = match variants.as_slice() {
-            [one] if *one != "zstdF" => format!(" ({one})"),
+            [one] => format!(" ({one})"),
             [_, _] => format!(" ({})", variants.join(" / ")),
             _ => String::new(),
         };
@@ -114,35 +142,7 @@ fn summary(text: &mut String, record: &Record) -> std::fmt::Result {
                 None => write!(text, " |")?,
             }
         }
-        writeln!(text, " {} |", goals.join(" / "))?;
-    }
-    writeln!(text)
-}
-
-/// How much of two threads is used: the time of one over twice the time of two.
-fn efficiency(text: &mut String, record: &Record) -> std::fmt::Result {
-    let pairs = [("W1", "W1t1"), ("W2", "W2t1")];
-    if !record.runs.iter().any(|run| run.workload == pairs[0].1 || run.workload == pairs[1].1) {
-        return Ok(());
-    }
-    writeln!(
-        text,
-        "## Parallel efficiency\n\nWall time with one thread / (2 x wall time with two).\n"
-    )?;
-    writeln!(text, "| | write zstd | write uncompressed | read zstd | read uncompressed |")?;
-    writeln!(text, "|---|---|---|---|---|")?;
-    for subject in SUBJECTS {
-        let mut cells = Vec::new();
-        for (two, one) in pairs {
-            for variant in ["zstd", "none"] {
-                let wall = |workload| Cell::of(record, workload, variant, subject).map(|c| c.wall);
-                let share = wall(one).zip(wall(two)).map(|(one, two)| one / (2.0 * two));
-                cells.push(share.map_or("-".to_owned(), |share| format!("{share:.2}")));
-            }
-        }
-        if cells.iter().any(|cell| cell != "-") {
-            writeln!(text, "| {subject} | {} |", cells.join(" | "))?;
-        }
+        writeln!(text, " {} | {} |", goals.join(" / "), judged.join(" / "))?;
     }
     writeln!(text)
 }
@@ -161,6 +161,7 @@ fn details(text: &mut String, record: &Record, workload: &Workload) -> std::fmt:
         "shardine's CPU / this",
         "wall s",
         "wall / floor",
+        "shardine's wall / this",
         "peak MiB",
     ];
     if workload.latency {
@@ -173,7 +174,15 @@ fn details(text: &mut String, record: &Record, workload: &Workload) -> std::fmt:
         if Cell::of(record, workload.name, variant.name, "floor").is_none() {
             continue;
         }
-        let goal = workload.goal(variant.name).map(|goal| format!("; goal {}", ratio(goal)));
+        let goal = workload.goal(variant.name).map(|goal| {
+            let own = Cell::of(record, workload.name, variant.name, "shardine");
+            let judged = own.map_or(String::new(), |own| {
+                let middle = own.ratio().middle;
+                let word = if reached(middle, goal) { "reached" } else { "**missed**" };
+                format!(", {word} with {}", ratio(middle))
+            });
+            format!("; shardine's goal {}{judged}", ratio(goal))
+        });
         writeln!(text, "**{}**{}\n", variant.title, goal.unwrap_or_default())?;
         writeln!(text, "| {} |\n|{}", heads.join(" | "), "---|".repeat(heads.len()))?;
         for subject in SUBJECTS {
@@ -190,6 +199,7 @@ fn details(text: &mut String, record: &Record, workload: &Workload) -> std::fmt:
                 cell.shardine.map_or(String::new(), ratio),
                 format!("{:.4}", cell.wall),
                 ratio(cell.wall_ratio.middle),
+                cell.shardine_wall.map_or(String::new(), ratio),
                 mib(cell.peak),
             ];
             if workload.latency {

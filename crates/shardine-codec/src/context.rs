@@ -1,5 +1,4 @@
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
 use std::fmt;
 
 use crate::CodecError;
@@ -20,7 +19,8 @@ use crate::CodecError;
 /// ```
 #[derive(Default)]
 pub struct Context {
-    slots: HashMap<TypeId, Box<dyn Any + Send>>,
+    /// A handful, so that looking through them takes less than hashing one.
+    slots: Vec<(TypeId, Box<dyn Any + Send>)>,
     buffers: Vec<Vec<u8>>,
 }
 
@@ -32,8 +32,12 @@ impl Context {
 
     /// The slot of type `T`, made with `T::default()` on first use.
     pub fn slot<T: Default + Send + 'static>(&mut self) -> &mut T {
-        let slot = self.slots.entry(TypeId::of::<T>()).or_insert_with(|| Box::<T>::default());
-        match slot.downcast_mut() {
+        let id = TypeId::of::<T>();
+        let at = self.slots.iter().position(|(slot, _)| *slot == id).unwrap_or_else(|| {
+            self.slots.push((id, Box::<T>::default()));
+            self.slots.len() - 1
+        });
+        match self.slots[at].1.downcast_mut() {
             Some(slot) => slot,
             None => unreachable!("a slot is keyed by the type of what is in it"),
         }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
+use nix::sys::stat::fstat;
 
 use super::stamp::Stamp;
 use super::{FileStore, failed, is_missing};
@@ -112,7 +113,7 @@ impl Object for FileObject {
     /// does not, so every [`TRUST`] the path is looked up as well; and always while the file is so young that
     /// its times may not tell.
     fn is_current(&self) -> Result<bool, StoreError> {
-        let now = self.file.metadata().map_err(|e| failed("examine", &self.path, e))?;
+        let now = fstat(&self.file).map_err(|e| failed("examine", &self.path, e))?;
         if Stamp::from(&now) != self.stamp {
             return Ok(false);
         }

@@ -1,8 +1,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quick_cache::Weighter;
-use quick_cache::unsync::Cache;
+use foldhash::fast::RandomState;
+use quick_cache::unsync::{Cache, DefaultLifecycle};
+use quick_cache::{UnitWeighter, Weighter};
 use shardine_store::{Key, Object, Version};
 use smallvec::SmallVec;
 
@@ -49,12 +50,13 @@ impl Weighter<IndexKey, Arc<CachedIndex>> for ByMemory {
 pub(crate) struct IndexCache {
     /// Whether there is room for any.
     pub is_on: bool,
-    cache: Mutex<Cache<IndexKey, Arc<CachedIndex>, ByMemory>>,
+    cache: Mutex<Cache<IndexKey, Arc<CachedIndex>, ByMemory, RandomState>>,
 }
 
 impl IndexCache {
     pub fn new(bytes: u64) -> Self {
-        let cache = Mutex::new(Cache::with_weighter(256, bytes, ByMemory));
+        let (hash, lifecycle) = (RandomState::default(), DefaultLifecycle::default());
+        let cache = Mutex::new(Cache::with(256, bytes, ByMemory, hash, lifecycle));
         Self { is_on: bytes > 0, cache }
     }
 
@@ -88,11 +90,12 @@ pub(crate) struct KeptObject {
 }
 
 /// The objects that were read last, kept open. Whether they are still current is asked after each read.
-pub(crate) struct KeptObjects(Mutex<Cache<CellId, KeptObject>>);
+pub(crate) struct KeptObjects(Mutex<Cache<CellId, KeptObject, UnitWeighter, RandomState>>);
 
 impl KeptObjects {
     pub fn new() -> Self {
-        Self(Mutex::new(Cache::new(KEPT)))
+        let (hash, lifecycle) = (RandomState::default(), DefaultLifecycle::default());
+        Self(Mutex::new(Cache::with(KEPT, KEPT as u64, UnitWeighter, hash, lifecycle)))
     }
 
     pub fn get(&self, cell: &CellId) -> Option<KeptObject> {

@@ -171,7 +171,13 @@ def iterate(job, measured, prepare, work):
 
 
 def compare(job, volume, selection, elements):
-    if not np.array_equal(volume[selection], np.asarray(elements)):
+    wanted, elements = volume[selection], np.asarray(elements)
+    # In slabs: less memory, so less time that nobody measures.
+    slabs = range(0, wanted.shape[0], 32)
+    same = wanted.shape == elements.shape and all(
+        np.array_equal(wanted[i : i + 32], elements[i : i + 32]) for i in slabs
+    )
+    if not same:
         raise SystemExit(f"{job['subject']} read wrong elements at {selection} of {job['array']}")
 
 

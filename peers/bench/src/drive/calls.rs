@@ -61,7 +61,7 @@ pub fn count(options: &Options, runner: &Runner) -> Result {
     for workload in &WORKLOADS {
         for variant in VARIANTS.iter().filter(|v| options.runs(workload, v)) {
             println!("\n{} {}: {}", workload.name, variant.name, workload.title);
-            for subject in super::turn(options, workload.name, 0) {
+            for subject in super::turn(options, workload, variant, 0) {
                 let job = options.scale.job(&options.folder, subject, workload, variant);
                 let (total, calls) = runner.syscalls(&job)?;
                 let most: Vec<String> =

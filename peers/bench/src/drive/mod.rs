@@ -15,7 +15,7 @@ use std::time::Instant;
 use crate::Result;
 use machine::Figures;
 use options::Options;
-use plan::{VARIANTS, WORKLOADS};
+use plan::{VARIANTS, Variant, WORKLOADS, Workload};
 use record::{Record, Run};
 use run::Runner;
 
@@ -30,8 +30,11 @@ pub const SUBJECTS: [&str; 7] = [
     "zarr-python",
 ];
 
-/// Takes so long that it runs in every third repeat only, and not more than three times.
+/// Takes so long that it runs in three repeats only, and not in all rows.
 const SLOWEST: &str = "zarr-python";
+
+/// Takes long too: runs in six repeats of ten.
+const SLOW: &str = "zarr-python+zarrs";
 
 /// Updates shards in place, which matters to one workload only.
 const UPDATES_ONLY: &str = "zarrs-append";
@@ -53,7 +56,7 @@ pub fn main(arguments: &[&str]) -> Result {
         let start = Instant::now();
         for workload in &WORKLOADS {
             for variant in used.iter().filter(|v| options.runs(workload, v)) {
-                let subjects = turn(&options, workload.name, repeat);
+                let subjects = turn(&options, workload, variant, repeat);
                 for subject in subjects {
                     let job = options.scale.job(&options.folder, subject, workload, variant);
                     let begun = Instant::now();
@@ -87,11 +90,25 @@ pub fn report(runs: &Path, out: &Path) -> Result {
 }
 
 /// Who runs in a repeat: another one first each time, so that none always runs on a warm or a tired machine.
-fn turn<'a>(options: &'a Options, workload: &str, repeat: usize) -> Vec<&'a str> {
+///
+/// All of them in all rows of ten repeats would take hours.
+fn turn<'a>(
+    options: &'a Options,
+    workload: &Workload,
+    variant: &Variant,
+    repeat: usize,
+) -> Vec<&'a str> {
+    let thrice = repeat.is_multiple_of(3) && repeat < 9;
+    let aside = workload.aside(variant);
     let mut subjects: Vec<&str> = options.peers.iter().map(String::as_str).collect();
-    let slowest = repeat.is_multiple_of(3) && repeat < 9;
-    subjects.retain(|&subject| subject != SLOWEST || slowest);
-    subjects.retain(|&subject| subject != UPDATES_ONLY || workload == "W6");
+    subjects.retain(|&subject| match subject {
+        "floor" | "shardine" => true,
+        SLOWEST => thrice && workload.threads > 1 && (!aside || variant.chunk == 32),
+        UPDATES_ONLY => workload.name == "W6",
+        _ if aside => thrice,
+        SLOW => thrice || repeat.is_multiple_of(2),
+        _ => true,
+    });
     let by = repeat % subjects.len().max(1);
     subjects.rotate_left(by);
     subjects

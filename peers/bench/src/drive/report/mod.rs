@@ -24,6 +24,8 @@ pub fn write(record: &Record, out: &Path) -> Result {
 
 /// One implementation at one workload on one array: medians over the repeats.
 pub struct Cell {
+    /// How many repeats it ran in.
+    pub runs: usize,
     pub cpu: f64,
     pub wall: f64,
     /// To the floor's run of the same repeat.
@@ -93,6 +95,7 @@ impl Cell {
             cpu_ratio: Spread::of(cpu_ratio)?,
             wall_ratio: Spread::of(wall_ratio)?,
             p50_ratio: Spread::of(p50_ratio),
+            runs: cpu.len(),
             cpu: some(cpu)?,
             wall: some(wall)?,
             shardine: some(shardine),

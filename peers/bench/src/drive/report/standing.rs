@@ -157,7 +157,7 @@ pub fn best(text: &mut String, record: &Record) -> Result {
         "## Shardine beside its goals and the best peer
 
 Shardine's time over the floor's and over that of the best peer in the same repeat, medians. The best peer is chosen anew for each figure; above 1 it is ahead
-of shardine (bold). zarrs-append, which updates shards in place but leaves a torn one after a crash, stands apart.
+of shardine (bold). zarrs-append, an experimental update of shards in place that promises nothing after a crash, stands apart.
 Goals reached: {} of {}. Not behind any peer: {} of {} rows by CPU, {} of {} by wall.
 
 | | / floor | goal | reached | wall / floor | CPU / best peer | | wall / best peer | |

@@ -69,8 +69,8 @@ in the page cache. A ratio is the median over the repeats, the range behind it t
 resident set at its peak, results included.
 
 **Durability.** The same for all: the file of every shard that is written has been through `fsync` before the next shard is begun, inside the timed part. The
-floor, shardine, zarrs and tensorstore sync by themselves; for zarr-python, with either pipeline, the worker does. Shardine and tensorstore also write under another name,
-rename, and sync the folder, which the others do not.
+floor, shardine, zarrs and tensorstore sync by themselves; for zarr-python, with either pipeline, the worker does. Shardine, tensorstore and zarr-python's
+own pipeline write under another name and rename; shardine and tensorstore also sync the folder, and shardine every new folder above it.
 ",
         quick = if record.scale == QUICK.name { " --quick" } else { "" },
         date = record.date,

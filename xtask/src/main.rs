@@ -31,11 +31,11 @@ cargo xtask <command>
       folder if it is not there. --asan adds the address sanitizer;
       --seed-corpus only writes the starting inputs.
 
-  bench [--quick] [--only W2,W4] [--codec zstd,lz4,none,gzip,zstd64,zstdF,seg] [--repeats N]
+  bench [--quick] [--only W2,W4] [--codec zstd,lz4,none,gzip,zstd64,zstdF,noneF,seg] [--repeats N]
         [--peers shardine,zarrs,...] [--min-seconds S] [--out FOLDER] [--syscalls]
       Times the engine beside other Zarr implementations and a floor that does the least
       work; report, plot and runs go to docs/bench, or those of a quick or partial run to
-      target/bench/report. --syscalls counts system calls instead.
+      target/bench/report. --syscalls counts system calls instead and adds them to the report.
 
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than

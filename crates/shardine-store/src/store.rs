@@ -64,6 +64,11 @@ pub trait Object: Debug + Send + Sync {
     fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
         let end = start.saturating_add(into.len() as u64);
         let bytes = self.read(ReadRange::Bounded(start..end))?;
+        if bytes.len() != into.len() {
+            let message = format!("{} bytes were read instead of {}", bytes.len(), into.len());
+            let (path, source) = (format!("{self:?}"), std::io::Error::other(message));
+            return Err(StoreError::Io { operation: "read", path, source });
+        }
         into.copy_from_slice(&bytes);
         Ok(())
     }

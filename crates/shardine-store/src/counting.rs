@@ -3,8 +3,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Buffer, Condition, CreateOptions, Key, Listing, Object, ObjectWriter, Read, ReadCost,
-    ReadRange, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Key, Leftover, Listing, Object, ObjectWriter, Read, ReadCost,
+    ReadRange, Recovery, Staged, Store, StoreError, Version,
 };
 
 /// One call that a [`CountingStore`] has seen. Calls that failed are among them.
@@ -206,6 +206,18 @@ impl<S: Store> Store for CountingStore<S> {
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         self.log.add(Call::List { prefix: prefix.cloned() });
         self.inner.list(prefix)
+    }
+
+    fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
+        self.inner.leftovers(prefix)
+    }
+
+    fn remove_leftover(&self, prefix: Option<&Key>, name: &str) -> Result<bool, StoreError> {
+        self.inner.remove_leftover(prefix, name)
+    }
+
+    fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
+        self.inner.recover(key)
     }
 
     fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Buffer, Condition, CreateOptions, Key, Listing, Object, ObjectWriter, Read, ReadCost,
-    ReadRange, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Key, Leftover, Listing, Object, ObjectWriter, Read, ReadCost,
+    ReadRange, Recovery, Staged, Store, StoreError, Version,
 };
 
 /// What a [`FaultStore`] can be told to fail.
@@ -181,6 +181,18 @@ impl<S: Store> Store for FaultStore<S> {
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         self.faults.pass(Operation::List, prefix)?;
         self.inner.list(prefix)
+    }
+
+    fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
+        self.inner.leftovers(prefix)
+    }
+
+    fn remove_leftover(&self, prefix: Option<&Key>, name: &str) -> Result<bool, StoreError> {
+        self.inner.remove_leftover(prefix, name)
+    }
+
+    fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
+        self.inner.recover(key)
     }
 
     fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Buffer, Condition, CreateOptions, Key, Listing, Object, ObjectWriter, Read, ReadCost, Staged,
-    Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Key, Leftover, Listing, Object, ObjectWriter, Read, ReadCost,
+    Recovery, Staged, Store, StoreError, Version,
 };
 
 /// A pointer to a store is a store, so that wrappers take shared and boxed ones.
@@ -52,6 +52,22 @@ macro_rules! forward {
 
             fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
                 (**self).list(prefix)
+            }
+
+            fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
+                (**self).leftovers(prefix)
+            }
+
+            fn remove_leftover(
+                &self,
+                prefix: Option<&Key>,
+                name: &str,
+            ) -> Result<bool, StoreError> {
+                (**self).remove_leftover(prefix, name)
+            }
+
+            fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
+                (**self).recover(key)
             }
 
             fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {

@@ -23,10 +23,10 @@ pub use counting::{Call, CountingStore, Counts};
 pub use error::StoreError;
 pub use ext::StoreExt;
 pub use fault::{FaultStore, Operation};
-pub use file::{FileStore, is_temporary};
+pub use file::{FileStore, is_own_file};
 pub use key::Key;
 pub use memory::MemoryStore;
 pub use store::{
-    Condition, CreateOptions, Listing, Object, ObjectWriter, Read, ReadCost, ReadRange, Staged,
-    Store, Version,
+    Condition, CreateOptions, Leftover, LeftoverKind, Listing, Object, ObjectWriter, Read,
+    ReadCost, ReadRange, Recovery, Staged, Store, Version,
 };

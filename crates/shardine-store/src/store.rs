@@ -194,6 +194,43 @@ pub struct Listing {
     pub folders: Vec<Key>,
 }
 
+/// What kind of file a writer left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LeftoverKind {
+    /// An object that was never published. Nobody misses it.
+    Temporary,
+    /// The journal of a change in place: needed until the object has been recovered.
+    Journal,
+    /// A journal that did not belong to the object beside it, and was set aside.
+    SetAside,
+}
+
+/// A file of a store's own that a writer made on the way: left behind, or still in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// Its name in its folder.
+    pub name: String,
+    /// What it is.
+    pub kind: LeftoverKind,
+    /// The object that it belongs to, where that can be told.
+    pub object: Option<Key>,
+    /// Its length.
+    pub len: u64,
+    /// Whether its writer is still at work.
+    pub in_use: bool,
+}
+
+/// What came of looking after an object whose bytes make no sense.
+#[derive(Debug)]
+pub enum Recovery {
+    /// No change of it was interrupted: it is what it is.
+    Nothing,
+    /// An interrupted change was finished or undone; open the object again.
+    Done,
+    /// A change is under way, or was interrupted and cannot be undone here: this shows the object as it was before.
+    Before(Arc<dyn Object>),
+}
+
 /// What a request costs beside the bytes that it moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadCost {
@@ -262,6 +299,24 @@ pub trait Store: Debug + Send + Sync {
     ///
     /// Files that the store itself makes on the way (temporary ones) are left out.
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError>;
+
+    /// Files directly below `prefix` that writers made on the way and have not removed (yet). Listings leave them out.
+    fn leftovers(&self, _prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Removes a leftover that is not a journal, unless its writer is still at work. Tells whether it is gone.
+    fn remove_leftover(&self, _prefix: Option<&Key>, _name: &str) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    /// Finishes or undoes a change in place of an object that was interrupted.
+    ///
+    /// For whoever finds that an object makes no sense. Waits for nobody: of an object that is being changed
+    /// right now, or that may not be written to, it shows what was there before.
+    fn recover(&self, _key: &Key) -> Result<Recovery, StoreError> {
+        Ok(Recovery::Nothing)
+    }
 
     /// Removes the folder `folder` if there is nothing in it, so that an object can take its name.
     ///

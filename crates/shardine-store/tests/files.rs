@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use shardine_store::{
     BufferPool, Condition, CreateOptions, FileStore, Key, Listing, ReadRange, Staged, Store,
-    StoreError, StoreExt, is_temporary,
+    StoreError, StoreExt, is_own_file,
 };
 use tempfile::TempDir;
 
@@ -273,7 +273,7 @@ fn a_published_file_takes_its_time_from_the_clock_when_it_is_published() {
 fn a_temporary_file_is_beside_its_place_and_gone_afterwards() {
     let (folder, store) = store();
     let path = folder.path().join("a");
-    let temporaries = || names(&path).into_iter().filter(|name| is_temporary(name)).count();
+    let temporaries = || names(&path).into_iter().filter(|name| is_own_file(name)).count();
     let writer = store.create(&key("a/given-up"), CreateOptions::default()).unwrap();
     assert_eq!((names(&path).len(), temporaries()), (1, 1));
     drop(writer);
@@ -295,7 +295,7 @@ fn a_key_that_would_be_taken_for_a_temporary_file_is_refused() {
     }
     assert_eq!(names(folder.path()).len(), 0);
     for name in ["a.tmp", ".shardine-", ".shardine-.tmp", ".shardine", "x.shardine-1.tmp"] {
-        assert!(!is_temporary(name), "{name}");
+        assert!(!is_own_file(name), "{name}");
     }
 }
 

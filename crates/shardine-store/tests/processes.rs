@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use shardine_store::{
-    Condition, CreateOptions, FileStore, Key, Store, StoreError, StoreExt, is_temporary,
+    Condition, CreateOptions, FileStore, Key, Store, StoreError, StoreExt, is_own_file,
 };
 use tempfile::TempDir;
 
@@ -129,7 +129,7 @@ fn a_killed_writer_leaves_the_old_object_and_a_name_that_tells() {
     assert_eq!(*store.get(&key("a")).unwrap().unwrap(), *b"old");
     assert_eq!(store.list(None).unwrap().objects, [(key("a"), 3)]);
     let left: Vec<_> = names(folder.path()).into_iter().filter(|name| name != "a").collect();
-    assert!(left.len() == 1 && is_temporary(&left[0]), "{left:?}");
+    assert!(left.len() == 1 && is_own_file(&left[0]), "{left:?}");
     // It is in nobody's way.
     store.put(&key("a"), b"new", Condition::None).unwrap();
 }

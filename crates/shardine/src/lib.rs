@@ -16,7 +16,7 @@ pub mod zarr;
 
 pub use shardine_store as store;
 
-pub use engine::{Engine, EngineOptions, WriteOptions, WriteReport};
+pub use engine::{Engine, EngineOptions, Strategy, WriteOptions, WriteReport};
 pub use error::Error;
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::Location;

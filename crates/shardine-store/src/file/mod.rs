@@ -1,6 +1,7 @@
 //! Objects as files below a root folder.
 
 mod folder;
+mod leftover;
 mod local;
 mod object;
 mod publish;
@@ -15,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    BufferPool, Condition, CreateOptions, Key, Listing, Object, ObjectWriter, ReadCost, Staged,
-    Store, StoreError, Version,
+    BufferPool, Condition, CreateOptions, Key, Leftover, Listing, Object, ObjectWriter, ReadCost,
+    Staged, Store, StoreError, Version,
 };
 
-pub use temporary::is_temporary;
+pub use temporary::is_own_file;
 
 /// How much memory a store made by [`FileStore::new`] keeps for its next reads.
 const RETAINED: usize = 16 << 20;
@@ -33,7 +34,7 @@ const RETAINED: usize = 16 << 20;
 /// replaced, with a look at its path while it is younger than the tick of the clock, and a folder above it that was
 /// exchanged is noticed within a tenth of a second. The disk space of a file that was removed is free once it is closed.
 ///
-/// **Writing.** A new object is a temporary file beside its place ([`is_temporary`] knows the name), which
+/// **Writing.** A new object is a temporary file beside its place ([`is_own_file`] knows the name), which
 /// is removed if the object is given up. [`publish`](Store::publish) syncs all files of a batch, then
 /// renames each into its place, then syncs the folders. Condition and rename happen under an exclusive
 /// advisory lock (`flock`) on the folder, so writers in other processes on the same machine, and on file
@@ -151,7 +152,7 @@ impl Store for FileStore {
         for entry in entries {
             let entry = entry.map_err(|e| failed("list", &path, e))?;
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| !is_temporary(name)) else { continue };
+            let Some(name) = name.to_str().filter(|name| !is_own_file(name)) else { continue };
             let Ok(key) = prefix.map_or_else(|| Key::new(name), |key| key.join(name)) else {
                 continue;
             };
@@ -168,6 +169,15 @@ impl Store for FileStore {
         listing.objects.sort();
         listing.folders.sort();
         Ok(listing)
+    }
+
+    /// A listing, and for each such file one `open` and a try at its lock.
+    fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
+        leftover::list(self, prefix)
+    }
+
+    fn remove_leftover(&self, prefix: Option<&Key>, name: &str) -> Result<bool, StoreError> {
+        leftover::remove(self, prefix, name)
     }
 
     /// One `open` for each part of the key, and if the folder was empty one sync of the one above it. No

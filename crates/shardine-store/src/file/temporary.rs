@@ -5,15 +5,47 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::LeftoverKind;
+
 const PREFIX: &str = ".shardine-";
 const SUFFIX: &str = ".tmp";
+const JOURNAL: &str = ".journal";
+const ASIDE: &str = ".aside";
 
-/// Whether a file of this name is an object that was still being written: `.shardine-` … `.tmp`.
+/// Whether a file of this name is one that a [`FileStore`](super::FileStore) makes for itself: `.shardine-` …
+/// `.tmp` (an object that was still being written), `.journal` (of a change in place) or `.aside`.
 ///
-/// Listings leave them out and keys cannot name them. One that is older than any running program is the
-/// leftover of a killed one and may be removed.
-pub fn is_temporary(name: &str) -> bool {
-    name.len() > PREFIX.len() + SUFFIX.len() && name.starts_with(PREFIX) && name.ends_with(SUFFIX)
+/// Listings leave them out and keys cannot name them; [`Store::leftovers`](crate::Store::leftovers) tells them.
+pub fn is_own_file(name: &str) -> bool {
+    kind_of(name).is_some()
+}
+
+/// What a file of the store's own is, by its name.
+pub(super) fn kind_of(name: &str) -> Option<LeftoverKind> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let suffixes = [
+        (SUFFIX, LeftoverKind::Temporary),
+        (JOURNAL, LeftoverKind::Journal),
+        (ASIDE, LeftoverKind::SetAside),
+    ];
+    suffixes.into_iter().find_map(|(suffix, kind)| {
+        rest.strip_suffix(suffix).is_some_and(|middle| !middle.is_empty()).then_some(kind)
+    })
+}
+
+/// The name of the journal of the file `name`.
+pub(super) fn journal_name(name: &str) -> String {
+    format!("{PREFIX}{name}{JOURNAL}")
+}
+
+/// The name of the file that a journal is of.
+pub(super) fn journal_of(name: &str) -> Option<&str> {
+    name.strip_prefix(PREFIX)?.strip_suffix(JOURNAL)
+}
+
+/// A name for a journal that did not belong to its file; `number` tells it from others.
+pub(super) fn aside_name(name: &str, number: u64) -> String {
+    format!("{PREFIX}{name}.{number:x}{ASIDE}")
 }
 
 /// The name of a temporary file, which is removed on drop unless it was given its final name.
@@ -35,7 +67,11 @@ impl Temporary {
             let name = format!("{PREFIX}{:x}-{count:x}-{nanos:x}{SUFFIX}", process::id());
             let path = folder.join(name);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok((Self { path, kept: false }, file)),
+                Ok(file) => {
+                    // Tells others that its writer lives. Where there are no locks nobody can tell.
+                    let _ = file.lock();
+                    return Ok((Self { path, kept: false }, file));
+                }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempts < 16 => {
                     attempts += 1;
                 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::temporary::{Temporary, is_temporary};
+use super::temporary::{Temporary, is_own_file};
 use super::{FileStore, failed};
 use crate::error::check_head;
 use crate::{Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, Staged, StoreError};
@@ -45,7 +45,7 @@ impl FileWriter {
         key: &Key,
         options: CreateOptions,
     ) -> Result<Self, StoreError> {
-        if key.as_str().split('/').any(is_temporary) {
+        if key.as_str().split('/').any(is_own_file) {
             let reason = "a part would be taken for a temporary file";
             return Err(StoreError::Key { text: key.to_string(), reason });
         }

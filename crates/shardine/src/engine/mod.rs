@@ -22,7 +22,7 @@ use cache::{IndexCache, KeptObjects};
 pub(crate) use grid::{CellKeys, Grid};
 pub(crate) use read::read;
 pub(crate) use write::write;
-pub use write::{WriteOptions, WriteReport};
+pub use write::{Strategy, WriteOptions, WriteReport};
 
 /// How much of the machine the engine may use.
 #[derive(Debug, Clone)]

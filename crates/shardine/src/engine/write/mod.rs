@@ -20,7 +20,7 @@ use crate::shard::{IndexLocation, ShardIndex};
 use crate::source::Source;
 use stream::Stream;
 
-pub use options::{WriteOptions, WriteReport};
+pub use options::{Strategy, WriteOptions, WriteReport};
 
 /// How often an update is tried again when other writers were faster.
 const ATTEMPTS: usize = 1000;

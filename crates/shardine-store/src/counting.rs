@@ -3,8 +3,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Buffer, Condition, CreateOptions, Key, Leftover, Listing, Object, ObjectWriter, Read, ReadCost,
-    ReadRange, Recovery, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, Read,
+    ReadCost, ReadRange, Recovery, Staged, Store, StoreError, Version,
 };
 
 /// One call that a [`CountingStore`] has seen. Calls that failed are among them.
@@ -196,6 +196,13 @@ impl<S: Store> Store for CountingStore<S> {
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
         self.log.add(Call::Publish { keys: staged.iter().map(|s| s.key.clone()).collect() });
         self.inner.publish(staged)
+    }
+
+    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
+        self.log.add(Call::Open { key: key.clone() });
+        let edit = self.inner.edit(key)?;
+        let (inner, log) = (Arc::clone(&edit.object), self.log.clone());
+        Ok(edit.with_object(Arc::new(CountingObject { inner, key: key.clone(), log })))
     }
 
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {

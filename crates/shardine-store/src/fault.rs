@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Buffer, Condition, CreateOptions, Key, Leftover, Listing, Object, ObjectWriter, Read, ReadCost,
-    ReadRange, Recovery, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, Read,
+    ReadCost, ReadRange, Recovery, Staged, Store, StoreError, Version,
 };
 
 /// What a [`FaultStore`] can be told to fail.
@@ -171,6 +171,13 @@ impl<S: Store> Store for FaultStore<S> {
         let versions = self.inner.publish(staged)?;
         self.faults.pass(Operation::PublishAnswer, first.as_ref())?;
         Ok(versions)
+    }
+
+    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
+        self.faults.pass(Operation::Open, Some(key))?;
+        let edit = self.inner.edit(key)?;
+        let (inner, key, faults) = (Arc::clone(&edit.object), key.clone(), self.faults.clone());
+        Ok(edit.with_object(Arc::new(FaultObject { inner, key, faults })))
     }
 
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Buffer, Condition, CreateOptions, Key, Leftover, Listing, Object, ObjectWriter, Read, ReadCost,
-    Recovery, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, Read,
+    ReadCost, Recovery, Staged, Store, StoreError, Version,
 };
 
 /// A pointer to a store is a store, so that wrappers take shared and boxed ones.
@@ -44,6 +44,10 @@ macro_rules! forward {
 
             fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
                 (**self).publish(staged)
+            }
+
+            fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
+                (**self).edit(key)
             }
 
             fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {

@@ -9,6 +9,7 @@
 mod buffer;
 pub mod conformance;
 mod counting;
+mod edit;
 mod error;
 mod ext;
 mod fault;
@@ -20,10 +21,11 @@ mod store;
 
 pub use buffer::{Buffer, BufferPool, ReadBuffer};
 pub use counting::{Call, CountingStore, Counts};
+pub use edit::{Edit, Held, Holding, InPlace};
 pub use error::StoreError;
 pub use ext::StoreExt;
 pub use fault::{FaultStore, Operation};
-pub use file::{FileStore, is_own_file};
+pub use file::{DiskObserver, DiskStep, FileStore, Verdict, is_own_file};
 pub use key::Key;
 pub use memory::MemoryStore;
 pub use store::{

@@ -57,7 +57,9 @@ fn check(key: &Key, found: Option<&Stored>, condition: &Condition) -> Result<(),
     let holds = match condition {
         Condition::None => true,
         Condition::Absent => found.is_none(),
-        Condition::Unchanged(expected) => found.is_some_and(|s| version_of(s) == *expected),
+        Condition::Unchanged(expected) | Condition::Held { version: expected, .. } => {
+            found.is_some_and(|s| version_of(s) == *expected)
+        }
     };
     if holds { Ok(()) } else { Err(StoreError::Conflict { key: key.clone() }) }
 }

@@ -3,7 +3,7 @@ use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Buffer, Key, StoreError};
+use crate::{Buffer, Edit, Holding, Key, StoreError};
 
 /// Which bytes of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +122,13 @@ pub enum Condition {
     Absent,
     /// The object is still this version.
     Unchanged(Version),
+    /// The same, and the caller keeps other writers away meanwhile. Comes from [`Edit::condition`].
+    Held {
+        /// The version.
+        version: Version,
+        /// What keeps them away.
+        held: Holding,
+    },
 }
 
 /// How an object is to be written.
@@ -291,6 +298,20 @@ pub trait Store: Debug + Send + Sync {
     /// ones before it have been published and the ones after it have not; a condition that does not
     /// hold is [`StoreError::Conflict`].
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError>;
+
+    /// Gets hold of an object that exists, to change it. Waits for others who do, where the store has locks.
+    ///
+    /// A missing object is [`StoreError::NotFound`].
+    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
+        let object = self.open(key, None)?;
+        if object.version().is_none() {
+            // A store to which opening is free learns the version with the first read.
+            object.read(ReadRange::Bounded(0..0))?;
+        }
+        let changed = || StoreError::Changed { key: key.clone() };
+        let version = object.version().ok_or_else(changed)?;
+        Ok(Edit::unlocked(object, version))
+    }
 
     /// Removes an object; removing what is not there is no error unless the condition says so.
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError>;

@@ -174,7 +174,7 @@ fn links_are_followed_and_replaced_but_never_written_through() {
     let listing = store.list(None).unwrap();
     assert_eq!((listing.objects, listing.folders), (vec![(key("file"), 6)], vec![key("folder")]));
 
-    let version = store.open(&key("file"), None).unwrap().version().unwrap();
+    let version = store.edit(&key("file")).unwrap().version.clone();
     store.put(&key("file"), b"own", Condition::Unchanged(version)).unwrap();
     store.put(&key("broken"), b"mended", Condition::Absent).unwrap();
     assert_eq!(*store.get(&key("file")).unwrap().unwrap(), *b"own");

@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use shardine_store::{Key, StoreError};
 
+use crate::engine::Strategy;
 use crate::layout::{DecodeError, EncodeError, LayoutError};
 use crate::selection::RegionError;
 use crate::shard::ShardError;
@@ -77,6 +78,14 @@ pub enum Error {
         object: Key,
         /// How often it was tried.
         attempts: usize,
+    },
+    /// The shards of this array cannot be changed in the way that was asked for.
+    #[error("its shards cannot be changed with the strategy {strategy}: {reason}")]
+    Strategy {
+        /// As asked for.
+        strategy: Strategy,
+        /// Why not.
+        reason: &'static str,
     },
     /// Not all chunks of a shard were laid down; the shard is as it was.
     #[error("\"{object}\" was not written to the end and is as it was")]
@@ -157,6 +166,9 @@ impl Error {
             Self::Metadata { source, .. } if **source == MetadataError::ZarrV2 => {
                 Some("this version reads Zarr v3 only".to_owned())
             }
+            Self::Strategy { .. } => Some(
+                "leave the choice to Shardine with the strategy auto, or make the array with a crc32c after the bytes of its index".to_owned(),
+            ),
             Self::Contention { .. } | Self::Unstable { .. } => {
                 Some("run it again when fewer writers are at work".to_owned())
             }

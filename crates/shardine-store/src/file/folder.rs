@@ -9,8 +9,9 @@ use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::failed;
+use super::disk::{Disk, DiskStep};
 use super::stamp::Stamp;
+use super::{failed, lacks_locks};
 use crate::{Condition, Key, StoreError};
 
 /// A folder that is held while an entry of it is checked and switched.
@@ -19,19 +20,20 @@ use crate::{Condition, Key, StoreError};
 /// the switch still concern one folder.
 #[derive(Debug)]
 pub(super) struct Folder {
+    disk: Disk,
     file: File,
     path: PathBuf,
 }
 
 impl Folder {
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    pub fn open(disk: &Disk, path: &Path) -> Result<Self, StoreError> {
         // A file in the place of a folder is told here, and not taken for one.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(OFlag::O_DIRECTORY.bits())
             .open(path)
             .map_err(|e| failed("open the folder", path, e))?;
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self { disk: disk.clone(), file, path: path.to_owned() })
     }
 
     /// Waits for the exclusive lock, which is given up when the folder is dropped.
@@ -40,11 +42,7 @@ impl Folder {
     pub fn lock(&self, condition: &Condition) -> Result<(), StoreError> {
         loop {
             let Err(e) = self.file.lock() else { return Ok(()) };
-            let lacking = e.kind() == io::ErrorKind::Unsupported
-                || [Errno::ENOSYS, Errno::EOPNOTSUPP, Errno::ENOLCK]
-                    .map(|e| Some(e as i32))
-                    .contains(&e.raw_os_error());
-            match (condition, lacking) {
+            match (condition, lacks_locks(&e)) {
                 _ if e.kind() == io::ErrorKind::Interrupted => {}
                 (Condition::None, true) => return Ok(()),
                 (_, true) => {
@@ -82,13 +80,16 @@ impl Folder {
         let holds = match condition {
             Condition::None => true,
             Condition::Absent => found.is_none(),
-            Condition::Unchanged(expected) => found.is_some_and(|s| s.version() == *expected),
+            Condition::Unchanged(expected) | Condition::Held { version: expected, .. } => {
+                found.is_some_and(|s| s.version() == *expected)
+            }
         };
         if holds { Ok(found.is_some()) } else { Err(StoreError::Conflict { key: key.clone() }) }
     }
 
     /// Gives the file `from` of this folder the name `to`, replacing what has it.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), StoreError> {
+        self.ask_rename(from, to)?;
         renameat(&self.file, from, &self.file, to)
             .map_err(|e| failed("rename a file to", &self.path.join(to), e))
     }
@@ -98,6 +99,7 @@ impl Folder {
     pub fn rename_new(&self, from: &OsStr, to: &OsStr, key: &Key) -> Result<(), StoreError> {
         use nix::fcntl::{RenameFlags, renameat2};
 
+        self.ask_rename(from, to)?;
         let flags = RenameFlags::RENAME_NOREPLACE;
         match renameat2(&self.file, from, &self.file, to, flags) {
             Ok(()) => Ok(()),
@@ -116,9 +118,26 @@ impl Folder {
         self.rename(from, to)
     }
 
+    fn ask_rename(&self, from: &OsStr, to: &OsStr) -> Result<(), StoreError> {
+        let (from, to) = (self.path.join(from), self.path.join(to));
+        self.disk
+            .ask(DiskStep::Rename { from: &from, to: &to })
+            .map_err(|e| failed("rename a file to", &to, e))
+    }
+
     pub fn remove(&self, name: &OsStr) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        self.disk.ask(DiskStep::Remove { path: &path }).map_err(|e| failed("remove", &path, e))?;
         unlinkat(&self.file, name, UnlinkatFlags::NoRemoveDir)
             .map_err(|e| failed("remove", &self.path.join(name), e))
+    }
+
+    /// Removes the file of this name, if there is one.
+    pub fn remove_if_there(&self, name: &OsStr) -> Result<(), StoreError> {
+        match fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(_) => self.remove(name),
+            Err(_) => Ok(()),
+        }
     }
 
     /// The folder of this name inside; `None` if there is none, be it that the name is a link's.
@@ -126,7 +145,7 @@ impl Folder {
         let path = self.path.join(name);
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         match openat(&self.file, name, flags, Mode::empty()) {
-            Ok(file) => Ok(Some(Self { file: file.into(), path })),
+            Ok(file) => Ok(Some(Self { disk: self.disk.clone(), file: file.into(), path })),
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
             Err(e) => Err(failed("open the folder", &path, e)),
         }
@@ -134,6 +153,10 @@ impl Folder {
 
     /// Removes the folder of this name if it is one and empty; tells whether it did.
     pub fn remove_folder(&self, name: &OsStr) -> Result<bool, StoreError> {
+        let path = self.path.join(name);
+        self.disk
+            .ask(DiskStep::RemoveFolder { path: &path })
+            .map_err(|e| failed("remove the folder", &path, e))?;
         match unlinkat(&self.file, name, UnlinkatFlags::RemoveDir) {
             Ok(()) => Ok(true),
             Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::ENOENT | Errno::ENOTDIR) => Ok(false),
@@ -143,7 +166,10 @@ impl Folder {
 
     /// Makes renames and removals durable.
     pub fn sync(&self) -> Result<(), StoreError> {
-        self.file.sync_all().map_err(|e| failed("sync the folder", &self.path, e))
+        self.disk
+            .ask(DiskStep::SyncFolder { path: &self.path })
+            .and_then(|()| self.file.sync_all())
+            .map_err(|e| failed("sync the folder", &self.path, e))
     }
 }
 

@@ -1,10 +1,15 @@
 //! Objects as files below a root folder.
 
+mod disk;
+mod edit;
 mod folder;
+mod journal;
 mod leftover;
 mod local;
+mod lock;
 mod object;
 mod publish;
+mod recover;
 mod stamp;
 mod temporary;
 mod writer;
@@ -15,11 +20,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nix::errno::Errno;
+
 use crate::{
-    BufferPool, Condition, CreateOptions, Key, Leftover, Listing, Object, ObjectWriter, ReadCost,
-    Staged, Store, StoreError, Version,
+    BufferPool, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter,
+    ReadCost, Recovery, Staged, Store, StoreError, Version,
 };
 
+pub use disk::{DiskObserver, DiskStep, Verdict};
 pub use temporary::is_own_file;
 
 /// How much memory a store made by [`FileStore::new`] keeps for its next reads.
@@ -55,6 +63,7 @@ struct Inner {
     root: PathBuf,
     pool: Arc<BufferPool>,
     local: local::LocalSystems,
+    disk: disk::Disk,
     /// Folders that this store made and whose entry in their parent is not known to be durable.
     fresh: Mutex<BTreeSet<PathBuf>>,
 }
@@ -67,11 +76,20 @@ impl FileStore {
 
     /// The same, with memory that is shared with others.
     pub fn with_pool(root: impl Into<PathBuf>, pool: Arc<BufferPool>) -> Self {
-        let root = root.into();
+        Self::build(root.into(), pool, disk::Disk::default())
+    }
+
+    /// The same with somebody who is asked before each change on the disk: for tests of what a failure, a full disk
+    /// or a killed process leaves. Nothing is moved in the kernel then, so that each byte is seen.
+    pub fn observed(root: impl Into<PathBuf>, observer: Arc<dyn DiskObserver>) -> Self {
+        Self::build(root.into(), BufferPool::new(RETAINED), disk::Disk(Some(observer)))
+    }
+
+    fn build(root: PathBuf, pool: Arc<BufferPool>, disk: disk::Disk) -> Self {
         // A later change of the working folder must not move the store.
         let root = std::path::absolute(&root).unwrap_or(root);
         let local = local::LocalSystems::default();
-        Self(Arc::new(Inner { root, pool, local, fresh: Mutex::default() }))
+        Self(Arc::new(Inner { root, pool, local, disk, fresh: Mutex::default() }))
     }
 
     /// The folder that the keys are relative to.
@@ -98,7 +116,8 @@ impl FileStore {
         // Remembered before it exists: whoever finds it there must find it here too.
         let mut fresh = self.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         fresh.insert(path.to_owned());
-        match fs::create_dir(path) {
+        let asked = self.0.disk.ask(DiskStep::CreateFolder { path });
+        match asked.and_then(|()| fs::create_dir(path)) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => {
                 fresh.remove(path);
                 Err(failed("create the folder", path, e))
@@ -133,6 +152,14 @@ impl Store for FileStore {
 
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
         publish::publish(self, staged)
+    }
+
+    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
+        edit::edit(self, key)
+    }
+
+    fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
+        recover::recover(self, key)
     }
 
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
@@ -190,6 +217,12 @@ impl Store for FileStore {
 
 fn failed(operation: &'static str, path: &Path, source: impl Into<io::Error>) -> StoreError {
     StoreError::Io { operation, path: path.display().to_string(), source: source.into() }
+}
+
+/// Whether an error says that the file system has no locks.
+fn lacks_locks(error: &io::Error) -> bool {
+    let lacking = [Errno::ENOSYS, Errno::EOPNOTSUPP, Errno::ENOLCK].map(|e| Some(e as i32));
+    error.kind() == io::ErrorKind::Unsupported || lacking.contains(&error.raw_os_error())
 }
 
 /// Whether an error says that there is nothing at a path, be it that a part of the path is a file.

@@ -1,6 +1,6 @@
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use nix::sys::stat::fstat;
 
+use super::lock::mark_read;
 use super::stamp::Stamp;
 use super::{FileStore, failed, is_missing};
 use crate::{Buffer, Key, Object, ReadRange, StoreError, Version};
@@ -37,11 +38,26 @@ impl FileObject {
         let file = File::open(&path).map_err(|e| {
             if is_missing(&e) { store.not_found(key) } else { failed("open", &path, e) }
         })?;
-        let asked = SystemTime::now();
         let found = file.metadata().map_err(|e| failed("examine", &path, e))?;
         if !found.is_file() {
             return Err(store.not_found(key));
         }
+        if store.0.local.is_local(&file, found.dev()) {
+            // Where only some files can be locked, those that cannot are not changed in place either.
+            let _ = mark_read(&file);
+        }
+        Self::from_file(store, key, path, file)
+    }
+
+    /// Of a file that is open, by who does not need to say that it is being read.
+    pub fn from_file(
+        store: &FileStore,
+        key: &Key,
+        path: PathBuf,
+        file: File,
+    ) -> Result<Self, StoreError> {
+        let asked = SystemTime::now();
+        let found = file.metadata().map_err(|e| failed("examine", &path, e))?;
         let stamp = Stamp::from(&found);
         let trusted = if stamp.has_settled(asked) { TRUST } else { 0 };
         Ok(Self {
@@ -54,6 +70,15 @@ impl FileObject {
             opened: Instant::now(),
             trusted: AtomicU64::new(trusted),
         })
+    }
+
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The version, for who holds the writer's lock: nobody else can make another with the same times.
+    pub fn known_version(&self) -> Version {
+        self.version.get_or_init(|| self.stamp.version()).clone()
     }
 
     /// What a failed read means.
@@ -75,8 +100,12 @@ impl Object for FileObject {
         Some(self.stamp.len)
     }
 
+    /// Not told as long as a change that is under way could leave the file with the same times.
     fn version(&self) -> Option<Version> {
-        Some(self.version.get_or_init(|| self.stamp.version()).clone())
+        if let Some(version) = self.version.get() {
+            return Some(version.clone());
+        }
+        self.stamp.is_telling(SystemTime::now()).then(|| self.known_version())
     }
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {

@@ -10,11 +10,13 @@ use std::time::SystemTime;
 
 use nix::errno::Errno;
 
+use super::edit::FileHold;
 use super::folder::Folder;
+use super::lock::WriterLock;
 use super::stamp::Stamp;
-use super::temporary::Temporary;
+use super::temporary::{Temporary, journal_name};
 use super::writer::FileStaged;
-use super::{FileStore, failed, is_missing};
+use super::{DiskStep, FileStore, failed, is_missing, lacks_locks};
 use crate::{Condition, Key, Staged, StoreError, Version};
 
 /// So many files of a batch are synced at once; a journal commits them together.
@@ -45,7 +47,7 @@ pub(super) fn publish(store: &FileStore, staged: Vec<Staged>) -> Result<Vec<Vers
         .into_iter()
         .map(|file| {
             let folder = parent(&file.path).to_owned();
-            let version = reveal(file)?;
+            let version = reveal(store, file)?;
             touched.insert(folder);
             Ok(version)
         })
@@ -62,11 +64,14 @@ pub(super) fn delete(
     condition: &Condition,
 ) -> Result<(), StoreError> {
     let path = store.path(key);
-    let folder = match Folder::open(parent(&path)) {
+    let _lock = lock_target(&path, condition)?;
+    let folder = match Folder::open(&store.0.disk, parent(&path)) {
         Ok(folder) => folder,
         Err(StoreError::Io { source, .. }) if is_missing(&source) => {
             return match condition {
-                Condition::Unchanged(_) => Err(StoreError::Conflict { key: key.clone() }),
+                Condition::Unchanged(_) | Condition::Held { .. } => {
+                    Err(StoreError::Conflict { key: key.clone() })
+                }
                 Condition::None | Condition::Absent => Ok(()),
             };
         }
@@ -76,6 +81,7 @@ pub(super) fn delete(
     folder.lock(condition)?;
     if folder.check(name, key, condition)? {
         folder.remove(name)?;
+        forget_journal(&folder, name)?;
         folder.unlock()?;
         folder.sync()?;
     }
@@ -83,7 +89,7 @@ pub(super) fn delete(
 }
 
 pub(super) fn remove_empty_folder(store: &FileStore, key: &Key) -> Result<(), StoreError> {
-    let mut above = match Folder::open(store.root()) {
+    let mut above = match Folder::open(&store.0.disk, store.root()) {
         Ok(root) => root,
         Err(StoreError::Io { source, .. }) if is_missing(&source) => return Ok(()),
         Err(e) => return Err(e),
@@ -139,11 +145,13 @@ fn sync_files(mut staged: Vec<FileStaged>) -> Result<Vec<Durable>, StoreError> {
 
 /// Makes the bytes of one file durable, and its descriptor closed without an error.
 fn sync_file(staged: FileStaged) -> Result<Durable, StoreError> {
-    let FileStaged { file, temporary, key, path, condition, .. } = staged;
+    let FileStaged { file, temporary, store, key, path, condition } = staged;
     keep_mode(&file, &path)?;
     // Many file systems' clocks tick too slowly to tell apart two files that had one inode in turn.
     file.set_modified(SystemTime::now()).map_err(|e| failed("set the time of", &path, e))?;
-    file.sync_all().map_err(|e| failed("sync", &path, e))?;
+    let step = DiskStep::SyncFile { path: temporary.path() };
+    let synced = store.0.disk.ask(step).and_then(|()| file.sync_all());
+    synced.map_err(|e| failed("sync", &path, e))?;
     // Some file systems tell of a failed write when a descriptor is closed, be it one of two.
     let kept = file.try_clone().map_err(|e| failed("close", &path, e))?;
     match nix::unistd::close(file) {
@@ -167,17 +175,21 @@ fn keep_mode(file: &File, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Gives a file its name, if its condition holds.
-fn reveal(new: Durable) -> Result<Version, StoreError> {
+fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
     let name = name(&new.path)?;
-    let folder = Folder::open(parent(&new.path))?;
+    let _lock = lock_target(&new.path, &new.condition)?;
+    let folder = Folder::open(&store.0.disk, parent(&new.path))?;
     folder.lock(&new.condition)?;
     folder.check(name, &new.key, &new.condition)?;
     let from = new.temporary.path().file_name().unwrap_or_default();
     match new.condition {
         Condition::Absent => folder.rename_new(from, name, &new.key)?,
-        Condition::None | Condition::Unchanged(_) => folder.rename(from, name)?,
+        Condition::None | Condition::Unchanged(_) | Condition::Held { .. } => {
+            folder.rename(from, name)?;
+        }
     }
     new.temporary.renamed();
+    forget_journal(&folder, name)?;
     let found = new.file.metadata().map_err(|e| failed("examine", &new.path, e))?;
     Ok(Stamp::from(&found).version())
 }
@@ -196,13 +208,44 @@ fn sync_folders(store: &FileStore, touched: BTreeSet<PathBuf>) -> Result<(), Sto
         }
     }
     for path in &all {
-        Folder::open(path)?.sync()?;
+        Folder::open(&store.0.disk, path)?.sync()?;
     }
     let mut fresh = store.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
     for made in &settled {
         fresh.remove(made);
     }
     Ok(())
+}
+
+/// Keeps writers away who change the object in place that is about to be replaced or removed: what they wrote to a
+/// file that has no name any more would be lost. `None` if there is no such object, or the caller does that already.
+fn lock_target(path: &Path, condition: &Condition) -> Result<Option<WriterLock>, StoreError> {
+    if let Condition::Held { held, .. } = condition
+        && held.get::<FileHold>().is_some_and(|hold| hold.lock.is_of(path))
+    {
+        return Ok(None);
+    }
+    match WriterLock::wait(path) {
+        // Where there are no locks nobody changes anything in place, and what cannot be opened nobody else can either.
+        Err(StoreError::Io { source, .. })
+            if lacks_locks(&source)
+                || matches!(
+                    source.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory
+                ) =>
+        {
+            Ok(None)
+        }
+        locked => locked,
+    }
+}
+
+/// Removes the journal of an object that is not there any more.
+fn forget_journal(folder: &Folder, name: &OsStr) -> Result<(), StoreError> {
+    match name.to_str() {
+        Some(name) => folder.remove_if_there(OsStr::new(&journal_name(name))),
+        None => Ok(()),
+    }
 }
 
 fn parent(path: &Path) -> &Path {

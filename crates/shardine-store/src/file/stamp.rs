@@ -45,6 +45,14 @@ impl Stamp {
         now.checked_sub(since).is_some_and(|age| age > tick)
     }
 
+    /// Whether no other state of the file, from `now` on, can have the same times.
+    ///
+    /// Every write sets both times to the same tick of the kernel's clock, so where they differ somebody set one of
+    /// them after the last write, as everything does here that finishes a file.
+    pub fn is_telling(&self, now: SystemTime) -> bool {
+        self.modified != self.changed || self.has_settled(now)
+    }
+
     pub fn version(&self) -> Version {
         let Self { device, inode, len, modified, changed } = self;
         let text = format!(

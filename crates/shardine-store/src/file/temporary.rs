@@ -1,10 +1,11 @@
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::disk::{Disk, DiskStep};
 use crate::LeftoverKind;
 
 const PREFIX: &str = ".shardine-";
@@ -51,13 +52,14 @@ pub(super) fn aside_name(name: &str, number: u64) -> String {
 /// The name of a temporary file, which is removed on drop unless it was given its final name.
 #[derive(Debug)]
 pub(super) struct Temporary {
+    disk: Disk,
     path: PathBuf,
     kept: bool,
 }
 
 impl Temporary {
     /// Makes a new file in `folder` that nobody else has.
-    pub fn create(folder: &Path) -> io::Result<(Self, File)> {
+    pub fn create(disk: &Disk, folder: &Path) -> io::Result<(Self, File)> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let mut attempts = 0;
         loop {
@@ -66,11 +68,12 @@ impl Temporary {
             let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
             let name = format!("{PREFIX}{:x}-{count:x}-{nanos:x}{SUFFIX}", process::id());
             let path = folder.join(name);
+            disk.ask(DiskStep::Create { path: &path })?;
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => {
                     // Tells others that its writer lives. Where there are no locks nobody can tell.
                     let _ = file.lock();
-                    return Ok((Self { path, kept: false }, file));
+                    return Ok((Self { disk: disk.clone(), path, kept: false }, file));
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempts < 16 => {
                     attempts += 1;
@@ -94,7 +97,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.kept {
             // Nobody is left to tell, and listings leave the file out in any case.
-            let _ = fs::remove_file(&self.path);
+            let _ = self.disk.remove(&self.path);
         }
     }
 }

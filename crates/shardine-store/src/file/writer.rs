@@ -1,7 +1,6 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -89,7 +88,8 @@ impl FileWriter {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), StoreError> {
-        self.file.write_all_at(data, offset).map_err(|e| failed("write", &self.path, e))
+        let (disk, path) = (&self.store.0.disk, self.temporary.path());
+        disk.write(&self.file, path, data, offset).map_err(|e| failed("write", &self.path, e))
     }
 
     /// Copies through memory, a piece at a time.
@@ -127,7 +127,8 @@ impl ObjectWriter for FileWriter {
             return self.append(&source.read(ReadRange::Bounded(range))?);
         }
         self.fill(range.end - range.start, |offset| {
-            let moved = match source.file() {
+            // Who watches the disk wants to see the bytes.
+            let moved = match source.file().filter(|_| !self.store.0.disk.is_watched()) {
                 Some(file) => move_in_kernel(file, range.clone(), &self.file, offset)
                     .map_err(|e| failed("copy into", &self.path, e))?,
                 None => 0,
@@ -157,7 +158,7 @@ impl ObjectWriter for FileWriter {
 fn begin(store: &FileStore, folder: &Path, path: &Path) -> Result<(Temporary, File), StoreError> {
     let attempt = || {
         store.make_folder(folder)?;
-        Temporary::create(folder).map_err(|e| failed("create a file for", path, e))
+        Temporary::create(&store.0.disk, folder).map_err(|e| failed("create a file for", path, e))
     };
     let mut attempts = 0;
     loop {

@@ -168,10 +168,11 @@ impl<'a> Sequencer<'a> {
         Ok(())
     }
 
-    /// The index of all that was laid down, and its bytes; `None` unless that is all of `batches`.
-    pub fn into_index(self, batches: usize) -> Option<(ShardIndex, u64)> {
+    /// The index of all that was laid down, and its bytes; `None` if a batch still waits for another, or to be written.
+    pub fn into_index(self) -> Option<(ShardIndex, u64)> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (state.written == batches).then_some((state.index, state.bytes))
+        let done = state.waiting.is_empty() && state.ready.is_empty();
+        done.then_some((state.index, state.bytes))
     }
 
     /// Writes a batch; neighbours go in one call.

@@ -15,7 +15,11 @@ pub(crate) struct IndexFormat {
     chunks: usize,
     len: u64,
     location: IndexLocation,
+    checksummed: bool,
 }
+
+/// The codecs that tell a damaged index from a sound one.
+const CHECKSUMS: [&str; 4] = ["crc32c", "crc32", "adler32", "fletcher32"];
 
 impl IndexFormat {
     /// Binds the index codecs to a grid of chunks. Refuses codecs whose output has no fixed size.
@@ -31,7 +35,12 @@ impl IndexFormat {
         let codec = ChunkCodec::new(codecs, ArraySpec { shape, data_type, fill })?;
         let chunks = grid.iter().product::<u64>() as usize;
         match codec.encoded_size() {
-            EncodedSize::Exact(len) => Ok(Self { codec, chunks, len, location }),
+            EncodedSize::Exact(len) => {
+                let checksummed = codecs.iter().any(|codec| {
+                    matches!(codec, Codec::BytesToBytes(codec) if CHECKSUMS.contains(&codec.name()))
+                });
+                Ok(Self { codec, chunks, len, location, checksummed })
+            }
             _ => Err(CodecError::unsupported(
                 "index_codecs",
                 "the size of an encoded index must not depend on its content; use bytes and crc32c",
@@ -51,6 +60,11 @@ impl IndexFormat {
 
     pub fn location(&self) -> IndexLocation {
         self.location
+    }
+
+    /// Whether a torn index can be told from a sound one.
+    pub fn is_checksummed(&self) -> bool {
+        self.checksummed
     }
 
     /// Bytes before the first chunk.

@@ -291,6 +291,7 @@ pub(crate) struct UpdatePlan<'a> {
     /// How much of the shard lies inside the array, by stored axis.
     bounds: Axes<u64>,
     entries: Arc<[u32]>,
+    order: WriteOrder,
 }
 
 impl<'a> UpdatePlan<'a> {
@@ -304,7 +305,7 @@ impl<'a> UpdatePlan<'a> {
     ) -> Result<Self, ShardError> {
         let selection = shard.selection_to_stored(selection);
         let bounds = shard.to_stored(bounds);
-        let mut plan = Self { shard, old, selection, bounds, entries: [].into() };
+        let mut plan = Self { shard, old, selection, bounds, entries: [].into(), order };
         plan.entries = match order {
             WriteOrder::Morton => shard.morton()?,
             WriteOrder::C => all_entries(shard)?.into(),
@@ -324,9 +325,20 @@ impl<'a> UpdatePlan<'a> {
         Ok(plan)
     }
 
+    /// The order in which a new shard is laid down.
+    pub fn order(&self) -> WriteOrder {
+        self.order
+    }
+
     /// The entries in the order in which they are laid down.
     pub fn entries(&self) -> &[u32] {
         &self.entries
+    }
+
+    /// The entries that the update touches, in C order.
+    pub fn touched(&self) -> impl Iterator<Item = usize> {
+        let cells = self.selection.cells(&self.shard.chunk_shape);
+        cells.map(|cell| self.shard.entry(&cell.index))
     }
 
     /// Whether the update touches an entry.

@@ -153,6 +153,21 @@ impl ShardIndex {
         self.shard_len = self.shard_len.max(range.end);
     }
 
+    /// Says that chunk `i` is absent. There must be such an entry.
+    pub fn set_absent(&mut self, i: usize) {
+        self.entries[i * ENTRY..(i + 1) * ENTRY].fill(0xFF);
+    }
+
+    /// Length of the shard that the entries speak of.
+    pub fn shard_len(&self) -> u64 {
+        self.shard_len
+    }
+
+    /// Says how long the shard is.
+    pub fn set_shard_len(&mut self, len: u64) {
+        self.shard_len = len;
+    }
+
     /// Bytes of memory it takes.
     pub fn memory(&self) -> usize {
         self.entries.capacity() + size_of::<Self>()

@@ -1,8 +1,10 @@
 //! Shards as pure bytes: where the chunks lie, and how the index says so.
 
+mod gaps;
 mod index;
 mod order;
 
+pub(crate) use gaps::Gaps;
 pub use index::{IndexLocation, MAX_CHUNKS_PER_SHARD, ShardError, ShardIndex};
 pub use order::WriteOrder;
 pub(crate) use order::morton_order;

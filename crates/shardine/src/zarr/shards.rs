@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use shardine_codec::Context;
-use shardine_store::{Key, ReadRange, StoreError};
+use shardine_store::{Key, Object, ReadRange, Recovery, StoreError};
 
 use super::Array;
 use super::metadata::{ChunkKeyEncoding, Separator};
@@ -64,18 +64,33 @@ impl Array {
             shard: cell.to_vec(),
             source: Box::new(source),
         };
-        let object = match self.grid.store.open(&key, None) {
+        let read_index = |object: &dyn Object| {
+            let len = match object.len() {
+                Some(len) => len,
+                None => object.read(ReadRange::All)?.len() as u64,
+            };
+            let index_range = shard.index.range(len).map_err(damaged)?;
+            let bytes = object.read(ReadRange::Bounded(index_range.clone()))?;
+            let index = shard.index.decode(&mut Context::new(), &bytes, len).map_err(damaged)?;
+            Ok::<_, Error>((index, index_range, len))
+        };
+        let store = &self.grid.store;
+        let mut object = match store.open(&key, None) {
             Ok(object) => object,
             Err(StoreError::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let len = match object.len() {
-            Some(len) => len,
-            None => object.read(ReadRange::All)?.len() as u64,
-        };
-        let index_range = shard.index.range(len).map_err(damaged)?;
-        let bytes = object.read(ReadRange::Bounded(index_range.clone()))?;
-        let index = shard.index.decode(&mut Context::new(), &bytes, len).map_err(damaged)?;
+        let mut found = read_index(&*object);
+        if matches!(found, Err(Error::Shard { .. })) {
+            // It may be being changed in place, or have been when its writer died.
+            match store.recover(&key)? {
+                Recovery::Nothing => {}
+                Recovery::Done => object = store.open(&key, None)?,
+                Recovery::Before(before) => object = before,
+            }
+            found = read_index(&*object);
+        }
+        let (index, index_range, len) = found?;
         let mut entries = vec![None; index.len()];
         let grid = shard.to_array_order(&shard.grid);
         let mut used = vec![index_range.clone()];

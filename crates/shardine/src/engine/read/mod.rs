@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use shardine_codec::strided::Placement;
-use shardine_store::{Key, Object, StoreError, Version};
+use shardine_store::{Key, Object, Recovery, StoreError, Version};
 
 use super::cache::{CachedIndex, CellId, IndexKey, KeptObject, Path};
 use super::first_error::FirstError;
@@ -89,6 +89,7 @@ pub(crate) unsafe fn read(
         local: grid.store.read_cost().local,
         first_error: FirstError::default(),
         lost: Mutex::default(),
+        before: Mutex::default(),
     };
     // SAFETY: passed on from the caller.
     if unsafe { reading.read_single(selection) }.is_some() {
@@ -124,6 +125,8 @@ struct Reading<'a> {
     first_error: FirstError,
     /// Objects that changed or vanished while they were read.
     lost: Mutex<Vec<(usize, Lost)>>,
+    /// Objects that are being changed in place, or were when their writer died, as they were before.
+    before: Mutex<Vec<(Key, Arc<dyn Object>)>>,
 }
 
 impl<'a> Reading<'a> {
@@ -178,8 +181,28 @@ impl<'a> Reading<'a> {
         self.first_error.check()
     }
 
-    /// An error in the bytes of an object counts only if the object is still what it was.
+    /// An error in the bytes of an object counts only if the object is still what it was, and nobody was about
+    /// to change it.
     fn settle(&self, opened: &[Opened], object: usize, error: Error) -> Result<(), Error> {
+        let damaged = matches!(error, Error::Shard { .. } | Error::Decode { .. });
+        if damaged && self.grid.layout.addressable().is_some() {
+            let key = &opened[object].key;
+            let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+            match self.grid.store.recover(key) {
+                Ok(Recovery::Done) => {
+                    self.lose(object, Lost::Changed);
+                    return Ok(());
+                }
+                Ok(Recovery::Before(view)) => {
+                    before.retain(|(known, _)| known != key);
+                    before.push((key.clone(), view));
+                    self.lose(object, Lost::Changed);
+                    return Ok(());
+                }
+                // What is wrong with the bytes says more than what is wrong with looking after them.
+                Ok(Recovery::Nothing) | Err(_) => {}
+            }
+        }
         match opened[object].is_sound() {
             Ok(false) => {
                 self.lose(object, Lost::Changed);
@@ -212,6 +235,14 @@ impl<'a> Reading<'a> {
             self.engine.kept.remove(&id);
         }
         let key = self.grid.keys.key(&cell.index)?;
+        let before = {
+            let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = before.iter().position(|(known, _)| *known == key);
+            found.map(|i| before.swap_remove(i).1)
+        };
+        if let Some(object) = before {
+            return Ok(Some(Opened { key, cell, object, expected: None, kept: false }));
+        }
         let expected = if self.local {
             None
         } else {

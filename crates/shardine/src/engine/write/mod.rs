@@ -1,23 +1,27 @@
 //! Writing a region: whole shards are streamed, updated ones rewritten with what is untouched moved as bytes.
 
+mod in_place;
 mod options;
 mod stream;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{
-    Buffer, Condition, CreateOptions, Key, Object, ReadRange, Staged, StoreError, Version,
+    Buffer, Condition, CreateOptions, Edit, Key, Object, ReadRange, Staged, StoreError,
 };
 
 use super::cache::CellId;
 use super::first_error::FirstError;
 use super::{Engine, Grid};
 use crate::Error;
-use crate::layout::{EncodeError, EncodeOptions, Outcome, ShardLayout, SourceView, Update};
+use crate::layout::{
+    EncodeError, EncodeOptions, Layout, Outcome, ShardLayout, SourceView, Update, UpdatePlan,
+};
 use crate::selection::{Cell, RegionError, Selection};
-use crate::shard::{IndexLocation, ShardIndex};
+use crate::shard::{IndexLocation, ShardIndex, WriteOrder};
 use crate::source::Source;
+use in_place::Changed;
 use stream::Stream;
 
 pub use options::{Strategy, WriteOptions, WriteReport};
@@ -79,9 +83,16 @@ pub(crate) fn write(
         staged: Mutex::default(),
         counters: Counters::default(),
     };
+    let named = matches!(options.strategy, Strategy::InPlace | Strategy::Append);
+    if named
+        && !matches!(grid.layout, Layout::Chunk(_))
+        && let Some(reason) = in_place::refusal(grid.layout.addressable())
+    {
+        return Err(Error::Strategy { strategy: options.strategy, reason });
+    }
     let cells = selection.cells(grid.cell_shape());
     match grid.layout.addressable() {
-        Some(shard) if grid.layout.decoded_len() > STREAM => {
+        Some(shard) if grid.layout.decoded_len() > STREAM || named => {
             for cell in cells {
                 writing.stream(shard, cell)?;
             }
@@ -110,12 +121,6 @@ struct Writing<'a> {
     /// Written objects that wait to be made durable together.
     staged: Mutex<Vec<Staged>>,
     counters: Counters,
-}
-
-/// What stands where an object is to be written.
-struct Old {
-    object: Arc<dyn Object>,
-    version: Version,
 }
 
 impl Writing<'_> {
@@ -211,29 +216,15 @@ impl Writing<'_> {
     }
 
     /// What stands there now, if it matters.
-    fn old(&self, key: &Key, covered: bool) -> Result<Option<Old>, Error> {
+    fn old(&self, key: &Key, covered: bool) -> Result<Option<Edit>, Error> {
         if covered {
             return Ok(None);
         }
-        let object = match self.grid.store.open(key, None) {
-            Ok(object) => object,
-            Err(StoreError::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let version = match object.version() {
-            Some(version) => version,
-            None => {
-                // A store to which opening is free learns the version with the first read.
-                match object.read(ReadRange::Bounded(0..0)) {
-                    Ok(_) => {}
-                    Err(StoreError::NotFound { .. }) => return Ok(None),
-                    Err(error) => return Err(error.into()),
-                }
-                let changed = || StoreError::Changed { key: key.clone() };
-                object.version().ok_or_else(changed)?
-            }
-        };
-        Ok(Some(Old { object, version }))
+        match self.grid.store.edit(key) {
+            Ok(edit) => Ok(Some(edit)),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes an object visible: at once if it was merged with what stood there, else with others.
@@ -292,22 +283,80 @@ impl Writing<'_> {
         let key = self.grid.keys.key(&cell.index)?;
         let bounds = self.grid.bounds(&cell.index);
         let covered = cell.selection.covers(&bounds);
+        let mut past_max_gap = false;
         self.attempts(&key, || {
             let old = self.old(&key, covered)?;
             let index = match &old {
                 Some(old) => Some(self.old_index(shard, &key, &cell, &*old.object)?),
                 None => None,
             };
-            let stream = Stream {
-                writing: self,
-                shard,
-                key: &key,
-                cell: &cell,
-                old: old.as_ref().map(|old| &*old.object),
-            };
-            stream.run(index.as_ref(), &bounds, condition(covered, old.as_ref()), covered)
+            let object = old.as_ref().map(|old| &*old.object);
+            let stream = Stream { writing: self, shard, key: &key, cell: &cell, old: object };
+            let order = self.options.order;
+            let plan = UpdatePlan::new(shard, index.as_ref(), &cell.selection, &bounds, order)
+                .map_err(|source| stream.damaged(source))?;
+            if let (Some(edit), Some(index)) = (&old, &index)
+                && let Some(changed) = self.change(&stream, edit, index, &plan)?
+            {
+                past_max_gap = matches!(changed, Changed::Done { past_max_gap: true });
+                if matches!(changed, Changed::Empty) {
+                    self.remove(&key, false, true, &edit.condition())?;
+                }
+                return Ok(());
+            }
+            stream.rewrite(&plan, condition(covered, old.as_ref()), covered)
         })?;
         self.forget(&cell);
+        if past_max_gap {
+            self.compact(shard, &cell)?;
+        }
+        Ok(())
+    }
+
+    /// Changes a shard in place, if the strategy says so and it can be done; `None` if it has to be rewritten.
+    fn change(
+        &self,
+        stream: &Stream<'_>,
+        edit: &Edit,
+        index: &ShardIndex,
+        plan: &UpdatePlan<'_>,
+    ) -> Result<Option<Changed>, Error> {
+        let auto = match self.options.strategy {
+            Strategy::Rewrite => return Ok(None),
+            Strategy::Auto => true,
+            Strategy::InPlace | Strategy::Append => false,
+        };
+        if auto && !in_place::is_worth_it(stream.shard, index, plan) {
+            return Ok(None);
+        }
+        match stream.change(edit, index, plan) {
+            // What a store cannot make safe is done in another way, unless this one was asked for.
+            Err(Error::Store(StoreError::Unsupported { .. })) if auto => Ok(None),
+            changed => changed.map(Some),
+        }
+    }
+
+    /// Squeezes the gaps out of a shard. Nothing is decoded.
+    fn compact(&self, shard: &ShardLayout, cell: &Cell) -> Result<(), Error> {
+        let key = self.grid.keys.key(&cell.index)?;
+        let bounds = self.grid.bounds(&cell.index);
+        if bounds.is_empty() {
+            // Without axes there is one chunk, and no selection that does not touch it.
+            return Ok(());
+        }
+        let nothing = Cell { selection: Selection::nothing(bounds.len()), ..cell.clone() };
+        self.attempts(&key, || {
+            let Some(old) = self.old(&key, false)? else { return Ok(()) };
+            let index = self.old_index(shard, &key, cell, &*old.object)?;
+            let object = Some(&*old.object);
+            let stream = Stream { writing: self, shard, key: &key, cell: &nothing, old: object };
+            // Chunks keep the order that they have, and are moved in long runs.
+            let order = WriteOrder::Arrival;
+            let plan = UpdatePlan::new(shard, Some(&index), &nothing.selection, &bounds, order)
+                .map_err(|source| stream.damaged(source))?;
+            stream.rewrite(&plan, old.condition(), false)
+        })?;
+        self.forget(cell);
         Ok(())
     }
 
@@ -365,10 +414,10 @@ impl Writing<'_> {
 }
 
 /// What a write must find, so that nothing that somebody else wrote is lost.
-fn condition(covered: bool, old: Option<&Old>) -> Condition {
+fn condition(covered: bool, old: Option<&Edit>) -> Condition {
     match old {
         _ if covered => Condition::None,
-        Some(old) => Condition::Unchanged(old.version.clone()),
+        Some(old) => old.condition(),
         None => Condition::Absent,
     }
 }

@@ -1,10 +1,11 @@
 //! A large shard on its way out: encoded by many, laid down in order.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::{CodecError, Context};
-use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange};
+use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange, StoreError};
 
 use super::{OVERHEAD, Writing, add, read};
 use crate::Error;
@@ -12,7 +13,7 @@ use crate::engine::first_error::FirstError;
 use crate::engine::sequencer::{Batch, Piece, Sequencer};
 use crate::layout::{Action, EncodedChunks, Outcome, ShardLayout, SourceView, Update, UpdatePlan};
 use crate::selection::Cell;
-use crate::shard::{IndexLocation, ShardIndex, WriteOrder};
+use crate::shard::{IndexLocation, ShardError, WriteOrder};
 
 /// Decoded bytes of a piece of work for one worker.
 const PIECE: u64 = 256 << 10;
@@ -70,10 +71,36 @@ struct Entries<'a> {
     encoded: usize,
 }
 
-/// Where a worker panics, nobody waits for what it was to bring.
-struct GiveUp<'a, 'b>(&'a Sequencer<'b>);
+/// Who takes the encoded chunks.
+pub(super) trait Sink: Sync {
+    /// Waits until batch `number` is among the `window` next ones. `false` means that it is not wanted any more.
+    fn wait_for_turn(&self, number: usize, window: usize, context: &mut Context) -> bool;
 
-impl Drop for GiveUp<'_, '_> {
+    /// Takes batch number `number`.
+    fn finish(&self, number: usize, batch: Batch) -> Result<(), StoreError>;
+
+    /// Keeps everybody from waiting for a batch that will not come.
+    fn give_up(&self);
+}
+
+impl Sink for Sequencer<'_> {
+    fn wait_for_turn(&self, number: usize, window: usize, context: &mut Context) -> bool {
+        self.wait_for_turn(number, window, context)
+    }
+
+    fn finish(&self, number: usize, batch: Batch) -> Result<(), StoreError> {
+        self.finish(number, batch)
+    }
+
+    fn give_up(&self) {
+        self.give_up();
+    }
+}
+
+/// Where a worker panics, nobody waits for what it was to bring.
+struct GiveUp<'a>(&'a dyn Sink);
+
+impl Drop for GiveUp<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.give_up();
@@ -82,33 +109,29 @@ impl Drop for GiveUp<'_, '_> {
 }
 
 impl Stream<'_> {
-    pub(super) fn run(
+    pub(super) fn damaged(&self, source: ShardError) -> Error {
+        let (object, shard) = (self.key.clone(), self.cell.index.to_vec());
+        Error::Shard { object, shard, source: Box::new(source) }
+    }
+
+    /// Writes a new shard, which takes the place of the old one if there is one.
+    pub(super) fn rewrite(
         &self,
-        old_index: Option<&ShardIndex>,
-        bounds: &[u64],
+        plan: &UpdatePlan<'_>,
         condition: Condition,
         covered: bool,
     ) -> Result<(), Error> {
         let (writing, shard) = (self.writing, self.shard);
-        let order = writing.options.order;
-        let damaged = |source| Error::Shard {
-            object: self.key.clone(),
-            shard: self.cell.index.to_vec(),
-            source: Box::new(source),
-        };
-        let plan = UpdatePlan::new(shard, old_index, &self.cell.selection, bounds, order)
-            .map_err(damaged)?;
+        let order = plan.order();
+        let damaged = |source| self.damaged(source);
         let options = CreateOptions { head: shard.index.head(), condition: condition.clone() };
         let writer = writing.grid.store.create(self.key, options)?;
         let any_order = order == WriteOrder::Arrival;
         let sequencer =
             Sequencer::new(&*writer, self.old, shard.chunks(), any_order).map_err(damaged)?;
-        let tally = Tally::default();
-        let batches = self.encode_all(&plan, &sequencer, &tally)?;
-
+        let chunks = self.encode_all(plan, plan.entries(), &sequencer)?;
         let unfinished = || Error::Unfinished { object: self.key.clone() };
-        let (index, bytes) = sequencer.into_index(batches).ok_or_else(unfinished)?;
-        let chunks = tally.chunks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (index, bytes) = sequencer.into_index().ok_or_else(unfinished)?;
         if index.all_absent() && !writing.options.store_empty {
             drop(writer);
             writing.remove(self.key, covered, self.old.is_some(), &condition)?;
@@ -132,15 +155,16 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Has the workers encode the entries, as many at once as the budget allows.
+    /// Has the workers encode entries of the plan, as many at once as the budget allows, and hand them to the sink.
     ///
-    /// Returns how many batches there were; all of them are finished.
-    fn encode_all(
+    /// Returns what became of the chunks; all of them are finished.
+    pub(super) fn encode_all(
         &self,
         plan: &UpdatePlan<'_>,
-        sequencer: &Sequencer<'_>,
-        tally: &Tally,
-    ) -> Result<usize, Error> {
+        entries: &[u32],
+        sink: &dyn Sink,
+    ) -> Result<Outcome, Error> {
+        let tally = Tally::default();
         let engine = self.writing.engine;
         let chunk = self.shard.inner.decoded_len();
         // Decoded elements and their encoded form; an old chunk beside them where there is one.
@@ -153,26 +177,36 @@ impl Stream<'_> {
         let _permit = engine.admit(cost.saturating_mul(window as u64));
         // Of this attempt alone: another one starts afresh.
         let first_error = FirstError::default();
-        let batches = Mutex::new(Batches { rest: plan.entries(), count: 0 });
+        let batches = Mutex::new(Batches { rest: entries, count: 0 });
+        let finished = AtomicUsize::new(0);
         engine.share(workers, workers, &|_, context| {
-            let _guard = GiveUp(sequencer);
+            let _guard = GiveUp(sink);
             while !first_error.is_set() {
                 let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next(plan, chunk);
                 let Some(batch) = next else { break };
                 let number = batch.number;
-                if !sequencer.wait_for_turn(number, window, context) {
+                if !sink.wait_for_turn(number, window, context) {
                     break;
                 }
-                let result = self.encode_batch(context, plan, &batch, tally);
-                let result = result.and_then(|batch| Ok(sequencer.finish(number, batch)?));
-                if let Err(error) = result {
-                    first_error.set(error);
-                    sequencer.give_up();
+                let result = self.encode_batch(context, plan, &batch, &tally);
+                let result = result.and_then(|batch| Ok(sink.finish(number, batch)?));
+                match result {
+                    Ok(()) => {
+                        finished.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(error) => {
+                        first_error.set(error);
+                        sink.give_up();
+                    }
                 }
             }
         });
         let count = batches.into_inner().unwrap_or_else(PoisonError::into_inner).count;
-        first_error.into_result().map(|()| count)
+        first_error.into_result()?;
+        if finished.into_inner() != count {
+            return Err(Error::Unfinished { object: self.key.clone() });
+        }
+        Ok(tally.chunks.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Encodes consecutive entries.
@@ -194,11 +228,7 @@ impl Stream<'_> {
         let inner = &self.shard.inner;
         let mut out = EncodedChunks::new(inner, batch.encoded, context).map_err(no_memory)?;
         for &entry in batch.entries {
-            let action = plan.action(entry as usize).map_err(|source| Error::Shard {
-                object: self.key.clone(),
-                shard: self.cell.index.to_vec(),
-                source: Box::new(source),
-            })?;
+            let action = plan.action(entry as usize).map_err(|source| self.damaged(source))?;
             let entry = entry as usize;
             match action {
                 None => {}

@@ -1,0 +1,250 @@
+//! What to do about a change in place that was interrupted.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use super::journal::{Journal, MAX_LEN, Switch};
+use super::lock::{Tried, WriterLock};
+use super::object::FileObject;
+use super::temporary::{aside_name, journal_name};
+use super::{FileStore, failed, is_missing};
+use crate::{Buffer, Key, Object, ReadRange, Recovery, StoreError, Version};
+
+/// The state of a file that a journal speaks of.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// As it was before the change, but for bytes past its end.
+    Before,
+    /// As it was to be.
+    After,
+    /// The switch was begun.
+    Between,
+    /// Something else has been written since: the journal means nothing.
+    Foreign,
+}
+
+/// Looks after an object that makes no sense. Waits for nobody.
+pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
+    let path = store.path(key);
+    if !has_journal(&path) {
+        return Ok(Recovery::Nothing);
+    }
+    match WriterLock::attempt(&path) {
+        Tried::Locked(lock) if lock.writable => match under_lock(store, &lock) {
+            Ok(true) => Ok(Recovery::Done),
+            Ok(false) => Ok(Recovery::Nothing),
+            // The file may be written to, its folder not.
+            Err(StoreError::Io { source, .. }) if is_refused(&source) => before(store, key),
+            Err(error) => Err(error),
+        },
+        Tried::Missing => Ok(Recovery::Nothing),
+        Tried::Locked(_) | Tried::Busy | Tried::Impossible => before(store, key),
+    }
+}
+
+fn has_journal(path: &Path) -> bool {
+    journal_path(path).is_some_and(|journal| journal.exists())
+}
+
+fn journal_path(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    Some(path.parent()?.join(journal_name(name)))
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Finishes or undoes an interrupted change of a file whose lock is held. Tells whether there was one.
+pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, StoreError> {
+    let Some(at) = journal_path(&lock.path) else { return Ok(false) };
+    let Some(bytes) = read_journal(&at)? else { return Ok(false) };
+    let (disk, path) = (&store.0.disk, lock.path.as_path());
+    let wrong = |e| failed("recover", path, e);
+    let journal = Journal::parse(&bytes);
+    let found = match &journal {
+        Some(journal) => examine(&lock.file, journal).map_err(wrong)?,
+        None => Found::Foreign,
+    };
+    match (found, &journal) {
+        (Found::Before, Some(journal)) => {
+            let len = lock.file.metadata().map_err(wrong)?.len();
+            if len > journal.intent.old_len {
+                disk.resize(&lock.file, path, journal.intent.old_len).map_err(wrong)?;
+            }
+        }
+        (Found::Between, Some(Journal { switch: Some(switch), .. })) => {
+            for run in &switch.runs {
+                let offset = switch.range.start + run.start as u64;
+                disk.write(&lock.file, path, &run.new, offset).map_err(wrong)?;
+            }
+        }
+        (Found::After, _) => {}
+        _ => {
+            set_aside(store, path, &at)?;
+            return Ok(false);
+        }
+    }
+    // What was found may not be durable yet: the journal is what makes it so.
+    disk.sync(&lock.file, path).map_err(wrong)?;
+    let times = fs::FileTimes::new().set_modified(SystemTime::now());
+    lock.file.set_times(times).map_err(wrong)?;
+    match disk.remove(&at) {
+        Err(e) if !is_missing(&e) => Err(failed("remove the journal", &at, e)),
+        _ => Ok(true),
+    }
+}
+
+/// Gives a journal that does not belong to its file another name. It is kept, in case somebody wants to know.
+fn set_aside(store: &FileStore, path: &Path, journal: &Path) -> Result<(), StoreError> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let number = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let to = journal.with_file_name(aside_name(name, number));
+    let wrong = |e| failed("set the journal aside", journal, e);
+    store.0.disk.ask(super::DiskStep::Rename { from: journal, to: &to }).map_err(wrong)?;
+    fs::rename(journal, &to).map_err(wrong)
+}
+
+fn read_journal(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    let wrong = |e| failed("read the journal", path, e);
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() && found.size() <= MAX_LEN => {}
+        Ok(_) => return Ok(Some(Vec::new())),
+        Err(e) if is_missing(&e) => return Ok(None),
+        Err(e) => return Err(wrong(e)),
+    }
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if is_missing(&e) => Ok(None),
+        Err(e) => Err(wrong(e)),
+    }
+}
+
+/// Which of the states of a journal a file is in.
+fn examine(file: &File, journal: &Journal) -> io::Result<Found> {
+    let len = file.metadata()?.len();
+    let intent = &journal.intent;
+    if let Some(switch) = &journal.switch {
+        let bytes = read(file, &switch.range, len)?;
+        let is_new = bytes.as_deref().is_some_and(|b| crc32c::crc32c(b) == switch.new_crc);
+        if is_new {
+            // Of another length, it was changed again by somebody who knew nothing of the journal.
+            return Ok(if len == switch.new_len { Found::After } else { Found::Foreign });
+        }
+        if let Some(bytes) = &bytes
+            && switch.range == intent.guard
+            && crc32c::crc32c(bytes) != intent.guard_crc
+        {
+            let between = len == switch.new_len && switch.is_between(bytes);
+            return Ok(if between { Found::Between } else { Found::Foreign });
+        }
+    }
+    let guarded = read(file, &intent.guard, len)?;
+    let intact = guarded.is_some_and(|bytes| crc32c::crc32c(&bytes) == intent.guard_crc);
+    Ok(if intact && len >= intent.old_len { Found::Before } else { Found::Foreign })
+}
+
+/// Bytes of a file of `len` bytes; `None` if it has no such bytes.
+fn read(file: &File, range: &Range<u64>, len: u64) -> io::Result<Option<Vec<u8>>> {
+    if range.start > range.end || range.end > len {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    file.read_exact_at(&mut bytes, range.start)?;
+    Ok(Some(bytes))
+}
+
+/// The object as it was before a change that is under way, or that cannot be undone here.
+fn before(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
+    let path = store.path(key);
+    let object = match FileObject::open(store, key) {
+        Ok(object) => object,
+        Err(StoreError::NotFound { .. }) => return Ok(Recovery::Nothing),
+        Err(error) => return Err(error),
+    };
+    let bytes = match journal_path(&path) {
+        Some(at) => read_journal(&at)?,
+        None => None,
+    };
+    // Gone in the meantime: the change is over.
+    let Some(bytes) = bytes else { return Ok(Recovery::Done) };
+    let Some(journal) = Journal::parse(&bytes) else { return Ok(Recovery::Nothing) };
+    let Some(file) = object.file() else { return Ok(Recovery::Nothing) };
+    let switch = match examine(file, &journal).map_err(|e| failed("read", &path, e))? {
+        Found::Before => None,
+        Found::Between => journal.switch,
+        Found::After => return Ok(Recovery::Done),
+        Found::Foreign => return Ok(Recovery::Nothing),
+    };
+    Ok(Recovery::Before(Arc::new(ObjectBefore {
+        inner: object,
+        len: journal.intent.old_len,
+        switch,
+    })))
+}
+
+/// A file without an interrupted change.
+#[derive(Debug)]
+struct ObjectBefore {
+    inner: FileObject,
+    len: u64,
+    /// A switch that was begun: its old bytes count.
+    switch: Option<Switch>,
+}
+
+impl ObjectBefore {
+    /// Puts the old bytes in place of what was switched.
+    fn restore(&self, start: u64, bytes: &mut [u8]) {
+        let Some(switch) = &self.switch else { return };
+        for run in &switch.runs {
+            for (i, &old) in run.old.iter().enumerate() {
+                let at = switch.range.start + (run.start + i) as u64;
+                let place = at.checked_sub(start).and_then(|i| usize::try_from(i).ok());
+                if let Some(byte) = place.and_then(|i| bytes.get_mut(i)) {
+                    *byte = old;
+                }
+            }
+        }
+    }
+}
+
+impl Object for ObjectBefore {
+    fn len(&self) -> Option<u64> {
+        Some(self.len)
+    }
+
+    fn version(&self) -> Option<Version> {
+        let version = self.inner.known_version();
+        Some(Version(format!("{}-before-{:x}", version.0, self.len).into()))
+    }
+
+    fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
+        let range = range.resolve(self.inner.key(), self.len)?;
+        let bytes = self.inner.read(ReadRange::Bounded(range.clone()))?;
+        let mut bytes = bytes.to_vec();
+        self.restore(range.start, &mut bytes);
+        Ok(Bytes::from(bytes).into())
+    }
+
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        let end = start.saturating_add(into.len() as u64);
+        ReadRange::Bounded(start..end).resolve(self.inner.key(), self.len)?;
+        self.inner.read_into(start, into)?;
+        self.restore(start, into);
+        Ok(())
+    }
+
+    /// Nothing that was there before is overwritten as long as this is open for reading, and what is switched is
+    /// not read from the file. A switch that begins after this was made shows in what is guarded, which is checked by
+    /// whoever reads it.
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! Changing a shard in place: new chunks go to where nothing is, then the index is switched.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use shardine_codec::Context;
+use shardine_store::{Edit, InPlace, StoreError};
+
+use super::stream::{Sink, Stream};
+use super::{Strategy, add};
+use crate::Error;
+use crate::engine::sequencer::{Batch, Piece};
+use crate::layout::{ShardLayout, UpdatePlan};
+use crate::shard::{Gaps, IndexLocation, ShardIndex};
+
+/// Encoded bytes that are kept in memory until all are there, so that gaps can be found for them.
+const HELD: usize = 8 << 20;
+
+/// Bytes that a rewrite has to move for a change in place to be worth its journal.
+const WORTH: u64 = 256 << 10;
+
+/// Why shards of this kind cannot be changed in place; `None` if they can.
+pub(super) fn refusal(shard: Option<&ShardLayout>) -> Option<&'static str> {
+    match shard {
+        None => Some("a codec after sharding_indexed encodes the shard as a whole"),
+        Some(shard) if !shard.index.is_checksummed() => {
+            Some("its index has no checksum, so that nobody could tell a torn one")
+        }
+        Some(_) => None,
+    }
+}
+
+/// Whether `auto` changes a shard in place: where it costs less, and readers of any make find an index at all times.
+pub(super) fn is_worth_it(shard: &ShardLayout, old: &ShardIndex, plan: &UpdatePlan<'_>) -> bool {
+    if refusal(Some(shard)).is_some() || shard.index.location() == IndexLocation::End {
+        return false;
+    }
+    let len = |entry| old.get(entry).ok().flatten().map_or(0, |range| range.end - range.start);
+    let replaced: u64 = plan.touched().map(len).sum();
+    let all: u64 = (0..old.len()).map(len).sum();
+    let kept = all.saturating_sub(replaced);
+    kept >= WORTH && kept > replaced
+}
+
+/// What came of a change in place.
+pub(super) enum Changed {
+    /// It is done; so much of the shard is gaps now, if that is more than it may be.
+    Done { past_max_gap: bool },
+    /// Nothing is left in the shard, and nothing was changed.
+    Empty,
+}
+
+impl Stream<'_> {
+    /// Changes the shard in place.
+    pub(super) fn change(
+        &self,
+        edit: &Edit,
+        index: &ShardIndex,
+        plan: &UpdatePlan<'_>,
+    ) -> Result<Changed, Error> {
+        let (writing, shard) = (self.writing, self.shard);
+        let damaged = |source| self.damaged(source);
+        let old_len = index.shard_len();
+        let index_range = shard.index.range(old_len).map_err(damaged)?;
+        let gaps = Gaps::find(index, &index_range).map_err(damaged)?;
+        let change = edit.in_place(index_range.clone())?;
+
+        let touched: Vec<u32> = plan.touched().map(|entry| entry as u32).collect();
+        let placer = Placer { state: Mutex::new(Placing::new(change, old_len)) };
+        let outcome = self.encode_all(plan, &touched, &placer)?;
+        let placing = placer.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Placing { mut change, held, placed, mut end, mut bytes, .. } = placing;
+
+        let mut new = index.clone();
+        touched.iter().for_each(|&entry| new.set_absent(entry as usize));
+        for (entry, range) in placed {
+            new.set(entry, range);
+        }
+        // Readers of this engine are to look again, and not to keep the file from being used sparingly.
+        writing.forget(self.cell);
+        let reuse = writing.options.strategy != Strategy::Append && change.shut_out_readers();
+        let mut gaps = if reuse { gaps } else { Gaps::default() };
+        let mut last: Vec<(u64, &[u8])> = Vec::new();
+        for batch in &held {
+            for (entry, range) in new_pieces(batch) {
+                let data = &batch.encoded[range.clone()];
+                let len = data.len() as u64;
+                let at = gaps.take(len).unwrap_or(end);
+                end = end.max(at + len);
+                bytes += len;
+                new.set(entry, at..at + len);
+                let before = last.last().map(|(at, data)| at + data.len() as u64);
+                match last.last_mut() {
+                    // What lies together in both places is written at once.
+                    Some((start, joined)) if before == Some(at) && range.start >= joined.len() => {
+                        let from = range.start - joined.len();
+                        if std::ptr::eq(&batch.encoded[from], joined.as_ptr()) {
+                            *joined = &batch.encoded[from..range.end];
+                            debug_assert_eq!(*start + joined.len() as u64, at + len);
+                        } else {
+                            last.push((at, data));
+                        }
+                    }
+                    _ => last.push((at, data)),
+                }
+            }
+        }
+        if new.all_absent() && !writing.options.store_empty {
+            return Ok(Changed::Empty);
+        }
+        let index_len = shard.index.len();
+        let (at, len) = match shard.index.location() {
+            IndexLocation::Start => (0, end),
+            IndexLocation::End if end > old_len => (end, end + index_len),
+            IndexLocation::End => (index_range.start, old_len),
+        };
+        if new == *index {
+            // Chunks that were absent and still are.
+            writing.counters.chunks(outcome);
+            return Ok(Changed::Done { past_max_gap: false });
+        }
+        let encoded = writing
+            .engine
+            .with_context(|context| shard.index.encode(context, &new))
+            .map_err(|e| writing.encode_error(self.key, &self.cell.index, &[], e.into()))?;
+        change.switch(&last, at, &encoded, len)?;
+        add(&writing.counters.objects_written, 1);
+        add(&writing.counters.bytes_written, bytes + index_len);
+        writing.counters.chunks(outcome);
+        let past_max_gap = self.is_past_max_gap(&new, at..at + index_len, len);
+        Ok(Changed::Done { past_max_gap })
+    }
+
+    /// Whether a shard of `len` bytes has to be compacted.
+    fn is_past_max_gap(&self, index: &ShardIndex, index_range: Range<u64>, len: u64) -> bool {
+        let mut with_len = index.clone();
+        with_len.set_shard_len(len);
+        let Ok(gaps) = Gaps::find(&with_len, &index_range) else { return false };
+        let lens = (0..index.len()).filter_map(|i| with_len.get(i).ok().flatten());
+        let largest = lens.map(|range| range.end - range.start).max().unwrap_or(0);
+        let allowed = (len as f64 * self.writing.options.max_gap.clamp(0.0, 1.0)) as u64;
+        // One chunk's worth is what the next update of that chunk needs.
+        gaps.total() > allowed.max(largest)
+    }
+}
+
+fn new_pieces(batch: &Batch) -> impl Iterator<Item = (usize, &Range<usize>)> {
+    batch.pieces.iter().filter_map(|piece| match piece {
+        Piece::New { entry, range } => Some((*entry, range)),
+        Piece::Kept { .. } => None,
+    })
+}
+
+/// Takes encoded chunks: keeps them until all are there, or writes them past the end if they become too many.
+struct Placer {
+    state: Mutex<Placing>,
+}
+
+struct Placing {
+    change: Box<dyn InPlace>,
+    held: Vec<Batch>,
+    held_bytes: usize,
+    placed: Vec<(usize, Range<u64>)>,
+    /// Where the next bytes past the end go.
+    end: u64,
+    /// Bytes that were written.
+    bytes: u64,
+    given_up: bool,
+}
+
+impl Placing {
+    fn new(change: Box<dyn InPlace>, end: u64) -> Self {
+        let (held, placed) = (Vec::new(), Vec::new());
+        Self { change, held, held_bytes: 0, placed, end, bytes: 0, given_up: false }
+    }
+
+    fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let at = self.change.append(&batch.encoded)?;
+        self.bytes += batch.encoded.len() as u64;
+        self.end = at + batch.encoded.len() as u64;
+        for (entry, range) in new_pieces(batch) {
+            self.placed.push((entry, at + range.start as u64..at + range.end as u64));
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Placer {
+    fn wait_for_turn(&self, _: usize, _: usize, _: &mut Context) -> bool {
+        !self.state.lock().unwrap_or_else(PoisonError::into_inner).given_up
+    }
+
+    fn finish(&self, _: usize, mut batch: Batch) -> Result<(), StoreError> {
+        let used = new_pieces(&batch).map(|(_, range)| range.end).max().unwrap_or(0);
+        batch.encoded.truncate(used);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.held_bytes += used;
+        state.held.push(batch);
+        if state.held_bytes <= HELD {
+            return Ok(());
+        }
+        state.held_bytes = 0;
+        for batch in std::mem::take(&mut state.held) {
+            state.append(&batch)?;
+        }
+        Ok(())
+    }
+
+    fn give_up(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).given_up = true;
+    }
+}

@@ -1,0 +1,192 @@
+//! Changes of shards in place.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use shardine::store::{FileStore, MemoryStore};
+use shardine::zarr::metadata::NodeMetadata;
+use shardine::{
+    Array, Elements, ElementsRef, Engine, EngineOptions, Error, Location, Region, Strategy,
+    WriteOptions,
+};
+use tempfile::TempDir;
+
+/// A shard of 8 x 8 chunks of 16 x 16 bytes.
+fn document(codec: &str, location: &str, checksum: &str) -> String {
+    format!(
+        r#"{{"zarr_format": 3, "node_type": "array", "shape": [256, 128], "data_type": "uint8",
+        "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [128, 128]}}}},
+        "chunk_key_encoding": {{"name": "default"}}, "fill_value": 0,
+        "codecs": [{{"name": "sharding_indexed", "configuration": {{
+            "chunk_shape": [16, 16], "codecs": ["bytes"{codec}], "index_location": "{location}",
+            "index_codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}}{checksum}]}}}}]}}"#
+    )
+}
+
+const ZSTD: &str = r#", {"name": "zstd", "configuration": {"level": 1, "checksum": false}}"#;
+const CRC: &str = r#", "crc32c""#;
+
+fn create(location: &Location, document: &str) -> Array {
+    let NodeMetadata::Array(metadata) = NodeMetadata::parse(document.as_bytes()).unwrap() else {
+        panic!("it is an array")
+    };
+    let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
+    Array::create(&engine, location, metadata, false).unwrap()
+}
+
+fn at(folder: &Path) -> Location {
+    Location::root(Arc::new(FileStore::new(folder)))
+}
+
+/// A fast and bad source of numbers.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % below
+    }
+}
+
+fn noise(len: usize, random: &mut Random, kinds: u64) -> Vec<u8> {
+    (0..len).map(|_| random.next(kinds) as u8).collect()
+}
+
+struct Model {
+    shape: [usize; 2],
+    bytes: Vec<u8>,
+}
+
+impl Model {
+    fn write(&mut self, start: [usize; 2], shape: [usize; 2], data: &[u8]) {
+        for row in 0..shape[0] {
+            let to = (start[0] + row) * self.shape[1] + start[1];
+            self.bytes[to..to + shape[1]]
+                .copy_from_slice(&data[row * shape[1]..(row + 1) * shape[1]]);
+        }
+    }
+}
+
+fn region(start: [usize; 2], shape: [usize; 2]) -> Region {
+    Region::of_box(&start.map(|n| n as u64), &shape.map(|n| n as u64))
+}
+
+#[test]
+fn any_updates_in_place_give_what_a_rewrite_gives() {
+    let mut random = Random(1);
+    for location in ["start", "end"] {
+        for codec in ["", ZSTD] {
+            for strategy in [Strategy::InPlace, Strategy::Append, Strategy::Auto] {
+                let folder = TempDir::new().unwrap();
+                let array = create(&at(folder.path()), &document(codec, location, CRC));
+                let mut model = Model { shape: [256, 128], bytes: vec![0; 256 * 128] };
+                let options = WriteOptions::new().strategy(strategy);
+                for step in 0..40 {
+                    let start = [random.next(250) as usize, random.next(120) as usize];
+                    let shape = [
+                        1 + random.next(256 - start[0] as u64) as usize / (1 + step % 4),
+                        1 + random.next(128 - start[1] as u64) as usize / (1 + step % 3),
+                    ];
+                    let kinds = 1 + random.next(200);
+                    let data = noise(shape[0] * shape[1], &mut random, kinds);
+                    let elements = ElementsRef::Fixed(&data);
+                    array.write(&region(start, shape), elements, &options).unwrap();
+                    model.write(start, shape, &data);
+                    let found = array.read(&Region::all()).unwrap();
+                    assert_eq!(found, Elements::Fixed(model.bytes.clone()));
+                    let fresh =
+                        Array::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
+                    assert_eq!(fresh.read(&Region::all()).unwrap(), found);
+                }
+                let left = fs::read_dir(folder.path().join("c/0")).unwrap();
+                let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+                assert_eq!(left, ["0"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chunk_of_fixed_size_takes_a_slot_that_was_freed() {
+    for location in ["start", "end"] {
+        let folder = TempDir::new().unwrap();
+        let array = create(&at(folder.path()), &document("", location, CRC));
+        let mut random = Random(2);
+        let data = noise(256 * 128, &mut random, 256);
+        array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
+        let path = folder.path().join("c/0/0");
+        let before = fs::metadata(&path).unwrap().len();
+        let options = WriteOptions::new().strategy(Strategy::InPlace);
+        for step in 0..50 {
+            let data = noise(256, &mut random, 256);
+            let at = [16 * (step % 8), 16 * (step % 3)];
+            array.write(&region(at, [16, 16]), ElementsRef::Fixed(&data), &options).unwrap();
+        }
+        // One slot is always free, and with the index at the end so is the place of the first one.
+        let index = 64 * 16 + 4;
+        let most = before + 256 + if location == "end" { index } else { 0 };
+        let len = fs::metadata(&path).unwrap().len();
+        assert!(len <= most, "{location}: {before} bytes before, {len} after");
+    }
+}
+
+#[test]
+fn what_cannot_be_made_safe_is_refused_and_auto_rewrites() {
+    let folder = TempDir::new().unwrap();
+    let array = create(&at(folder.path()), &document(ZSTD, "start", ""));
+    let data = vec![1; 256];
+    let write = |array: &Array, strategy| {
+        let options = WriteOptions::new().strategy(strategy);
+        array.write(&region([0, 0], [16, 16]), ElementsRef::Fixed(&data), &options)
+    };
+    for strategy in [Strategy::InPlace, Strategy::Append] {
+        assert!(matches!(write(&array, strategy), Err(Error::Strategy { .. })));
+    }
+    assert!(array.objects().unwrap().is_empty());
+    write(&array, Strategy::Auto).unwrap();
+
+    // A store whose objects are only replaced whole.
+    let memory =
+        create(&Location::root(Arc::new(MemoryStore::new())), &document(ZSTD, "start", CRC));
+    write(&memory, Strategy::InPlace).unwrap();
+    let error = write(&memory, Strategy::InPlace).unwrap_err();
+    assert!(error.to_string().contains("in place"), "{error}");
+
+    // A file with two names: the other one is not to change.
+    let linked = TempDir::new().unwrap();
+    let array = create(&at(linked.path()), &document(ZSTD, "start", CRC));
+    write(&array, Strategy::InPlace).unwrap();
+    fs::hard_link(linked.path().join("c/0/0"), linked.path().join("backup")).unwrap();
+    let backup = fs::read(linked.path().join("backup")).unwrap();
+    assert!(write(&array, Strategy::InPlace).unwrap_err().to_string().contains("another name"));
+    write(&array, Strategy::Rewrite).unwrap();
+    assert_eq!(fs::read(linked.path().join("backup")).unwrap(), backup);
+}
+
+#[test]
+fn many_updates_of_one_chunk_do_not_grow_the_shard() {
+    for location in ["start", "end"] {
+        for strategy in [Strategy::InPlace, Strategy::Append] {
+            let folder = TempDir::new().unwrap();
+            let array = create(&at(folder.path()), &document(ZSTD, location, CRC));
+            let mut random = Random(3);
+            let data = noise(256 * 128, &mut random, 256);
+            array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
+            let options = WriteOptions::new().strategy(strategy);
+            for _ in 0..250 {
+                let kinds = 2 + random.next(200);
+                let data = noise(256, &mut random, kinds);
+                array
+                    .write(&region([32, 32], [16, 16]), ElementsRef::Fixed(&data), &options)
+                    .unwrap();
+                let found = array.shard_entries(&[0, 0]).unwrap().unwrap();
+                let lens = found.entries.iter().flatten().map(|range| range.end - range.start);
+                let live = found.len - found.gap_bytes;
+                let most = live * 3 / 2 + lens.max().unwrap();
+                assert!(found.len <= most, "{location} {strategy}: {} of {most}", found.len);
+            }
+        }
+    }
+}

@@ -21,8 +21,8 @@ use cache::{IndexCache, KeptObjects};
 
 pub(crate) use grid::{CellKeys, Grid};
 pub(crate) use read::read;
-pub(crate) use write::write;
 pub use write::{Strategy, WriteOptions, WriteReport};
+pub(crate) use write::{compact, write};
 
 /// How much of the machine the engine may use.
 #[derive(Debug, Clone)]

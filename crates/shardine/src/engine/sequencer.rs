@@ -45,6 +45,8 @@ struct State {
     ready: VecDeque<(u64, Batch)>,
     /// Whether somebody writes them. Two at once would only wait for each other in the kernel.
     writing: bool,
+    /// The bytes of the old shard that were moved last, and where to.
+    moved: Option<(Range<u64>, u64)>,
     /// How many batches are written.
     written: usize,
     /// Memory of batches that are written.
@@ -70,6 +72,7 @@ impl<'a> Sequencer<'a> {
             bytes: 0,
             ready: VecDeque::new(),
             writing: false,
+            moved: None,
             written: 0,
             spare: Vec::new(),
             given_up: false,
@@ -179,6 +182,15 @@ impl<'a> Sequencer<'a> {
     fn write(&self, state: &mut State, batch: &Batch) -> Result<(), StoreError> {
         let mut pieces = batch.pieces.as_slice();
         while let Some(first) = pieces.first() {
+            if let (Piece::Kept { entry, range }, Some((moved, at))) = (first, &state.moved)
+                && range == moved
+            {
+                // Entries that meant the same bytes still do.
+                let at = *at;
+                state.index.set(*entry, at..at + (range.end - range.start));
+                pieces = &pieces[1..];
+                continue;
+            }
             let run = pieces.windows(2).take_while(|pair| adjacent(&pair[0], &pair[1])).count() + 1;
             let (now, rest) = pieces.split_at(run);
             let last = &now[run - 1];
@@ -197,7 +209,10 @@ impl<'a> Sequencer<'a> {
             for piece in now {
                 let (entry, range) = match piece {
                     Piece::New { entry, range } => (*entry, range.start as u64..range.end as u64),
-                    Piece::Kept { entry, range } => (*entry, range.clone()),
+                    Piece::Kept { entry, range } => {
+                        state.moved = Some((range.clone(), at + (range.start - start)));
+                        (*entry, range.clone())
+                    }
                 };
                 state.bytes += range.end - range.start;
                 state.index.set(entry, at + (range.start - start)..at + (range.end - start));

@@ -40,10 +40,10 @@ use crate::{Engine, Error, Location};
 /// ```
 #[derive(Debug)]
 pub struct Array {
-    pub(super) engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     pub(super) location: Location,
     pub(super) metadata: ArrayMetadata,
-    pub(super) grid: Grid,
+    pub(crate) grid: Grid,
     chunk_shape: Vec<u64>,
     entry_shape: Option<Vec<u64>>,
 }

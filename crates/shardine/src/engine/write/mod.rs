@@ -1,5 +1,6 @@
 //! Writing a region: whole shards are streamed, updated ones rewritten with what is untouched moved as bytes.
 
+mod compact;
 mod in_place;
 mod options;
 mod stream;
@@ -19,11 +20,12 @@ use crate::layout::{
     EncodeError, EncodeOptions, Layout, Outcome, ShardLayout, SourceView, Update, UpdatePlan,
 };
 use crate::selection::{Cell, RegionError, Selection};
-use crate::shard::{IndexLocation, ShardIndex, WriteOrder};
+use crate::shard::{IndexLocation, ShardIndex};
 use crate::source::Source;
 use in_place::Changed;
 use stream::Stream;
 
+pub(crate) use compact::compact;
 pub use options::{Strategy, WriteOptions, WriteReport};
 
 /// How often an update is tried again when other writers were faster.
@@ -74,15 +76,7 @@ pub(crate) fn write(
     if let Some(actual) = source.element_size().filter(|&size| size != expected) {
         return Err(RegionError::ElementSize { expected, actual }.into());
     }
-    let writing = Writing {
-        engine,
-        grid,
-        source,
-        options,
-        encode: EncodeOptions { order: options.order, store_empty: options.store_empty },
-        staged: Mutex::default(),
-        counters: Counters::default(),
-    };
+    let writing = Writing::new(engine, grid, source, options);
     let named = matches!(options.strategy, Strategy::InPlace | Strategy::Append);
     if named
         && !matches!(grid.layout, Layout::Chunk(_))
@@ -123,7 +117,18 @@ struct Writing<'a> {
     counters: Counters,
 }
 
-impl Writing<'_> {
+impl<'a> Writing<'a> {
+    fn new(
+        engine: &'a Engine,
+        grid: &'a Grid,
+        source: &'a dyn Source,
+        options: &'a WriteOptions,
+    ) -> Self {
+        let encode = EncodeOptions { order: options.order, store_empty: options.store_empty };
+        let (staged, counters) = (Mutex::default(), Counters::default());
+        Self { engine, grid, source, options, encode, staged, counters }
+    }
+
     fn progress(&self, bytes: u64) {
         if let Some(progress) = &self.options.progress {
             progress(bytes);
@@ -334,30 +339,6 @@ impl Writing<'_> {
             Err(Error::Store(StoreError::Unsupported { .. })) if auto => Ok(None),
             changed => changed.map(Some),
         }
-    }
-
-    /// Squeezes the gaps out of a shard. Nothing is decoded.
-    fn compact(&self, shard: &ShardLayout, cell: &Cell) -> Result<(), Error> {
-        let key = self.grid.keys.key(&cell.index)?;
-        let bounds = self.grid.bounds(&cell.index);
-        if bounds.is_empty() {
-            // Without axes there is one chunk, and no selection that does not touch it.
-            return Ok(());
-        }
-        let nothing = Cell { selection: Selection::nothing(bounds.len()), ..cell.clone() };
-        self.attempts(&key, || {
-            let Some(old) = self.old(&key, false)? else { return Ok(()) };
-            let index = self.old_index(shard, &key, cell, &*old.object)?;
-            let object = Some(&*old.object);
-            let stream = Stream { writing: self, shard, key: &key, cell: &nothing, old: object };
-            // Chunks keep the order that they have, and are moved in long runs.
-            let order = WriteOrder::Arrival;
-            let plan = UpdatePlan::new(shard, Some(&index), &nothing.selection, &bounds, order)
-                .map_err(|source| stream.damaged(source))?;
-            stream.rewrite(&plan, old.condition(), false)
-        })?;
-        self.forget(cell);
-        Ok(())
     }
 
     /// Closes what readers have kept open of a cell. They would notice, but only after a read in vain.

@@ -1,0 +1,160 @@
+//! Squeezes gaps out of shards.
+
+use std::fmt;
+use std::sync::Arc;
+
+use shardine_store::{Key, StoreError};
+
+use super::walk::each_array;
+use crate::engine;
+use crate::{Array, Engine, Error, Location};
+
+/// How to compact.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct CompactOptions {
+    /// Only tell what would be done.
+    pub dry_run: bool,
+    /// Shards of which a smaller share is gaps are left as they are.
+    pub min_gap: f64,
+    /// Told how many objects have been looked at, and how many there are so far.
+    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
+}
+
+impl CompactOptions {
+    /// All shards that have a gap.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With everything looked at and nothing changed, or not.
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// With shards left as they are of which a smaller share is gaps, from 0 to 1.
+    pub fn min_gap(mut self, share: f64) -> Self {
+        self.min_gap = share;
+        self
+    }
+
+    /// With somebody who is told the objects looked at, and the objects there are so far.
+    pub fn progress(mut self, progress: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
+}
+
+impl fmt::Debug for CompactOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompactOptions")
+            .field("dry_run", &self.dry_run)
+            .field("min_gap", &self.min_gap)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A shard that was compacted, or would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// The shard.
+    pub object: Key,
+    /// Its place in the grid of its array.
+    pub shard: Vec<u64>,
+    /// Its length before.
+    pub before: u64,
+    /// Its length after; in a dry run the length that it would have.
+    pub after: u64,
+}
+
+/// What came of compacting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct CompactSummary {
+    /// Arrays that were looked at.
+    pub arrays: u64,
+    /// Shards that were looked at.
+    pub shards: u64,
+    /// Shards that were compacted, or would be.
+    pub compacted: u64,
+    /// Their bytes before.
+    pub before: u64,
+    /// Their bytes after.
+    pub after: u64,
+    /// Shards and arrays that could not be compacted.
+    pub failed: u64,
+}
+
+/// Squeezes the gaps out of the shards of an array, or of all arrays below a group.
+///
+/// Chunks are moved as they are, in the kernel where that can be, and keep their order; nothing is decoded. Each shard
+/// is replaced in one step, and other writers of it wait. `tell` hears of each shard, or of an error: a damaged shard
+/// is left as it is and the others are still done. Gaps inside of shards in shards stay.
+///
+/// Costs one read for the index of each shard, and for those with gaps their bytes once.
+pub fn compact(
+    engine: &Arc<Engine>,
+    location: &Location,
+    options: &CompactOptions,
+    tell: &mut dyn FnMut(Result<Compacted, Error>),
+) -> Result<CompactSummary, Error> {
+    let mut summary = CompactSummary::default();
+    let (mut done, mut found) = (0, 0);
+    each_array(engine, location, &mut |array| {
+        let array = match array {
+            Ok(array) => array,
+            Err(error) => {
+                summary.failed += 1;
+                tell(Err(error));
+                return Ok(());
+            }
+        };
+        summary.arrays += 1;
+        let objects = array.objects()?;
+        found += objects.len() as u64;
+        for object in objects {
+            match compact_shard(&array, &object.cell, options) {
+                Ok(None) => summary.shards += 1,
+                Ok(Some(compacted)) => {
+                    summary.shards += 1;
+                    summary.compacted += 1;
+                    summary.before += compacted.before;
+                    summary.after += compacted.after;
+                    tell(Ok(compacted));
+                }
+                Err(Error::Store(StoreError::NotFound { .. })) => {}
+                Err(error) => {
+                    summary.failed += 1;
+                    tell(Err(error));
+                }
+            }
+            done += 1;
+            if let Some(progress) = &options.progress {
+                progress(done, found);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(summary)
+}
+
+fn compact_shard(
+    array: &Array,
+    cell: &[u64],
+    options: &CompactOptions,
+) -> Result<Option<Compacted>, Error> {
+    let Some(found) = array.shard_entries(cell)? else { return Ok(None) };
+    let share = found.gap_bytes as f64 / found.len.max(1) as f64;
+    if found.gap_bytes == 0 || share < options.min_gap {
+        return Ok(None);
+    }
+    let mut after = found.len - found.gap_bytes;
+    if !options.dry_run {
+        engine::compact(&array.engine, &array.grid, cell)?;
+        after = array.shard_entries(cell)?.map_or(0, |found| found.len);
+    }
+    let (object, shard) = (found.key, cell.to_vec());
+    Ok(Some(Compacted { object, shard, before: found.len, after }))
+}

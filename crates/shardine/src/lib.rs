@@ -6,6 +6,7 @@
 
 mod engine;
 mod error;
+mod jobs;
 mod layout;
 mod location;
 mod memory;
@@ -18,6 +19,7 @@ pub use shardine_store as store;
 
 pub use engine::{Engine, EngineOptions, Strategy, WriteOptions, WriteReport};
 pub use error::Error;
+pub use jobs::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::Location;
 pub use selection::{Axis, Region, RegionError, Selection};

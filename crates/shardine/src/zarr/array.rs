@@ -43,7 +43,7 @@ pub struct Array {
     pub(super) engine: Arc<Engine>,
     pub(super) location: Location,
     pub(super) metadata: ArrayMetadata,
-    pub(super) grid: Grid,
+    pub(crate) grid: Grid,
     chunk_shape: Vec<u64>,
     entry_shape: Option<Vec<u64>>,
 }
@@ -131,7 +131,7 @@ impl Array {
     }
 
     /// Binds metadata to a place.
-    pub(super) fn from_metadata(
+    pub(crate) fn from_metadata(
         engine: &Arc<Engine>,
         location: &Location,
         metadata: ArrayMetadata,

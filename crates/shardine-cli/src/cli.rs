@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use shardine::{Engine, EngineOptions};
 
 use crate::failure::Failure;
-use crate::{bench, completions, create, demo, info, ls, read, units, write};
+use crate::{bench, completions, create, demo, info, ls, read, units, verify, write};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,11 +15,12 @@ Examples:
   shardine create image.zarr --shape 512,1024,512 --dtype uint16
   shardine write image.zarr volume.npy
   shardine read image.zarr --region 0:64,:,7:8 -o part.npy
+  shardine verify image.zarr
   shardine bench image.zarr
 
-Exit status: 0 done; 2 anything else, with one line on standard error that says why.";
+Exit status: 0 done; 1 verify found damage; 2 anything else, with one line on standard error that says why.";
 
-/// Packs chunked arrays into shards, and reads, updates and describes them.
+/// Packs chunked arrays into shards, and reads, updates, describes and checks them.
 ///
 /// A shard is one stored object that holds many chunks and an index that finds them. Arrays are Zarr v3, so
 /// what is written here can be read by any Zarr v3 library, and the other way round.
@@ -41,6 +42,7 @@ pub enum Verb {
     Create(create::Create),
     Read(read::Read),
     Write(write::Write),
+    Verify(verify::Verify),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }

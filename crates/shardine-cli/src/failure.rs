@@ -16,6 +16,8 @@ pub enum Failure {
     },
     /// The reader of standard output has gone (`| head`): there is nobody to tell, and nothing wrong.
     NobodyReads,
+    /// A check has found damage, which its report has told.
+    Damage,
 }
 
 impl Failure {

@@ -22,6 +22,7 @@ mod read;
 mod slabs;
 mod stored_type;
 mod units;
+mod verify;
 mod write;
 
 use std::process::ExitCode;
@@ -31,7 +32,10 @@ use clap::Parser;
 use cli::{Cli, Verb};
 use failure::Failure;
 
-/// Anything but success; 1 is kept for damage that a check has found.
+/// A check has found damage, and has told it.
+const DAMAGED: u8 = 1;
+
+/// Anything else that is not success.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Create(args) => create::run(args, &cli.machine),
         Verb::Read(args) => read::run(args, &cli.machine),
         Verb::Write(args) => write::run(args, &cli.machine),
+        Verb::Verify(args) => verify::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };
@@ -64,6 +69,7 @@ fn main() -> ExitCode {
 fn refuse(failure: &Failure) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
+        Failure::Damage => ExitCode::from(DAMAGED),
         Failure::Told { message, hint } => {
             eprintln!("error: {message}");
             if let Some(hint) = hint {

@@ -41,6 +41,17 @@ impl Progress {
         self.bar.inc(done);
     }
 
+    /// So much is done of what is known so far.
+    pub fn set(&self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+    }
+
+    /// Runs something that writes to the terminal, with the bar out of the way.
+    pub fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.bar.suspend(work)
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();

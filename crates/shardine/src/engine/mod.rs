@@ -171,7 +171,7 @@ impl Engine {
     }
 
     /// Runs `work` with a context of its own, which it leaves to the next.
-    fn with_context<T>(&self, work: impl FnOnce(&mut Context) -> T) -> T {
+    pub(crate) fn with_context<T>(&self, work: impl FnOnce(&mut Context) -> T) -> T {
         let kept = self.contexts.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut context = kept.unwrap_or_default();
         let result = work(&mut context);
@@ -202,7 +202,12 @@ impl Engine {
     /// Has workers, the caller among them, do pieces of work by number, each worker with a context of its own.
     ///
     /// On a worker, which must not wait for the others, it does all of them itself.
-    fn share(&self, workers: usize, count: usize, work: &(dyn Fn(usize, &mut Context) + Sync)) {
+    pub(crate) fn share(
+        &self,
+        workers: usize,
+        count: usize,
+        work: &(dyn Fn(usize, &mut Context) + Sync),
+    ) {
         let next = AtomicUsize::new(0);
         let run = || {
             self.with_context(|context| {

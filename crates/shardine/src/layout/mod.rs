@@ -106,7 +106,10 @@ impl Layout {
         let inside = shard.cell(*entry as usize);
         let stored = shard.to_stored(cell);
         let axes = stored.iter().zip(&shard.grid).zip(&inside);
-        let stored: Vec<u64> = axes.map(|((&at, &grid), &i)| at * grid + i).collect();
+        // A chunk that lies outside the array may be past what can be counted.
+        let place =
+            |((&at, &grid), &i): ((&u64, &u64), &u64)| at.saturating_mul(grid).saturating_add(i);
+        let stored: Vec<u64> = axes.map(place).collect();
         shard.to_array_order(&shard.inner.chunk_coordinates(&stored, rest))
     }
 

@@ -131,7 +131,7 @@ impl Array {
     }
 
     /// Binds metadata to a place.
-    pub(super) fn from_metadata(
+    pub(crate) fn from_metadata(
         engine: &Arc<Engine>,
         location: &Location,
         metadata: ArrayMetadata,

@@ -7,4 +7,6 @@ mod shards;
 
 pub use array::Array;
 pub use node::{Child, Group, Node};
+pub(crate) use node::{DOCUMENT, read_document};
+pub(crate) use shards::grid_folder;
 pub use shards::{ShardEntries, StoredObject};

@@ -7,7 +7,7 @@ use super::metadata::{GroupMetadata, MetadataError, NodeMetadata};
 use crate::{Engine, Error, Location};
 
 /// The name of the document that makes a node.
-pub(super) const DOCUMENT: &str = "zarr.json";
+pub(crate) const DOCUMENT: &str = "zarr.json";
 
 /// An array or a group.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Node {
 }
 
 /// Reads the document of a node.
-pub(super) fn read_document(location: &Location) -> Result<NodeMetadata, Error> {
+pub(crate) fn read_document(location: &Location) -> Result<NodeMetadata, Error> {
     let key = location.key(DOCUMENT)?;
     match location.store.get(&key)? {
         Some(bytes) => NodeMetadata::parse(&bytes)

@@ -158,20 +158,27 @@ impl GridContents {
 
 /// Whether keys of cells of `rank` numbers can go through a folder of this name.
 fn is_grid_folder(encoding: &ChunkKeyEncoding, name: &str, rank: usize) -> bool {
+    grid_folder(encoding, name, rank).is_some()
+}
+
+/// The numbers that a folder of this name has in common with the cells whose keys go through it; `None` if none do.
+pub(crate) fn grid_folder(
+    encoding: &ChunkKeyEncoding,
+    name: &str,
+    rank: usize,
+) -> Option<Vec<u64>> {
     let numbers = match encoding {
         ChunkKeyEncoding::Default { separator: Separator::Slash } if name == "c" => {
-            return rank > 0;
+            return (rank > 0).then(Vec::new);
         }
         ChunkKeyEncoding::Default { separator: Separator::Slash } => name.strip_prefix("c/"),
         ChunkKeyEncoding::V2 { separator: Separator::Slash } => Some(name),
         _ => None,
-    };
+    }?;
     // As many numbers as the folder has are one axis less than the key, or more.
-    numbers.is_some_and(|numbers| {
-        let parts = numbers.split('/').count();
-        let v2 = ChunkKeyEncoding::V2 { separator: Separator::Slash };
-        parts < rank && v2.parse(numbers, parts).is_some()
-    })
+    let parts = numbers.split('/').count();
+    let v2 = ChunkKeyEncoding::V2 { separator: Separator::Slash };
+    if parts < rank { v2.parse(numbers, parts) } else { None }
 }
 
 #[cfg(test)]

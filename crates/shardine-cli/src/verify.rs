@@ -1,0 +1,251 @@
+//! `shardine verify`: is all of it still there?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufWriter, Stdout, Write};
+
+use clap::Args;
+use serde_json::{Value, json};
+use shardine::{
+    Finding, FindingKind, Location, Severity, VerifyOptions, VerifySummary, verify as verify_all,
+};
+
+use crate::cli::Machine;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::units;
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine verify image.zarr
+  shardine verify image.zarr --decode
+  shardine verify images.zarr --json | jq -r '.findings[] | select(.severity == \"damage\") | .object'
+
+Exit status: 0 no damage; 1 damage; 2 nothing could be checked, with one line on standard error that says why.";
+
+/// Check an array or a whole hierarchy for damage; nothing is changed
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Verify {
+    /// The group or array
+    url: String,
+    /// Also read and decode every chunk; without it only metadata and indexes are read
+    #[arg(long)]
+    decode: bool,
+    /// Report in JSON, with every finding
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Verify, machine: &Machine) -> Result<(), Failure> {
+    let engine = machine.engine()?;
+    let location = Location::parse(&args.url)?;
+    let progress = Progress::things("checking", 0);
+    let options = VerifyOptions::new().decode(args.decode).progress({
+        let progress = progress.clone();
+        move |checked, found| progress.set(checked, found)
+    });
+    let out = BufWriter::new(io::stdout());
+    let mut report: Box<dyn Report> = match args.json {
+        true => Box::new(JsonReport { out, begun: false, kinds: BTreeMap::new() }),
+        false => Box::new(TextReport::new(out)),
+    };
+    let mut written = Ok(());
+    let summary = verify_all(&engine, &location, &options, &mut |finding| {
+        if written.is_ok() {
+            written = progress.suspend(|| report.finding(&finding));
+        }
+    })?;
+    progress.finish();
+    match written.and_then(|()| report.end(&summary, args.decode)) {
+        // Nobody reads the report, but the exit status says all that matters.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        result => result?,
+    }
+    if summary.is_ok() { Ok(()) } else { Err(Failure::Damage) }
+}
+
+/// Where findings go as they come.
+trait Report: Send {
+    fn finding(&mut self, finding: &Finding) -> io::Result<()>;
+    fn end(&mut self, summary: &VerifySummary, decoded: bool) -> io::Result<()>;
+}
+
+/// One document, written as the findings come.
+struct JsonReport {
+    out: BufWriter<Stdout>,
+    begun: bool,
+    kinds: BTreeMap<FindingKind, u64>,
+}
+
+impl Report for JsonReport {
+    fn finding(&mut self, finding: &Finding) -> io::Result<()> {
+        *self.kinds.entry(finding.kind).or_default() += 1;
+        let before = if self.begun { ",\n" } else { "{\"findings\": [\n" };
+        self.begun = true;
+        let range = finding.range.as_ref().map(|range| [range.start, range.end]);
+        let line = json!({
+            "severity": finding.severity.name(),
+            "kind": finding.kind.name(),
+            "object": finding.object.as_ref().map(|key| key.as_str()),
+            "shard": finding.shard,
+            "chunk": finding.chunk,
+            "range": range,
+            "message": finding.message,
+        });
+        write!(self.out, "{before}{line}")
+    }
+
+    fn end(&mut self, summary: &VerifySummary, decoded: bool) -> io::Result<()> {
+        let before = if self.begun { "\n]" } else { "{\"findings\": []" };
+        let kinds: serde_json::Map<String, Value> =
+            self.kinds.iter().map(|(kind, &n)| (kind.name().to_owned(), n.into())).collect();
+        let totals = json!({
+            "decoded": decoded,
+            "arrays": summary.arrays,
+            "groups": summary.groups,
+            "objects": summary.objects,
+            "bytes": summary.bytes,
+            "chunks": summary.chunks,
+            "chunks_decoded": summary.chunks_decoded,
+            "gap_bytes": summary.gap_bytes,
+            "damage": summary.damage,
+            "notices": summary.notices,
+            "kinds": kinds,
+        });
+        writeln!(self.out, "{before}, \"ok\": {}, \"summary\": {totals}}}", summary.is_ok())?;
+        self.out.flush()
+    }
+}
+
+/// Findings of one kind in one object that are shown.
+const LINES: u64 = 5;
+
+/// Objects with findings of one kind that are shown.
+const OBJECTS: u64 = 20;
+
+/// For people: by object, with what to do next.
+struct TextReport {
+    out: BufWriter<Stdout>,
+    /// The object whose findings come now, with how many of each kind.
+    object: Option<String>,
+    lines: BTreeMap<FindingKind, u64>,
+    hints: BTreeSet<&'static str>,
+    /// Whether the object's name is on the screen.
+    named: bool,
+    /// Objects with findings of each kind.
+    objects: BTreeMap<FindingKind, u64>,
+}
+
+impl TextReport {
+    fn new(out: BufWriter<Stdout>) -> Self {
+        Self {
+            out,
+            object: None,
+            lines: BTreeMap::new(),
+            hints: BTreeSet::new(),
+            named: false,
+            objects: BTreeMap::new(),
+        }
+    }
+
+    /// Ends the findings of an object.
+    fn end_object(&mut self) -> io::Result<()> {
+        for (kind, &count) in &self.lines {
+            if count > LINES && self.objects.get(kind) <= Some(&OBJECTS) {
+                writeln!(self.out, "  and {} more of {kind}", count - LINES)?;
+            }
+        }
+        for hint in std::mem::take(&mut self.hints) {
+            writeln!(self.out, "  next: {hint}")?;
+        }
+        self.lines.clear();
+        self.named = false;
+        Ok(())
+    }
+}
+
+impl Report for TextReport {
+    fn finding(&mut self, finding: &Finding) -> io::Result<()> {
+        let mut name = match &finding.object {
+            Some(key) => key.as_str().escape_debug().to_string(),
+            None => ".".to_owned(),
+        };
+        if let Some(shard) = &finding.shard {
+            name.push_str(&format!(" (shard {})", units::shape_argument(shard)));
+        }
+        if self.object.as_ref() != Some(&name) {
+            self.end_object()?;
+            self.object = Some(name.clone());
+        }
+        let lines = self.lines.entry(finding.kind).or_default();
+        *lines += 1;
+        let objects = self.objects.entry(finding.kind).or_default();
+        if *lines == 1 {
+            *objects += 1;
+        }
+        if *lines > LINES || *objects > OBJECTS {
+            return Ok(());
+        }
+        if !self.named {
+            writeln!(self.out, "{name}")?;
+            self.named = true;
+        }
+        let chunk =
+            finding.chunk.as_ref().map(|chunk| format!("chunk {}", units::shape_argument(chunk)));
+        let range =
+            finding.range.as_ref().map(|range| format!("bytes {}..{}", range.start, range.end));
+        let place: Vec<String> = chunk.into_iter().chain(range).collect();
+        let place = if place.is_empty() { String::new() } else { place.join(", ") + ": " };
+        // Names in messages come from files, and must not look like lines of the report.
+        let message = finding.message.replace(['\n', '\r'], " ");
+        writeln!(self.out, "  {} {}: {place}{message}", finding.severity, finding.kind)?;
+        self.hints.extend(finding.hint());
+        Ok(())
+    }
+
+    fn end(&mut self, summary: &VerifySummary, decoded: bool) -> io::Result<()> {
+        self.end_object()?;
+        for (kind, &count) in &self.objects {
+            if count > OBJECTS {
+                writeln!(self.out, "and {kind} in {} more objects", count - OBJECTS)?;
+            }
+        }
+        if !self.objects.is_empty() {
+            writeln!(self.out)?;
+        }
+        let kinds = |severity: Severity| {
+            let names = self.objects.keys().filter(|kind| kind.severity() == severity);
+            names.map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+        };
+        match summary.damage {
+            0 => write!(self.out, "no damage")?,
+            n => write!(
+                self.out,
+                "{} of damage ({})",
+                units::count(n, "finding"),
+                kinds(Severity::Damage)
+            )?,
+        }
+        if summary.notices > 0 {
+            let notices = units::count(summary.notices, "notice");
+            write!(self.out, ", {notices} ({})", kinds(Severity::Notice))?;
+        }
+        writeln!(
+            self.out,
+            ": {}, {}, {}, {}",
+            units::count(summary.arrays, "array"),
+            units::count(summary.objects, "object"),
+            units::count(summary.chunks, "chunk"),
+            units::size(summary.bytes)
+        )?;
+        match decoded {
+            true => writeln!(
+                self.out,
+                "every index was checked, and {} decoded",
+                units::count(summary.chunks_decoded, "chunk")
+            )?,
+            false => writeln!(self.out, "every index was checked; --decode checks the chunks too")?,
+        }
+        self.out.flush()
+    }
+}

@@ -1,0 +1,205 @@
+use std::fmt;
+use std::ops::Range;
+
+use shardine_store::Key;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// Something that was stored cannot be read, or reads as something else.
+    Damage,
+    /// Nothing is lost; somebody may want to know.
+    Notice,
+}
+
+impl Severity {
+    /// `damage` or `notice`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Damage => "damage",
+            Self::Notice => "notice",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal $severity:ident,)*) => {
+        /// What was found. The names are fixed: programs may rely on them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum FindingKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl FindingKind {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Its name, such as `entry-outside-array`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+
+            /// How bad it is: the same for all findings of a kind.
+            pub fn severity(self) -> Severity {
+                match self {
+                    $(Self::$kind => Severity::$severity,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A `zarr.json` that the specification does not allow.
+    Metadata = "metadata" Damage,
+    /// The storage does not give the bytes of an object, or the names in a folder.
+    Unreadable = "unreadable" Damage,
+    /// A folder stands where an object belongs, or an object where a folder does.
+    BlockedKey = "blocked-key" Damage,
+    /// An object without any bytes.
+    EmptyObject = "empty-object" Damage,
+    /// A shard that is shorter than its own index.
+    Truncated = "truncated" Damage,
+    /// An index whose checksum is wrong or that cannot be decoded.
+    Index = "index" Damage,
+    /// An entry of which only the offset or only the length says that there is no chunk.
+    HalfEmptyEntry = "half-empty-entry" Damage,
+    /// An entry that reaches past the end of its shard.
+    EntryOutOfBounds = "entry-out-of-bounds" Damage,
+    /// An entry of no bytes, where every chunk has some.
+    ZeroLengthEntry = "zero-length-entry" Damage,
+    /// An entry that reaches into the index.
+    EntryInIndex = "entry-in-index" Damage,
+    /// Two entries that share some of their bytes, but not all.
+    Overlap = "overlap" Damage,
+    /// A chunk whose encoded size cannot be right.
+    ChunkSize = "chunk-size" Damage,
+    /// A chunk that cannot be decoded.
+    Chunk = "chunk" Damage,
+    /// Two entries that mean the very same bytes.
+    SharedBytes = "shared-bytes" Notice,
+    /// An entry for a chunk that lies outside the array.
+    EntryOutsideArray = "entry-outside-array" Notice,
+    /// Bytes of a shard that neither the index nor an entry refers to.
+    Gap = "gap" Notice,
+    /// An object of the grid that lies outside the array.
+    ObjectOutsideArray = "object-outside-array" Notice,
+    /// An object below an array that is no part of it.
+    StrayObject = "stray-object" Notice,
+    /// A folder in a group that is not a node.
+    NoMetadata = "no-metadata" Notice,
+    /// Consolidated metadata that is not what the nodes say themselves.
+    ConsolidatedMetadata = "consolidated-metadata" Notice,
+    /// A temporary file of a writer that was killed.
+    LeftoverTemporary = "leftover-temporary" Notice,
+    /// The journal of a change in place that was interrupted.
+    LeftoverJournal = "leftover-journal" Notice,
+    /// A journal that belonged to another version of its object, and was set aside.
+    SetAside = "set-aside" Notice,
+    /// Something that this version cannot check, or that kept changing.
+    NotChecked = "not-checked" Notice,
+}
+
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Something that `verify` has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is.
+    pub kind: FindingKind,
+    /// The object that it concerns, or the folder where that has no object.
+    pub object: Option<Key>,
+    /// The place of the object in the array's grid of objects.
+    pub shard: Option<Vec<u64>>,
+    /// The place of the chunk in the array's grid of innermost chunks. `None` if the finding concerns all of an object
+    /// or all of an inner shard.
+    pub chunk: Option<Vec<u64>>,
+    /// The bytes of the object that it concerns. They may reach past its end.
+    pub range: Option<Range<u64>>,
+    /// What was found, in one sentence without the object's name.
+    pub message: String,
+}
+
+impl Finding {
+    pub(super) fn new(kind: FindingKind, object: Option<Key>, message: String) -> Self {
+        let severity = kind.severity();
+        Self { severity, kind, object, shard: None, chunk: None, range: None, message }
+    }
+
+    pub(super) fn shard(mut self, cell: &[u64]) -> Self {
+        self.shard = Some(cell.to_vec());
+        self
+    }
+
+    pub(super) fn chunk(mut self, chunk: Option<Vec<u64>>) -> Self {
+        self.chunk = chunk;
+        self
+    }
+
+    pub(super) fn range(mut self, range: Range<u64>) -> Self {
+        self.range = Some(range);
+        self
+    }
+
+    /// What to do next; `None` where nothing needs to be done.
+    pub fn hint(&self) -> Option<&'static str> {
+        use FindingKind::*;
+        Some(match self.kind {
+            Metadata => "restore zarr.json from a copy",
+            Unreadable => "look after permissions and the disk, then verify again",
+            BlockedKey => "move it out of the array, then write its region again",
+            EmptyObject | Truncated | Index => {
+                "restore the object from a copy, or write its region again"
+            }
+            HalfEmptyEntry | EntryOutOfBounds | ZeroLengthEntry | EntryInIndex | Overlap
+            | ChunkSize | Chunk => {
+                "write the whole of the chunk again, or restore the object from a copy"
+            }
+            ObjectOutsideArray => "remove it if the array was shrunk on purpose",
+            StrayObject => "move it elsewhere if the array does not need it",
+            NoMetadata => "restore its zarr.json if there was a node",
+            ConsolidatedMetadata => "consolidate the metadata again",
+            LeftoverTemporary | SetAside | LeftoverJournal => "run `shardine repair`",
+            SharedBytes | EntryOutsideArray | Gap | NotChecked => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_names_of_kinds_are_distinct_and_in_kebab_case() {
+        let names: BTreeSet<&str> = FindingKind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!(names.len(), FindingKind::ALL.len());
+        let kebab = |c: char| c.is_ascii_lowercase() || c == '-';
+        assert!(names.iter().all(|name| name.chars().all(kebab)));
+    }
+
+    #[test]
+    fn the_documentation_has_every_kind_and_its_severity() {
+        let document = include_str!("../../../../../docs/verify.md");
+        for kind in FindingKind::ALL {
+            let row = format!("| `{kind}` | {} |", kind.severity());
+            assert!(document.contains(&row), "docs/verify.md has no row {row:?}");
+        }
+    }
+}

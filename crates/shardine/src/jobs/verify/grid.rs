@@ -1,0 +1,158 @@
+//! From an array to its objects, and to what is among them by mistake.
+
+use std::sync::{Mutex, PoisonError};
+
+use shardine_store::Key;
+
+use super::{Finding, FindingKind, Run, add};
+use crate::layout::Layout;
+use crate::zarr::{DOCUMENT, grid_folder};
+use crate::{Array, Error, StoredObject};
+
+/// Objects that are checked before their findings are told in order.
+const BATCH: usize = 256;
+
+/// Documents of Zarr version 2 that may stand beside those of version 3.
+const OLDER: [&str; 4] = [".zarray", ".zattrs", ".zgroup", ".zmetadata"];
+
+/// What a name below an array stands for.
+enum Place {
+    /// A cell of the grid.
+    Cell(Vec<u64>),
+    /// A cell that would be outside the array.
+    Outside(Vec<u64>),
+    /// A folder that keys go through; whether some of the array's do.
+    Folder { used: bool },
+    /// Nothing of the array.
+    Unknown,
+}
+
+impl Run<'_> {
+    /// Checks an array: every object of its grid, and every other name below it.
+    pub(super) fn array(&self, array: &Array) {
+        let location = array.location();
+        let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
+        let mut batch = Vec::new();
+        let mut waiting = vec![location.path.clone()];
+        while let Some(folder) = waiting.pop() {
+            let listed = self
+                .leftovers(location, folder.as_ref())
+                .and_then(|()| location.store.list(folder.as_ref()).map_err(Error::from));
+            let listing = match listed {
+                Ok(listing) => listing,
+                Err(error) => {
+                    self.unreadable(folder.as_ref(), &error);
+                    continue;
+                }
+            };
+            for (key, len) in listing.objects {
+                let name = key.as_str().get(skip..).unwrap_or_default();
+                match place(array, name) {
+                    Place::Cell(cell) => {
+                        batch.push(StoredObject { key, cell, len });
+                        if batch.len() == BATCH {
+                            self.batch(array, &std::mem::take(&mut batch));
+                        }
+                    }
+                    Place::Outside(cell) => {
+                        let message = "belongs to a part of the grid that the array does not have";
+                        let kind = FindingKind::ObjectOutsideArray;
+                        let finding = Finding::new(kind, Some(key), message.to_owned());
+                        self.tell([at_cell(array, finding, &cell)]);
+                    }
+                    Place::Folder { used: true } => {
+                        self.blocked(key, "is an object where the keys of chunks need a folder");
+                    }
+                    _ if name == DOCUMENT || OLDER.contains(&name) => {}
+                    _ => self.stray(key, "is no part of the array"),
+                }
+            }
+            for key in listing.folders.into_iter().rev() {
+                let name = key.as_str().get(skip..).unwrap_or_default();
+                match place(array, name) {
+                    Place::Folder { .. } => waiting.push(Some(key)),
+                    Place::Cell(_) => {
+                        self.blocked(key, "is a folder where an object of the grid belongs");
+                    }
+                    _ => self.stray(key, "is a folder that is no part of the array"),
+                }
+            }
+        }
+        self.batch(array, &batch);
+    }
+
+    fn blocked(&self, key: Key, what: &str) {
+        self.tell([Finding::new(FindingKind::BlockedKey, Some(key), what.to_owned())]);
+    }
+
+    fn stray(&self, key: Key, what: &str) {
+        self.tell([Finding::new(FindingKind::StrayObject, Some(key), what.to_owned())]);
+    }
+
+    /// Checks some objects, and tells what was found in their order.
+    fn batch(&self, array: &Array, objects: &[StoredObject]) {
+        add(&self.counters.found, objects.len() as u64);
+        let slots: Vec<Mutex<Vec<Finding>>> = objects.iter().map(|_| Mutex::default()).collect();
+        let check = |i: usize| {
+            let findings = self.object(array, &objects[i]);
+            *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = findings;
+            add(&self.counters.objects, 1);
+            self.progress();
+        };
+        if objects.len() < self.engine.threads() {
+            // The workers are left to the chunks of each.
+            (0..objects.len()).for_each(check);
+        } else {
+            let workers = self.workers(array);
+            self.engine.share(workers, objects.len(), &|i, _| check(i));
+        }
+        for slot in slots {
+            self.tell(slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// How many may work at once for the memory of their indexes and chunks to stay in the budget.
+    pub(super) fn workers(&self, array: &Array) -> usize {
+        let layout = &array.grid.layout;
+        // The index as read, as decoded, and its entries by their places.
+        let index = layout.addressable().map_or(0, |shard| shard.index.len().saturating_mul(4));
+        let payload = if self.options.decode { payload(layout).saturating_mul(2) } else { 0 };
+        let cost = index.saturating_add(payload).max(1);
+        let threads = self.engine.threads();
+        usize::try_from(self.engine.memory_in_flight() / cost).unwrap_or(threads).clamp(1, threads)
+    }
+}
+
+/// Decoded bytes of what is decoded at a time.
+fn payload(layout: &Layout) -> u64 {
+    match layout {
+        Layout::Shard(shard) if shard.after.is_empty() => payload(&shard.inner),
+        Layout::Staged(staged) => payload(&staged.inner),
+        layout => layout.decoded_len(),
+    }
+}
+
+fn place(array: &Array, name: &str) -> Place {
+    let rank = array.shape().len();
+    let encoding = array.metadata().key_encoding();
+    let objects = array.metadata().chunk_shape();
+    let inside = |cell: &[u64]| {
+        let axes = cell.iter().zip(objects).zip(array.shape());
+        axes.clone().all(|((&i, &n), &len)| i < len.div_ceil(n))
+    };
+    if let Some(cell) = encoding.parse(name, rank) {
+        return if inside(&cell) { Place::Cell(cell) } else { Place::Outside(cell) };
+    }
+    match grid_folder(encoding, name, rank) {
+        Some(numbers) => Place::Folder { used: inside(&numbers) },
+        None => Place::Unknown,
+    }
+}
+
+/// Names the object's place: as a shard, or as the chunk that it is.
+pub(super) fn at_cell(array: &Array, finding: Finding, cell: &[u64]) -> Finding {
+    match array.shard_shape() {
+        Some(_) => finding.shard(cell),
+        None => finding.chunk(Some(cell.to_vec())),
+    }
+}

@@ -1,0 +1,223 @@
+//! From a place to all nodes below it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+use shardine_codec::{CodecError, DataTypeError};
+use shardine_store::Key;
+
+use super::{Finding, FindingKind, Run};
+use crate::layout::LayoutError;
+use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
+use crate::zarr::{DOCUMENT, read_document};
+use crate::{Array, Error, Location};
+
+/// Deeper than any hierarchy that is not a loop of links.
+const MAX_DEPTH: usize = 64;
+
+/// How many nodes were checked.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    pub arrays: u64,
+    pub groups: u64,
+}
+
+/// What a group further up says about the nodes below it.
+struct Consolidated {
+    /// The group's document.
+    object: Key,
+    /// How much of a node's path is the group's own.
+    skip: usize,
+    /// By path below the group; `None` for what was refused.
+    nodes: BTreeMap<String, Option<Value>>,
+    seen: HashSet<String>,
+}
+
+struct Walk<'a, 'r> {
+    run: &'a Run<'r>,
+    nodes: Nodes,
+    outer: Vec<Consolidated>,
+}
+
+impl Run<'_> {
+    /// Checks the node at a place and all below it.
+    pub(super) fn hierarchy(&self, location: &Location) -> Result<Nodes, Error> {
+        let mut walk = Walk { run: self, nodes: Nodes::default(), outer: Vec::new() };
+        let result = read_document(location).and_then(|node| walk.node(location, node, 0));
+        if let Err(error) = result {
+            // What is legal but not known here leaves nothing to check, and so does what is not there.
+            match refusal(&error) {
+                Some(FindingKind::Metadata) => self.tell([refused(location, &error)]),
+                _ => return Err(error),
+            }
+        }
+        Ok(walk.nodes)
+    }
+
+    /// Tells that a folder could not be looked into.
+    pub(super) fn unreadable(&self, folder: Option<&Key>, error: &Error) {
+        let kind = FindingKind::Unreadable;
+        self.tell([Finding::new(kind, folder.cloned(), error.to_string())]);
+    }
+}
+
+impl Walk<'_, '_> {
+    /// An error is one of this node; those of its children have been told.
+    fn node(
+        &mut self,
+        location: &Location,
+        metadata: NodeMetadata,
+        depth: usize,
+    ) -> Result<(), Error> {
+        self.compare(location, &metadata);
+        match metadata {
+            NodeMetadata::Array(metadata) => {
+                let array = Array::from_metadata(self.run.engine, location, metadata)?;
+                self.nodes.arrays += 1;
+                self.run.array(&array);
+            }
+            NodeMetadata::Group(metadata) => {
+                self.nodes.groups += 1;
+                let consolidated = consolidated(location, &metadata)?;
+                let own = consolidated.is_some();
+                self.outer.extend(consolidated);
+                self.children(location, depth);
+                if let Some(done) = self.outer.pop_if(|_| own) {
+                    self.missing(&done);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn children(&mut self, location: &Location, depth: usize) {
+        let folder = location.path.as_ref();
+        let listed = self.run.leftovers(location, folder).and_then(|()| {
+            let listing = location.store.list(folder)?;
+            Ok(listing.folders)
+        });
+        let folders = match listed {
+            Ok(folders) => folders,
+            Err(error) => return self.run.unreadable(folder, &error),
+        };
+        for folder in folders {
+            if depth >= MAX_DEPTH {
+                let message = format!("lies more than {MAX_DEPTH} groups deep");
+                let kind = FindingKind::NotChecked;
+                self.run.tell([Finding::new(kind, Some(folder), message)]);
+                continue;
+            }
+            let child = Location { store: location.store.clone(), path: Some(folder.clone()) };
+            let result = read_document(&child).and_then(|node| self.node(&child, node, depth + 1));
+            match result {
+                Ok(()) => {}
+                Err(Error::NoNode { .. }) => self.not_a_node(&child, folder),
+                Err(error) if refusal(&error).is_some() => {
+                    self.run.tell([refused(&child, &error)]);
+                }
+                Err(error) => self.run.unreadable(Some(&folder), &error),
+            }
+        }
+    }
+
+    /// Tells of a folder without metadata, unless there is nothing in it at all.
+    fn not_a_node(&self, location: &Location, folder: Key) {
+        match location.store.list(Some(&folder)) {
+            Ok(listing) if listing.objects.is_empty() && listing.folders.is_empty() => {}
+            Ok(_) => {
+                let message = format!("there is no {DOCUMENT} in this folder of a group");
+                self.run.tell([Finding::new(FindingKind::NoMetadata, Some(folder), message)]);
+            }
+            Err(error) => self.run.unreadable(Some(&folder), &error.into()),
+        }
+    }
+
+    /// Compares what a node says with what groups above it say about it.
+    fn compare(&mut self, location: &Location, metadata: &NodeMetadata) {
+        let Some(path) = &location.path else { return };
+        for outer in &mut self.outer {
+            let Some(name) = path.as_str().get(outer.skip..) else { continue };
+            outer.seen.insert(name.to_owned());
+            let what = match outer.nodes.get(name) {
+                None => "does not name the node",
+                Some(None) => "cannot be read where it describes the node",
+                Some(Some(copy)) if *copy != comparable(metadata) => "is not that of the node",
+                Some(Some(_)) => continue,
+            };
+            let message = format!("the consolidated metadata {what} \"{}\"", name.escape_debug());
+            let kind = FindingKind::ConsolidatedMetadata;
+            self.run.tell([Finding::new(kind, Some(outer.object.clone()), message)]);
+        }
+    }
+
+    /// Tells of nodes that are described and not there.
+    fn missing(&self, outer: &Consolidated) {
+        for name in outer.nodes.keys().filter(|name| !outer.seen.contains(*name)) {
+            let name = name.escape_debug();
+            let message =
+                format!("the consolidated metadata names the node \"{name}\", which is not there");
+            let kind = FindingKind::ConsolidatedMetadata;
+            self.run.tell([Finding::new(kind, Some(outer.object.clone()), message)]);
+        }
+    }
+}
+
+fn consolidated(
+    location: &Location,
+    metadata: &GroupMetadata,
+) -> Result<Option<Consolidated>, Error> {
+    let Some(entries) = metadata.consolidated() else { return Ok(None) };
+    let nodes = entries
+        .iter()
+        .map(|(path, node)| (path.clone(), node.as_ref().ok().map(comparable)))
+        .collect();
+    Ok(Some(Consolidated {
+        object: location.key(DOCUMENT)?,
+        skip: location.path.as_ref().map_or(0, |path| path.as_str().len() + 1),
+        nodes,
+        seen: HashSet::new(),
+    }))
+}
+
+/// What must be alike in a document and a copy of it. Of a group that is not what it knows of others.
+fn comparable(metadata: &NodeMetadata) -> Value {
+    let mut json = metadata.to_json();
+    if let (NodeMetadata::Group(_), Value::Object(members)) = (metadata, &mut json) {
+        members.remove("consolidated_metadata");
+    }
+    json
+}
+
+/// Whether an error says that a document is damaged, or that it is not known here; `None` if it says neither.
+fn refusal(error: &Error) -> Option<FindingKind> {
+    let known = match error {
+        Error::Metadata { source, .. } => !matches!(
+            **source,
+            MetadataError::ZarrV2
+                | MetadataError::UnknownFormat { .. }
+                | MetadataError::UnknownMember { .. }
+                | MetadataError::Unsupported { .. }
+                | MetadataError::DataType { reason: DataTypeError::Unknown { .. }, .. }
+        ),
+        Error::Layout { source, .. } => !matches!(
+            **source,
+            LayoutError::Codec {
+                source: CodecError::Unknown { .. } | CodecError::Unsupported { .. },
+                ..
+            }
+        ),
+        _ => return None,
+    };
+    Some(if known { FindingKind::Metadata } else { FindingKind::NotChecked })
+}
+
+/// The finding that a document was refused.
+fn refused(location: &Location, error: &Error) -> Finding {
+    let kind = refusal(error).unwrap_or(FindingKind::Unreadable);
+    let (object, message) = match error {
+        Error::Metadata { object, source } => (Some(object.clone()), source.to_string()),
+        Error::Layout { object, source } => (Some(object.clone()), source.to_string()),
+        error => (location.path.clone(), error.to_string()),
+    };
+    Finding::new(kind, object, message)
+}

@@ -1,0 +1,231 @@
+//! Finds damage in arrays and whole hierarchies. Nothing is ever written.
+
+mod entries;
+mod finding;
+mod grid;
+mod hierarchy;
+mod object;
+mod payload;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shardine_store::{Key, LeftoverKind};
+
+use crate::{Engine, Error, Location};
+
+pub use finding::{Finding, FindingKind, Severity};
+
+/// What is told while a verification runs: objects checked so far, and objects found so far.
+type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
+/// How thoroughly to look.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct VerifyOptions {
+    /// Decode every chunk; without it only metadata and indexes are read.
+    pub decode: bool,
+    /// Told how many objects are checked and how many have been found so far. May be called from any thread.
+    pub progress: Option<Progress>,
+}
+
+impl VerifyOptions {
+    /// The default: no chunk is decoded.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With every chunk decoded or not.
+    pub fn decode(mut self, decode: bool) -> Self {
+        self.decode = decode;
+        self
+    }
+
+    /// With somebody who is told the objects checked and the objects found so far.
+    pub fn progress(mut self, progress: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
+}
+
+impl fmt::Debug for VerifyOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerifyOptions").field("decode", &self.decode).finish_non_exhaustive()
+    }
+}
+
+/// What a verification has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct VerifySummary {
+    /// Arrays that were checked.
+    pub arrays: u64,
+    /// Groups that were checked.
+    pub groups: u64,
+    /// Objects of grids that were checked.
+    pub objects: u64,
+    /// Bytes of these objects.
+    pub bytes: u64,
+    /// Chunks that the indexes refer to, or objects that are chunks.
+    pub chunks: u64,
+    /// Chunks that were decoded, whether that went well or not.
+    pub chunks_decoded: u64,
+    /// Bytes of shards that nothing refers to.
+    pub gap_bytes: u64,
+    /// Findings that are damage.
+    pub damage: u64,
+    /// Findings that are not.
+    pub notices: u64,
+}
+
+impl VerifySummary {
+    /// Whether no damage was found.
+    pub fn is_ok(&self) -> bool {
+        self.damage == 0
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    objects: AtomicU64,
+    found: AtomicU64,
+    bytes: AtomicU64,
+    chunks: AtomicU64,
+    chunks_decoded: AtomicU64,
+    gap_bytes: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Whoever takes the findings, and how many there were.
+struct Report<'a> {
+    tell: &'a mut (dyn FnMut(Finding) + Send),
+    damage: u64,
+    notices: u64,
+}
+
+/// What all parts of a verification share.
+struct Run<'a> {
+    engine: &'a Arc<Engine>,
+    options: &'a VerifyOptions,
+    report: Mutex<Report<'a>>,
+    counters: Counters,
+    /// Objects whose journals have been told.
+    journals: Mutex<HashSet<Key>>,
+}
+
+impl Run<'_> {
+    fn tell(&self, findings: impl IntoIterator<Item = Finding>) {
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        for finding in findings {
+            match finding.severity {
+                Severity::Damage => report.damage += 1,
+                Severity::Notice => report.notices += 1,
+            }
+            (report.tell)(finding);
+        }
+    }
+
+    /// Tells what writers left in a folder. A writer that is at work is none of our business.
+    fn leftovers(&self, location: &Location, folder: Option<&Key>) -> Result<(), Error> {
+        for leftover in location.store.leftovers(folder)? {
+            if leftover.in_use {
+                continue;
+            }
+            let (kind, what) = match leftover.kind {
+                LeftoverKind::Temporary => {
+                    (FindingKind::LeftoverTemporary, "a writer that was killed left this file")
+                }
+                LeftoverKind::Journal => {
+                    (FindingKind::LeftoverJournal, "a change in place was interrupted")
+                }
+                LeftoverKind::SetAside => (
+                    FindingKind::SetAside,
+                    "a journal that belonged to another version of its object was set aside",
+                ),
+            };
+            if let (LeftoverKind::Journal, Some(object)) = (leftover.kind, &leftover.object)
+                && !self.first_journal_of(object)
+            {
+                continue;
+            }
+            let name = match folder {
+                Some(folder) => folder.join(&leftover.name),
+                None => Key::new(&leftover.name),
+            };
+            let message = format!("{what} ({} bytes)", leftover.len);
+            self.tell([Finding::new(kind, name.ok(), message)]);
+        }
+        Ok(())
+    }
+
+    /// Whether the journal of this object has not been told yet.
+    fn first_journal_of(&self, object: &Key) -> bool {
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner).insert(object.clone())
+    }
+
+    fn progress(&self) {
+        if let Some(progress) = &self.options.progress {
+            let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            progress(get(&self.counters.objects), get(&self.counters.found));
+        }
+    }
+}
+
+/// Checks an array, or a group with all nodes below it, against the format.
+///
+/// Each finding is told as soon as it is certain: those of one object one after another, those of one node in
+/// the order of its objects (an object with hundreds of findings may come earlier). What cannot be opened or
+/// read inside a hierarchy is a finding; an error means that there was nothing to check.
+///
+/// Costs the listings of all folders, one read for each `zarr.json` and one for each index; with
+/// [`decode`](VerifyOptions::decode) every chunk is read and decoded too. Memory is that of one index, and of one chunk
+/// being decoded, for each thread. An object that is replaced, removed or changed while it is checked is checked again.
+/// Nothing is written and nothing is recovered: a shard whose change in place was interrupted is told as
+/// [`FindingKind::LeftoverJournal`].
+///
+/// ```
+/// use shardine::{Engine, Location, VerifyOptions, verify};
+/// # use shardine::{Group, zarr::metadata::GroupMetadata};
+/// # let location = Location::root(std::sync::Arc::new(shardine::store::MemoryStore::new()));
+/// # let engine = Engine::shared()?;
+/// # Group::create(&engine, &location, GroupMetadata::new(Default::default()))?;
+/// let options = VerifyOptions::new().decode(true);
+/// let summary = verify(&engine, &location, &options, &mut |finding| {
+///     println!("{}: {}", finding.kind, finding.message);
+/// })?;
+/// assert!(summary.is_ok());
+/// # Ok::<(), shardine::Error>(())
+/// ```
+pub fn verify(
+    engine: &Arc<Engine>,
+    location: &Location,
+    options: &VerifyOptions,
+    tell: &mut (dyn FnMut(Finding) + Send),
+) -> Result<VerifySummary, Error> {
+    let run = Run {
+        engine,
+        options,
+        report: Mutex::new(Report { tell, damage: 0, notices: 0 }),
+        counters: Counters::default(),
+        journals: Mutex::default(),
+    };
+    let nodes = run.hierarchy(location)?;
+    let report = run.report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let counters = run.counters;
+    Ok(VerifySummary {
+        arrays: nodes.arrays,
+        groups: nodes.groups,
+        objects: counters.objects.into_inner(),
+        bytes: counters.bytes.into_inner(),
+        chunks: counters.chunks.into_inner(),
+        chunks_decoded: counters.chunks_decoded.into_inner(),
+        gap_bytes: counters.gap_bytes.into_inner(),
+        damage: report.damage,
+        notices: report.notices,
+    })
+}

@@ -1,0 +1,197 @@
+//! Chunks: their sizes, and with `decode` their bytes.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use shardine_codec::{ChunkCodec, CodecError, Context, ElementSize, EncodedSize};
+use shardine_store::StoreError;
+
+use super::FindingKind;
+use super::entries::Placed;
+use super::object::{Check, Source};
+use crate::layout::{Layout, ShardLayout};
+
+/// Chunks that are handed to the workers at a time.
+const SHARE: usize = 1024;
+
+/// Encoded bytes that are believed of a chunk whose codecs have no bound: as much as may come out of one.
+const MOST: u64 = 1 << 30;
+
+/// What is said of a chunk.
+type Problem = (FindingKind, String);
+
+impl Check<'_, '_> {
+    /// Checks a chunk that is an object, or what an unusual layout has for one.
+    pub fn chunk(
+        &mut self,
+        source: Source<'_>,
+        codec: &ChunkCodec,
+        at: Range<u64>,
+        path: &[u32],
+    ) -> Result<(), StoreError> {
+        if let Some(message) = leaf_size_problem(codec, at.end - at.start) {
+            return self.find(FindingKind::ChunkSize, path, Some(at), message);
+        }
+        self.chunks += 1;
+        if self.run.options.decode {
+            self.chunks_decoded += 1;
+            let key = &self.stored.key;
+            let problem =
+                self.run.engine.with_context(|c| decode(c, source, key, codec, at.clone()))?;
+            if let Some((kind, message)) = problem {
+                return self.find(kind, path, Some(at), message);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the chunks of a shard that begins at `base`.
+    pub fn chunks(
+        &mut self,
+        source: Source<'_>,
+        codec: &ChunkCodec,
+        placed: &[Placed],
+        base: u64,
+        path: &mut Vec<u32>,
+    ) -> Result<(), StoreError> {
+        self.chunks += placed.len() as u64;
+        if !self.run.options.decode {
+            return Ok(());
+        }
+        let workers = self.run.workers(self.array);
+        for part in placed.chunks(SHARE) {
+            let problems: Mutex<Vec<(usize, Problem)>> = Mutex::default();
+            let failed: Mutex<Option<StoreError>> = Mutex::default();
+            let done = AtomicU64::new(0);
+            let key = &self.stored.key;
+            let work = |i: usize, context: &mut Context| {
+                if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+                    return;
+                }
+                let at = base + part[i].start..base + part[i].end;
+                match decode(context, source, key, codec, at) {
+                    Ok(None) => {}
+                    Ok(Some(problem)) => {
+                        let mut problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
+                        problems.push((i, problem));
+                    }
+                    Err(error) => {
+                        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    }
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+            };
+            self.run.engine.share(workers, part.len(), &work);
+            if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                return Err(error);
+            }
+            self.chunks_decoded += done.into_inner();
+            let mut problems = problems.into_inner().unwrap_or_else(PoisonError::into_inner);
+            problems.sort_unstable_by_key(|(i, _)| *i);
+            for (i, (kind, message)) in problems {
+                let at = base + part[i].start..base + part[i].end;
+                path.push(part[i].entry);
+                let result = self.find(kind, path, Some(at), message);
+                path.pop();
+                result?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a shard that a bytes-to-bytes codec has encoded, index and all: nothing can be said without decoding it.
+    pub fn encoded_shard(
+        &mut self,
+        source: Source<'_>,
+        shard: &ShardLayout,
+        at: Range<u64>,
+        path: &mut Vec<u32>,
+        bounds: &[u64],
+    ) -> Result<(), StoreError> {
+        if !self.run.options.decode {
+            return Ok(());
+        }
+        let bytes = source.read(&self.stored.key, at.clone())?;
+        let mut context = Context::new();
+        let decoded = match shard.after.decode(&mut context, bytes.as_ref()) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                let (kind, message) = problem("the shard", &error);
+                return self.find(kind, path, Some(at), message);
+            }
+        };
+        let inner = decoded.as_ref();
+        // Places in the decoded shard mean nothing in the object; if one is in another, the outer one counts.
+        let outermost = self.opaque.is_none();
+        self.opaque.get_or_insert(at);
+        let result = self.shard(Source::Decoded(inner), shard, 0..inner.len() as u64, path, bounds);
+        if outermost {
+            self.opaque = None;
+        }
+        result
+    }
+}
+
+/// Reads and decodes a chunk; tells what is wrong with it.
+fn decode(
+    context: &mut Context,
+    source: Source<'_>,
+    key: &shardine_store::Key,
+    codec: &ChunkCodec,
+    at: Range<u64>,
+) -> Result<Option<Problem>, StoreError> {
+    let len = at.end - at.start;
+    if codec.encoded_size() == EncodedSize::Unbounded && len > MOST {
+        let message = format!("a chunk of {len} bytes is more than is decoded at once");
+        return Ok(Some((FindingKind::NotChecked, message)));
+    }
+    let bytes = source.read(key, at)?;
+    let result = match codec.spec().data_type.size() {
+        ElementSize::Fixed(_) => {
+            codec.decode(context, bytes.as_ref()).map(|elements| elements.recycle(context))
+        }
+        ElementSize::Variable => {
+            codec.decode_variable(context, bytes.as_ref()).and_then(|elements| {
+                let (expected, actual) = (codec.spec().elements(), elements.len());
+                match expected {
+                    Some(expected) if expected != actual => {
+                        Err(CodecError::Size { codec: "array -> bytes", expected, actual })
+                    }
+                    _ => Ok(()),
+                }
+            })
+        }
+    };
+    Ok(result.err().map(|error| problem("the chunk", &error)))
+}
+
+/// Memory that could not be had says nothing about the bytes.
+fn problem(what: &str, error: &CodecError) -> Problem {
+    let kind = match error {
+        CodecError::OutOfMemory { .. } => FindingKind::NotChecked,
+        _ => FindingKind::Chunk,
+    };
+    (kind, format!("{what} cannot be decoded: {error}"))
+}
+
+/// What is wrong with the encoded size of an entry, as far as that can be told without decoding it.
+pub(super) fn size_problem(layout: &Layout, len: u64) -> Option<String> {
+    match layout {
+        Layout::Chunk(leaf) => leaf_size_problem(&leaf.codec, len),
+        _ => None,
+    }
+}
+
+fn leaf_size_problem(codec: &ChunkCodec, len: u64) -> Option<String> {
+    match codec.encoded_size() {
+        EncodedSize::Exact(exact) if len != exact => {
+            Some(format!("the chunk has {len} bytes, but every chunk is encoded to {exact}"))
+        }
+        // Other encoders may need somewhat more than ours at the worst.
+        EncodedSize::AtMost(most) if len > most.saturating_mul(2).saturating_add(1 << 20) => {
+            Some(format!("the chunk has {len} bytes, but no chunk is encoded to more than {most}"))
+        }
+        _ => None,
+    }
+}

@@ -21,6 +21,7 @@ pub use engine::{Engine, EngineOptions, Strategy, WriteOptions, WriteReport};
 pub use error::Error;
 pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
 pub use jobs::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};
+pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::Location;
 pub use selection::{Axis, Region, RegionError, Selection};

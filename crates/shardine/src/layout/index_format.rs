@@ -16,6 +16,7 @@ pub(crate) struct IndexFormat {
     len: u64,
     location: IndexLocation,
     checksummed: bool,
+    ends_with_crc32c: bool,
 }
 
 /// The codecs that tell a damaged index from a sound one.
@@ -39,7 +40,11 @@ impl IndexFormat {
                 let checksummed = codecs.iter().any(|codec| {
                     matches!(codec, Codec::BytesToBytes(codec) if CHECKSUMS.contains(&codec.name()))
                 });
-                Ok(Self { codec, chunks, len, location, checksummed })
+                let ends_with_crc32c = matches!(
+                    codecs.last(),
+                    Some(Codec::BytesToBytes(codec)) if codec.name() == "crc32c"
+                );
+                Ok(Self { codec, chunks, len, location, checksummed, ends_with_crc32c })
             }
             _ => Err(CodecError::unsupported(
                 "index_codecs",
@@ -65,6 +70,11 @@ impl IndexFormat {
     /// Whether a torn index can be told from a sound one.
     pub fn is_checksummed(&self) -> bool {
         self.checksummed
+    }
+
+    /// Whether the last bytes of the index are the crc32c of all others, so that it can be looked for.
+    pub fn ends_with_crc32c(&self) -> bool {
+        self.ends_with_crc32c
     }
 
     /// Bytes before the first chunk.

@@ -3,8 +3,10 @@
 mod gaps;
 mod index;
 mod order;
+mod scan;
 
 pub(crate) use gaps::Gaps;
 pub use index::{IndexLocation, MAX_CHUNKS_PER_SHARD, ShardError, ShardIndex};
 pub use order::WriteOrder;
 pub(crate) use order::morton_order;
+pub(crate) use scan::ChecksumScan;

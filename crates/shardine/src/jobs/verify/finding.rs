@@ -134,12 +134,32 @@ pub struct Finding {
     pub range: Option<Range<u64>>,
     /// What was found, in one sentence without the object's name.
     pub message: String,
+    /// Where it is, for who is to mend it.
+    pub(crate) origin: Option<Origin>,
+}
+
+/// An object of an array, and the entries that lead to something in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Where the array is in the store; `None` is the root.
+    pub array: Option<Key>,
+    pub cell: Vec<u64>,
+    pub path: Vec<u32>,
 }
 
 impl Finding {
     pub(super) fn new(kind: FindingKind, object: Option<Key>, message: String) -> Self {
         let severity = kind.severity();
-        Self { severity, kind, object, shard: None, chunk: None, range: None, message }
+        Self {
+            severity,
+            kind,
+            object,
+            shard: None,
+            chunk: None,
+            range: None,
+            message,
+            origin: None,
+        }
     }
 
     pub(super) fn shard(mut self, cell: &[u64]) -> Self {

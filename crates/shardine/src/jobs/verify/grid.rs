@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use shardine_store::Key;
 
+use super::finding::Origin;
 use super::{Finding, FindingKind, Run, add};
 use crate::layout::Layout;
 use crate::zarr::{DOCUMENT, grid_folder};
@@ -150,7 +151,9 @@ fn place(array: &Array, name: &str) -> Place {
 }
 
 /// Names the object's place: as a shard, or as the chunk that it is.
-pub(super) fn at_cell(array: &Array, finding: Finding, cell: &[u64]) -> Finding {
+pub(super) fn at_cell(array: &Array, mut finding: Finding, cell: &[u64]) -> Finding {
+    let array_path = array.location().path.clone();
+    finding.origin = Some(Origin { array: array_path, cell: cell.to_vec(), path: Vec::new() });
     match array.shard_shape() {
         Some(_) => finding.shard(cell),
         None => finding.chunk(Some(cell.to_vec())),

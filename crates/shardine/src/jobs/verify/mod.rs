@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_store::{Key, LeftoverKind};
 
-use crate::{Engine, Error, Location};
+use crate::{Array, Engine, Error, Location, StoredObject};
 
+pub(super) use finding::Origin;
 pub use finding::{Finding, FindingKind, Severity};
 
 /// What is told while a verification runs: objects checked so far, and objects found so far.
@@ -118,7 +119,17 @@ struct Run<'a> {
     journals: Mutex<HashSet<Key>>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(
+        engine: &'a Arc<Engine>,
+        options: &'a VerifyOptions,
+        tell: &'a mut (dyn FnMut(Finding) + Send),
+    ) -> Self {
+        let report = Mutex::new(Report { tell, damage: 0, notices: 0 });
+        let (counters, journals) = (Counters::default(), Mutex::default());
+        Self { engine, options, report, counters, journals }
+    }
+
     fn tell(&self, findings: impl IntoIterator<Item = Finding>) {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         for finding in findings {
@@ -176,6 +187,22 @@ impl Run<'_> {
     }
 }
 
+/// Checks one object of an array.
+pub(super) fn verify_object(
+    engine: &Arc<Engine>,
+    array: &Array,
+    object: &StoredObject,
+    options: &VerifyOptions,
+) -> Vec<Finding> {
+    let mut told = Vec::new();
+    let mut tell = |finding| told.push(finding);
+    let run = Run::new(engine, options, &mut tell);
+    let last = run.object(array, object);
+    drop(run);
+    told.extend(last);
+    told
+}
+
 /// Checks an array, or a group with all nodes below it, against the format.
 ///
 /// Each finding is told as soon as it is certain: those of one object one after another, those of one node in
@@ -207,13 +234,7 @@ pub fn verify(
     options: &VerifyOptions,
     tell: &mut (dyn FnMut(Finding) + Send),
 ) -> Result<VerifySummary, Error> {
-    let run = Run {
-        engine,
-        options,
-        report: Mutex::new(Report { tell, damage: 0, notices: 0 }),
-        counters: Counters::default(),
-        journals: Mutex::default(),
-    };
+    let run = Run::new(engine, options, tell);
     let nodes = run.hierarchy(location)?;
     let report = run.report.into_inner().unwrap_or_else(PoisonError::into_inner);
     let counters = run.counters;

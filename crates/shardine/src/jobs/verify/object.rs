@@ -182,6 +182,9 @@ impl Check<'_, '_> {
         let layout = &self.array.grid.layout;
         let mut finding = Finding::new(kind, Some(self.stored.key.clone()), message);
         finding = at_cell(self.array, finding, &self.stored.cell);
+        if let Some(origin) = &mut finding.origin {
+            origin.path = path.to_vec();
+        }
         if !path.is_empty() {
             let place = layout.chunk_coordinates(&self.stored.cell, path);
             if path.len() == depth(layout) {

@@ -1,0 +1,111 @@
+//! `shardine compact`: squeezes gaps out of shards.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::json;
+use shardine::{CompactOptions, Location, compact as compact_all};
+
+use crate::cli::Machine;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::units;
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine compact image.zarr
+  shardine compact images.zarr --dry-run
+  shardine compact image.zarr --min-gap 10%
+
+Gaps are bytes of a shard that no entry refers to; updates in place leave them. Chunks are moved as they are, nothing
+is decoded. Each shard is replaced in one step: a run that is stopped leaves every shard either old or new.";
+
+/// Squeeze the gaps out of the shards of an array or of a whole hierarchy
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Compact {
+    /// The group or array
+    url: String,
+    /// Tell what would be done, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Leave shards as they are of which a smaller share is gaps: a percentage, or a number from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = units::parse_share)]
+    min_gap: f64,
+    /// Report in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Compact, machine: &Machine) -> Result<(), Failure> {
+    let engine = machine.engine()?;
+    let location = Location::parse(&args.url)?;
+    let progress = Progress::things("compacting", 0);
+    let bar = progress.clone();
+    let options = CompactOptions::new()
+        .dry_run(args.dry_run)
+        .min_gap(args.min_gap)
+        .progress(move |done, found| bar.set(done, found));
+    let mut shards = Vec::new();
+    let mut failed = Vec::new();
+    let mut written = Ok(());
+    let summary = compact_all(&engine, &location, &options, &mut |result| match result {
+        Ok(done) if args.json => shards.push(json!({
+            "object": done.object.as_str(),
+            "shard": done.shard,
+            "before": done.before,
+            "after": done.after,
+        })),
+        Ok(done) => {
+            let line = || {
+                writeln!(
+                    io::stdout(),
+                    "{} (shard {}): {} -> {}",
+                    done.object,
+                    units::shape_argument(&done.shard),
+                    units::size(done.before),
+                    units::size(done.after)
+                )
+            };
+            if written.is_ok() {
+                written = progress.suspend(line);
+            }
+        }
+        Err(error) => failed.push(error),
+    })?;
+    progress.finish();
+    written?;
+    if args.json {
+        let failures: Vec<String> = failed.iter().map(ToString::to_string).collect();
+        let report = json!({
+            "dry_run": args.dry_run,
+            "compacted": shards,
+            "failed": failures,
+            "summary": {
+                "arrays": summary.arrays,
+                "shards": summary.shards,
+                "compacted": summary.compacted,
+                "before": summary.before,
+                "after": summary.after,
+            },
+        });
+        writeln!(io::stdout(), "{report}")?;
+    } else {
+        let verb = if args.dry_run { "would be compacted" } else { "compacted" };
+        writeln!(
+            io::stdout(),
+            "{} of {} {verb}, {} freed",
+            summary.compacted,
+            units::count(summary.shards, "shard"),
+            units::size(summary.before.saturating_sub(summary.after))
+        )?;
+    }
+    match failed.into_iter().next() {
+        None => Ok(()),
+        Some(first) => {
+            let count = units::count(summary.failed, "object");
+            let message = format!("{count} could not be compacted, the first of them: {first}");
+            Err(Failure::new(message).hint("`shardine verify` tells what is wrong with them"))
+        }
+    }
+}

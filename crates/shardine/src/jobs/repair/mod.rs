@@ -1,0 +1,291 @@
+//! Mends what can be mended, and keeps what it takes away.
+
+mod object;
+mod set_aside;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use shardine_store::{Key, Recovery, StoreError};
+
+use super::verify::{Finding, FindingKind, Origin, Severity, VerifyOptions, verify};
+use crate::{Array, Engine, Error, Location, StoredObject};
+
+pub(super) use set_aside::SetAside;
+
+/// How to repair.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct RepairOptions {
+    /// Only tell what would be done.
+    pub dry_run: bool,
+    /// Decode every chunk to find damage; without it only metadata and indexes are read.
+    pub decode: bool,
+    /// Where damaged bytes are kept: a folder that need not exist yet.
+    pub set_aside: Location,
+    /// Told how many objects are checked and how many have been found so far. May be called from any thread.
+    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
+}
+
+impl RepairOptions {
+    /// Keeps damaged bytes at a place that is not part of the data set.
+    pub fn new(set_aside: Location) -> Self {
+        Self { dry_run: false, decode: false, set_aside, progress: None }
+    }
+
+    /// With everything looked at and nothing changed, or not.
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// With every chunk decoded or not.
+    pub fn decode(mut self, decode: bool) -> Self {
+        self.decode = decode;
+        self
+    }
+
+    /// With somebody who is told the objects checked and the objects found so far.
+    pub fn progress(mut self, progress: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
+}
+
+impl fmt::Debug for RepairOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RepairOptions")
+            .field("dry_run", &self.dry_run)
+            .field("decode", &self.decode)
+            .field("set_aside", &self.set_aside)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was done about something, or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum RepairKind {
+    /// A change in place that was interrupted is finished, or undone.
+    Recovered,
+    /// A temporary file of a killed writer is removed.
+    LeftoverRemoved,
+    /// A shard with a torn tail has its last valid index again.
+    IndexRestored,
+    /// The bytes of a chunk are set aside and its entry is empty.
+    ChunkSetAside,
+    /// An object is set aside whole.
+    ObjectSetAside,
+    /// A chunk that shared bytes with another one has bytes of its own.
+    Separated,
+    /// It cannot be mended here, and is as it was.
+    Left,
+}
+
+impl RepairKind {
+    /// Its name, such as `chunk-set-aside`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recovered => "recovered",
+            Self::LeftoverRemoved => "leftover-removed",
+            Self::IndexRestored => "index-restored",
+            Self::ChunkSetAside => "chunk-set-aside",
+            Self::ObjectSetAside => "object-set-aside",
+            Self::Separated => "separated",
+            Self::Left => "left",
+        }
+    }
+}
+
+impl fmt::Display for RepairKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Something that was done, or would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Repair {
+    /// What was done.
+    pub kind: RepairKind,
+    /// To which object.
+    pub object: Option<Key>,
+    /// The place of the object in the array's grid of shards.
+    pub shard: Option<Vec<u64>>,
+    /// The place of the chunk in the array's grid of innermost chunks.
+    pub chunk: Option<Vec<u64>>,
+    /// The bytes of the object that it concerns.
+    pub range: Option<Range<u64>>,
+    /// Why, in one sentence.
+    pub message: String,
+    /// The name under which bytes were kept in the folder for them.
+    pub set_aside: Option<String>,
+}
+
+impl Repair {
+    fn of(kind: RepairKind, finding: &Finding) -> Self {
+        Self {
+            kind,
+            object: finding.object.clone(),
+            shard: finding.shard.clone(),
+            chunk: finding.chunk.clone(),
+            range: finding.range.clone(),
+            message: finding.message.clone(),
+            set_aside: None,
+        }
+    }
+}
+
+/// What came of a repair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RepairSummary {
+    /// Things that were mended, or would be.
+    pub mended: u64,
+    /// Damage that is left as it was.
+    pub left: u64,
+    /// Bytes that were set aside.
+    pub bytes_set_aside: u64,
+}
+
+/// Mends an array, or a group with all nodes below it, as far as that can be done.
+///
+/// Changes in place that were interrupted are finished or undone, and what killed writers left is cleared. A shard
+/// with a torn tail gets the last index back that is valid and whose entries hold. A chunk that is damaged is kept at
+/// [`set_aside`](RepairOptions::set_aside) and its entry emptied, so that it reads as the fill value and the rest of
+/// the shard can be read and written; a shard or chunk object of which nothing can be read is kept there whole.
+/// Nothing that is damaged is deleted. Each object is replaced in one step under its lock, after it was looked at
+/// again; what other writers have changed meanwhile counts.
+///
+/// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole.
+///
+/// Costs what [`verify`](crate::verify) costs, and for each damaged shard its bytes once.
+pub fn repair(
+    engine: &Arc<Engine>,
+    location: &Location,
+    options: &RepairOptions,
+    tell: &mut (dyn FnMut(Repair) + Send),
+) -> Result<RepairSummary, Error> {
+    let aside = SetAside::new(options.set_aside.clone());
+    let mut repairing =
+        Repairing { engine, location, options, aside, tell, summary: RepairSummary::default() };
+    repairing.leftovers()?;
+    repairing.damage()?;
+    let mut summary = repairing.summary;
+    summary.bytes_set_aside = repairing.aside.bytes;
+    Ok(summary)
+}
+
+struct Repairing<'a> {
+    engine: &'a Arc<Engine>,
+    location: &'a Location,
+    options: &'a RepairOptions,
+    aside: SetAside,
+    tell: &'a mut (dyn FnMut(Repair) + Send),
+    summary: RepairSummary,
+}
+
+impl Repairing<'_> {
+    fn tell(&mut self, repair: Repair) {
+        match repair.kind {
+            RepairKind::Left => self.summary.left += 1,
+            _ => self.summary.mended += 1,
+        }
+        (self.tell)(repair);
+    }
+
+    /// Finishes what killed writers began, and removes what they left.
+    fn leftovers(&mut self) -> Result<(), Error> {
+        let mut found = Vec::new();
+        verify(self.engine, self.location, &VerifyOptions::new(), &mut |finding| {
+            if matches!(finding.kind, FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal)
+            {
+                found.push(finding);
+            }
+        })?;
+        let store = Arc::clone(&self.location.store);
+        for finding in found {
+            let Some(key) = &finding.object else { continue };
+            let (folder, name) = match key.as_str().rsplit_once('/') {
+                Some((folder, name)) => (Some(Key::new(folder)?), name),
+                None => (None, key.as_str()),
+            };
+            if finding.kind == FindingKind::LeftoverTemporary {
+                let gone = self.options.dry_run || store.remove_leftover(folder.as_ref(), name)?;
+                if gone {
+                    self.tell(Repair::of(RepairKind::LeftoverRemoved, &finding));
+                }
+                continue;
+            }
+            // The journal is named, or the object that it belongs to.
+            let leftovers = store.leftovers(folder.as_ref())?;
+            let journal = leftovers.iter().find(|leftover| leftover.name == name);
+            let object = journal.and_then(|leftover| leftover.object.clone());
+            let object = object.unwrap_or_else(|| key.clone());
+            let mut repair = Repair::of(RepairKind::Recovered, &finding);
+            repair.object = Some(object.clone());
+            if !self.options.dry_run {
+                match store.recover(&object)? {
+                    Recovery::Done => {}
+                    Recovery::Nothing => {
+                        "the journal belongs to another version of its object, and is set aside"
+                            .clone_into(&mut repair.message);
+                    }
+                    Recovery::Before(_) => {
+                        repair.kind = RepairKind::Left;
+                        "its writer is at work, or the folder may not be written to"
+                            .clone_into(&mut repair.message);
+                    }
+                }
+            }
+            self.tell(repair);
+        }
+        Ok(())
+    }
+
+    /// Mends damaged objects, one after the other.
+    fn damage(&mut self) -> Result<(), Error> {
+        let mut objects: BTreeMap<Key, Origin> = BTreeMap::new();
+        let mut left = Vec::new();
+        let mut options = VerifyOptions::new().decode(self.options.decode);
+        options.progress = self.options.progress.clone();
+        verify(self.engine, self.location, &options, &mut |finding| {
+            if finding.severity != Severity::Damage {
+                return;
+            }
+            let mendable = !matches!(
+                finding.kind,
+                FindingKind::Metadata | FindingKind::Unreadable | FindingKind::BlockedKey
+            );
+            match (&finding.object, &finding.origin) {
+                (Some(object), Some(origin)) if mendable => {
+                    objects.entry(object.clone()).or_insert_with(|| origin.clone());
+                }
+                _ => left.push(finding),
+            }
+        })?;
+        for finding in left {
+            self.tell(Repair::of(RepairKind::Left, &finding));
+        }
+        let mut opened: Option<Array> = None;
+        for (key, origin) in objects {
+            let location =
+                Location { store: Arc::clone(&self.location.store), path: origin.array.clone() };
+            let array = match opened.take() {
+                Some(array) if array.location().path == origin.array => array,
+                _ => Array::open(self.engine, &location)?,
+            };
+            let stored = StoredObject { key, cell: origin.cell, len: 0 };
+            match self.object(&array, &stored) {
+                // It is gone, and with it what was wrong.
+                Err(Error::Store(StoreError::NotFound { .. })) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
+            opened = Some(array);
+        }
+        Ok(())
+    }
+}

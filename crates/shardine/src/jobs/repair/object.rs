@@ -1,0 +1,369 @@
+//! Mends one object of a grid.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use shardine_codec::Context;
+use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, Staged};
+
+use super::{Repair, RepairKind, Repairing};
+use crate::jobs::verify::{Finding, FindingKind, Severity, VerifyOptions, verify_object};
+use crate::layout::{Layout, ShardLayout};
+use crate::shard::{ChecksumScan, IndexLocation, ShardIndex};
+use crate::{Array, Error, StoredObject};
+
+/// How often an object is looked at again after something in it was mended: an index that was found may have
+/// damaged chunks, and they may be in inner shards.
+const ROUNDS: usize = 4;
+
+/// Bytes that are read at a time while an index is looked for.
+const PIECE: u64 = 1 << 20;
+
+impl Repairing<'_> {
+    /// Mends an object. Nobody else changes it meanwhile, where the store has locks.
+    pub(super) fn object(&mut self, array: &Array, stored: &StoredObject) -> Result<(), Error> {
+        let options = VerifyOptions::new().decode(self.options.decode);
+        for round in 0..ROUNDS {
+            let edit = array.grid.store.edit(&stored.key)?;
+            let mut findings = verify_object(self.engine, array, stored, &options);
+            findings.retain(|finding| finding.severity == Severity::Damage);
+            if findings.is_empty() {
+                return Ok(());
+            }
+            let last = self.options.dry_run || round + 1 == ROUNDS;
+            let mut mend = Mend { repairing: self, array, stored, edit };
+            let again = match array.grid.layout.addressable() {
+                Some(shard) => mend.shard(shard, &findings)?,
+                None => mend.opaque(&findings)?,
+            };
+            if !again || last {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Mend<'a, 'r> {
+    repairing: &'a mut Repairing<'r>,
+    array: &'a Array,
+    stored: &'a StoredObject,
+    edit: Edit,
+}
+
+/// What becomes of an entry.
+enum Outcome {
+    /// It is empty from now on.
+    Dropped,
+    /// It gets these bytes.
+    Replaced(Vec<u8>),
+}
+
+impl Mend<'_, '_> {
+    fn dry_run(&self) -> bool {
+        self.repairing.options.dry_run
+    }
+
+    fn len(&self) -> u64 {
+        self.edit.object.len().unwrap_or(0)
+    }
+
+    /// An object that is a chunk, or a shard that is encoded as a whole.
+    fn opaque(&mut self, findings: &[Finding]) -> Result<bool, Error> {
+        let whole = |finding: &&Finding| finding.origin.as_ref().is_some_and(|o| o.path.is_empty());
+        match findings.iter().find(whole) {
+            Some(finding) => self.set_object_aside(finding),
+            None => {
+                for finding in findings {
+                    self.repairing.tell(Repair::of(RepairKind::Left, finding));
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// A shard whose index can be read, or is looked for.
+    fn shard(&mut self, shard: &ShardLayout, findings: &[Finding]) -> Result<bool, Error> {
+        let whole = findings
+            .iter()
+            .find(|finding| finding.origin.as_ref().is_none_or(|origin| origin.path.is_empty()));
+        if let Some(finding) = whole {
+            return match self.find_index(shard)? {
+                Some(at) => self.restore_index(shard, at, finding),
+                None => self.set_object_aside(finding),
+            };
+        }
+        let object = std::sync::Arc::clone(&self.edit.object);
+        let range = shard.index.range(self.len()).map_err(|e| self.damaged(e))?;
+        let bytes = object.read(ReadRange::Bounded(range.clone()))?;
+        let old = shard
+            .index
+            .decode(&mut Context::new(), &bytes, self.len())
+            .map_err(|e| self.damaged(e))?;
+        drop(bytes);
+        let outcomes = self.entries(shard, &old, &*object, 0, findings, 0)?;
+        if self.dry_run() || outcomes.is_empty() {
+            return Ok(false);
+        }
+        let staged = self.with_entries(shard, &old, range, outcomes)?;
+        self.publish(staged)
+    }
+
+    /// What becomes of the damaged entries of a shard that begins at `base` of the object; `depth` entries lead to it.
+    fn entries(
+        &mut self,
+        shard: &ShardLayout,
+        index: &ShardIndex,
+        object: &dyn Object,
+        base: u64,
+        findings: &[Finding],
+        depth: usize,
+    ) -> Result<Vec<(usize, Outcome)>, Error> {
+        let mut by_entry: BTreeMap<u32, Vec<&Finding>> = BTreeMap::new();
+        for finding in findings {
+            if let Some(&entry) = finding.origin.as_ref().and_then(|o| o.path.get(depth)) {
+                by_entry.entry(entry).or_default().push(finding);
+            }
+        }
+        let mut outcomes = Vec::new();
+        for (entry, found) in by_entry {
+            let entry = entry as usize;
+            let here = |f: &&&Finding| f.origin.as_ref().is_some_and(|o| o.path.len() == depth + 1);
+            if let Some(finding) = found.iter().find(here) {
+                let outcome = self.entry(shard, index, object, base, entry, finding)?;
+                outcomes.push((entry, outcome));
+                continue;
+            }
+            let Layout::Shard(inner) = &shard.inner else { continue };
+            let place = match index.get(entry) {
+                Ok(Some(range)) if inner.after.is_empty() => range,
+                // What is encoded as a whole is not taken apart.
+                _ => {
+                    found.iter().for_each(|f| self.repairing.tell(Repair::of(RepairKind::Left, f)));
+                    continue;
+                }
+            };
+            let owned: Vec<Finding> = found.into_iter().cloned().collect();
+            let start = base + place.start;
+            let bytes = object.read(ReadRange::Bounded(start..base + place.end))?;
+            if let Some(bytes) =
+                self.inner_shard(inner, object, start, &bytes, &owned, depth + 1)?
+            {
+                outcomes.push((entry, Outcome::Replaced(bytes)));
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// The bytes of an inner shard without its damaged entries; they keep their length.
+    fn inner_shard(
+        &mut self,
+        shard: &ShardLayout,
+        object: &dyn Object,
+        base: u64,
+        bytes: &[u8],
+        findings: &[Finding],
+        depth: usize,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let len = bytes.len() as u64;
+        let range = shard.index.range(len).map_err(|e| self.damaged(e))?;
+        let places = range.start as usize..range.end as usize;
+        let mut context = Context::new();
+        let mut index = shard
+            .index
+            .decode(&mut context, &bytes[places.clone()], len)
+            .map_err(|e| self.damaged(e))?;
+        let outcomes = self.entries(shard, &index, object, base, findings, depth)?;
+        if outcomes.is_empty() {
+            return Ok(None);
+        }
+        let mut new = bytes.to_vec();
+        for (entry, outcome) in outcomes {
+            match (outcome, index.get(entry)) {
+                (Outcome::Replaced(inner), Ok(Some(at)))
+                    if inner.len() as u64 == at.end - at.start =>
+                {
+                    new[at.start as usize..at.end as usize].copy_from_slice(&inner);
+                }
+                // A chunk that shared its bytes has no room of its own in here.
+                _ => index.set_absent(entry),
+            }
+        }
+        let encoded = shard.index.encode(&mut context, &index);
+        let encoded = encoded.map_err(|source| Error::Encode {
+            object: self.stored.key.clone(),
+            chunk: self.stored.cell.clone(),
+            source: Box::new(source.into()),
+        })?;
+        new[places].copy_from_slice(&encoded);
+        Ok(Some(new))
+    }
+
+    /// Sets the bytes of a damaged entry aside; or gives it bytes of its own, if all that is wrong is that it shares
+    /// them.
+    fn entry(
+        &mut self,
+        shard: &ShardLayout,
+        index: &ShardIndex,
+        object: &dyn Object,
+        base: u64,
+        entry: usize,
+        finding: &Finding,
+    ) -> Result<Outcome, Error> {
+        let place = index.get(entry).ok().flatten();
+        if let (FindingKind::Overlap, Some(place), Layout::Chunk(leaf)) =
+            (finding.kind, &place, &shard.inner)
+        {
+            let bytes = object.read(ReadRange::Bounded(base + place.start..base + place.end))?;
+            if leaf.codec.decode(&mut Context::new(), &bytes).is_ok() {
+                let mut repair = Repair::of(RepairKind::Separated, finding);
+                repair.message.push_str("; both can be decoded, and each has its own bytes now");
+                self.repairing.tell(repair);
+                return Ok(Outcome::Replaced(bytes.to_vec()));
+            }
+        }
+        let mut repair = Repair::of(RepairKind::ChunkSetAside, finding);
+        // Of an entry that reaches past the end, what there is.
+        let (offset, len) = index.raw(entry).unwrap_or_default();
+        let end = base.saturating_add(offset).saturating_add(len).min(self.len());
+        let start = base.saturating_add(offset);
+        if start < end && !self.dry_run() {
+            repair.set_aside = Some(self.repairing.aside.keep(object, start..end, &repair)?);
+        }
+        self.repairing.tell(repair);
+        Ok(Outcome::Dropped)
+    }
+
+    /// The shard with other entries. All other bytes stay where they are.
+    fn with_entries(
+        &self,
+        shard: &ShardLayout,
+        old: &ShardIndex,
+        index_range: Range<u64>,
+        outcomes: Vec<(usize, Outcome)>,
+    ) -> Result<Staged, Error> {
+        let (object, len) = (&*self.edit.object, self.len());
+        let options = CreateOptions { head: shard.index.head(), condition: self.edit.condition() };
+        let writer = self.array.grid.store.create(&self.stored.key, options)?;
+        let kept = match shard.index.location() {
+            IndexLocation::Start => index_range.end..len,
+            IndexLocation::End => 0..index_range.start,
+        };
+        writer.append_from(object, kept)?;
+        let mut index = old.clone();
+        for (entry, outcome) in outcomes {
+            match outcome {
+                Outcome::Dropped => index.set_absent(entry),
+                Outcome::Replaced(bytes) => {
+                    let at = writer.append(&bytes)?;
+                    index.set(entry, at..at + bytes.len() as u64);
+                }
+            }
+        }
+        let encoded = shard.index.encode(&mut Context::new(), &index);
+        let encoded = encoded.map_err(|source| Error::Encode {
+            object: self.stored.key.clone(),
+            chunk: self.stored.cell.clone(),
+            source: Box::new(source.into()),
+        })?;
+        Ok(match shard.index.location() {
+            IndexLocation::Start => writer.finish(&encoded)?,
+            IndexLocation::End => {
+                writer.append(&encoded)?;
+                writer.finish(&[])?
+            }
+        })
+    }
+
+    /// Where the last index begins that is valid and whose entries hold.
+    fn find_index(&self, shard: &ShardLayout) -> Result<Option<u64>, Error> {
+        // An index at the start has one place, and nothing but a journal could have another copy.
+        if shard.index.location() == IndexLocation::Start || !shard.index.ends_with_crc32c() {
+            return Ok(None);
+        }
+        let Some(mut scan) = ChecksumScan::new(shard.index.len()) else { return Ok(None) };
+        let (object, len) = (&*self.edit.object, self.len());
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < len {
+            let end = len.min(at + PIECE);
+            let bytes = object.read(ReadRange::Bounded(at..end))?;
+            scan.take(&bytes, |at| found.push(at));
+            at = end;
+        }
+        for at in found.into_iter().rev() {
+            let end = at + shard.index.len();
+            let bytes = object.read(ReadRange::Bounded(at..end))?;
+            let decoded = shard.index.decode(&mut Context::new(), &bytes, end);
+            if decoded.is_ok_and(|index| holds(&index, at)) {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Cuts the shard behind an index that was found, and keeps what follows it.
+    fn restore_index(
+        &mut self,
+        shard: &ShardLayout,
+        at: u64,
+        finding: &Finding,
+    ) -> Result<bool, Error> {
+        let (end, len) = (at + shard.index.len(), self.len());
+        let object = std::sync::Arc::clone(&self.edit.object);
+        let mut repair = Repair::of(RepairKind::IndexRestored, finding);
+        repair.range = Some(at..end);
+        repair.message = format!(
+            "{}; the last valid index is at bytes {at}..{end}, {} bytes follow it",
+            finding.message,
+            len - end
+        );
+        if !self.dry_run() && end < len {
+            repair.set_aside = Some(self.repairing.aside.keep(&*object, end..len, &repair)?);
+        }
+        self.repairing.tell(repair);
+        if self.dry_run() {
+            return Ok(false);
+        }
+        let options = CreateOptions { head: 0, condition: self.edit.condition() };
+        let writer = self.array.grid.store.create(&self.stored.key, options)?;
+        writer.append_from(&*object, 0..end)?;
+        self.publish(writer.finish(&[])?)
+    }
+
+    fn set_object_aside(&mut self, finding: &Finding) -> Result<bool, Error> {
+        let mut repair = Repair::of(RepairKind::ObjectSetAside, finding);
+        if !self.dry_run() {
+            let object = std::sync::Arc::clone(&self.edit.object);
+            let all = 0..self.len();
+            repair.set_aside = Some(self.repairing.aside.keep(&*object, all, &repair)?);
+            self.array.grid.store.delete(&self.stored.key, &self.edit.condition())?;
+        }
+        self.repairing.tell(repair);
+        Ok(false)
+    }
+
+    fn publish(&self, staged: Staged) -> Result<bool, Error> {
+        self.array.grid.store.publish(vec![staged])?;
+        Ok(true)
+    }
+
+    fn damaged(&self, source: crate::shard::ShardError) -> Error {
+        let (object, shard): (Key, Vec<u64>) = (self.stored.key.clone(), self.stored.cell.clone());
+        Error::Shard { object, shard, source: Box::new(source) }
+    }
+}
+
+/// Whether all entries of an index lie before it, and no two share some of their bytes but not all.
+fn holds(index: &ShardIndex, end: u64) -> bool {
+    let mut ranges = Vec::new();
+    for entry in 0..index.len() {
+        match index.get(entry) {
+            Ok(None) => {}
+            Ok(Some(range)) if range.end <= end => ranges.push(range),
+            _ => return false,
+        }
+    }
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    ranges.windows(2).all(|pair| pair[0].end <= pair[1].start || pair[0] == pair[1])
+}

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use shardine_codec::strided::{Placement, Window};
 use shardine_codec::{ArraySpec, DataType, ElementSize, Elements, ElementsRef};
-use shardine_store::{Condition, Key, StoreError, StoreExt};
+use shardine_store::{Condition, Key, StoreError, StoreExt, Version};
 use smallvec::SmallVec;
 
 use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
@@ -44,6 +44,8 @@ pub struct Array {
     pub(super) location: Location,
     pub(super) metadata: ArrayMetadata,
     pub(super) grid: Grid,
+    /// Of the metadata document, as it was read or written last; `None` if the store does not tell it.
+    pub(super) version: Option<Version>,
     chunk_shape: Vec<u64>,
     entry_shape: Option<Vec<u64>>,
 }
@@ -72,8 +74,10 @@ impl Array {
     /// Opens an array. One read.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         match read_document(location)? {
-            NodeMetadata::Array(metadata) => Self::from_metadata(engine, location, metadata),
-            NodeMetadata::Group(_) => Err(Error::NotAnArray { at: location.to_string() }),
+            (NodeMetadata::Array(metadata), version) => {
+                Self::from_metadata(engine, location, metadata, version)
+            }
+            (NodeMetadata::Group(_), _) => Err(Error::NotAnArray { at: location.to_string() }),
         }
     }
 
@@ -89,23 +93,26 @@ impl Array {
         metadata: ArrayMetadata,
         overwrite: bool,
     ) -> Result<Self, Error> {
-        let array = Self::from_metadata(engine, location, metadata)?;
+        let mut array = Self::from_metadata(engine, location, metadata, None)?;
         let exists = || Error::Exists { at: location.to_string() };
         let listing = location.store.list(location.path.as_ref())?;
         if !(listing.objects.is_empty() && listing.folders.is_empty()) {
             match read_document(location) {
-                Ok(NodeMetadata::Group(_)) => {
+                Ok((NodeMetadata::Group(_), _)) => {
                     return Err(Error::GroupExists { at: location.to_string() });
                 }
                 _ if !overwrite => return Err(exists()),
-                Ok(NodeMetadata::Array(old)) => array.clear(Some(&old))?,
+                Ok((NodeMetadata::Array(old), _)) => array.clear(Some(&old))?,
                 Err(Error::NoNode { .. }) => array.clear(None)?,
                 Err(error) => return Err(error),
             }
         }
         let document = location.key(DOCUMENT)?;
         match location.store.put(&document, &array.metadata.to_bytes(), Condition::Absent) {
-            Ok(_) => Ok(array),
+            Ok(version) => {
+                array.version = Some(version);
+                Ok(array)
+            }
             Err(StoreError::Conflict { .. }) => Err(exists()),
             Err(error) => Err(error.into()),
         }
@@ -135,6 +142,7 @@ impl Array {
         engine: &Arc<Engine>,
         location: &Location,
         metadata: ArrayMetadata,
+        version: Option<Version>,
     ) -> Result<Self, Error> {
         let spec = ArraySpec {
             shape: metadata.chunk_shape().to_vec(),
@@ -157,6 +165,7 @@ impl Array {
                 shape: metadata.shape().to_vec(),
                 layout,
             },
+            version,
             metadata,
         })
     }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use shardine_store::StoreExt;
+use shardine_store::{ReadRange, StoreError, StoreExt, Version};
 
 use super::Array;
 use super::metadata::{GroupMetadata, MetadataError, NodeMetadata};
@@ -23,10 +23,10 @@ impl Node {
     /// Opens what is at a place. One read.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         match read_document(location)? {
-            NodeMetadata::Array(metadata) => {
-                Array::from_metadata(engine, location, metadata).map(Self::Array)
+            (NodeMetadata::Array(metadata), version) => {
+                Array::from_metadata(engine, location, metadata, version).map(Self::Array)
             }
-            NodeMetadata::Group(metadata) => Ok(Self::Group(Group {
+            (NodeMetadata::Group(metadata), _) => Ok(Self::Group(Group {
                 engine: Arc::clone(engine),
                 location: location.clone(),
                 metadata,
@@ -35,13 +35,18 @@ impl Node {
     }
 }
 
-/// Reads the document of a node.
-pub(super) fn read_document(location: &Location) -> Result<NodeMetadata, Error> {
+/// Reads the document of a node, and tells its version if the store does.
+pub(super) fn read_document(location: &Location) -> Result<(NodeMetadata, Option<Version>), Error> {
     let key = location.key(DOCUMENT)?;
-    match location.store.get(&key)? {
-        Some(bytes) => NodeMetadata::parse(&bytes)
+    let read = location.store.open(&key, None).and_then(|object| {
+        let bytes = object.read(ReadRange::All)?;
+        Ok((bytes, object.version()))
+    });
+    match read {
+        Ok((bytes, version)) => NodeMetadata::parse(&bytes)
+            .map(|metadata| (metadata, version))
             .map_err(|source| Error::Metadata { object: key, source: Box::new(source) }),
-        None => {
+        Err(StoreError::NotFound { .. }) => {
             for name in [".zarray", ".zgroup"] {
                 let object = location.key(name)?;
                 if location.store.get(&object)?.is_some() {
@@ -53,6 +58,7 @@ pub(super) fn read_document(location: &Location) -> Result<NodeMetadata, Error> 
             }
             Err(Error::NoNode { at: location.to_string() })
         }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use shardine::{Engine, EngineOptions};
 
 use crate::failure::Failure;
-use crate::{bench, completions, create, demo, info, ls, read, units, write};
+use crate::{append, bench, completions, create, demo, info, ls, read, units, write};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,6 +14,7 @@ Examples:
   shardine info image.zarr
   shardine create image.zarr --shape 512,1024,512 --dtype uint16
   shardine write image.zarr volume.npy
+  shardine append image.zarr planes.npy
   shardine read image.zarr --region 0:64,:,7:8 -o part.npy
   shardine bench image.zarr
 
@@ -41,6 +42,7 @@ pub enum Verb {
     Create(create::Create),
     Read(read::Read),
     Write(write::Write),
+    Append(append::Append),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }

@@ -3,6 +3,7 @@
 //! One file per verb. What a verb knows about formats it asks the library; here are only arguments, files
 //! and words.
 
+mod append;
 mod array_file;
 mod bench;
 mod cast;
@@ -13,6 +14,7 @@ mod create;
 mod demo;
 mod failure;
 mod info;
+mod input;
 mod ls;
 mod npy;
 mod output_file;
@@ -22,6 +24,7 @@ mod read;
 mod slabs;
 mod stored_type;
 mod units;
+mod update;
 mod write;
 
 use std::process::ExitCode;
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Create(args) => create::run(args, &cli.machine),
         Verb::Read(args) => read::run(args, &cli.machine),
         Verb::Write(args) => write::run(args, &cli.machine),
+        Verb::Append(args) => append::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };

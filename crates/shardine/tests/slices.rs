@@ -159,12 +159,12 @@ fn live(store: Arc<dyn Store>, config: &Config, runs: &[Run], named: bool) -> Te
                         for (i, element) in out.chunks_exact_mut(2).enumerate() {
                             let mut at = place(i as u64, shape);
                             at.iter_mut().zip(start).for_each(|(i, s)| *i += s);
-                            at[axis] += first;
+                            at[axis] = at[axis] + first - 3;
                             element.copy_from_slice(&value(&at, number).to_le_bytes());
                         }
                         Ok(())
                     });
-                    writer.push_from(push.count, &source).unwrap();
+                    writer.push_from(3..3 + push.count, &source).unwrap();
                 }
                 _ => writer.push(elements.as_ref()).unwrap(),
             }

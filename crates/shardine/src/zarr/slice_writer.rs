@@ -1,5 +1,7 @@
 //! Writing an array plane by plane, as an instrument delivers them.
 
+use std::ops::Range;
+
 use shardine_codec::{ElementSize, Elements, ElementsRef};
 
 use super::Array;
@@ -251,24 +253,23 @@ impl SliceWriter {
         self.settle()
     }
 
-    /// Takes `count` planes of a source, without holding them in memory: for what is in a file already.
+    /// Takes planes `planes` of a source, without holding them in memory: for what is in a file already.
     ///
     /// They are written, and committed if [`SliceOptions::commit_every`] does not say when, up to the end of one shard after the
-    /// other and at the end. If they begin or end inside a chunk, its other planes are merged with them. The source's coordinates
-    /// are those of the planes, the first one at the origin.
-    pub fn push_from(&mut self, count: u64, source: &dyn Source) -> Result<(), Error> {
-        self.check_end(count)?;
+    /// other and at the end. If they begin or end inside a chunk, its other planes are merged with them.
+    pub fn push_from(&mut self, planes: Range<u64>, source: &dyn Source) -> Result<(), Error> {
+        self.check_end(planes.end.saturating_sub(planes.start))?;
         self.settle()?;
         if self.written < self.position() {
             self.write_planes()?;
         }
         self.forget_planes();
-        let mut taken = 0;
-        while taken < count {
+        let mut next = planes.start;
+        while next < planes.end {
             let to_end = self.cell - self.first % self.cell;
-            let some = (count - taken).min(self.until_commit()).min(to_end);
-            self.write_from(source, taken, some)?;
-            taken += some;
+            let some = (planes.end - next).min(self.until_commit()).min(to_end);
+            self.write_from(source, next, some)?;
+            next += some;
             self.settle()?;
         }
         Ok(())

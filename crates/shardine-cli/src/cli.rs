@@ -6,7 +6,9 @@ use clap::{Args, Parser, Subcommand};
 use shardine::{Engine, EngineOptions};
 
 use crate::failure::Failure;
-use crate::{bench, completions, create, demo, info, ls, read, units, verify, write};
+use crate::{
+    append, bench, compact, completions, create, demo, info, ls, read, repair, units, verify, write,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,6 +16,7 @@ Examples:
   shardine info image.zarr
   shardine create image.zarr --shape 512,1024,512 --dtype uint16
   shardine write image.zarr volume.npy
+  shardine append image.zarr planes.npy
   shardine read image.zarr --region 0:64,:,7:8 -o part.npy
   shardine verify image.zarr
   shardine bench image.zarr
@@ -42,7 +45,10 @@ pub enum Verb {
     Create(create::Create),
     Read(read::Read),
     Write(write::Write),
+    Append(append::Append),
     Verify(verify::Verify),
+    Repair(repair::Repair),
+    Compact(compact::Compact),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }

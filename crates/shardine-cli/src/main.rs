@@ -3,25 +3,30 @@
 //! One file per verb. What a verb knows about formats it asks the library; here are only arguments, files
 //! and words.
 
+mod append;
 mod array_file;
 mod bench;
 mod cast;
 mod cli;
 mod codec_words;
+mod compact;
 mod completions;
 mod create;
 mod demo;
 mod failure;
 mod info;
+mod input;
 mod ls;
 mod npy;
 mod output_file;
 mod progress;
 mod raw_variable;
 mod read;
+mod repair;
 mod slabs;
 mod stored_type;
 mod units;
+mod update;
 mod verify;
 mod write;
 
@@ -56,6 +61,9 @@ fn main() -> ExitCode {
         Verb::Read(args) => read::run(args, &cli.machine),
         Verb::Write(args) => write::run(args, &cli.machine),
         Verb::Verify(args) => verify::run(args, &cli.machine),
+        Verb::Append(args) => append::run(args, &cli.machine),
+        Verb::Repair(args) => repair::run(args, &cli.machine),
+        Verb::Compact(args) => compact::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };

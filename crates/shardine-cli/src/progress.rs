@@ -25,6 +25,11 @@ impl Progress {
         Self::with(what, total, "{msg} [{wide_bar}] {pos} of {len}")
     }
 
+    /// Counts bytes of something whose end is not known.
+    pub fn stream(what: &'static str) -> Self {
+        Self::with(what, 0, "{msg} {binary_bytes}, {binary_bytes_per_sec}")
+    }
+
     fn with(what: &'static str, total: u64, template: &str) -> Self {
         let bar = ProgressBar::new(total).with_message(what);
         if let Ok(style) = ProgressStyle::with_template(template) {

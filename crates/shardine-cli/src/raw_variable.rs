@@ -94,10 +94,19 @@ impl VariableFile {
     /// Finds the elements of a region of this shape; the error says what is wrong with the file.
     pub fn new(file: File, framing: Framing, shape: &[u64]) -> Result<Self, String> {
         let wanted = crate::units::elements(shape);
-        let places = match framing {
-            Framing::Nul => split_strings(&file, wanted)?,
-            Framing::Length => split_lengths(&file, wanted)?,
+        let mut places = Vec::new();
+        // Stops after as many as are wanted, so that memory is bounded by the region and not by the file.
+        let mut take = |start, end| {
+            if places.len() as u64 >= wanted {
+                return Err(format!("holds more elements than the {wanted} of the region"));
+            }
+            places.push((start, end));
+            Ok(())
         };
+        match framing {
+            Framing::Nul => split_strings(&file, wanted > 0, &mut take)?,
+            Framing::Length => split_lengths(&file, &mut take)?,
+        }
         if places.len() as u64 != wanted {
             let found = places.len();
             return Err(format!("holds {found} elements, the region has {wanted}"));
@@ -110,9 +119,25 @@ fn failed(error: io::Error) -> String {
     error.to_string()
 }
 
-/// Stops soon after `wanted` elements, so that memory is bounded by the region and not by the file.
-fn split_strings(file: &File, wanted: u64) -> Result<Vec<(u64, u64)>, String> {
-    let mut places = Vec::new();
+/// What is done with each element that is found, by where it begins and ends; an error ends the search.
+type Take<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), String>;
+
+/// How many elements a file holds from here on. One without bytes holds none.
+pub fn count(file: &File, framing: Framing) -> Result<u64, String> {
+    let mut found = 0;
+    let mut take = |_, _| {
+        found += 1;
+        Ok(())
+    };
+    match framing {
+        Framing::Nul => split_strings(file, false, &mut take)?,
+        Framing::Length => split_lengths(file, &mut take)?,
+    }
+    Ok(found)
+}
+
+/// `some` says whether a file without bytes is one empty string, or none.
+fn split_strings(file: &File, some: bool, take: Take<'_>) -> Result<(), String> {
     let (mut start, mut at) = (0, 0);
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let mut block = vec![0; 1 << 16];
@@ -123,32 +148,24 @@ fn split_strings(file: &File, wanted: u64) -> Result<Vec<(u64, u64)>, String> {
         }
         for &byte in &block[..n] {
             if byte == 0 {
-                if places.len() as u64 >= wanted {
-                    return Err(format!("holds more strings than the {wanted} of the region"));
-                }
-                places.push((start, at));
+                take(start, at)?;
                 start = at + 1;
             }
             at += 1;
         }
     }
-    // What follows the last NUL is a string too; only a file without bytes may be no string at all.
-    if at > 0 || wanted > 0 {
-        places.push((start, at));
+    // What follows the last NUL is a string too.
+    if at > 0 || some {
+        take(start, at)?;
     }
-    Ok(places)
+    Ok(())
 }
 
-fn split_lengths(file: &File, wanted: u64) -> Result<Vec<(u64, u64)>, String> {
+fn split_lengths(file: &File, take: Take<'_>) -> Result<(), String> {
     let end = file.metadata().map_err(failed)?.len();
-    let mut places = Vec::new();
-    let mut at = 0;
+    let (mut at, mut number) = (0, 0_u64);
     let mut reader = BufReader::with_capacity(1 << 16, file);
     while at < end {
-        let number = places.len();
-        if number as u64 >= wanted {
-            return Err(format!("holds more elements than the {wanted} of the region"));
-        }
         let mut length = [0; 4];
         reader
             .read_exact(&mut length)
@@ -160,9 +177,10 @@ fn split_lengths(file: &File, wanted: u64) -> Result<Vec<(u64, u64)>, String> {
             return Err(format!("ends inside element {number}, which has {length} bytes"));
         }
         reader.seek_relative(i64::from(length)).map_err(failed)?;
-        places.push((start, at));
+        take(start, at)?;
+        number += 1;
     }
-    Ok(places)
+    Ok(())
 }
 
 impl Source for VariableFile {

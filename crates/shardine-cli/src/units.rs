@@ -33,6 +33,22 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
+/// A share of a whole, from 0 to 1: `25%` or `0.25`.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    let refuse = || format!("\"{text}\" is not a share such as 25% or 0.25");
+    let trimmed = text.trim();
+    let (number, whole) = match trimmed.strip_suffix('%') {
+        Some(number) => (number.trim_end(), 100.0),
+        None => (trimmed, 1.0),
+    };
+    // Nothing but digits and a point: no inf, no 1e-3, no sign.
+    if number.is_empty() || !number.bytes().all(|c| c.is_ascii_digit() || c == b'.') {
+        return Err(refuse());
+    }
+    let share = number.parse::<f64>().map_err(|_| refuse())? / whole;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(refuse()) }
+}
+
 /// A number of bytes for people: `1.5 MiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -117,6 +133,24 @@ mod tests {
     fn what_is_no_size_is_refused() {
         for text in ["", "MiB", "-1", "1XB", "1MiBs", "99999999TiB", "1e999", "nan", "inf"] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_a_percentage_or_a_fraction() {
+        for (text, share) in [
+            ("25%", 0.25),
+            ("0.25", 0.25),
+            ("0", 0.0),
+            ("1", 1.0),
+            ("100 %", 1.0),
+            ("12.5%", 0.125),
+        ] {
+            assert_eq!(parse_share(text), Ok(share), "{text}");
+        }
+        for text in ["", "%", "25", "101%", "1.01", "-1%", "nan", "inf%", "1e-1", "25%%", "a", "."]
+        {
+            assert!(parse_share(text).is_err(), "{text}");
         }
     }
 

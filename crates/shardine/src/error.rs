@@ -6,6 +6,7 @@ use crate::engine::Strategy;
 use crate::layout::{DecodeError, EncodeError, LayoutError};
 use crate::selection::RegionError;
 use crate::shard::ShardError;
+use crate::zarr::SliceError;
 use crate::zarr::metadata::MetadataError;
 
 /// Why an operation on an array or a group failed.
@@ -33,6 +34,9 @@ pub enum Error {
     /// The region or the buffer is wrong.
     #[error(transparent)]
     Region(#[from] RegionError),
+    /// Planes cannot be written one after the other as it was asked.
+    #[error(transparent)]
+    Slices(#[from] SliceError),
     /// Storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -101,6 +105,12 @@ pub enum Error {
         /// How often it was tried.
         attempts: usize,
     },
+    /// The metadata document is not the one that was read when the array was opened.
+    #[error("the metadata of {at} was changed by somebody else since the array was opened")]
+    MetadataChanged {
+        /// Which array.
+        at: String,
+    },
     /// There is neither an array nor a group.
     #[error("there is no Zarr array or group at {at}")]
     NoNode {
@@ -154,6 +164,9 @@ impl Error {
             Self::Decode { chunk, .. } => Some(rewrite(chunk)),
             Self::Encode { chunk, source, .. } if matches!(**source, EncodeError::Old(_)) => {
                 Some(rewrite(chunk))
+            }
+            Self::MetadataChanged { .. } => {
+                Some("open the array again, and let only one at a time change its shape".to_owned())
             }
             Self::NoNode { at } => Some(format!("look for a zarr.json in {at} or below it")),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),

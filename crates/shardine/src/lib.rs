@@ -31,4 +31,6 @@ pub use shardine_codec::{
     CodecSpec, DataType, ElementSize, Elements, ElementsRef, FillValue, Kind, VariableElements,
 };
 pub use source::{GeneratorSource, Source, SourceError};
-pub use zarr::{Array, Child, Group, Node, ShardEntries, StoredObject};
+pub use zarr::{
+    Array, Child, Group, Node, ShardEntries, SliceError, SliceOptions, SliceWriter, StoredObject,
+};

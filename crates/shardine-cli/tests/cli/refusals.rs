@@ -91,15 +91,17 @@ fn what_does_not_fit_the_region_is_refused() {
 }
 
 #[test]
-fn strategies_that_are_not_there_yet_are_refused() {
+fn a_strategy_or_a_share_that_does_not_exist_is_refused() {
     let folder = array();
     folder.put("in.raw", &[1; 20_000]);
-    for strategy in ["in-place", "append"] {
-        let errors = folder.refused(&["write", "a", "in.raw", "--strategy", strategy]);
-        assert!(errors.contains("rewrites the shards"), "{errors}");
+    let errors = folder.refused(&["write", "a", "in.raw", "--strategy", "sideways"]);
+    assert!(errors.contains("auto, rewrite, in-place or append"), "{errors}");
+    for share in ["25", "101%", "nan", "-1"] {
+        let errors = folder.refused(&["write", "a", "in.raw", &format!("--max-gap={share}")]);
+        assert!(errors.contains("25% or 0.25"), "{errors}");
     }
     for strategy in ["auto", "rewrite"] {
-        folder.ok(&["write", "a", "in.raw", "--strategy", strategy]);
+        folder.ok(&["write", "a", "in.raw", "--strategy", strategy, "--max-gap", "10%"]);
     }
 }
 

@@ -1,0 +1,70 @@
+//! Changing the shape of an array.
+
+use shardine_store::{ReadRange, StoreError, StoreExt};
+
+use super::Array;
+use super::metadata::NodeMetadata;
+use super::node::DOCUMENT;
+use crate::engine::{WriteOptions, WriteReport, write};
+use crate::selection::Selection;
+use crate::source::Source;
+use crate::{Error, Location};
+
+impl Array {
+    /// Changes the shape, of the same number of axes. All other members of the metadata stay as they were read.
+    ///
+    /// The new document takes the place of the one that was read when the array was opened or last resized; if somebody
+    /// else has changed it since, be it only an attribute, nothing is written and the answer is
+    /// [`Error::MetadataChanged`]. Other handles of the array keep the shape that they were opened with, and consolidated metadata
+    /// of a group above is not touched.
+    ///
+    /// No chunk is written, moved or removed. What an array loses by shrinking stays in its objects and is there again if it
+    /// grows; so an element that a resize uncovers is the fill value only if it was never written. Costs one small write.
+    pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
+        let object = self.location.key(DOCUMENT)?;
+        let mut metadata = self.metadata.clone();
+        if let Err(source) = metadata.set_shape(shape) {
+            return Err(Error::Metadata { object, source: Box::new(source) });
+        }
+        if shape == self.shape() {
+            return Ok(());
+        }
+        let Location { store, .. } = &self.location;
+        let changed = || Error::MetadataChanged { at: self.location.to_string() };
+        let edit = match store.edit(&object) {
+            Ok(edit) => edit,
+            Err(StoreError::NotFound { .. }) => return Err(changed()),
+            Err(error) => return Err(error.into()),
+        };
+        let stored = NodeMetadata::parse(&edit.object.read(ReadRange::All)?);
+        if !matches!(stored, Ok(NodeMetadata::Array(stored)) if stored == self.metadata) {
+            return Err(changed());
+        }
+        match store.put(&object, &metadata.to_bytes(), edit.condition()) {
+            Ok(_) => {}
+            Err(StoreError::Conflict { .. } | StoreError::Changed { .. }) => return Err(changed()),
+            Err(error) => return Err(error.into()),
+        }
+        drop(edit);
+        self.metadata = metadata;
+        // Cells have the same places and keys in a grid of any shape, so what the engine has cached stays right.
+        self.grid.shape = shape.to_vec();
+        Ok(())
+    }
+
+    /// Writes what may lie beyond the shape, as if the array had the shape `grown` already.
+    ///
+    /// Nobody sees it before the array has grown. A chunk that ends beyond `grown` is filled up, whatever was there.
+    pub(super) fn write_grown(
+        &mut self,
+        grown: Vec<u64>,
+        selection: &Selection,
+        source: &dyn Source,
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        let stored = std::mem::replace(&mut self.grid.shape, grown);
+        let result = write(&self.engine, &self.grid, selection, source, options);
+        self.grid.shape = stored;
+        result
+    }
+}

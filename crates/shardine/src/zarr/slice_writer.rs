@@ -1,0 +1,396 @@
+//! Writing an array plane by plane, as an instrument delivers them.
+
+use std::ops::Range;
+
+use shardine_codec::{ElementSize, Elements, ElementsRef};
+
+use super::Array;
+use super::slice_source::{FromPlane, Plane, Planes};
+use crate::Error;
+use crate::engine::{WriteOptions, WriteReport};
+use crate::selection::{Region, Selection};
+use crate::source::{MemorySource, Source};
+
+/// Why planes cannot be written.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SliceError {
+    /// There is no such axis.
+    #[error("there is no axis {axis}: the array has {rank}")]
+    Axis {
+        /// As given.
+        axis: usize,
+        /// Axes of the array.
+        rank: usize,
+    },
+    /// A plane has no elements, so nobody can tell how many were given.
+    #[error("a plane across axis {axis} has no elements: the array's shape is {shape:?}")]
+    EmptyPlane {
+        /// The axis.
+        axis: usize,
+        /// The array's shape.
+        shape: Vec<u64>,
+    },
+    /// The elements are not whole planes.
+    #[error(
+        "a plane has {plane} bytes, or elements of variable length; {over} are over after the last whole one"
+    )]
+    PartOfPlane {
+        /// What a plane has.
+        plane: u64,
+        /// What is over.
+        over: u64,
+    },
+    /// Elements of fixed size were given for an array of variable-length ones, or the other way round.
+    #[error("the elements are of another kind than the array's")]
+    Kind,
+    /// There is no memory for a plane.
+    #[error("there is no memory for a plane of {bytes} bytes")]
+    Memory {
+        /// Its size.
+        bytes: u64,
+    },
+    /// Planes would lie past the end of an array that is not to grow.
+    #[error("plane {plane} lies past the end of the axis, which has {len} and is not to grow")]
+    PastEnd {
+        /// The last plane that was given.
+        plane: u64,
+        /// Planes of the array.
+        len: u64,
+    },
+    /// A number of planes between commits that cannot be.
+    #[error("planes cannot be committed every 0 planes")]
+    CommitEvery,
+    /// No axis is that long.
+    #[error("the axis would have 2^64 planes or more")]
+    TooLong,
+}
+
+/// How planes are written.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct SliceOptions {
+    /// How chunks are written, [`Strategy`](crate::Strategy) included.
+    pub write: WriteOptions,
+    /// Planes are committed whenever so many have come; `None` commits them when their layer of chunks is complete.
+    pub commit_every: Option<u64>,
+    /// Where the first plane goes in an array that has its final shape already; `None` lets the array grow.
+    pub start: Option<u64>,
+}
+
+impl SliceOptions {
+    /// Appends to the array, and commits each layer of chunks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With chunks written in this way.
+    pub fn write(mut self, options: WriteOptions) -> Self {
+        self.write = options;
+        self
+    }
+
+    /// With a commit after every so many planes.
+    pub fn commit_every(mut self, planes: u64) -> Self {
+        self.commit_every = Some(planes);
+        self
+    }
+
+    /// With planes from number `plane` on replaced, in an array that does not grow.
+    pub fn start(mut self, plane: u64) -> Self {
+        self.start = Some(plane);
+        self
+    }
+}
+
+/// Writes planes of an array one after the other along an axis: for acquisition, and for appending.
+///
+/// The array grows as planes are committed. A commit writes chunks first and the metadata last, and what lies beyond the
+/// shape is invisible: so whoever opens the array, with whatever library, finds whole planes up to the last commit,
+/// also after a kill. To go on, open the array again; its shape tells how many planes there are. What a killed run
+/// had written beyond that is overwritten by what comes next. Dropping the writer without [`finish`](Self::finish)
+/// loses the planes that were not committed.
+///
+/// Planes are held in memory up to the end of a layer of chunks (the extent of the array's
+/// [chunks](Array::chunk_shape) along the axis), and chunks are written whole: of an array that ends inside a layer, what is
+/// there of it is read first. So memory is at most one layer of planes beside the engine's budget. Chunks that are 1 long along
+/// the axis need none.
+///
+/// There may be one writer at a time: of two, the one that commits later is told that the metadata has changed, but both
+/// have written to the same places.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use shardine::zarr::metadata::NodeMetadata;
+/// use shardine::{Array, ElementsRef, Engine, Location, Region, SliceOptions, SliceWriter};
+/// # let document = br#"{
+/// #     "zarr_format": 3, "node_type": "array", "shape": [0, 3], "data_type": "uint8",
+/// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
+/// #     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]
+/// # }"#;
+/// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
+/// # let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
+/// # Array::create(&Engine::shared()?, &location, metadata, false)?;
+/// let array = Array::open(&Engine::shared()?, &location)?;
+/// assert_eq!(array.shape(), [0, 3]);
+/// let mut writer = SliceWriter::new(array, 0, SliceOptions::new().commit_every(1))?;
+/// for plane in [[1, 2, 3], [4, 5, 6], [7, 8, 9]] {
+///     writer.push(ElementsRef::Fixed(&plane))?;
+/// }
+/// let array = writer.finish()?;
+/// assert_eq!(array.shape(), [3, 3]);
+/// assert_eq!(array.read(&"2".parse()?)?.into_fixed().unwrap(), [7, 8, 9]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SliceWriter {
+    array: Array,
+    options: SliceOptions,
+    plane: Plane,
+    /// The extents of a chunk and of an object along the axis.
+    layer: u64,
+    cell: u64,
+    /// Planes of one layer of chunks that have come, some of them perhaps written already.
+    planes: Vec<Elements>,
+    /// The number of the first of them, or of the plane that comes next.
+    first: u64,
+    /// Planes before this one are written.
+    written: u64,
+    /// Planes before this one are committed.
+    committed: u64,
+    report: WriteReport,
+}
+
+impl SliceWriter {
+    /// A writer of planes across `axis`. Reads and writes nothing yet.
+    pub fn new(array: Array, axis: usize, options: SliceOptions) -> Result<Self, Error> {
+        let shape = array.shape();
+        let rank = shape.len();
+        let &len = shape.get(axis).ok_or(SliceError::Axis { axis, rank })?;
+        let element = match array.data_type().size() {
+            ElementSize::Fixed(size) => Some(size),
+            ElementSize::Variable => None,
+        };
+        let plane = Plane::new(shape, axis, element)?;
+        if plane.elements == 0 {
+            return Err(SliceError::EmptyPlane { axis, shape: shape.to_vec() }.into());
+        }
+        if options.commit_every == Some(0) {
+            return Err(SliceError::CommitEvery.into());
+        }
+        let start = options.start.unwrap_or(len);
+        if start > len {
+            return Err(SliceError::PastEnd { plane: start, len }.into());
+        }
+        Ok(Self {
+            layer: array.chunk_shape()[axis],
+            cell: array.metadata.chunk_shape()[axis],
+            array,
+            options,
+            plane,
+            planes: Vec::new(),
+            first: start,
+            written: start,
+            committed: start,
+            report: WriteReport::default(),
+        })
+    }
+
+    /// The array. Its shape is the committed one.
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// The number of the plane that comes next: where the writer began, and how many it has taken since.
+    ///
+    /// After an error this tells which planes of a push were taken; the next call goes on with those that were not written.
+    pub fn position(&self) -> u64 {
+        self.first + self.planes.len() as u64
+    }
+
+    /// The plane before which all planes are committed.
+    pub fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// Elements of one plane.
+    pub fn plane_len(&self) -> usize {
+        self.plane.elements
+    }
+
+    /// What was written so far.
+    pub fn report(&self) -> WriteReport {
+        self.report
+    }
+
+    /// Takes one or several whole planes: elements in C order of the array's shape, with the number of planes along the axis.
+    ///
+    /// What completes a layer of chunks is written, and committed if [`SliceOptions::commit_every`] does not say when.
+    /// Several layers that come in one push are written together, straight from the caller's memory.
+    pub fn push(&mut self, elements: ElementsRef<'_>) -> Result<(), Error> {
+        let count = self.plane.count(elements)?;
+        self.check_end(count as u64)?;
+        let shape = self.plane.shape_of(count as u64);
+        let source = MemorySource::new(elements, &shape, self.plane.element)?;
+        let mut taken = 0;
+        while taken < count {
+            self.settle()?;
+            let position = self.position();
+            let left = ((count - taken) as u64).min(self.until_commit());
+            let layers = left / self.layer * self.layer;
+            if position.is_multiple_of(self.layer) && layers > 0 {
+                self.write_from(&source, taken as u64, layers)?;
+                taken += layers as usize;
+            } else {
+                self.begin_layer()?;
+                let some = left.min(self.layer - position % self.layer);
+                for _ in 0..some {
+                    self.planes.push(self.plane.split(elements, count, taken)?);
+                    taken += 1;
+                }
+            }
+        }
+        self.settle()
+    }
+
+    /// Takes planes `planes` of a source, without holding them in memory: for what is in a file already.
+    ///
+    /// They are written, and committed if [`SliceOptions::commit_every`] does not say when, up to the end of one shard after the
+    /// other and at the end. If they begin or end inside a chunk, its other planes are merged with them.
+    pub fn push_from(&mut self, planes: Range<u64>, source: &dyn Source) -> Result<(), Error> {
+        self.check_end(planes.end.saturating_sub(planes.start))?;
+        self.settle()?;
+        if self.written < self.position() {
+            self.write_planes()?;
+        }
+        self.forget_planes();
+        let mut next = planes.start;
+        while next < planes.end {
+            let to_end = self.cell - self.first % self.cell;
+            let some = (planes.end - next).min(self.until_commit()).min(to_end);
+            self.write_from(source, next, some)?;
+            next += some;
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Makes all planes that were taken readable by anybody, durably.
+    ///
+    /// Writes the layer of chunks that is not complete, if there is one, and then the array's new shape.
+    pub fn commit(&mut self) -> Result<(), Error> {
+        if self.written < self.position() {
+            self.write_planes()?;
+        }
+        if self.options.start.is_none() && self.written > self.array.shape()[self.plane.axis] {
+            let shape = self.plane.shape_of(self.written);
+            self.array.resize(&shape)?;
+        }
+        self.committed = self.written;
+        Ok(())
+    }
+
+    /// Commits what is not committed yet, and returns the array.
+    ///
+    /// If that fails the planes of the last layer are lost; [`commit`](Self::commit) can be tried again.
+    pub fn finish(mut self) -> Result<Array, Error> {
+        self.commit()?;
+        Ok(self.array)
+    }
+
+    /// Refuses planes past the end of an array that does not grow, or of any.
+    fn check_end(&self, count: u64) -> Result<(), SliceError> {
+        let end = self.position().checked_add(count).ok_or(SliceError::TooLong)?;
+        let len = self.array.shape()[self.plane.axis];
+        match self.options.start {
+            Some(_) if end > len => Err(SliceError::PastEnd { plane: end - 1, len }),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many planes may come before the next commit is due.
+    fn until_commit(&self) -> u64 {
+        match self.options.commit_every {
+            Some(planes) => planes.saturating_sub(self.position() - self.committed),
+            None => u64::MAX,
+        }
+    }
+
+    /// Writes a layer that is complete, and commits if it is time.
+    fn settle(&mut self) -> Result<(), Error> {
+        let position = self.position();
+        if position.is_multiple_of(self.layer) && !self.planes.is_empty() {
+            if self.written < position {
+                self.write_planes()?;
+            }
+            self.forget_planes();
+        }
+        let is_due = match self.options.commit_every {
+            Some(planes) => position - self.committed >= planes,
+            None => self.written == position && self.committed < position,
+        };
+        if is_due { self.commit() } else { Ok(()) }
+    }
+
+    /// Reads the planes that are there of the layer in which the next plane falls, so that its chunks are written whole.
+    fn begin_layer(&mut self) -> Result<(), Error> {
+        let within = self.first % self.layer;
+        // An array that does not grow has planes behind the next one too; the engine merges them.
+        let grows = self.options.start.is_none();
+        if !self.planes.is_empty() || within == 0 || !grows || self.committed < self.first {
+            return Ok(());
+        }
+        let mut start = vec![0; self.plane.shape.len()];
+        start[self.plane.axis] = self.first - within;
+        let there = self.array.read(&Region::of_box(&start, &self.plane.shape_of(within)))?;
+        let count = self.plane.count(there.as_ref())?;
+        let planes: Result<_, _> =
+            (0..count).map(|at| self.plane.split(there.as_ref(), count, at)).collect();
+        self.planes = planes?;
+        self.first -= within;
+        Ok(())
+    }
+
+    fn forget_planes(&mut self) {
+        self.first = self.position();
+        self.planes.clear();
+    }
+
+    /// Writes the planes in memory.
+    fn write_planes(&mut self) -> Result<(), Error> {
+        let planes = std::mem::take(&mut self.planes);
+        let plane = self.plane.clone();
+        let source = Planes { plane: &plane, planes: &planes };
+        let result = self.write(self.first, planes.len() as u64, &source);
+        self.planes = planes;
+        result?;
+        self.written = self.position();
+        Ok(())
+    }
+
+    /// Writes `count` planes of a source, which go to where the next plane goes.
+    fn write_from(&mut self, source: &dyn Source, skipped: u64, count: u64) -> Result<(), Error> {
+        let source = FromPlane { source, axis: self.plane.axis, skipped };
+        self.write(self.first, count, &source)?;
+        self.first += count;
+        self.written = self.first;
+        Ok(())
+    }
+
+    fn write(&mut self, first: u64, count: u64, source: &dyn Source) -> Result<(), Error> {
+        let axis = self.plane.axis;
+        let mut selection = Selection::whole(&self.plane.shape_of(count));
+        selection.axes[axis].start = first;
+        let mut grown = self.array.shape().to_vec();
+        grown[axis] = grown[axis].max(first + count);
+        let report = self.array.write_grown(grown, &selection, source, &self.options.write)?;
+        let total = &mut self.report;
+        total.objects_written += report.objects_written;
+        total.objects_removed += report.objects_removed;
+        total.chunks_encoded += report.chunks_encoded;
+        total.chunks_kept += report.chunks_kept;
+        total.chunks_empty += report.chunks_empty;
+        total.bytes_written += report.bytes_written;
+        Ok(())
+    }
+}

@@ -242,11 +242,24 @@ fn completions_and_help_are_for_the_verbs_that_exist() {
         assert!(script.contains("store-empty"), "{shell}");
     }
     let help = folder.text(&["--help"]);
-    for verb in ["demo", "info", "ls", "create", "read", "write", "bench", "completions"] {
+    for verb in [
+        "demo",
+        "info",
+        "ls",
+        "create",
+        "read",
+        "write",
+        "append",
+        "verify",
+        "repair",
+        "compact",
+        "bench",
+        "completions",
+    ] {
         assert!(help.contains(&format!("\n  {verb}")), "{verb}");
         assert!(folder.text(&[verb, "--help"]).contains("Examples:"), "{verb}");
     }
-    for verb in ["verify", "convert", "serve", "pyramid"] {
+    for verb in ["reshard", "convert", "serve", "pyramid"] {
         assert!(!help.contains(&format!("\n  {verb}")), "{verb}");
     }
     assert!(folder.text(&["--version"]).starts_with("shardine "));

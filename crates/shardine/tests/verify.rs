@@ -6,7 +6,9 @@ mod common;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use common::odd_store::OddStore;
 use common::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -477,6 +479,57 @@ fn many_findings_of_one_object_are_all_told_once() {
     let findings = check(&array, false);
     assert_eq!(kinds(&findings), ["entry-out-of-bounds"; 4096]);
     assert_eq!(findings[4095].chunk, Some(vec![63, 63]));
+}
+
+#[test]
+fn an_object_that_changes_while_it_is_checked_is_checked_again() {
+    let store = OddStore::new();
+    let codecs = json!([sharding(&[4, 4], json!([bytes(), "crc32c"]))]);
+    let document = document(&[16, 8], &[8, 8], "uint16".into(), 0.into(), codecs);
+    let array = create_in(store.clone(), &document);
+    write(&array, "", noise(256, 3));
+    // The document, and of two shards the index and four chunks each.
+    for read in 0..11 {
+        for after in [&store.garble_after, &store.change_after] {
+            after.store(read, Ordering::SeqCst);
+            let (summary, findings) = check_at(array.location(), true);
+            assert_eq!(findings, [], "read {read}");
+            assert_eq!((summary.objects, summary.chunks_decoded), (2, 8));
+            assert!(after.swap(-1, Ordering::SeqCst) < 0);
+        }
+    }
+}
+
+#[test]
+fn a_shard_that_is_being_replaced_is_judged_by_a_version_that_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let array = in_files(folder.path());
+    let path = folder.path().join("c/0/0");
+    let sound = std::fs::read(&path).unwrap();
+    let broken: Vec<u8> = sound.iter().map(|b| b ^ 1).collect();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for bytes in [&broken, &sound].into_iter().cycle() {
+                put(&array, "c/0/0", bytes);
+                if stop.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+        });
+        for _ in 0..50 {
+            let findings = check(&array, false);
+            // A version that stayed for as long as the check took is a version that counts.
+            assert!(findings.iter().all(|f| f.object == Some(key("c/0/0"))), "{findings:?}");
+            assert!(
+                kinds(&findings).iter().all(|kind| ["index", "not-checked"].contains(kind)),
+                "{findings:?}"
+            );
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    put(&array, "c/0/0", &sound);
+    assert_eq!(check(&array, true), []);
 }
 
 #[test]

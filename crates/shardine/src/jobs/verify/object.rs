@@ -133,9 +133,7 @@ impl Run<'_> {
             if now.version() != object.version() {
                 return Err(changed());
             }
-            if check.without_index {
-                self.excuse(&mut check)?;
-            }
+            self.excuse(&mut check)?;
         }
         add(&self.counters.bytes, check.len);
         add(&self.counters.chunks, check.chunks);
@@ -144,7 +142,8 @@ impl Run<'_> {
         Ok(check.findings)
     }
 
-    /// A shard without an index is not damaged if a change of it was interrupted: its journal has the index.
+    /// What looks like damage may be a change in place that is under way, or one that was interrupted: then the shard has
+    /// no index, but its journal has it.
     fn excuse(&self, check: &mut Check<'_, '_>) -> Result<(), StoreError> {
         let key = &check.stored.key;
         let folder = key.as_str().rsplit_once('/').map(|(folder, _)| Key::new(folder));
@@ -155,6 +154,9 @@ impl Run<'_> {
         let Some(journal) = journal else { return Ok(()) };
         if journal.in_use {
             return Err(StoreError::Changed { key: key.clone() });
+        }
+        if !check.without_index {
+            return Ok(());
         }
         check.findings.clear();
         if self.first_journal_of(key) {

@@ -59,7 +59,7 @@ pub fn build_cli() -> Result {
 ///
 /// Cargo puts the binaries of one profile into one folder; asking where we are
 /// is right whatever target folder or target triple is configured.
-fn cli() -> Result<PathBuf> {
+pub fn cli() -> Result<PathBuf> {
     let this = std::env::current_exe().attempt("cannot tell where xtask itself is")?;
     let cli = this.with_file_name("shardine");
     if cli.exists() {

@@ -8,6 +8,7 @@ mod differential;
 mod fuzz;
 mod hygiene;
 mod instructions;
+mod planted_damage;
 mod shell;
 mod test;
 mod venv;

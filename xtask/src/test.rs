@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
-use crate::{differential, hygiene, usage, value, venv};
+use crate::{differential, hygiene, planted_damage, usage, value, venv};
 
 /// One thing that must hold.
 struct Step {
@@ -27,6 +27,11 @@ const STEPS: &[Step] = &[
     Step { name: "fuzz-smoke", about: "the fuzz targets survive their seeds", run: fuzz_smoke },
     Step { name: "venv", about: "the Python implementations are installed", run: python },
     Step {
+        name: "planted-damage",
+        about: "verify finds damage in arrays of other implementations",
+        run: planted_damage::run,
+    },
+    Step {
         name: "zarrs-peer",
         about: "the driver of the zarrs crate builds",
         run: differential::build_zarrs_peer,
@@ -44,7 +49,7 @@ pub fn main(args: &[String]) -> Result {
     while let Some(option) = rest.next() {
         match option.as_str() {
             "--list" => {
-                STEPS.iter().for_each(|step| println!("{:12} {}", step.name, step.about));
+                STEPS.iter().for_each(|step| println!("{:14} {}", step.name, step.about));
                 return Ok(());
             }
             "--only" => only.push(value(option, &mut rest)?),

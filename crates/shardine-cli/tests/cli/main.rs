@@ -11,3 +11,4 @@ mod limits;
 mod refusals;
 mod round_trip;
 mod support;
+mod verify;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test crate uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
+pub mod findings;
 pub mod odd_store;
 
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! From a place to all nodes below it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use serde_json::Value;
 use shardine_codec::{CodecError, DataTypeError};
-use shardine_store::Key;
+use shardine_store::{Key, StoreError};
 
 use super::{Finding, FindingKind, Run};
 use crate::layout::LayoutError;
@@ -14,6 +15,9 @@ use crate::{Array, Error, Location};
 
 /// Deeper than any hierarchy that is not a loop of links.
 const MAX_DEPTH: usize = 64;
+
+/// How long a writer of a document may take that does not replace it as a whole.
+const SETTLE: Duration = Duration::from_millis(20);
 
 /// How many nodes were checked.
 #[derive(Debug, Default)]
@@ -43,7 +47,7 @@ impl Run<'_> {
     /// Checks the node at a place and all below it.
     pub(super) fn hierarchy(&self, location: &Location) -> Result<Nodes, Error> {
         let mut walk = Walk { run: self, nodes: Nodes::default(), outer: Vec::new() };
-        let result = read_document(location).and_then(|node| walk.node(location, node, 0));
+        let result = settled_document(location).and_then(|node| walk.node(location, node, 0));
         if let Err(error) = result {
             // What is legal but not known here leaves nothing to check, and so does what is not there.
             match refusal(&error) {
@@ -108,7 +112,8 @@ impl Walk<'_, '_> {
                 continue;
             }
             let child = Location { store: location.store.clone(), path: Some(folder.clone()) };
-            let result = read_document(&child).and_then(|node| self.node(&child, node, depth + 1));
+            let result =
+                settled_document(&child).and_then(|node| self.node(&child, node, depth + 1));
             match result {
                 Ok(()) => {}
                 Err(Error::NoNode { .. }) => self.not_a_node(&child, folder),
@@ -160,6 +165,21 @@ impl Walk<'_, '_> {
             self.run.tell([Finding::new(kind, Some(outer.object.clone()), message)]);
         }
     }
+}
+
+/// Reads a document; one that is refused is read again, since other programs overwrite documents in place.
+fn settled_document(location: &Location) -> Result<NodeMetadata, Error> {
+    let first = read_document(location);
+    let again = match &first {
+        Err(Error::Store(StoreError::Changed { .. })) => true,
+        Err(error) => refusal(error) == Some(FindingKind::Metadata),
+        Ok(_) => false,
+    };
+    if !again {
+        return first;
+    }
+    std::thread::sleep(SETTLE);
+    read_document(location)
 }
 
 fn consolidated(

@@ -77,8 +77,10 @@ impl Run<'_> {
         let finding = |kind, message: String| {
             at_cell(array, Finding::new(kind, Some(stored.key.clone()), message), &stored.cell)
         };
+        // A store may learn the true length only when it reads.
+        let mut len = stored.len;
         for attempt in 0..ATTEMPTS {
-            match self.attempt(array, stored) {
+            match self.attempt(array, stored, &mut len) {
                 Ok(findings) => return findings,
                 Err(StoreError::NotFound { .. }) => return Vec::new(),
                 Err(StoreError::Changed { .. }) => {
@@ -91,14 +93,20 @@ impl Run<'_> {
         vec![finding(FindingKind::NotChecked, message)]
     }
 
-    fn attempt(&self, array: &Array, stored: &StoredObject) -> Result<Vec<Finding>, StoreError> {
+    fn attempt(
+        &self,
+        array: &Array,
+        stored: &StoredObject,
+        len: &mut u64,
+    ) -> Result<Vec<Finding>, StoreError> {
+        let changed = || StoreError::Changed { key: stored.key.clone() };
         let store = &array.grid.store;
         let object = store.open(&stored.key, None)?;
         let mut check = Check {
             run: self,
             array,
             stored,
-            len: object.len().unwrap_or(stored.len),
+            len: object.len().unwrap_or(*len),
             object: Arc::clone(&object),
             findings: Vec::new(),
             chunks: 0,
@@ -107,19 +115,25 @@ impl Run<'_> {
             opaque: None,
             without_index: false,
         };
-        check.whole()?;
+        let result = check.whole();
+        if let Some(actual) = object.len()
+            && actual != check.len
+        {
+            *len = actual;
+            return Err(changed());
+        }
+        result?;
         object.check_unchanged()?;
         // What was read is one version, but damage counts only in the version that is there now.
         if check.findings.iter().any(|finding| finding.severity == Severity::Damage) {
             let now = store.open(&stored.key, None)?;
-            if let (Some(old), Some(new)) = (object.version(), now.version())
-                && old != new
-            {
-                return Err(StoreError::Changed { key: stored.key.clone() });
+            if now.version().is_none() {
+                now.read(ReadRange::Bounded(0..0))?;
             }
-            if check.without_index {
-                self.excuse(&mut check)?;
+            if now.version() != object.version() {
+                return Err(changed());
             }
+            self.excuse(&mut check)?;
         }
         add(&self.counters.bytes, check.len);
         add(&self.counters.chunks, check.chunks);
@@ -128,7 +142,8 @@ impl Run<'_> {
         Ok(check.findings)
     }
 
-    /// A shard without an index is not damaged if a change of it was interrupted: its journal has the index.
+    /// What looks like damage may be a change in place that is under way, or one that was interrupted: then the shard has
+    /// no index, but its journal has it.
     fn excuse(&self, check: &mut Check<'_, '_>) -> Result<(), StoreError> {
         let key = &check.stored.key;
         let folder = key.as_str().rsplit_once('/').map(|(folder, _)| Key::new(folder));
@@ -139,6 +154,9 @@ impl Run<'_> {
         let Some(journal) = journal else { return Ok(()) };
         if journal.in_use {
             return Err(StoreError::Changed { key: key.clone() });
+        }
+        if !check.without_index {
+            return Ok(());
         }
         check.findings.clear();
         if self.first_journal_of(key) {

@@ -1,0 +1,133 @@
+use serde_json::{Value, json};
+
+use crate::support::Folder;
+
+/// Four shards of four chunks, under a checksum each.
+fn written() -> Folder {
+    let folder = Folder::new();
+    folder.ok(&[
+        "create", "a", "--shape", "8,8", "--dtype", "uint8", "--chunk", "2,2", "--shard", "4,4",
+        "--codec", "crc32c",
+    ]);
+    folder.put("in.raw", &[7; 64]);
+    folder.ok(&["write", "a", "in.raw"]);
+    folder
+}
+
+fn flip(folder: &Folder, name: &str, at: usize) {
+    let mut bytes = folder.get(name);
+    bytes[at] ^= 1;
+    folder.put(name, &bytes);
+}
+
+/// Runs what must find damage: status 1, nothing on standard error.
+fn damaged(folder: &Folder, arguments: &[&str]) -> String {
+    let output = folder.run(arguments);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn what_is_sound_exits_with_0() {
+    let folder = written();
+    assert_eq!(
+        folder.text(&["verify", "a"]),
+        "no damage: 1 array, 4 objects, 16 chunks, 400 B\n\
+         every index was checked; --decode checks the chunks too\n"
+    );
+    assert!(folder.text(&["verify", "a", "--decode"]).contains("and 16 chunks decoded"));
+    let report = folder.json(&["verify", "a", "--decode", "--json"]);
+    assert_eq!((&report["ok"], &report["findings"]), (&json!(true), &json!([])));
+    assert_eq!(report["summary"]["chunks_decoded"], 16);
+}
+
+#[test]
+fn damage_exits_with_1_and_is_named() {
+    let folder = written();
+    flip(&folder, "a/c/0/1", 90);
+    flip(&folder, "a/c/1/1", 10);
+    let text = damaged(&folder, &["verify", "a", "--decode"]);
+    for line in [
+        "c/0/1 (shard 0,1)",
+        "  damage index: bytes 32..100: the index cannot be decoded: codec \"crc32c\": stored",
+        "  next: restore the object from a copy, or write its region again",
+        "c/1/1 (shard 1,1)",
+        "  damage chunk: chunk 2,3, bytes 8..16: the chunk cannot be decoded: codec",
+        "2 findings of damage (index, chunk): 1 array, 4 objects, 12 chunks, 400 B",
+    ] {
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line:?} is not in\n{text}");
+    }
+    let report: Value =
+        serde_json::from_str(&damaged(&folder, &["verify", "a", "--decode", "--json"])).unwrap();
+    assert_eq!(report["ok"], false);
+    let findings = report["findings"].as_array().unwrap();
+    let members: Vec<&str> = findings[1].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(members, ["severity", "kind", "object", "shard", "chunk", "range", "message"]);
+    assert_eq!(findings[0]["kind"], "index");
+    assert_eq!(findings[0]["chunk"], Value::Null);
+    assert_eq!(findings[1]["severity"], "damage");
+    assert_eq!(findings[1]["kind"], "chunk");
+    assert_eq!(findings[1]["object"], "c/1/1");
+    assert_eq!(findings[1]["shard"], json!([1, 1]));
+    assert_eq!(findings[1]["chunk"], json!([2, 3]));
+    assert_eq!(findings[1]["range"], json!([8, 16]));
+    assert_eq!(report["summary"]["kinds"], json!({ "index": 1, "chunk": 1 }));
+}
+
+#[test]
+fn notices_alone_exit_with_0() {
+    let folder = written();
+    folder.put("a/c/.shardine-1-1-1.tmp", b"x");
+    folder.put("a/readme", b"x");
+    let text = folder.text(&["verify", "a"]);
+    assert!(text.contains("notice leftover-temporary: "), "{text}");
+    assert!(text.contains("\nno damage, 2 notices (stray-object, leftover-temporary): "), "{text}");
+    assert_eq!(folder.json(&["verify", "a", "--json"])["summary"]["notices"], 2);
+}
+
+#[test]
+fn what_cannot_be_checked_exits_with_2() {
+    let folder = written();
+    assert!(folder.refused(&["verify", "b"]).contains("there is no Zarr array or group"));
+    assert!(folder.refused(&["verify", "b", "--json"]).contains("hint: "));
+    folder.put("a/zarr.json", b"{\"zarr_format\": 2}");
+    assert!(folder.refused(&["verify", "a"]).contains("Zarr version 2"));
+    folder.put("a/zarr.json", b"{");
+    let text = damaged(&folder, &["verify", "a"]);
+    assert!(text.starts_with("zarr.json\n  damage metadata: "), "{text}");
+}
+
+#[test]
+fn a_whole_hierarchy_is_checked() {
+    let folder = written();
+    folder.put("zarr.json", br#"{"zarr_format": 3, "node_type": "group"}"#);
+    std::fs::create_dir(folder.path("b")).unwrap();
+    folder.put("b/zarr.json", b"{");
+    flip(&folder, "a/c/0/0", 99);
+    let report: Value =
+        serde_json::from_str(&damaged(&folder, &["verify", ".", "--json"])).unwrap();
+    let objects: Vec<&Value> =
+        report["findings"].as_array().unwrap().iter().map(|f| &f["object"]).collect();
+    assert_eq!(objects, ["a/c/0/0", "b/zarr.json"]);
+}
+
+#[test]
+fn a_report_for_people_is_short_and_one_for_programs_is_complete() {
+    let folder = Folder::new();
+    folder.ok(&[
+        "create", "a", "--shape", "400", "--dtype", "uint8", "--chunk", "1", "--shard", "10",
+        "--codec", "none",
+    ]);
+    folder.put("in.raw", &[7; 400]);
+    folder.ok(&["write", "a", "in.raw"]);
+    for shard in 0..30 {
+        folder.put(&format!("a/c/{shard}"), b"");
+    }
+    let text = damaged(&folder, &["verify", "a"]);
+    assert_eq!(text.matches("damage empty-object").count(), 20);
+    assert!(text.contains("\nand empty-object in 10 more objects\n"), "{text}");
+    let report: Value =
+        serde_json::from_str(&damaged(&folder, &["verify", "a", "--json"])).unwrap();
+    assert_eq!(report["findings"].as_array().unwrap().len(), 30);
+}

@@ -123,6 +123,42 @@ fn a_stream_is_taken_as_it_comes() {
 }
 
 #[test]
+fn every_strategy_and_place_of_the_index_gives_the_same_array() {
+    let folder = Folder::new();
+    let input = numbers(1, 11 * 12);
+    for index in ["start", "end"] {
+        for strategy in ["auto", "rewrite", "in-place", "append"] {
+            folder.ok(&[
+                "create",
+                "a",
+                "--shape",
+                "0,3,4",
+                "--dtype",
+                "uint16",
+                "--chunk",
+                "1,2,2",
+                "--shard",
+                "4,4,4",
+                "--index",
+                index,
+                "--overwrite",
+            ]);
+            let gaps = ["--strategy", strategy, "--max-gap", "100%"];
+            let mut arguments = vec!["append", "a", "-", "--commit-every", "2"];
+            arguments.extend(gaps);
+            folder.ok_with_input(&arguments, &input[..5 * 24]);
+            folder.put("rest", &input[5 * 24..]);
+            let mut arguments = vec!["append", "a", "rest"];
+            arguments.extend(gaps);
+            folder.ok(&arguments);
+            assert_eq!(all(&folder), input, "{strategy}, {index}");
+            let report = folder.json(&["verify", "a", "--decode", "--json"]);
+            assert_eq!(report["ok"], json!(true), "{strategy}, {index}");
+        }
+    }
+}
+
+#[test]
 fn a_stream_that_ends_inside_a_plane_is_told_and_its_whole_planes_stay() {
     let folder = array();
     let mut input = numbers(1, 36);

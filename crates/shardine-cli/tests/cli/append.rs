@@ -214,6 +214,9 @@ fn an_append_that_was_killed_goes_on_and_appends_nothing_twice() {
     let folder = array();
     let planes = interrupted(&folder);
     assert!(folder.exists(&format!("a/{MARKER}")));
+    let found = folder.json(&["verify", "a", "--json"]);
+    assert_eq!(found["ok"], json!(true));
+    assert!(found["findings"].to_string().contains("unfinished-append"), "{found}");
     let report = folder.json(&["append", "a", "in.raw", "--json"]);
     assert_eq!(report["appended_before"], json!(planes));
     assert_eq!(report["shape"], json!([600 - planes, 3, 4]));

@@ -50,6 +50,15 @@ pub fn main(args: &[String]) -> Result {
     run.run()
 }
 
+/// Lets zarr-python read while planes are appended, with it and the binary already in place.
+pub fn append_peers() -> Result {
+    Cmd::new(root().join(".venv/bin/python"))
+        .arg("peers/append_check.py")
+        .arg("--shardine")
+        .arg(cli()?)
+        .run()
+}
+
 /// Builds the command line as the differential tests use it.
 pub fn build_cli() -> Result {
     Cmd::cargo("build --package shardine-cli").run()

@@ -41,6 +41,11 @@ const STEPS: &[Step] = &[
         about: "random arrays read the same in every implementation",
         run: || differential::Run::short().run(),
     },
+    Step {
+        name: "append-peers",
+        about: "zarr-python reads each plane that was appended",
+        run: differential::append_peers,
+    },
 ];
 
 pub fn main(args: &[String]) -> Result {

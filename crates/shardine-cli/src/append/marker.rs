@@ -7,12 +7,10 @@ use std::time::UNIX_EPOCH;
 use serde_json::{Value, json};
 use shardine::Location;
 use shardine::store::{Condition, StoreError, StoreExt};
+use shardine::zarr::APPEND_MARKER as NAME;
 
 use crate::failure::{Failure, quoted};
 use crate::units;
-
-/// The object beside the array's metadata.
-pub const NAME: &str = ".shardine-append.json";
 
 /// An append of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -84,7 +84,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
         return Err(shardine::Error::from(SliceError::Axis { axis: args.axis, rank }).into());
     }
     let done = match stream(&args.file)? {
-        Some((mut from, name)) => from_stream(args, array, &mut *from, &name)?,
+        Some(stream) => from_stream(args, array, stream)?,
         None => from_file(args, array)?,
     };
     if args.json {
@@ -101,10 +101,17 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is read from its beginning to its end, with its name: standard input, or a pipe.
-fn stream(path: &Path) -> Result<Option<(Box<dyn Read>, String)>, Failure> {
+/// What is read from its beginning to its end: standard input, or a pipe.
+struct Stream {
+    from: Box<dyn Read>,
+    name: String,
+}
+
+/// The stream that a path means; `None` if it is a file.
+fn stream(path: &Path) -> Result<Option<Stream>, Failure> {
     if path == Path::new("-") {
-        return Ok(Some((Box::new(io::stdin().lock()), "standard input".to_owned())));
+        let from = Box::new(io::stdin().lock());
+        return Ok(Some(Stream { from, name: "standard input".to_owned() }));
     }
     if input::is_npy(path) {
         return Ok(None);
@@ -114,7 +121,7 @@ fn stream(path: &Path) -> Result<Option<(Box<dyn Read>, String)>, Failure> {
         return Ok(None);
     }
     let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
-    Ok(Some((Box::new(file), path.display().to_string())))
+    Ok(Some(Stream { from: Box::new(file), name: path.display().to_string() }))
 }
 
 fn options(args: &Append) -> SliceOptions {
@@ -166,13 +173,9 @@ fn from_file(args: &Append, array: Array) -> Result<Done, Failure> {
     Ok(Done { array: writer.finish()?, planes: count - before, before, report })
 }
 
-fn from_stream(
-    args: &Append,
-    array: Array,
-    from: &mut dyn Read,
-    name: &str,
-) -> Result<Done, Failure> {
-    input::check_cast(name, args.cast)?;
+fn from_stream(args: &Append, array: Array, stream: Stream) -> Result<Done, Failure> {
+    let Stream { mut from, name } = stream;
+    input::check_cast(&name, args.cast)?;
     let ElementSize::Fixed(size) = array.data_type().size() else {
         return Err(Failure::new(format!(
             "{name}: elements of variable length cannot be taken from a stream"
@@ -191,7 +194,7 @@ fn from_stream(
     let ended = loop {
         plane.clear();
         // Reads until the plane is full or nothing more comes.
-        if let Err(error) = from.take(len as u64).read_to_end(&mut plane) {
+        if let Err(error) = from.by_ref().take(len as u64).read_to_end(&mut plane) {
             break Some(Failure::new(format!("{name}: {error}")));
         }
         match plane.len() {

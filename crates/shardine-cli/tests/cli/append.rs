@@ -123,6 +123,42 @@ fn a_stream_is_taken_as_it_comes() {
 }
 
 #[test]
+fn every_strategy_and_place_of_the_index_gives_the_same_array() {
+    let folder = Folder::new();
+    let input = numbers(1, 11 * 12);
+    for index in ["start", "end"] {
+        for strategy in ["auto", "rewrite", "in-place", "append"] {
+            folder.ok(&[
+                "create",
+                "a",
+                "--shape",
+                "0,3,4",
+                "--dtype",
+                "uint16",
+                "--chunk",
+                "1,2,2",
+                "--shard",
+                "4,4,4",
+                "--index",
+                index,
+                "--overwrite",
+            ]);
+            let gaps = ["--strategy", strategy, "--max-gap", "100%"];
+            let mut arguments = vec!["append", "a", "-", "--commit-every", "2"];
+            arguments.extend(gaps);
+            folder.ok_with_input(&arguments, &input[..5 * 24]);
+            folder.put("rest", &input[5 * 24..]);
+            let mut arguments = vec!["append", "a", "rest"];
+            arguments.extend(gaps);
+            folder.ok(&arguments);
+            assert_eq!(all(&folder), input, "{strategy}, {index}");
+            let report = folder.json(&["verify", "a", "--decode", "--json"]);
+            assert_eq!(report["ok"], json!(true), "{strategy}, {index}");
+        }
+    }
+}
+
+#[test]
 fn a_stream_that_ends_inside_a_plane_is_told_and_its_whole_planes_stay() {
     let folder = array();
     let mut input = numbers(1, 36);
@@ -155,9 +191,9 @@ fn files_that_are_not_whole_planes_are_refused_before_anything_is_written() {
     assert!(!folder.exists(&format!("a/{MARKER}")));
 }
 
-/// Stops an append of 3000 planes with SIGKILL when some of them are there; returns how many.
+/// Stops an append of 600 planes with SIGKILL when some of them are there; returns how many.
 fn interrupted(folder: &Folder) -> u64 {
-    folder.put("in.raw", &u16s((0..3000u32 * 12).map(|i| (i % 60_000) as u16)));
+    folder.put("in.raw", &u16s((0..600u32 * 12).map(|i| (i % 60_000) as u16)));
     let mut command = folder.command(&["append", "a", "in.raw", "--commit-every", "1"]);
     let mut child = command.spawn().unwrap();
     let start = Instant::now();
@@ -168,7 +204,7 @@ fn interrupted(folder: &Folder) -> u64 {
     child.kill().unwrap();
     child.wait().unwrap();
     let planes = shape(folder, "a")[0].as_u64().unwrap();
-    assert!(planes < 3000, "it was faster than the kill");
+    assert!(planes < 600, "it was faster than the kill");
     assert_eq!(all(folder), folder.get("in.raw")[..planes as usize * 24]);
     planes
 }
@@ -178,15 +214,18 @@ fn an_append_that_was_killed_goes_on_and_appends_nothing_twice() {
     let folder = array();
     let planes = interrupted(&folder);
     assert!(folder.exists(&format!("a/{MARKER}")));
+    let found = folder.json(&["verify", "a", "--json"]);
+    assert_eq!(found["ok"], json!(true));
+    assert!(found["findings"].to_string().contains("unfinished-append"), "{found}");
     let report = folder.json(&["append", "a", "in.raw", "--json"]);
     assert_eq!(report["appended_before"], json!(planes));
-    assert_eq!(report["shape"], json!([3000 - planes, 3, 4]));
-    assert_eq!(report["array_shape"], json!([3000, 3, 4]));
+    assert_eq!(report["shape"], json!([600 - planes, 3, 4]));
+    assert_eq!(report["array_shape"], json!([600, 3, 4]));
     assert_eq!(all(&folder), folder.get("in.raw"));
     assert!(!folder.exists(&format!("a/{MARKER}")));
     // At the end it is an append like any other again.
     folder.ok(&["append", "a", "in.raw"]);
-    assert_eq!(shape(&folder, "a"), json!([6000, 3, 4]));
+    assert_eq!(shape(&folder, "a"), json!([1200, 3, 4]));
 }
 
 #[test]
@@ -198,7 +237,7 @@ fn a_kill_between_the_last_plane_and_the_end_appends_nothing_twice() {
     folder.put(&format!("a/{MARKER}"), &marker);
     let report = folder.json(&["append", "a", "in.raw", "--json"]);
     assert_eq!(report["shape"], json!([0, 3, 4]));
-    assert_eq!(shape(&folder, "a"), json!([3000, 3, 4]));
+    assert_eq!(shape(&folder, "a"), json!([600, 3, 4]));
     assert!(planes > 0 && !folder.exists(&format!("a/{MARKER}")));
 }
 

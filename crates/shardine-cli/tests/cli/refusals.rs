@@ -100,7 +100,7 @@ fn a_strategy_or_a_share_that_does_not_exist_is_refused() {
         let errors = folder.refused(&["write", "a", "in.raw", &format!("--max-gap={share}")]);
         assert!(errors.contains("25% or 0.25"), "{errors}");
     }
-    for strategy in ["auto", "rewrite"] {
+    for strategy in ["auto", "rewrite", "in-place", "append"] {
         folder.ok(&["write", "a", "in.raw", "--strategy", strategy, "--max-gap", "10%"]);
     }
 }

@@ -8,6 +8,9 @@ mod shards;
 mod slice_source;
 mod slice_writer;
 
+/// The object beside an array's metadata that says which file is being appended, or was when the program was killed.
+pub const APPEND_MARKER: &str = ".shardine-append.json";
+
 pub use array::Array;
 pub use node::{Child, Group, Node};
 pub(crate) use node::{DOCUMENT, read_document};

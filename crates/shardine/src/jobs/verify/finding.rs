@@ -95,6 +95,8 @@ kinds! {
     ObjectOutsideArray = "object-outside-array" Notice,
     /// An object below an array that is no part of it.
     StrayObject = "stray-object" Notice,
+    /// An append of a file that is under way or was interrupted.
+    UnfinishedAppend = "unfinished-append" Notice,
     /// A folder in a group that is not a node.
     NoMetadata = "no-metadata" Notice,
     /// Consolidated metadata that is not what the nodes say themselves.
@@ -193,6 +195,7 @@ impl Finding {
             }
             ObjectOutsideArray => "remove it if the array was shrunk on purpose",
             StrayObject => "move it elsewhere if the array does not need it",
+            UnfinishedAppend => "give the same `shardine append` again, unless it still runs",
             NoMetadata => "restore its zarr.json if there was a node",
             ConsolidatedMetadata => "consolidate the metadata again",
             LeftoverTemporary | SetAside | LeftoverJournal => "run `shardine repair`",

@@ -7,7 +7,7 @@ use shardine_store::Key;
 use super::finding::Origin;
 use super::{Finding, FindingKind, Run, add};
 use crate::layout::Layout;
-use crate::zarr::{DOCUMENT, grid_folder};
+use crate::zarr::{APPEND_MARKER, DOCUMENT, grid_folder};
 use crate::{Array, Error, StoredObject};
 
 /// Objects that are checked before their findings are told in order.
@@ -65,6 +65,11 @@ impl Run<'_> {
                         self.blocked(key, "is an object where the keys of chunks need a folder");
                     }
                     _ if name == DOCUMENT || OLDER.contains(&name) => {}
+                    _ if name == APPEND_MARKER => {
+                        let message = "tells of an append that is under way or was interrupted";
+                        let kind = FindingKind::UnfinishedAppend;
+                        self.tell([Finding::new(kind, Some(key), message.to_owned())]);
+                    }
                     _ => self.stray(key, "is no part of the array"),
                 }
             }

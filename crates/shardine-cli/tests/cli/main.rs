@@ -9,6 +9,7 @@ mod inspect;
 mod interop;
 mod limits;
 mod refusals;
+mod repair;
 mod round_trip;
 mod support;
 mod verify;

@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 use shardine::store::{CountingStore, FileStore};
 use shardine::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray, codec_specs_to_json};
 use shardine::{
-    Array, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Region,
-    WriteOptions, WriteReport,
+    Array, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Region, Strategy,
+    VerifyOptions, WriteOptions, WriteReport,
 };
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
 use crate::{codec_words, info, units, write};
 
-/// Make a small sharded array, update it and read it back, and see what each step costs
+/// Make a small sharded array, update it, read it back and verify it, and see what each step costs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Demo {
@@ -78,6 +78,7 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
     let plane = stage.read_plane(&array)?;
     let update = stage.update(&array)?;
     let read = stage.check(&engine, &location)?;
+    let verified = stage.verify(&engine, &location)?;
     if args.json {
         // In the order of the steps.
         let report = json!({
@@ -87,6 +88,7 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
             "plane": plane,
             "update": update,
             "read": read,
+            "verify": verified,
         });
         writeln!(io::stdout(), "{report:#}")?;
         return Ok(());
@@ -128,7 +130,8 @@ fn metadata() -> Result<ArrayMetadata, Failure> {
         chunk_shape: SHARD.to_vec(),
         data_type,
         fill: None,
-        codecs: vec![codec_words::sharding(&CHUNK, &codecs, None, "end")],
+        // In front, so that an update need not rewrite a shard.
+        codecs: vec![codec_words::sharding(&CHUNK, &codecs, None, "start")],
         key_encoding: ChunkKeyEncoding::default(),
         dimension_names: Some(axes.to_vec()),
         attributes,
@@ -257,22 +260,26 @@ impl Stage {
     }
 
     fn update(&self, array: &Array) -> Result<Value, Failure> {
-        self.head(&format!("4. An update where all shards meet: --region {UPDATED}"))?;
+        self.head(&format!(
+            "4. An update where all shards meet: --region {UPDATED} --strategy in-place"
+        ))?;
         self.store.reset();
         let count = units::elements(&UPDATED_SHAPE) as usize;
         let bytes: Vec<u8> =
             std::iter::repeat_n(UPDATED_VALUE.to_le_bytes(), count).flatten().collect();
         let region = Region::of_box(&UPDATED_START, &UPDATED_SHAPE);
         let start = Instant::now();
-        let report = array.write(&region, ElementsRef::Fixed(&bytes), &WriteOptions::new())?;
+        let options = WriteOptions::new().strategy(Strategy::InPlace);
+        let report = array.write(&region, ElementsRef::Fixed(&bytes), &options)?;
         let seconds = start.elapsed().as_secs_f64();
         self.say(format!(
-            "{} encoded anew; {} moved as they were, not decoded",
+            "{} encoded anew and put behind the others, {} moved",
             units::count(report.chunks_encoded, "chunk"),
             report.chunks_kept
         ))?;
         self.say(wrote(&report, seconds))?;
-        self.say("each shard was replaced whole: a reader sees the old one or the new one")?;
+        self.say("then each index was switched: a reader sees the old shard or the new one,")?;
+        self.say("and so does whoever comes after a writer that was killed")?;
         let mut members = Map::new();
         members.insert("region".to_owned(), json!(UPDATED));
         members.extend(write::describe(&report, seconds));
@@ -314,6 +321,35 @@ impl Stage {
         Ok(self.describe_reads("", seconds))
     }
 
+    fn verify(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
+        self.head("6. Is all of it sound? --decode")?;
+        let start = Instant::now();
+        let options = VerifyOptions::new().decode(true);
+        let summary = shardine::verify(engine, location, &options, &mut |_| {})?;
+        let seconds = start.elapsed().as_secs_f64();
+        if !summary.is_ok() {
+            let damage = units::count(summary.damage, "finding");
+            return Err(Failure::new(format!("{damage} of damage in what was just written")));
+        }
+        self.say(format!(
+            "{:.0} ms: {} and {} checked, no damage",
+            seconds * 1e3,
+            units::count(summary.objects, "shard"),
+            units::count(summary.chunks_decoded, "chunk")
+        ))?;
+        self.say(format!(
+            "{} are gaps that the update left; `shardine compact` would squeeze them out",
+            units::size(summary.gap_bytes)
+        ))?;
+        Ok(json!({
+            "objects": summary.objects,
+            "chunks_decoded": summary.chunks_decoded,
+            "damage": summary.damage,
+            "gap_bytes": summary.gap_bytes,
+            "seconds": seconds,
+        }))
+    }
+
     /// What the store was asked for since the last reset.
     fn reads(&self) -> String {
         let counts = self.store.counts();
@@ -340,6 +376,8 @@ impl Stage {
             format!("shardine read {quoted} --region 128,128,120:128"),
             format!("shardine read {quoted} --region 64:192,:,128 -o slice.npy"),
             format!("shardine write {quoted} --region 64:192,:,128 slice.npy --json"),
+            format!("shardine verify {quoted}"),
+            format!("shardine compact {quoted}"),
         ] {
             self.say(command)?;
         }

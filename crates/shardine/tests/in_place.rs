@@ -190,3 +190,35 @@ fn many_updates_of_one_chunk_do_not_grow_the_shard() {
         }
     }
 }
+
+#[test]
+fn auto_changes_large_shards_in_place_if_every_reader_always_finds_an_index() {
+    use std::os::unix::fs::MetadataExt;
+
+    for (location, checksum, in_place) in
+        [("start", CRC, true), ("end", CRC, false), ("start", "", false)]
+    {
+        let folder = TempDir::new().unwrap();
+        let document = document("", location, checksum)
+            .replace("[256, 128]", "[2048, 2048]")
+            .replace("[128, 128]", "[2048, 2048]");
+        let array = create(&at(folder.path()), &document);
+        let data = noise(2048 * 2048, &mut Random(5), 256);
+        array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
+        let path = folder.path().join("c/0/0");
+        let inode = || fs::metadata(&path).unwrap().ino();
+        let (before, len) = (inode(), fs::metadata(&path).unwrap().len());
+        let report = array
+            .write(&region([5, 5], [3, 3]), ElementsRef::Fixed(&[1; 9]), &WriteOptions::new())
+            .unwrap();
+        assert_eq!(inode() == before, in_place, "{location} {checksum}");
+        assert_eq!(report.bytes_written < len / 2, in_place);
+        // So much is not worth it.
+        let before = inode();
+        let data = noise(2048 * 1500, &mut Random(6), 256);
+        array
+            .write(&region([0, 0], [1500, 2048]), ElementsRef::Fixed(&data), &WriteOptions::new())
+            .unwrap();
+        assert_ne!(inode(), before);
+    }
+}

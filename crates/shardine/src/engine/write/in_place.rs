@@ -16,8 +16,8 @@ use crate::shard::{Gaps, IndexLocation, ShardIndex};
 /// Encoded bytes that are kept in memory until all are there, so that gaps can be found for them.
 const HELD: usize = 8 << 20;
 
-/// Bytes that a rewrite has to move for a change in place to be worth its journal.
-const WORTH: u64 = 256 << 10;
+/// Bytes that a rewrite has to move for a change in place to be worth its journal, which is two waits for the disk more.
+const WORTH: u64 = 2 << 20;
 
 /// Why shards of this kind cannot be changed in place; `None` if they can.
 pub(super) fn refusal(shard: Option<&ShardLayout>) -> Option<&'static str> {

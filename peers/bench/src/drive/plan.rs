@@ -272,7 +272,7 @@ pub const WORKLOADS: [Workload; 13] = [
         goals: &[("zstd", 0.02)],
         ..workload(
             "W6",
-            "update one random inner chunk, 8 times; the floor writes the encoded shard again",
+            "update one random inner chunk, 8 times (Shardine: in place); the floor writes the encoded shard again",
             Action::Update,
             Pattern::Chunks(8),
         )

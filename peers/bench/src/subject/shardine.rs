@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Placement, Region, WriteOptions,
+    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Placement, Region, Strategy,
+    WriteOptions,
 };
 
 use super::Subject;
@@ -83,7 +84,9 @@ impl Subject for Shardine {
 
     fn write(&mut self, block: &Block, elements: &[u8]) -> Result {
         let elements = ElementsRef::Fixed(elements);
-        self.array()?.write(&region(block), elements, &WriteOptions::new())?;
+        // Of a shard that is written whole there is nothing to be changed in place.
+        let options = WriteOptions::new().strategy(Strategy::InPlace);
+        self.array()?.write(&region(block), elements, &options)?;
         Ok(())
     }
 }

@@ -46,7 +46,7 @@ pub fn run(input: &[u8]) {
     memory::bounded((256 << 20) + (128 << 10) * object.len(), || check(document, &region, object));
 }
 
-fn engine() -> &'static Arc<Engine> {
+pub fn engine() -> &'static Arc<Engine> {
     static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
     ENGINE.get_or_init(|| match Engine::new(&EngineOptions::new().threads(1).memory(8 << 20)) {
         Ok(engine) => engine,
@@ -115,7 +115,7 @@ fn put(store: &MemoryStore, key: &str, data: &[u8]) {
 }
 
 /// The keys of a few objects at the beginning of an array.
-fn keys(metadata: &ArrayMetadata) -> Vec<String> {
+pub fn keys(metadata: &ArrayMetadata) -> Vec<String> {
     let rank = metadata.shape().len();
     let mut cells = vec![vec![0; rank]];
     for axis in 0..rank.min(2) {
@@ -141,7 +141,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// The first object of an array that has been written to all over.
-fn written(document: &str) -> Option<Vec<u8>> {
+pub fn written(document: &str) -> Option<Vec<u8>> {
     let Ok(NodeMetadata::Array(metadata)) = NodeMetadata::parse(document.as_bytes()) else {
         return None;
     };

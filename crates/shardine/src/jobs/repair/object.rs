@@ -13,8 +13,8 @@ use crate::shard::{ChecksumScan, IndexLocation, ShardIndex};
 use crate::{Array, Error, StoredObject};
 
 /// How often an object is looked at again after something in it was mended: an index that was found may have
-/// damaged chunks, and they may be in inner shards.
-const ROUNDS: usize = 4;
+/// damaged chunks, and what is behind entries that overlap shows when they are apart.
+const ROUNDS: usize = 32;
 
 /// Bytes that are read at a time while an index is looked for.
 const PIECE: u64 = 1 << 20;
@@ -30,13 +30,16 @@ impl Repairing<'_> {
             if findings.is_empty() {
                 return Ok(());
             }
-            let last = self.options.dry_run || round + 1 == ROUNDS;
+            if round + 1 == ROUNDS {
+                findings.iter().for_each(|f| self.tell(Repair::of(RepairKind::Left, f)));
+                return Ok(());
+            }
             let mut mend = Mend { repairing: self, array, stored, edit };
             let again = match array.grid.layout.addressable() {
                 Some(shard) => mend.shard(shard, &findings)?,
                 None => mend.opaque(&findings)?,
             };
-            if !again || last {
+            if !again || self.options.dry_run {
                 return Ok(());
             }
         }
@@ -185,7 +188,6 @@ impl Mend<'_, '_> {
                 {
                     new[at.start as usize..at.end as usize].copy_from_slice(&inner);
                 }
-                // A chunk that shared its bytes has no room of its own in here.
                 _ => index.set_absent(entry),
             }
         }
@@ -211,8 +213,10 @@ impl Mend<'_, '_> {
         finding: &Finding,
     ) -> Result<Outcome, Error> {
         let place = index.get(entry).ok().flatten();
-        if let (FindingKind::Overlap, Some(place), Layout::Chunk(leaf)) =
-            (finding.kind, &place, &shard.inner)
+        // In an inner shard, which keeps its length, there is no room for more bytes.
+        let outermost = finding.origin.as_ref().is_some_and(|origin| origin.path.len() == 1);
+        if let (FindingKind::Overlap, Some(place), Layout::Chunk(leaf), true) =
+            (finding.kind, &place, &shard.inner, outermost)
         {
             let bytes = object.read(ReadRange::Bounded(base + place.start..base + place.end))?;
             if leaf.codec.decode(&mut Context::new(), &bytes).is_ok() {

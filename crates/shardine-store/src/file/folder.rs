@@ -132,12 +132,9 @@ impl Folder {
             .map_err(|e| failed("remove", &self.path.join(name), e))
     }
 
-    /// Removes the file of this name, if there is one.
-    pub fn remove_if_there(&self, name: &OsStr) -> Result<(), StoreError> {
-        match fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(_) => self.remove(name),
-            Err(_) => Ok(()),
-        }
+    /// Whether anything has this name.
+    pub fn has(&self, name: &OsStr) -> bool {
+        fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// The folder of this name inside; `None` if there is none, be it that the name is a link's.

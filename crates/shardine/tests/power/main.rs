@@ -4,4 +4,5 @@
 
 mod disk;
 mod failures;
+mod faults;
 mod scene;

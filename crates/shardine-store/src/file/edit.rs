@@ -291,6 +291,10 @@ impl Drop for Change {
             State::Begun => {
                 let _ = self.undo();
             }
+            // It could not be made sure that the journal lasts, and yet it may be there.
+            State::Fresh if self.journaled => {
+                let _ = self.undo();
+            }
             State::Switching => {
                 let _ = recover::under_lock(&self.hold.store, &self.hold.lock);
             }

@@ -81,7 +81,12 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
                 disk.write(&lock.file, path, &run.new, offset).map_err(wrong)?;
             }
         }
-        (Found::After, _) => {}
+        (Found::After, Some(Journal { switch: Some(switch), .. })) => {
+            // After a sync that failed the kernel takes for written what is not. What is written again is tried again.
+            if let Some(bytes) = read(&lock.file, &switch.range, len).map_err(wrong)? {
+                disk.write(&lock.file, path, &bytes, switch.range.start).map_err(wrong)?;
+            }
+        }
         _ => {
             set_aside(store, path, &at)?;
             return Ok(false);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -29,6 +30,8 @@ pub enum Step {
     Write(PathBuf, u64, Vec<u8>),
     Resize(PathBuf, u64),
     SyncFile(PathBuf),
+    /// The kernel told of it once and forgot: what was to be synced is not tried again.
+    SyncFailed(PathBuf),
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
     CreateFolder(PathBuf),
@@ -45,6 +48,7 @@ impl fmt::Debug for Step {
             }
             Self::Resize(path, len) => write!(f, "resize {} to {len}", path.display()),
             Self::SyncFile(path) => write!(f, "sync {}", path.display()),
+            Self::SyncFailed(path) => write!(f, "sync {} in vain", path.display()),
             Self::Rename(from, to) => write!(f, "rename {} to {}", from.display(), to.display()),
             Self::Remove(path) => write!(f, "remove {}", path.display()),
             Self::CreateFolder(path) => write!(f, "create the folder {}", path.display()),
@@ -54,16 +58,18 @@ impl fmt::Debug for Step {
     }
 }
 
-/// Writes down each step and lets it take place.
+/// Writes down each step and lets it take place, but for one.
 #[derive(Debug)]
 pub struct Recorder {
     root: PathBuf,
+    /// The step that fails if it is the sync of a file.
+    fails: Option<usize>,
     log: Mutex<Vec<Step>>,
 }
 
 impl Recorder {
-    pub fn new(root: &Path) -> Arc<Self> {
-        Arc::new(Self { root: root.to_owned(), log: Mutex::default() })
+    pub fn new(root: &Path, fails: Option<usize>) -> Arc<Self> {
+        Arc::new(Self { root: root.to_owned(), fails, log: Mutex::default() })
     }
 
     pub fn len(&self) -> usize {
@@ -90,8 +96,18 @@ impl DiskObserver for Recorder {
             DiskStep::SyncFolder { path } => Step::SyncFolder(own(path)),
             other => panic!("a step that the disk does not know: {other:?}"),
         };
-        self.log.lock().unwrap().push(step);
-        Verdict::Go
+        let mut log = self.log.lock().unwrap();
+        match step {
+            Step::SyncFile(path) if self.fails == Some(log.len()) => {
+                log.push(Step::SyncFailed(path));
+                // EIO.
+                Verdict::Fail(io::Error::from_raw_os_error(5))
+            }
+            step => {
+                log.push(step);
+                Verdict::Go
+            }
+        }
     }
 }
 
@@ -221,6 +237,10 @@ impl Disk {
                 let contents = &mut self.files[file];
                 contents.durable = left(contents, Kept::All, &mut Random(0));
                 contents.pending.clear();
+            }
+            Step::SyncFailed(path) => {
+                let file = self.file(path);
+                self.files[file].pending.clear();
             }
             Step::Rename(from, to) => {
                 let file = self.file(from);

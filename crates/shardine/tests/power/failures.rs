@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use shardine::{Engine, Strategy};
 
-use crate::disk::{Disk, Image, Kept, Random, image};
+use crate::disk::{Disk, Image, Kept, Random, Step, image};
 use crate::scene::{
     Allowed, Call, Deed, Run, ZSTD, calls, check, create, document, engine, exactly, folder, nested, record,
 };
@@ -96,7 +96,7 @@ impl Failures {
                 2 => vec![Deed::Write(all), Deed::Write(one)],
                 _ => vec![Deed::Write(nothing), Deed::Write(one)],
             };
-            let run = record(&self.engine, left.clone(), allowed.clone(), &deeds)?;
+            let run = record(&self.engine, left.clone(), allowed.clone(), &deeds, None)?;
             self.all(&run, depth - 1).map_err(|error| format!("{error}\nwhich came after"))?;
         }
         Ok(())
@@ -105,13 +105,13 @@ impl Failures {
 
 fn any_failure_leaves_one_of_two_states(document: &str) {
     for strategy in [Strategy::InPlace, Strategy::Append, Strategy::Rewrite] {
-        let mut failures = Failures::new(strategy, 6, 10);
+        let mut failures = Failures::new(strategy, 4, 14);
         let folder = folder();
         create(&failures.engine, folder.path(), document);
         let deeds: Vec<Deed> =
             calls(strategy, &mut Random(3)).into_iter().map(Deed::Write).collect();
         let base = image(folder.path());
-        let run = record(&failures.engine, base, exactly(&[0; 2048]), &deeds).unwrap();
+        let run = record(&failures.engine, base, exactly(&[0; 2048]), &deeds, None).unwrap();
         let started = std::time::Instant::now();
         let outcome = failures.all(&run, 1);
         println!(
@@ -149,4 +149,35 @@ fn any_failure_leaves_one_of_two_states_index_at_end_compressed() {
 fn any_failure_leaves_one_of_two_states_nested() {
     any_failure_leaves_one_of_two_states(&nested("start"));
     any_failure_leaves_one_of_two_states(&nested("end"));
+}
+
+/// After a sync that failed the kernel takes what it could not write for written. Whoever goes on must not believe it.
+#[test]
+fn a_power_failure_after_a_failed_sync_leaves_one_of_two_states() {
+    for location in ["start", "end"] {
+        for strategy in [Strategy::InPlace, Strategy::Append] {
+            let mut failures = Failures::new(strategy, 2, 14);
+            let engine = Arc::clone(&failures.engine);
+            let folder = folder();
+            let array = create(&engine, folder.path(), &document("", location));
+            let mut model = vec![0; 2048];
+            for call in &calls(strategy, &mut Random(11))[..8] {
+                let base = image(folder.path());
+                let deeds = [Deed::Write(call.clone())];
+                let record = |fails| {
+                    record(&engine, base.clone(), exactly(&model), &deeds, fails).unwrap()
+                };
+                for at in 0..record(None).log.len() {
+                    let run = record(Some(at));
+                    if matches!(run.log.get(at), Some(Step::SyncFailed(_)))
+                        && let Err(error) = failures.all(&run, 0)
+                    {
+                        panic!("{location} {strategy}: {error}");
+                    }
+                }
+                call.write(&array).unwrap();
+                call.apply(&mut model);
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use shardine::Strategy;
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
@@ -33,11 +33,13 @@ struct Faulty {
     at: usize,
     fault: Fault,
     count: AtomicUsize,
+    /// Whether it was the removal of a file: that one may stay.
+    removal: AtomicBool,
 }
 
 impl Faulty {
     fn new(at: usize, fault: Fault) -> Arc<Self> {
-        Arc::new(Self { at, fault, count: AtomicUsize::new(0) })
+        Arc::new(Self { at, fault, count: AtomicUsize::new(0), removal: AtomicBool::new(false) })
     }
 
     fn has_failed(&self) -> bool {
@@ -55,8 +57,10 @@ impl DiskObserver for Faulty {
             Fault::Full => count >= self.at && needs_space,
         };
         // ENOSPC and EIO.
+        if fails && matches!(step, DiskStep::Remove { .. }) {
+            self.removal.store(true, Ordering::Relaxed);
+        }
         let error = io::Error::from_raw_os_error(if needs_space { 28 } else { 5 });
-        if std::env::var("TRACE").is_ok() { eprintln!("{count} {fails} {:.100}", format!("{step:?}")); }
         match (fails, step) {
             (false, _) => Verdict::Go,
             (true, DiskStep::Write { data, .. }) if self.fault == Fault::Partly => {
@@ -94,7 +98,10 @@ fn one(
     if !faulty.has_failed() {
         return None;
     }
-    Some(look(engine, folder.path(), base, old, call, (&array, outcome.is_err(), fault)))
+    let tidy = !faulty.removal.load(Ordering::Relaxed)
+        && matches!(fault, Fault::Once | Fault::Partly);
+    let told = outcome.is_err() || fault == Fault::Full;
+    Some(look(engine, folder.path(), base, old, call, (&array, told, tidy)))
 }
 
 fn look(
@@ -103,7 +110,7 @@ fn look(
     base: &Image,
     old: &[u8],
     call: &Call,
-    (array, told, fault): (&shardine::Array, bool, Fault),
+    (array, told, tidy): (&shardine::Array, bool, bool),
 ) -> Result<(), String> {
     let mut new = old.to_vec();
     call.apply(&mut new);
@@ -111,16 +118,16 @@ fn look(
     for (allowed, new) in allowed.iter_mut().zip(exactly(&new)) {
         allowed.extend(new);
     }
-    if !told && fault != Fault::Full {
+    if !told {
         return Err("nobody was told".to_owned());
     }
     let same = read(array)?;
     is_allowed(&same, &allowed).map_err(|error| format!("in the same process: {error}"))?;
     let left = image(root);
-    if fault == Fault::Once || fault == Fault::Partly {
-        let temporary = own_files(&left, ".tmp");
-        if !temporary.is_empty() {
-            return Err(format!("{temporary:?} were left"));
+    if tidy {
+        let own = own_files(&left, "");
+        if !own.is_empty() {
+            return Err(format!("{own:?} were left"));
         }
         let is_old = is_allowed(&same, &exactly(old)).is_ok();
         if is_old && lens(&left) != lens(base) {
@@ -150,7 +157,6 @@ fn any_fault_leaves_one_of_two_states(document: &str) {
         let mut model = vec![0; 2048];
         for (number, call) in calls(strategy, &mut Random(5)).iter().enumerate() {
             let base = image(folder.path());
-            if std::env::var("TRACE").is_ok() { eprintln!("call {number}"); }
             for fault in [Fault::Once, Fault::Partly, Fault::Forever, Fault::Full] {
                 for at in 0.. {
                     match one(&engine, &base, &model, call, (at, fault)) {

@@ -211,16 +211,17 @@ pub enum Deed {
     Write(Call),
 }
 
-/// Does it and keeps the record.
+/// Does it and keeps the record. A write that fails leaves both states possible.
 pub fn record(
     engine: &Arc<Engine>,
     base: Image,
     mut state: Allowed,
     deeds: &[Deed],
+    fails: Option<usize>,
 ) -> Result<Run, String> {
     let folder = folder();
     put(&base, folder.path());
-    let recorder = Recorder::new(folder.path());
+    let recorder = Recorder::new(folder.path(), fails);
     let array = open(engine, FileStore::observed(folder.path(), Arc::clone(&recorder) as _));
     let mut epochs = Vec::new();
     for deed in deeds {
@@ -242,7 +243,15 @@ pub fn record(
                     };
                     after[i] = state[i].iter().map(of).collect();
                 }
-                call.write(&array).map_err(|error| format!("a write failed: {error:?}"))?;
+                match call.write(&array) {
+                    Err(error) if fails.is_none() => {
+                        return Err(format!("a write failed: {error:?}"));
+                    }
+                    Err(_) => after.iter_mut().zip(&state).for_each(|(after, state)| {
+                        after.extend(state.iter().cloned());
+                    }),
+                    Ok(()) => {}
+                }
                 after
             }
         };

@@ -31,6 +31,10 @@ pub(super) fn edit(store: &FileStore, key: &Key) -> Result<Edit, StoreError> {
     let lock = match WriterLock::wait(&path) {
         Ok(Some(lock)) => lock,
         Ok(None) => return Err(store.not_found(key)),
+        // A folder is not an object.
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::IsADirectory => {
+            return Err(store.not_found(key));
+        }
         Err(StoreError::Io { source, .. }) if super::lacks_locks(&source) => {
             let object = FileObject::open(store, key)?;
             let version = object.known_version();

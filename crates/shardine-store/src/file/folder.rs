@@ -132,9 +132,10 @@ impl Folder {
             .map_err(|e| failed("remove", &self.path.join(name), e))
     }
 
-    /// Whether anything has this name.
+    /// Whether anything but a folder has this name.
     pub fn has(&self, name: &OsStr) -> bool {
-        fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
+        let found = fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+        found.is_ok_and(|stat| kind(&stat) != SFlag::S_IFDIR)
     }
 
     /// The folder of this name inside; `None` if there is none, be it that the name is a link's.
@@ -171,5 +172,9 @@ impl Folder {
 }
 
 fn is_file(stat: &FileStat) -> bool {
-    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
+    kind(stat) == SFlag::S_IFREG
+}
+
+fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
 }

@@ -5,4 +5,6 @@
 mod disk;
 mod failures;
 mod faults;
+mod journals;
+mod readers;
 mod scene;

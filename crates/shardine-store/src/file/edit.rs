@@ -181,9 +181,7 @@ impl Change {
     /// Makes the file longer before anything is written past its end, where what is guarded is found by the end: data
     /// may end in bytes that look like an index (an inner shard does), and are not to be taken for one.
     fn lengthen(&self, len: u64) -> Result<(), StoreError> {
-        self.disk
-            .resize(self.file(), self.path(), len)
-            .map_err(|e| failed("write", self.path(), e))
+        self.disk.resize(self.file(), self.path(), len).map_err(|e| failed("write", self.path(), e))
     }
 
     /// A time that no earlier state of the file had. The kernel's own clock may tick too slowly to tell two apart.

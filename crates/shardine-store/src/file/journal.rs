@@ -151,6 +151,8 @@ impl Journal {
         }
         let intent = Intent { old_len, guard, guarded };
         let switch = take_record(rest).and_then(|(payload, _)| parse_switch(payload));
+        // Nothing gets shorter by a switch.
+        let switch = switch.filter(|switch| switch.new_len >= intent.old_len);
         Some(Self { intent, switch })
     }
 }

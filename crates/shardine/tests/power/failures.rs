@@ -8,7 +8,8 @@ use shardine::{Engine, Strategy};
 
 use crate::disk::{Disk, Image, Kept, Random, Step, image};
 use crate::scene::{
-    Allowed, Call, Deed, Run, ZSTD, calls, check, create, document, engine, exactly, folder, nested, record,
+    Allowed, Call, Deed, Run, ZSTD, calls, check, create, document, engine, exactly, folder,
+    nested, record,
 };
 
 /// Looks at what failures at every step of a run leave.
@@ -52,7 +53,10 @@ impl Failures {
                     let steps: Vec<String> =
                         run.log[from..at].iter().map(|step| format!("{step:?}")).collect();
                     let steps = steps.join("\n  ");
-                    format!("{error}\nafter {at} of {} steps with {kept:?} kept\n  {steps}", run.log.len())
+                    format!(
+                        "{error}\nafter {at} of {} steps with {kept:?} kept\n  {steps}",
+                        run.log.len()
+                    )
                 })?;
             }
             if let Some(step) = run.log.get(at) {
@@ -116,7 +120,10 @@ fn any_failure_leaves_one_of_two_states(document: &str) {
         let outcome = failures.all(&run, 1);
         println!(
             "{strategy}: {} steps, {} states, {} with a journal, {:?}",
-            run.log.len(), failures.checked, failures.with_journal, started.elapsed()
+            run.log.len(),
+            failures.checked,
+            failures.with_journal,
+            started.elapsed()
         );
         if let Err(error) = outcome {
             panic!("{strategy}: {error}");
@@ -164,9 +171,8 @@ fn a_power_failure_after_a_failed_sync_leaves_one_of_two_states() {
             for call in &calls(strategy, &mut Random(11))[..8] {
                 let base = image(folder.path());
                 let deeds = [Deed::Write(call.clone())];
-                let record = |fails| {
-                    record(&engine, base.clone(), exactly(&model), &deeds, fails).unwrap()
-                };
+                let record =
+                    |fails| record(&engine, base.clone(), exactly(&model), &deeds, fails).unwrap();
                 for at in 0..record(None).log.len() {
                     let run = record(Some(at));
                     if matches!(run.log.get(at), Some(Step::SyncFailed(_)))

@@ -98,8 +98,8 @@ fn one(
     if !faulty.has_failed() {
         return None;
     }
-    let tidy = !faulty.removal.load(Ordering::Relaxed)
-        && matches!(fault, Fault::Once | Fault::Partly);
+    let tidy =
+        !faulty.removal.load(Ordering::Relaxed) && matches!(fault, Fault::Once | Fault::Partly);
     let told = outcome.is_err() || fault == Fault::Full;
     Some(look(engine, folder.path(), base, old, call, (&array, told, tidy)))
 }

@@ -54,7 +54,12 @@ fn left(engine: &Arc<Engine>, document: &str, strategy: Strategy) -> Left {
 }
 
 /// The first shard as another program writes it, with what is in it.
-fn foreign(engine: &Arc<Engine>, document: &str, seed: u64, shape: [usize; 2]) -> (Vec<u8>, Vec<u8>) {
+fn foreign(
+    engine: &Arc<Engine>,
+    document: &str,
+    seed: u64,
+    shape: [usize; 2],
+) -> (Vec<u8>, Vec<u8>) {
     let folder = folder();
     let array = create(engine, folder.path(), document);
     let call = Call::noise([0, 0], shape, Strategy::Rewrite, &mut Random(seed));
@@ -115,7 +120,10 @@ fn a_shard_that_was_cut_is_left_as_it_is() {
                 // With the index at the start some of it can still be read.
                 assert!(read(&array).is_err());
                 assert_eq!(fs::read(&path).unwrap(), bytes);
-                let [one, all] = [updates()[0].clone(), Call::noise([0, 0], [64, 32], Strategy::InPlace, &mut Random(1))];
+                let [one, all] = [
+                    updates()[0].clone(),
+                    Call::noise([0, 0], [64, 32], Strategy::InPlace, &mut Random(1)),
+                ];
                 let _ = one.write(&array);
                 all.write(&array).unwrap();
                 assert!(read(&array).unwrap() == all.data);
@@ -179,7 +187,9 @@ fn damage_beside_a_journal_is_told_as_what_it_is() {
             let mut state = state.clone();
             let shard = state.get_mut(Path::new("c/0/0")).unwrap().as_mut().unwrap();
             let mut at = 0;
-            while let Some(found) = shard[at..].windows(4).position(|w| w == 0xfd2f_b528_u32.to_le_bytes()) {
+            while let Some(found) =
+                shard[at..].windows(4).position(|w| w == 0xfd2f_b528_u32.to_le_bytes())
+            {
                 shard[at + found] ^= 1;
                 at += found + 4;
             }

@@ -6,5 +6,6 @@ mod disk;
 mod failures;
 mod faults;
 mod journals;
+mod large;
 mod readers;
 mod scene;

@@ -35,7 +35,10 @@ fn a_slot_is_used_again_only_when_nobody_reads() {
         }
         // Nobody reads: two slots take turns; so do two places of an index at the end.
         let settled = len(folder.path());
-        assert!(settled <= before + if location == "end" { 260 + 64 } else { 0 }, "{before} {settled}");
+        assert!(
+            settled <= before + if location == "end" { 260 + 64 } else { 0 },
+            "{before} {settled}"
+        );
         for value in 6..10 {
             chunk(value, Strategy::InPlace).write(&array).unwrap();
         }

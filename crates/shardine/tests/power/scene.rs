@@ -33,7 +33,8 @@ pub fn document(codec: &str, location: &str) -> String {
 
 /// The same with shards in the shards that have as many chunks as these, so that their indexes look alike.
 pub fn nested(location: &str) -> String {
-    let index = r#""index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, "crc32c"]"#;
+    let index =
+        r#""index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, "crc32c"]"#;
     let inner = format!(
         r#"{{"name": "sharding_indexed", "configuration": {{
             "chunk_shape": [8, 8], "codecs": ["bytes"], "index_location": "{location}", {index}}}}}"#

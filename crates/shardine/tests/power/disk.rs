@@ -327,7 +327,7 @@ fn left(file: &Contents, kept: Kept, random: &mut Random) -> Vec<u8> {
                 }
                 let mut at = *offset;
                 while at < end {
-                    let next = if block == 0 { end } else { end.min((at / block + 1) * block) };
+                    let next = at.checked_div(block).map_or(end, |n| end.min((n + 1) * block));
                     if block == 0 || random.flip() {
                         bytes[at..next].copy_from_slice(&data[at - offset..next - offset]);
                     }

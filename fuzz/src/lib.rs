@@ -10,6 +10,7 @@ pub mod codec_array;
 pub mod codec_bytes;
 pub mod codecs;
 pub mod data_type;
+pub mod journal;
 pub mod memory;
 pub mod mend_array;
 pub mod metadata;
@@ -30,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "codec_array", run: codec_array::run, seeds: codec_array::seeds },
     Target { name: "codec_bytes", run: codec_bytes::run, seeds: codec_bytes::seeds },
     Target { name: "data_type", run: data_type::run, seeds: data_type::seeds },
+    Target { name: "journal", run: journal::run, seeds: journal::seeds },
     Target { name: "mend_array", run: mend_array::run, seeds: mend_array::seeds },
     Target { name: "metadata", run: metadata::run, seeds: metadata::seeds },
     Target { name: "read_array", run: read_array::run, seeds: read_array::seeds },

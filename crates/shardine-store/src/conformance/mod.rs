@@ -13,6 +13,7 @@
 )]
 
 mod batch;
+mod edit;
 mod list;
 mod publish;
 mod race;
@@ -45,10 +46,18 @@ use suite;
 
 /// All checks, for a harness that runs them one by one.
 pub fn checks() -> impl Iterator<Item = Check> {
-    [read::CHECKS, batch::CHECKS, write::CHECKS, publish::CHECKS, race::CHECKS, list::CHECKS]
-        .into_iter()
-        .flatten()
-        .copied()
+    [
+        read::CHECKS,
+        batch::CHECKS,
+        write::CHECKS,
+        publish::CHECKS,
+        edit::CHECKS,
+        race::CHECKS,
+        list::CHECKS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }
 
 /// Runs all checks, each on stores of its own, and panics with the names of those that failed.

@@ -31,6 +31,10 @@ pub(super) fn edit(store: &FileStore, key: &Key) -> Result<Edit, StoreError> {
     let lock = match WriterLock::wait(&path) {
         Ok(Some(lock)) => lock,
         Ok(None) => return Err(store.not_found(key)),
+        // A folder is not an object.
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::IsADirectory => {
+            return Err(store.not_found(key));
+        }
         Err(StoreError::Io { source, .. }) if super::lacks_locks(&source) => {
             let object = FileObject::open(store, key)?;
             let version = object.known_version();
@@ -174,6 +178,12 @@ impl Change {
         self.disk.sync(&file, journal).map_err(wrong)
     }
 
+    /// Makes the file longer before anything is written past its end, where what is guarded is found by the end: data
+    /// may end in bytes that look like an index (an inner shard does), and are not to be taken for one.
+    fn lengthen(&self, len: u64) -> Result<(), StoreError> {
+        self.disk.resize(self.file(), self.path(), len).map_err(|e| failed("write", self.path(), e))
+    }
+
     /// A time that no earlier state of the file had. The kernel's own clock may tick too slowly to tell two apart.
     fn stamp(&self) -> Result<Version, StoreError> {
         let times = FileTimes::new().set_modified(SystemTime::now());
@@ -225,6 +235,10 @@ impl InPlace for Change {
             self.write_journal(&self.intent.to_bytes())?;
         }
         self.state = State::Begun;
+        if self.at_end {
+            // What is found there now is zeros, which no checksum allows.
+            self.lengthen(self.end.saturating_add(self.guarded.len() as u64))?;
+        }
         self.write(data, at)?;
         Ok(at)
     }
@@ -253,6 +267,9 @@ impl InPlace for Change {
             self.write_journal(&bytes)?;
         }
         self.state = State::Begun;
+        if self.at_end && past {
+            self.lengthen(len)?;
+        }
         for (offset, data) in last {
             self.write(data, *offset)?;
         }
@@ -274,6 +291,10 @@ impl Drop for Change {
         // A failure here leaves the journal, and whoever opens the file next does it again.
         match self.state {
             State::Begun => {
+                let _ = self.undo();
+            }
+            // It could not be made sure that the journal lasts, and yet it may be there.
+            State::Fresh if self.journaled => {
                 let _ = self.undo();
             }
             State::Switching => {

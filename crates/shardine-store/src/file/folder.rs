@@ -132,12 +132,10 @@ impl Folder {
             .map_err(|e| failed("remove", &self.path.join(name), e))
     }
 
-    /// Removes the file of this name, if there is one.
-    pub fn remove_if_there(&self, name: &OsStr) -> Result<(), StoreError> {
-        match fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(_) => self.remove(name),
-            Err(_) => Ok(()),
-        }
+    /// Whether anything but a folder has this name.
+    pub fn has(&self, name: &OsStr) -> bool {
+        let found = fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+        found.is_ok_and(|stat| kind(&stat) != SFlag::S_IFDIR)
     }
 
     /// The folder of this name inside; `None` if there is none, be it that the name is a link's.
@@ -174,5 +172,9 @@ impl Folder {
 }
 
 fn is_file(stat: &FileStat) -> bool {
-    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
+    kind(stat) == SFlag::S_IFREG
+}
+
+fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
 }

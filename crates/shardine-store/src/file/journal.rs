@@ -6,19 +6,25 @@
 //! All numbers are little-endian. The file begins with [`MAGIC`]; two records follow, each a `u64` length, so many
 //! bytes, and their crc32c:
 //!
-//! 1. the *intent*: old length, start and length of the guarded bytes, their crc32c. The guarded bytes are those that
+//! 1. the *intent*: old length, start and length of the guarded bytes, their digest. The guarded bytes are those that
 //!    the switch will replace or make meaningless: the index of a shard.
-//! 2. the *switch*: new length, start and length of the switched bytes, their new crc32c, the crc32c of those that
+//! 2. the *switch*: new length, start and length of the switched bytes, their new digest, the digest of those that
 //!    are the same before and after, and the runs that differ: start, length, old bytes, new bytes. It is there
 //!    before the first of the switched bytes changes.
+//!
+//! A *digest* is 64 bits of FNV-1a. A crc32c would not do: that of bytes that end in their own crc32c, as an index
+//! does, is the same number for all of them.
 
 use std::ops::Range;
 
 /// What a journal begins with.
 pub(super) const MAGIC: [u8; 8] = *b"SHRDJNL1";
 
-/// The longest journal that is read: an index of the most chunks that a shard may have, old and new.
-pub(super) const MAX_LEN: u64 = 5 << 30;
+/// How long the journal of a file of `len` bytes can be: what is guarded is a part of the file, and is there as it was
+/// and as it is to be, with two numbers for each run.
+pub(super) fn max_len(len: u64) -> u64 {
+    len.saturating_mul(4).saturating_add(4096)
+}
 
 /// Runs that differ and lie this near to each other are kept as one.
 const NEAR: usize = 16;
@@ -34,16 +40,16 @@ pub(super) struct Journal {
 pub(super) struct Intent {
     pub old_len: u64,
     pub guard: Range<u64>,
-    pub guard_crc: u32,
+    pub guarded: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Switch {
     pub new_len: u64,
     pub range: Range<u64>,
-    pub new_crc: u32,
+    pub switched: u64,
     /// Of the bytes outside of the runs.
-    pub common_crc: u32,
+    pub common: u64,
     pub runs: Vec<Run>,
 }
 
@@ -59,16 +65,16 @@ pub(super) struct Run {
 impl Intent {
     pub fn new(old_len: u64, guard_start: u64, guarded: &[u8]) -> Self {
         let guard = guard_start..guard_start.saturating_add(guarded.len() as u64);
-        Self { old_len, guard, guard_crc: crc32c::crc32c(guarded) }
+        Self { old_len, guard, guarded: digest(guarded) }
     }
 
     /// Its record, with what comes before the first one.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut payload = Vec::with_capacity(28);
+        let mut payload = Vec::with_capacity(32);
         for number in [self.old_len, self.guard.start, self.guard.end - self.guard.start] {
             payload.extend_from_slice(&number.to_le_bytes());
         }
-        payload.extend_from_slice(&self.guard_crc.to_le_bytes());
+        payload.extend_from_slice(&self.guarded.to_le_bytes());
         let mut bytes = MAGIC.to_vec();
         bytes.extend(record(&payload));
         bytes
@@ -90,8 +96,8 @@ impl Switch {
                 _ => runs.push(Run { start: i, old: vec![old[i]], new: vec![new[i]] }),
             }
         }
-        let common_crc = common_crc(new, &runs);
-        Self { new_len, range, new_crc: crc32c::crc32c(new), common_crc, runs }
+        let common = common(new, &runs);
+        Self { new_len, range, switched: digest(new), common, runs }
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -99,8 +105,8 @@ impl Switch {
         for number in [self.new_len, self.range.start, self.range.end - self.range.start] {
             payload.extend_from_slice(&number.to_le_bytes());
         }
-        payload.extend_from_slice(&self.new_crc.to_le_bytes());
-        payload.extend_from_slice(&self.common_crc.to_le_bytes());
+        payload.extend_from_slice(&self.switched.to_le_bytes());
+        payload.extend_from_slice(&self.common.to_le_bytes());
         for run in &self.runs {
             payload.extend_from_slice(&(run.start as u64).to_le_bytes());
             payload.extend_from_slice(&(run.old.len() as u64).to_le_bytes());
@@ -127,7 +133,7 @@ impl Switch {
                 && found.iter().zip(sides).all(|(byte, (old, new))| byte == old || byte == new)
         };
         found.len() as u64 == self.range.end - self.range.start
-            && common_crc(found, &self.runs) == self.common_crc
+            && common(found, &self.runs) == self.common
             && self.runs.iter().all(of_either)
     }
 }
@@ -138,26 +144,23 @@ impl Journal {
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (payload, rest) = take_record(rest)?;
-        let (words, crc) = payload.split_at_checked(24)?;
-        let [old_len, start, len] = numbers(words)?;
+        let [old_len, start, len, guarded] = numbers(payload)?;
         let guard = start..start.checked_add(len)?;
-        let guard_crc = u32::from_le_bytes(crc.try_into().ok()?);
         if guard.end > old_len {
             return None;
         }
-        let intent = Intent { old_len, guard, guard_crc };
+        let intent = Intent { old_len, guard, guarded };
         let switch = take_record(rest).and_then(|(payload, _)| parse_switch(payload));
+        // Nothing gets shorter by a switch.
+        let switch = switch.filter(|switch| switch.new_len >= intent.old_len);
         Some(Self { intent, switch })
     }
 }
 
 fn parse_switch(payload: &[u8]) -> Option<Switch> {
-    let (words, rest) = payload.split_at_checked(24)?;
-    let [new_len, start, len] = numbers(words)?;
+    let (words, mut rest) = payload.split_at_checked(40)?;
+    let [new_len, start, len, switched, common] = numbers(words)?;
     let range = start..start.checked_add(len)?;
-    let (crcs, mut rest) = rest.split_at_checked(8)?;
-    let new_crc = u32::from_le_bytes(crcs[..4].try_into().ok()?);
-    let common_crc = u32::from_le_bytes(crcs[4..].try_into().ok()?);
     let mut runs: Vec<Run> = Vec::new();
     let mut end = 0;
     while !rest.is_empty() {
@@ -173,17 +176,26 @@ fn parse_switch(payload: &[u8]) -> Option<Switch> {
         runs.push(Run { start, old: old.to_vec(), new: new.to_vec() });
         rest = bytes;
     }
-    (range.end <= new_len).then_some(Switch { new_len, range, new_crc, common_crc, runs })
+    (range.end <= new_len).then_some(Switch { new_len, range, switched, common, runs })
 }
 
-/// The crc32c of what is outside of the runs.
-fn common_crc(bytes: &[u8], runs: &[Run]) -> u32 {
-    let (mut crc, mut at) = (0, 0);
+/// The digest of bytes.
+pub(super) fn digest(bytes: &[u8]) -> u64 {
+    digest_on(0xcbf2_9ce4_8422_2325, bytes)
+}
+
+fn digest_on(digest: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(digest, |d, &byte| (d ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The digest of what is outside of the runs.
+fn common(bytes: &[u8], runs: &[Run]) -> u64 {
+    let (mut all, mut at) = (digest(&[]), 0);
     for run in runs {
-        crc = crc32c::crc32c_append(crc, bytes.get(at..run.start).unwrap_or_default());
+        all = digest_on(all, bytes.get(at..run.start).unwrap_or_default());
         at = run.start + run.old.len();
     }
-    crc32c::crc32c_append(crc, bytes.get(at..).unwrap_or_default())
+    digest_on(all, bytes.get(at..).unwrap_or_default())
 }
 
 fn record(payload: &[u8]) -> Vec<u8> {
@@ -204,7 +216,7 @@ fn take_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
-    let (words, _) = bytes.as_chunks::<8>();
+    let (words, []) = bytes.as_chunks::<8>() else { return None };
     let numbers: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
     numbers.try_into().ok()
 }
@@ -275,6 +287,17 @@ mod tests {
             assert!(!switch.is_between(&found));
         }
         assert!(!switch.is_between(&old[1..]));
+    }
+
+    #[test]
+    fn two_indexes_with_checksums_are_told_apart() {
+        let index = |byte: u8| {
+            let mut bytes = vec![byte; 64];
+            bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+            bytes
+        };
+        assert_eq!(crc32c::crc32c(&index(1)), crc32c::crc32c(&index(2)));
+        assert_ne!(digest(&index(1)), digest(&index(2)));
     }
 
     #[test]

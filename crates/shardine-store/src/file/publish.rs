@@ -242,10 +242,15 @@ fn lock_target(path: &Path, condition: &Condition) -> Result<Option<WriterLock>,
 
 /// Removes the journal of an object that is not there any more.
 fn forget_journal(folder: &Folder, name: &OsStr) -> Result<(), StoreError> {
-    match name.to_str() {
-        Some(name) => folder.remove_if_there(OsStr::new(&journal_name(name))),
-        None => Ok(()),
+    let Some(name) = name.to_str().map(journal_name) else { return Ok(()) };
+    let name = OsStr::new(&name);
+    if !folder.has(name) {
+        return Ok(());
     }
+    // A power failure may keep either change of a name without the other. The old object without its journal could
+    // be one that nobody can read, so it has to be gone for good before.
+    folder.sync()?;
+    folder.remove(name)
 }
 
 fn parent(path: &Path) -> &Path {

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
-use super::journal::{Journal, MAX_LEN, Switch};
+use super::journal::{Journal, Switch, digest, max_len};
 use super::lock::{Tried, WriterLock};
 use super::object::FileObject;
 use super::temporary::{aside_name, journal_name};
@@ -40,9 +40,8 @@ pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreErr
         Tried::Locked(lock) if lock.writable => match under_lock(store, &lock) {
             Ok(true) => Ok(Recovery::Done),
             Ok(false) => Ok(Recovery::Nothing),
-            // The file may be written to, its folder not.
-            Err(StoreError::Io { source, .. }) if is_refused(&source) => before(store, key),
-            Err(error) => Err(error),
+            // The folder may not be written to, or the disk is full or broken: the next one may have more luck.
+            Err(_) => before(store, key),
         },
         Tried::Missing => Ok(Recovery::Nothing),
         Tried::Locked(_) | Tried::Busy | Tried::Impossible => before(store, key),
@@ -58,16 +57,13 @@ fn journal_path(path: &Path) -> Option<PathBuf> {
     Some(path.parent()?.join(journal_name(name)))
 }
 
-fn is_refused(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
-}
-
 /// Finishes or undoes an interrupted change of a file whose lock is held. Tells whether there was one.
 pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, StoreError> {
     let Some(at) = journal_path(&lock.path) else { return Ok(false) };
-    let Some(bytes) = read_journal(&at)? else { return Ok(false) };
     let (disk, path) = (&store.0.disk, lock.path.as_path());
     let wrong = |e| failed("recover", path, e);
+    let len = lock.file.metadata().map_err(wrong)?.len();
+    let Some(bytes) = read_journal(&at, len)? else { return Ok(false) };
     let journal = Journal::parse(&bytes);
     let found = match &journal {
         Some(journal) => examine(&lock.file, journal).map_err(wrong)?,
@@ -75,7 +71,6 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
     };
     match (found, &journal) {
         (Found::Before, Some(journal)) => {
-            let len = lock.file.metadata().map_err(wrong)?.len();
             if len > journal.intent.old_len {
                 disk.resize(&lock.file, path, journal.intent.old_len).map_err(wrong)?;
             }
@@ -86,7 +81,12 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
                 disk.write(&lock.file, path, &run.new, offset).map_err(wrong)?;
             }
         }
-        (Found::After, _) => {}
+        (Found::After, Some(Journal { switch: Some(switch), .. })) => {
+            // After a sync that failed the kernel takes for written what is not. What is written again is tried again.
+            if let Some(bytes) = read(&lock.file, &switch.range, len).map_err(wrong)? {
+                disk.write(&lock.file, path, &bytes, switch.range.start).map_err(wrong)?;
+            }
+        }
         _ => {
             set_aside(store, path, &at)?;
             return Ok(false);
@@ -112,10 +112,11 @@ fn set_aside(store: &FileStore, path: &Path, journal: &Path) -> Result<(), Store
     fs::rename(journal, &to).map_err(wrong)
 }
 
-fn read_journal(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+/// The bytes of a journal; none of them if it is not one of a file of `len` bytes.
+fn read_journal(path: &Path, len: u64) -> Result<Option<Vec<u8>>, StoreError> {
     let wrong = |e| failed("read the journal", path, e);
     match fs::metadata(path) {
-        Ok(found) if found.is_file() && found.size() <= MAX_LEN => {}
+        Ok(found) if found.is_file() && found.size() <= max_len(len) => {}
         Ok(_) => return Ok(Some(Vec::new())),
         Err(e) if is_missing(&e) => return Ok(None),
         Err(e) => return Err(wrong(e)),
@@ -132,22 +133,26 @@ fn examine(file: &File, journal: &Journal) -> io::Result<Found> {
     let len = file.metadata()?.len();
     let intent = &journal.intent;
     if let Some(switch) = &journal.switch {
+        if len > switch.new_len {
+            // Nothing is ever written past that by who wrote the journal.
+            return Ok(Found::Foreign);
+        }
         let bytes = read(file, &switch.range, len)?;
-        let is_new = bytes.as_deref().is_some_and(|b| crc32c::crc32c(b) == switch.new_crc);
+        let is_new = bytes.as_deref().is_some_and(|b| digest(b) == switch.switched);
         if is_new {
             // Of another length, it was changed again by somebody who knew nothing of the journal.
             return Ok(if len == switch.new_len { Found::After } else { Found::Foreign });
         }
         if let Some(bytes) = &bytes
             && switch.range == intent.guard
-            && crc32c::crc32c(bytes) != intent.guard_crc
+            && digest(bytes) != intent.guarded
         {
             let between = len == switch.new_len && switch.is_between(bytes);
             return Ok(if between { Found::Between } else { Found::Foreign });
         }
     }
     let guarded = read(file, &intent.guard, len)?;
-    let intact = guarded.is_some_and(|bytes| crc32c::crc32c(&bytes) == intent.guard_crc);
+    let intact = guarded.is_some_and(|bytes| digest(&bytes) == intent.guarded);
     Ok(if intact && len >= intent.old_len { Found::Before } else { Found::Foreign })
 }
 
@@ -156,7 +161,10 @@ fn read(file: &File, range: &Range<u64>, len: u64) -> io::Result<Option<Vec<u8>>
     if range.start > range.end || range.end > len {
         return Ok(None);
     }
-    let mut bytes = vec![0; (range.end - range.start) as usize];
+    let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(io::Error::other)?;
+    bytes.resize(len, 0);
     file.read_exact_at(&mut bytes, range.start)?;
     Ok(Some(bytes))
 }
@@ -170,7 +178,7 @@ fn before(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
         Err(error) => return Err(error),
     };
     let bytes = match journal_path(&path) {
-        Some(at) => read_journal(&at)?,
+        Some(at) => read_journal(&at, object.len().unwrap_or(0))?,
         None => None,
     };
     // Gone in the meantime: the change is over.

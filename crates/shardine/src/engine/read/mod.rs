@@ -90,6 +90,7 @@ pub(crate) unsafe fn read(
         first_error: FirstError::default(),
         lost: Mutex::default(),
         before: Mutex::default(),
+        damage: Mutex::default(),
     };
     // SAFETY: passed on from the caller.
     if unsafe { reading.read_single(selection) }.is_some() {
@@ -105,9 +106,14 @@ pub(crate) unsafe fn read(
             return Ok(());
         }
         for attempt in 0.. {
+            *reading.damage.lock().unwrap_or_else(PoisonError::into_inner) = None;
             todo = reading.wave(todo)?;
             let Some(cell) = todo.first() else { break };
             if attempt + 1 == ATTEMPTS {
+                let damage = &mut *reading.damage.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(error) = damage.take() {
+                    return Err(error);
+                }
                 let object = grid.keys.key(&cell.index)?;
                 return Err(Error::Unstable { object, attempts: ATTEMPTS });
             }
@@ -127,6 +133,8 @@ struct Reading<'a> {
     lost: Mutex<Vec<(usize, Lost)>>,
     /// Objects that are being changed in place, or were when their writer died, as they were before.
     before: Mutex<Vec<(Key, Arc<dyn Object>)>>,
+    /// What was wrong with an object that was looked after: if it stays so, that was not the reason.
+    damage: Mutex<Option<Error>>,
 }
 
 impl<'a> Reading<'a> {
@@ -190,13 +198,13 @@ impl<'a> Reading<'a> {
             let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
             match self.grid.store.recover(key) {
                 Ok(Recovery::Done) => {
-                    self.lose(object, Lost::Changed);
+                    self.lose_damaged(object, error);
                     return Ok(());
                 }
                 Ok(Recovery::Before(view)) => {
                     before.retain(|(known, _)| known != key);
                     before.push((key.clone(), view));
-                    self.lose(object, Lost::Changed);
+                    self.lose_damaged(object, error);
                     return Ok(());
                 }
                 // What is wrong with the bytes says more than what is wrong with looking after them.
@@ -210,6 +218,11 @@ impl<'a> Reading<'a> {
             }
             _ => Err(error),
         }
+    }
+
+    fn lose_damaged(&self, object: usize, error: Error) {
+        *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        self.lose(object, Lost::Changed);
     }
 
     fn lose(&self, object: usize, why: Lost) {

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use shardine_store::{
-    BufferPool, Condition, CreateOptions, FileStore, Key, Listing, ReadRange, Staged, Store,
-    StoreError, StoreExt, is_own_file,
+    BufferPool, Condition, CreateOptions, FileStore, Key, LeftoverKind, Listing, ReadRange,
+    Recovery, Staged, Store, StoreError, StoreExt, is_own_file,
 };
 use tempfile::TempDir;
 
@@ -369,4 +369,25 @@ fn errors_name_what_was_done_and_where() {
     };
     store.publish(vec![staged]).unwrap_err();
     assert_eq!(names(folder.path()), ["a"]);
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
+    let (folder, store) = store();
+    let path = folder.path().join("pipe");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(matches!(store.open(&key("pipe"), None), Err(StoreError::NotFound { .. })));
+    assert!(store.list(None).unwrap().objects.is_empty());
+}
+
+#[test]
+fn the_journal_of_an_object_that_is_gone_is_set_aside() {
+    let (folder, store) = store();
+    fs::write(folder.path().join(".shardine-a.journal"), b"of nothing").unwrap();
+    let kinds = |store: &FileStore| -> Vec<_> {
+        store.leftovers(None).unwrap().into_iter().map(|leftover| leftover.kind).collect()
+    };
+    assert_eq!(kinds(&store), [LeftoverKind::Journal]);
+    assert!(matches!(store.recover(&key("a")).unwrap(), Recovery::Nothing));
+    assert_eq!(kinds(&store), [LeftoverKind::SetAside]);
 }

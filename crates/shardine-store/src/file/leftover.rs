@@ -1,10 +1,10 @@
 //! Files that writers made for themselves and did not take away.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, TryLockError};
 use std::path::PathBuf;
 
 use super::temporary::{journal_of, kind_of};
-use super::{FileStore, failed, is_missing};
+use super::{FileStore, failed, is_missing, open_for_reading};
 use crate::{Key, Leftover, LeftoverKind, StoreError};
 
 pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
@@ -53,7 +53,7 @@ pub(super) fn remove(
     if is_locked(&path) {
         return Ok(false);
     }
-    match fs::remove_file(&path) {
+    match store.0.disk.remove(&path) {
         Ok(()) => Ok(true),
         Err(e) if is_missing(&e) => Ok(true),
         Err(e) => Err(failed("remove", &path, e)),
@@ -66,6 +66,6 @@ fn folder_of(store: &FileStore, prefix: Option<&Key>) -> PathBuf {
 
 /// Whether somebody holds the lock of a file. What cannot be opened or locked at all counts as in nobody's use.
 fn is_locked(path: &std::path::Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+    let Ok(file) = open_for_reading(path) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }

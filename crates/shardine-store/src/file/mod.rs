@@ -17,10 +17,12 @@ mod writer;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 
 use crate::{
     BufferPool, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter,
@@ -217,6 +219,11 @@ impl Store for FileStore {
 
 fn failed(operation: &'static str, path: &Path, source: impl Into<io::Error>) -> StoreError {
     StoreError::Io { operation, path: path.display().to_string(), source: source.into() }
+}
+
+/// Opens a file for reading. What only looks like one, such as a pipe that nobody writes to, is not waited for.
+fn open_for_reading(path: &Path) -> io::Result<fs::File> {
+    fs::File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)
 }
 
 /// Whether an error says that the file system has no locks.

@@ -11,7 +11,7 @@ use nix::sys::stat::fstat;
 
 use super::lock::mark_read;
 use super::stamp::Stamp;
-use super::{FileStore, failed, is_missing};
+use super::{FileStore, failed, is_missing, open_for_reading};
 use crate::{Buffer, Key, Object, ReadRange, StoreError, Version};
 
 /// Milliseconds for which a path is taken to lead to the file that it led to.
@@ -35,7 +35,7 @@ pub(super) struct FileObject {
 impl FileObject {
     pub fn open(store: &FileStore, key: &Key) -> Result<Self, StoreError> {
         let path = store.path(key);
-        let file = File::open(&path).map_err(|e| {
+        let file = open_for_reading(&path).map_err(|e| {
             if is_missing(&e) { store.not_found(key) } else { failed("open", &path, e) }
         })?;
         let found = file.metadata().map_err(|e| failed("examine", &path, e))?;

@@ -43,7 +43,11 @@ pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreErr
             // The folder may not be written to, or the disk is full or broken: the next one may have more luck.
             Err(_) => before(store, key),
         },
-        Tried::Missing => Ok(Recovery::Nothing),
+        // Nobody needs the journal of an object that is not there.
+        Tried::Missing => match journal_path(&path) {
+            Some(journal) => set_aside(store, &path, &journal).map(|()| Recovery::Nothing),
+            None => Ok(Recovery::Nothing),
+        },
         Tried::Locked(_) | Tried::Busy | Tried::Impossible => before(store, key),
     }
 }

@@ -189,6 +189,10 @@ fn before(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
     let Some(bytes) = bytes else { return Ok(Recovery::Done) };
     let Some(journal) = Journal::parse(&bytes) else { return Ok(Recovery::Nothing) };
     let Some(file) = object.file() else { return Ok(Recovery::Nothing) };
+    // Opened before another writer made it longer, whose journal this is.
+    if object.len().is_none_or(|len| len < journal.intent.old_len) {
+        return Ok(Recovery::Done);
+    }
     let switch = match examine(file, &journal).map_err(|e| failed("read", &path, e))? {
         Found::Before => None,
         Found::Between => journal.switch,

@@ -338,6 +338,31 @@ fn publishing_and_removing_wait_for_the_lock_on_the_folder() {
 }
 
 #[test]
+fn an_object_that_was_made_meanwhile_and_is_being_changed_is_not_replaced_yet() {
+    for remove in [false, true] {
+        let (folder, store) = store();
+        let held = fs::File::open(folder.path()).unwrap();
+        held.lock().unwrap();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| match remove {
+                true => store.delete(&key("a"), &Condition::None).unwrap(),
+                false => put(&store, "a", b"new"),
+            });
+            std::thread::sleep(Duration::from_millis(150));
+            fs::write(folder.path().join("a"), b"old").unwrap();
+            let edit = store.edit(&key("a")).unwrap();
+            held.unlock().unwrap();
+            std::thread::sleep(Duration::from_millis(150));
+            assert!(!other.is_finished());
+            assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"old");
+            drop(edit);
+        });
+        let expected = (!remove).then_some(b"new".to_vec());
+        assert_eq!(fs::read(folder.path().join("a")).ok(), expected);
+    }
+}
+
+#[test]
 fn bytes_move_between_file_systems() {
     let (_here, from) = store();
     let Ok(there) = TempDir::new_in("/dev/shm") else {

@@ -64,7 +64,6 @@ pub(super) fn delete(
     condition: &Condition,
 ) -> Result<(), StoreError> {
     let path = store.path(key);
-    let _lock = lock_target(&path, condition)?;
     let folder = match Folder::open(&store.0.disk, parent(&path)) {
         Ok(folder) => folder,
         Err(StoreError::Io { source, .. }) if is_missing(&source) => {
@@ -78,7 +77,7 @@ pub(super) fn delete(
         Err(e) => return Err(e),
     };
     let name = name(&path)?;
-    folder.lock(condition)?;
+    let _lock = lock_both(&folder, &path, condition)?;
     if folder.check(name, key, condition)? {
         folder.remove(name)?;
         forget_journal(&folder, name)?;
@@ -177,9 +176,8 @@ fn keep_mode(file: &File, path: &Path) -> Result<(), StoreError> {
 /// Gives a file its name, if its condition holds.
 fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
     let name = name(&new.path)?;
-    let _lock = lock_target(&new.path, &new.condition)?;
     let folder = Folder::open(&store.0.disk, parent(&new.path))?;
-    folder.lock(&new.condition)?;
+    let _lock = lock_both(&folder, &new.path, &new.condition)?;
     folder.check(name, &new.key, &new.condition)?;
     let from = new.temporary.path().file_name().unwrap_or_default();
     match new.condition {
@@ -217,13 +215,37 @@ fn sync_folders(store: &FileStore, touched: BTreeSet<PathBuf>) -> Result<(), Sto
     Ok(())
 }
 
+/// Takes the lock of the object, if there is one, then that of its folder.
+fn lock_both(
+    folder: &Folder,
+    path: &Path,
+    condition: &Condition,
+) -> Result<Option<WriterLock>, StoreError> {
+    loop {
+        let Target { lock, seen } = lock_target(path, condition)?;
+        folder.lock(condition)?;
+        // Somebody may have made the object since it was looked for, and somebody else may be changing it.
+        if seen || !path.exists() {
+            return Ok(lock);
+        }
+        folder.unlock()?;
+    }
+}
+
+/// What stands in the way of replacing or removing an object.
+struct Target {
+    lock: Option<WriterLock>,
+    /// Whether it was there, or need not be looked for.
+    seen: bool,
+}
+
 /// Keeps writers away who change the object in place that is about to be replaced or removed: what they wrote to a
-/// file that has no name any more would be lost. `None` if there is no such object, or the caller does that already.
-fn lock_target(path: &Path, condition: &Condition) -> Result<Option<WriterLock>, StoreError> {
+/// file that has no name any more would be lost. Takes no lock if there is no such object, or the caller has it already.
+fn lock_target(path: &Path, condition: &Condition) -> Result<Target, StoreError> {
     if let Condition::Held { held, .. } = condition
         && held.get::<FileHold>().is_some_and(|hold| hold.lock.is_of(path))
     {
-        return Ok(None);
+        return Ok(Target { lock: None, seen: true });
     }
     match WriterLock::wait(path) {
         // Where there are no locks nobody changes anything in place, and what cannot be opened nobody else can either.
@@ -234,9 +256,9 @@ fn lock_target(path: &Path, condition: &Condition) -> Result<Option<WriterLock>,
                     io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory
                 ) =>
         {
-            Ok(None)
+            Ok(Target { lock: None, seen: true })
         }
-        locked => locked,
+        locked => locked.map(|lock| Target { seen: lock.is_some(), lock }),
     }
 }
 

@@ -4,8 +4,12 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use shardine::store::{FileStore, MemoryStore};
+use shardine::store::{
+    Condition, CreateOptions, DiskObserver, DiskStep, FileStore, Key, Listing, MemoryStore, Object,
+    ObjectWriter, ReadCost, Recovery, Staged, Store, StoreError, Verdict, Version,
+};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
     Array, Elements, ElementsRef, Engine, EngineOptions, Error, Location, Region, Strategy,
@@ -106,6 +110,142 @@ fn any_updates_in_place_give_what_a_rewrite_gives() {
             }
         }
     }
+}
+
+/// Lets so many steps pass and no other, as if the process had died there.
+#[derive(Debug)]
+struct Dead(AtomicUsize);
+
+impl DiskObserver for Dead {
+    fn before(&self, _: DiskStep<'_>) -> Verdict {
+        let lived = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if lived.is_ok() { Verdict::Go } else { Verdict::Fail(std::io::ErrorKind::Other.into()) }
+    }
+}
+
+/// A shard whose writer died after `steps` steps of an update in place; tells whether it came to the end.
+fn dead(folder: &Path, location: &str, steps: usize) -> bool {
+    let array = create(&at(folder), &document("", location, CRC));
+    let data = vec![1; 256 * 128];
+    array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
+    let dying = FileStore::observed(folder, Arc::new(Dead(AtomicUsize::new(steps))));
+    let engine = Engine::shared().unwrap();
+    let array = Array::open(&engine, &Location::root(Arc::new(dying))).unwrap();
+    let options = WriteOptions::new().strategy(Strategy::InPlace);
+    array.write(&region([0, 0], [16, 16]), ElementsRef::Fixed(&[2; 256]), &options).is_ok()
+}
+
+#[test]
+fn the_journal_of_a_dead_writer_belongs_to_its_shard() {
+    for location in ["start", "end"] {
+        for steps in 0.. {
+            let folder = TempDir::new().unwrap();
+            let done = dead(folder.path(), location, steps);
+            let array = Array::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
+            let options = WriteOptions::new().strategy(Strategy::InPlace);
+            let data = ElementsRef::Fixed(&[3; 256]);
+            array.write(&region([16, 0], [16, 16]), data, &options).unwrap();
+            let found = array.read(&region([0, 0], [16, 16])).unwrap().into_fixed().unwrap();
+            assert!(found == [1; 256] || found == [2; 256], "{location}, {steps}");
+            let left = fs::read_dir(folder.path().join("c/0")).unwrap();
+            let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let left: Vec<_> = left.filter(|name| !name.ends_with(".tmp")).collect();
+            assert_eq!(left, ["0"], "{location}, {steps}");
+            if done {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_shard_that_somebody_else_put_there_is_not_cut_by_an_old_journal() {
+    for location in ["start", "end"] {
+        for steps in 0.. {
+            let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+            let done = dead(folder.path(), location, steps);
+            // Of other chunks, longer, and as good as the first.
+            let foreign = create(&at(other.path()), &document("", location, CRC));
+            let options = WriteOptions::new().strategy(Strategy::Append).max_gap(1.0);
+            for (value, row) in [(4, 16), (5, 32)] {
+                let (rows, data) = (128 - row, vec![value; (128 - row) * 128]);
+                let data = ElementsRef::Fixed(&data);
+                foreign.write(&region([row, 0], [rows, 128]), data, &options).unwrap();
+            }
+            let from = other.path().join("c/0/0");
+            fs::copy(&from, folder.path().join("new")).unwrap();
+            fs::rename(folder.path().join("new"), folder.path().join("c/0/0")).unwrap();
+            let array = Array::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
+            let data = ElementsRef::Fixed(&[3; 256]);
+            array.write(&region([16, 0], [16, 16]), data, &options).unwrap();
+            foreign.write(&region([16, 0], [16, 16]), data, &options).unwrap();
+            let shard = region([0, 0], [128, 128]);
+            assert!(array.read(&shard).unwrap() == foreign.read(&shard).unwrap());
+            if done {
+                break;
+            }
+        }
+    }
+}
+
+/// A store in which somebody replaces the shard just before a reader looks after it.
+#[derive(Debug)]
+struct Replaced(FileStore);
+
+impl Store for Replaced {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
+        self.0.open(key, expected)
+    }
+
+    fn read_cost(&self) -> ReadCost {
+        self.0.read_cost()
+    }
+
+    fn create(&self, key: &Key, to: CreateOptions) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        self.0.create(key, to)
+    }
+
+    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
+        self.0.publish(staged)
+    }
+
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        self.0.delete(key, condition)
+    }
+
+    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+        self.0.list(prefix)
+    }
+
+    fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
+        let array = Array::open(&Engine::shared().unwrap(), &at(self.0.root())).unwrap();
+        let data = ElementsRef::Fixed(&[9; 128 * 128]);
+        array.write(&region([0, 0], [128, 128]), data, &WriteOptions::new()).unwrap();
+        self.0.recover(key)
+    }
+}
+
+#[test]
+fn what_a_dead_writer_left_does_not_count_once_another_has_replaced_it() {
+    let mut unreadable = 0;
+    for steps in 0.. {
+        let folder = TempDir::new().unwrap();
+        let done = dead(folder.path(), "end", steps);
+        let store = Replaced(FileStore::new(folder.path()));
+        let engine = Engine::new(&EngineOptions::new().threads(1)).unwrap();
+        let array = Array::open(&engine, &Location::root(Arc::new(store))).unwrap();
+        let found = array.read(&region([64, 64], [1, 2])).unwrap().into_fixed().unwrap();
+        assert!(found == [1, 1] || found == [9, 9], "{steps}: {found:?}");
+        unreadable += usize::from(found == [9, 9]);
+        if done {
+            break;
+        }
+    }
+    assert!(unreadable > 0);
 }
 
 #[test]

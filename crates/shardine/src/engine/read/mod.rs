@@ -211,7 +211,13 @@ impl<'a> Reading<'a> {
                 Ok(Recovery::Nothing) | Err(_) => {}
             }
         }
-        match opened[object].is_sound() {
+        // The bytes may be what a killed writer left of a file that another has replaced since.
+        let opened = &opened[object];
+        let current = match opened.object.can_be_kept() {
+            true => opened.object.is_current(),
+            false => opened.is_sound(),
+        };
+        match current {
             Ok(false) => {
                 self.lose(object, Lost::Changed);
                 Ok(())

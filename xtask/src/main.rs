@@ -1,6 +1,6 @@
 //! The project's chores, run as `cargo xtask <command>`.
 //!
-//! `test` is what a change must pass. `differential` and `fuzz` are the same
+//! `test` is what a change must pass. `differential`, `torture` and `fuzz` are the same
 //! kinds of check with as much time as you like to give them.
 
 mod bench;
@@ -11,6 +11,7 @@ mod instructions;
 mod planted_damage;
 mod shell;
 mod test;
+mod torture;
 mod venv;
 
 use std::process::ExitCode;
@@ -26,6 +27,10 @@ cargo xtask <command>
 
   differential [--cases N] [--seed S] [--jobs N]
       A long run of the comparison (500 cases unless told otherwise).
+
+  torture [--minutes N] [--seed S]
+      Kills writers at every step and at random times, lets others race for one shard,
+      and checks what is left, for N minutes (10).
 
   fuzz [--seconds N] [--target NAME]... [--asan] [--list] [--seed-corpus]
       Each fuzz target for N seconds (120). Installs cargo-fuzz under the target
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
             "differential" => differential::main(rest),
             "bench" => bench::main(rest),
             "fuzz" => fuzz::main(rest),
+            "torture" => torture::main(rest),
             "help" | "--help" | "-h" => {
                 print!("{USAGE}");
                 Ok(())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
-use crate::{differential, hygiene, planted_damage, usage, value, venv};
+use crate::{differential, hygiene, planted_damage, torture, usage, value, venv};
 
 /// One thing that must hold.
 struct Step {
@@ -45,6 +45,11 @@ const STEPS: &[Step] = &[
         name: "append-peers",
         about: "zarr-python reads each plane that was appended",
         run: differential::append_peers,
+    },
+    Step {
+        name: "torture",
+        about: "killed and racing writers leave every shard old or new",
+        run: torture::short,
     },
 ];
 

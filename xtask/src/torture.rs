@@ -1,0 +1,46 @@
+//! Writers that are killed, and writers that race: what they leave must be right.
+
+use std::path::PathBuf;
+
+use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
+use crate::{usage, value, venv};
+
+/// Kills at a step in the run of `cargo xtask test`. Some more come at random times.
+const RUNS: u32 = 300;
+
+pub fn main(args: &[String]) -> Result {
+    let (mut minutes, mut seed) = (10.0f64, 1u64);
+    let mut rest = args.iter();
+    while let Some(option) = rest.next() {
+        match option.as_str() {
+            "--minutes" => minutes = value(option, &mut rest)?,
+            "--seed" => seed = value(option, &mut rest)?,
+            _ => return Err(usage(format!("torture does not take \"{option}\""))),
+        }
+    }
+    let python = venv::ensure()?;
+    Cmd::cargo("build --release --package shardine-torture").run()?;
+    Cmd::new(target_dir().join("release/shardine-torture"))
+        .args(["run", "--minutes", &minutes.to_string(), "--seed", &seed.to_string(), "--python"])
+        .arg(python)
+        .run()
+}
+
+/// Always the same kills, with the Python that is already there.
+pub fn short() -> Result {
+    Cmd::cargo("build --package shardine-torture").run()?;
+    Cmd::new(beside_us()?)
+        .args(["run", "--runs", &RUNS.to_string(), "--python"])
+        .arg(root().join(".venv/bin/python"))
+        .run()
+}
+
+/// The binary of the profile that we were built with ourselves.
+fn beside_us() -> Result<PathBuf> {
+    let this = std::env::current_exe().attempt("cannot tell where xtask itself is")?;
+    let binary = this.with_file_name("shardine-torture");
+    if binary.exists() {
+        return Ok(binary);
+    }
+    Err(Failure::new(format!("{} is not there; run `cargo xtask` itself", binary.display())))
+}

@@ -140,7 +140,7 @@ pub struct Plan {
 impl Plan {
     pub fn new(setup: &Setup, scenario: Scenario, seed: u64) -> Self {
         let shape = match scenario {
-            Scenario::Large => Shape { chunk: 16 << 10, chunks: 80, shards: 1 },
+            Scenario::Large => Shape { chunk: 32 << 10, chunks: 80, shards: 1 },
             Scenario::Flood => Shape { chunk: 64 << 10, chunks: 48, shards: 1 },
             _ => Shape { chunk: 64, chunks: 16, shards: 3 },
         };

@@ -155,9 +155,24 @@ fn examine(file: &File, journal: &Journal) -> io::Result<Found> {
             return Ok(if between { Found::Between } else { Found::Foreign });
         }
     }
+    if len > intent.old_len && intent.guard.end == intent.old_len {
+        // What is guarded was at the end. A sound one that is there now was not put there by who wrote the journal: of
+        // that the end is zeros, or a part of what is to be switched to.
+        let tail = len - (intent.guard.end - intent.guard.start)..len;
+        if read(file, &tail, len)?.is_some_and(|tail| ends_in_its_checksum(&tail)) {
+            return Ok(Found::Foreign);
+        }
+    }
     let guarded = read(file, &intent.guard, len)?;
     let intact = guarded.is_some_and(|bytes| digest(&bytes) == intent.guarded);
     Ok(if intact && len >= intent.old_len { Found::Before } else { Found::Foreign })
+}
+
+/// Whether the last four bytes are the crc32c of all others, as those of an index are.
+fn ends_in_its_checksum(bytes: &[u8]) -> bool {
+    bytes
+        .split_last_chunk::<4>()
+        .is_some_and(|(bytes, checksum)| crc32c::crc32c(bytes).to_le_bytes() == *checksum)
 }
 
 /// Bytes of a file of `len` bytes; `None` if it has no such bytes.
@@ -262,5 +277,36 @@ impl Object for ObjectBefore {
     /// whoever reads it.
     fn check_unchanged(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::journal::Intent;
+    use super::*;
+    use crate::{Store, StoreExt};
+
+    fn index(byte: u8) -> Vec<u8> {
+        let mut bytes = vec![byte; 60];
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_another_program_appended_is_not_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FileStore::new(folder.path());
+        let key = Key::new("a").unwrap();
+        let old = [&[1; 100][..], &index(2)].concat();
+        let intent = Intent::new(old.len() as u64, 100, &index(2));
+        let ours = [&old[..], &[3; 50], &[0; 64]].concat();
+        let theirs = [&old[..], &[4; 50], &index(5)].concat();
+        for (found, expected) in [(&ours, &old), (&theirs, &theirs)] {
+            fs::write(folder.path().join("a"), found).unwrap();
+            fs::write(folder.path().join(journal_name("a")), intent.to_bytes()).unwrap();
+            drop(store.edit(&key).unwrap());
+            assert_eq!(store.get(&key).unwrap().unwrap().to_vec(), *expected);
+            assert!(!folder.path().join(journal_name("a")).exists());
+        }
     }
 }

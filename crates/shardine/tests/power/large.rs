@@ -76,7 +76,7 @@ fn fail(chunk: usize, chunks: usize, touched: usize, location: &str, strategy: S
 
 #[test]
 fn auto_changes_a_large_shard_in_place_and_survives_any_failure() {
-    fail(128 << 10, 16, 2, "start", Strategy::Auto);
+    fail(256 << 10, 16, 2, "start", Strategy::Auto);
 }
 
 #[test]

@@ -131,6 +131,13 @@ pub enum Condition {
     },
 }
 
+impl Condition {
+    /// Whether it holds where there is no object.
+    pub fn allows_nothing(&self) -> bool {
+        matches!(self, Self::None | Self::Absent)
+    }
+}
+
 /// How an object is to be written.
 #[derive(Debug, Clone, Default)]
 pub struct CreateOptions {

@@ -7,11 +7,14 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use shardine_store::{
-    BufferPool, Condition, CreateOptions, FileStore, Key, LeftoverKind, Listing, ReadRange,
-    Recovery, Staged, Store, StoreError, StoreExt, is_own_file,
+    BufferPool, Condition, CreateOptions, DiskObserver, DiskStep, Edit, FileStore, Key,
+    LeftoverKind, Listing, ReadRange, Recovery, Staged, Store, StoreError, StoreExt, Verdict,
+    is_own_file,
 };
 use tempfile::TempDir;
 
@@ -321,45 +324,69 @@ fn a_folder_that_was_moved_away_takes_nothing_into_its_successor() {
 }
 
 #[test]
-fn publishing_and_removing_wait_for_the_lock_on_the_folder() {
-    let (folder, store) = store();
-    put(&store, "a", b"old");
-    let held = fs::File::open(folder.path()).unwrap();
-    held.lock().unwrap();
-    std::thread::scope(|scope| {
-        let publish = scope.spawn(|| put(&store, "b", b"new"));
-        let remove = scope.spawn(|| store.delete(&key("a"), &Condition::None).unwrap());
-        std::thread::sleep(Duration::from_millis(150));
-        assert!(!publish.is_finished() && !remove.is_finished());
-        assert_eq!(store.list(None).unwrap().objects, [(key("a"), 3)]);
-        held.unlock().unwrap();
-    });
-    assert_eq!(store.list(None).unwrap().objects, [(key("b"), 3)]);
-}
-
-#[test]
-fn an_object_that_was_made_meanwhile_and_is_being_changed_is_not_replaced_yet() {
+fn who_changes_an_object_keeps_others_from_it_and_from_nothing_else() {
     for remove in [false, true] {
         let (folder, store) = store();
-        let held = fs::File::open(folder.path()).unwrap();
-        held.lock().unwrap();
+        put(&store, "a", b"old");
+        let edit = store.edit(&key("a")).unwrap();
         std::thread::scope(|scope| {
             let other = scope.spawn(|| match remove {
                 true => store.delete(&key("a"), &Condition::None).unwrap(),
                 false => put(&store, "a", b"new"),
             });
             std::thread::sleep(Duration::from_millis(150));
-            fs::write(folder.path().join("a"), b"old").unwrap();
-            let edit = store.edit(&key("a")).unwrap();
-            held.unlock().unwrap();
-            std::thread::sleep(Duration::from_millis(150));
             assert!(!other.is_finished());
+            put(&store, "b", b"beside it");
+            store.delete(&key("b"), &Condition::None).unwrap();
             assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"old");
+            // A name that is taken is not free, whoever holds it.
+            let absent = store.put(&key("a"), b"", Condition::Absent);
+            assert!(matches!(absent, Err(StoreError::Conflict { .. })));
             drop(edit);
         });
         let expected = (!remove).then_some(b"new".to_vec());
         assert_eq!(fs::read(folder.path().join("a")).ok(), expected);
     }
+}
+
+/// Makes an object and begins to change it, right before another one is to take its name.
+#[derive(Debug)]
+struct Faster {
+    folder: std::path::PathBuf,
+    edit: Mutex<Option<Edit>>,
+    done: AtomicBool,
+}
+
+impl DiskObserver for Faster {
+    fn before(&self, step: DiskStep<'_>) -> Verdict {
+        if matches!(step, DiskStep::Rename { .. }) && !self.done.swap(true, Ordering::Relaxed) {
+            fs::write(self.folder.join("a"), b"first").unwrap();
+            let edit = FileStore::new(&self.folder).edit(&key("a")).unwrap();
+            *self.edit.lock().unwrap() = Some(edit);
+        }
+        Verdict::Go
+    }
+}
+
+#[test]
+fn an_object_that_was_made_meanwhile_and_is_being_changed_is_not_replaced_yet() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a");
+    let faster = Faster {
+        folder: folder.path().to_owned(),
+        edit: Mutex::default(),
+        done: AtomicBool::default(),
+    };
+    let faster = Arc::new(faster);
+    let store = FileStore::observed(folder.path(), Arc::clone(&faster) as _);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| put(&store, "a", b"second"));
+        std::thread::sleep(Duration::from_millis(150));
+        assert!(!other.is_finished());
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        faster.edit.lock().unwrap().take();
+    });
+    assert_eq!(fs::read(&path).unwrap(), b"second");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn stopped(setup: &Setup) -> Result {
             arguments.extend([name.to_owned(), path.display().to_string()]);
         }
         let mut child = process::start(&arguments)?;
-        let outcome = beside(&child, &array, &plan, letter);
+        let outcome = beside(&child, &array, &plan);
         let _ = child.kill();
         let _ = child.wait();
         let blocked = outcome.map_err(|why| format!("stopped at step {step} ({letter}): {why}"))?;
@@ -72,17 +72,14 @@ fn stopped(setup: &Setup) -> Result {
 type Waiting = mpsc::Receiver<Result>;
 
 /// Writes beside a writer that is stopped. Returns the one that waits for it, if it holds the lock.
-fn beside(child: &Child, array: &Path, plan: &Plan, letter: char) -> Result<Option<Waiting>> {
+fn beside(child: &Child, array: &Path, plan: &Plan) -> Result<Option<Waiting>> {
     if !wait_until(SOON, || is_stopped(child.id())) {
         return Err("it did not stop".to_owned());
     }
-    // A folder is held for the moment in which a name in it changes, and so is everything in it.
-    if letter != 'R' {
-        for strategy in [Strategy::Rewrite, Strategy::InPlace] {
-            update(array, plan, plan.shape.shard(), strategy)
-                .recv_timeout(SOON)
-                .map_err(|_| format!("a writer of another shard ({strategy}) waits for it"))??;
-        }
+    for strategy in [Strategy::Rewrite, Strategy::InPlace] {
+        update(array, plan, plan.shape.shard(), strategy)
+            .recv_timeout(SOON)
+            .map_err(|_| format!("a writer of another shard ({strategy}) waits for it"))??;
     }
     let same = update(array, plan, 0, Strategy::InPlace);
     match same.recv_timeout(WHILE) {

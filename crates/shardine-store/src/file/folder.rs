@@ -14,6 +14,15 @@ use super::stamp::Stamp;
 use super::{failed, lacks_locks};
 use crate::{Condition, Key, StoreError};
 
+/// What came of giving a file a name that nothing has.
+pub(super) enum Renamed {
+    Yes,
+    /// An object has the name.
+    Exists,
+    /// It has to be done under the folder's lock.
+    Unknown,
+}
+
 /// A folder that is held while an entry of it is checked and switched.
 ///
 /// Everything goes through the descriptor: if the folder is moved meanwhile, the lock, the check and
@@ -94,28 +103,25 @@ impl Folder {
             .map_err(|e| failed("rename a file to", &self.path.join(to), e))
     }
 
-    /// The same, if nothing has the name yet, be it from a program that takes no locks.
+    /// The same, if nothing has the name yet.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    pub fn rename_new(&self, from: &OsStr, to: &OsStr, key: &Key) -> Result<(), StoreError> {
+    pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> Result<Renamed, StoreError> {
         use nix::fcntl::{RenameFlags, renameat2};
 
         self.ask_rename(from, to)?;
         let flags = RenameFlags::RENAME_NOREPLACE;
         match renameat2(&self.file, from, &self.file, to, flags) {
-            Ok(()) => Ok(()),
-            Err(Errno::EEXIST) if self.find(to)?.is_some() => {
-                Err(StoreError::Conflict { key: key.clone() })
-            }
+            Ok(()) => Ok(Renamed::Yes),
+            Err(Errno::EEXIST) if self.find(to)?.is_some() => Ok(Renamed::Exists),
             // A link to nowhere has the name, or the file system does not know the flag.
-            Err(Errno::EEXIST | Errno::EINVAL | Errno::ENOSYS) => self.rename(from, to),
+            Err(Errno::EEXIST | Errno::EINVAL | Errno::ENOSYS) => Ok(Renamed::Unknown),
             Err(e) => Err(failed("rename a file to", &self.path.join(to), e)),
         }
     }
 
-    /// The same; here only the lock keeps others from taking the name.
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-    pub fn rename_new(&self, from: &OsStr, to: &OsStr, _: &Key) -> Result<(), StoreError> {
-        self.rename(from, to)
+    pub fn rename_new(&self, _: &OsStr, _: &OsStr) -> Result<Renamed, StoreError> {
+        Ok(Renamed::Unknown)
     }
 
     fn ask_rename(&self, from: &OsStr, to: &OsStr) -> Result<(), StoreError> {

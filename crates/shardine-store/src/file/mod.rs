@@ -47,10 +47,10 @@ const RETAINED: usize = 16 << 20;
 /// **Writing.** A new object is a temporary file beside its place ([`is_own_file`] knows the name), which
 /// is removed if the object is given up. [`publish`](Store::publish) syncs all files of a batch, then
 /// renames each into its place, then syncs the folders. Condition and rename happen under an exclusive
-/// advisory lock (`flock`) on the folder, so writers in other processes on the same machine, and on file
-/// systems that carry such locks across machines, lose no update; programs that take no lock are not held
-/// back by it. Where a file system has no such locks, a conditional write is
-/// [`Unsupported`](StoreError::Unsupported).
+/// advisory lock (`flock`) on the file that is replaced, or by a rename that fails if the name is taken, so writers in
+/// other processes on the same machine, and on file systems that carry such locks across machines, lose no update;
+/// programs that take no lock are not held back by it. Where a file system has no such locks, a write on the condition
+/// that an object is unchanged is [`Unsupported`](StoreError::Unsupported).
 /// A replaced file keeps its mode; a replaced symbolic link becomes a file, and what it pointed to stays.
 ///
 /// **Versions** are made of device, inode, length and times. A published file gets its time of modification

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use nix::errno::Errno;
 
 use super::edit::FileHold;
-use super::folder::Folder;
+use super::folder::{Folder, Renamed};
 use super::lock::WriterLock;
 use super::stamp::Stamp;
 use super::temporary::{Temporary, journal_name};
@@ -64,27 +64,28 @@ pub(super) fn delete(
     condition: &Condition,
 ) -> Result<(), StoreError> {
     let path = store.path(key);
-    let folder = match Folder::open(&store.0.disk, parent(&path)) {
-        Ok(folder) => folder,
-        Err(StoreError::Io { source, .. }) if is_missing(&source) => {
-            return match condition {
-                Condition::Unchanged(_) | Condition::Held { .. } => {
-                    Err(StoreError::Conflict { key: key.clone() })
-                }
-                Condition::None | Condition::Absent => Ok(()),
-            };
-        }
-        Err(e) => return Err(e),
+    let missing = || match condition.allows_nothing() {
+        true => Ok(()),
+        false => Err(StoreError::Conflict { key: key.clone() }),
     };
-    let name = name(&path)?;
-    let _lock = lock_both(&folder, &path, condition)?;
-    if folder.check(name, key, condition)? {
-        folder.remove(name)?;
-        forget_journal(&folder, name)?;
-        folder.unlock()?;
-        folder.sync()?;
+    let target = lock_target(&path, condition)?;
+    if matches!(target, Target::Missing) {
+        return missing();
     }
-    Ok(())
+    let folder = Folder::open(&store.0.disk, parent(&path))?;
+    let name = name(&path)?;
+    if matches!(target, Target::Unlocked) {
+        folder.lock(condition)?;
+    }
+    if !folder.check(name, key, condition)? {
+        return missing();
+    }
+    folder.remove(name)?;
+    forget_journal(&folder, name)?;
+    // Nobody is to wait for a sync.
+    folder.unlock()?;
+    drop(target);
+    folder.sync()
 }
 
 pub(super) fn remove_empty_folder(store: &FileStore, key: &Key) -> Result<(), StoreError> {
@@ -177,15 +178,49 @@ fn keep_mode(file: &File, path: &Path) -> Result<(), StoreError> {
 fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
     let name = name(&new.path)?;
     let folder = Folder::open(&store.0.disk, parent(&new.path))?;
-    let _lock = lock_both(&folder, &new.path, &new.condition)?;
-    folder.check(name, &new.key, &new.condition)?;
     let from = new.temporary.path().file_name().unwrap_or_default();
-    match new.condition {
-        Condition::Absent => folder.rename_new(from, name, &new.key)?,
-        Condition::None | Condition::Unchanged(_) | Condition::Held { .. } => {
-            folder.rename(from, name)?;
+    let (key, condition) = (&new.key, &new.condition);
+    let _lock = loop {
+        let target = match condition {
+            // If there is one, it does not matter who changes it.
+            Condition::Absent => Target::Missing,
+            _ => lock_target(&new.path, condition)?,
+        };
+        match target {
+            Target::Missing => {
+                if !condition.allows_nothing() {
+                    return Err(StoreError::Conflict { key: key.clone() });
+                }
+                match folder.rename_new(from, name)? {
+                    Renamed::Yes => break None,
+                    Renamed::Exists if *condition == Condition::Absent => {
+                        return Err(StoreError::Conflict { key: key.clone() });
+                    }
+                    // Somebody has made it since, and somebody else may be changing it.
+                    Renamed::Exists => {}
+                    Renamed::Unknown => {
+                        folder.lock(condition)?;
+                        if !folder.check(name, key, condition)? {
+                            folder.rename(from, name)?;
+                            break None;
+                        }
+                        folder.unlock()?;
+                    }
+                }
+            }
+            Target::Locked(lock) => {
+                folder.check(name, key, condition)?;
+                folder.rename(from, name)?;
+                break lock;
+            }
+            Target::Unlocked => {
+                folder.lock(condition)?;
+                folder.check(name, key, condition)?;
+                folder.rename(from, name)?;
+                break None;
+            }
         }
-    }
+    };
     new.temporary.renamed();
     forget_journal(&folder, name)?;
     let found = new.file.metadata().map_err(|e| failed("examine", &new.path, e))?;
@@ -215,39 +250,27 @@ fn sync_folders(store: &FileStore, touched: BTreeSet<PathBuf>) -> Result<(), Sto
     Ok(())
 }
 
-/// Takes the lock of the object, if there is one, then that of its folder.
-fn lock_both(
-    folder: &Folder,
-    path: &Path,
-    condition: &Condition,
-) -> Result<Option<WriterLock>, StoreError> {
-    loop {
-        let Target { lock, seen } = lock_target(path, condition)?;
-        folder.lock(condition)?;
-        // Somebody may have made the object since it was looked for, and somebody else may be changing it.
-        if seen || !path.exists() {
-            return Ok(lock);
-        }
-        folder.unlock()?;
-    }
-}
-
-/// What stands in the way of replacing or removing an object.
-struct Target {
-    lock: Option<WriterLock>,
-    /// Whether it was there, or need not be looked for.
-    seen: bool,
+/// What stands where an object is to be replaced or removed.
+enum Target {
+    /// Nothing.
+    Missing,
+    /// An object that nobody else changes as long as its lock is held, be it by the caller.
+    Locked(Option<WriterLock>),
+    /// An object that cannot be locked, and so is not changed in place by anybody.
+    Unlocked,
 }
 
 /// Keeps writers away who change the object in place that is about to be replaced or removed: what they wrote to a
-/// file that has no name any more would be lost. Takes no lock if there is no such object, or the caller has it already.
+/// file that has no name any more would be lost.
 fn lock_target(path: &Path, condition: &Condition) -> Result<Target, StoreError> {
     if let Condition::Held { held, .. } = condition
         && held.get::<FileHold>().is_some_and(|hold| hold.lock.is_of(path))
     {
-        return Ok(Target { lock: None, seen: true });
+        return Ok(Target::Locked(None));
     }
     match WriterLock::wait(path) {
+        Ok(Some(lock)) => Ok(Target::Locked(Some(lock))),
+        Ok(None) => Ok(Target::Missing),
         // Where there are no locks nobody changes anything in place, and what cannot be opened nobody else can either.
         Err(StoreError::Io { source, .. })
             if lacks_locks(&source)
@@ -256,9 +279,9 @@ fn lock_target(path: &Path, condition: &Condition) -> Result<Target, StoreError>
                     io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory
                 ) =>
         {
-            Ok(Target { lock: None, seen: true })
+            Ok(Target::Unlocked)
         }
-        locked => locked.map(|lock| Target { seen: lock.is_some(), lock }),
+        Err(error) => Err(error),
     }
 }
 

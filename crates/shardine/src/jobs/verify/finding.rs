@@ -187,18 +187,19 @@ impl Finding {
             Unreadable => "look after permissions and the disk, then verify again",
             BlockedKey => "move it out of the array, then write its region again",
             EmptyObject | Truncated | Index => {
-                "restore the object from a copy, or write its region again"
+                "restore the object from a copy, or write its region again; `shardine repair` saves what can be saved"
             }
             HalfEmptyEntry | EntryOutOfBounds | ZeroLengthEntry | EntryInIndex | Overlap
             | ChunkSize | Chunk => {
-                "write the whole of the chunk again, or restore the object from a copy"
+                "write the whole of the chunk again, or restore the object from a copy; `shardine repair` sets it aside"
             }
             ObjectOutsideArray => "remove it if the array was shrunk on purpose",
             StrayObject => "move it elsewhere if the array does not need it",
             UnfinishedAppend => "give the same `shardine append` again, unless it still runs",
             NoMetadata => "restore its zarr.json if there was a node",
             ConsolidatedMetadata => "consolidate the metadata again",
-            LeftoverTemporary | SetAside | LeftoverJournal => "run `shardine repair`",
+            LeftoverTemporary | LeftoverJournal => "run `shardine repair`",
+            SetAside => "it is kept for whoever wants to know, and may be removed",
             SharedBytes | EntryOutsideArray | Gap | NotChecked => return None,
         })
     }

@@ -443,3 +443,20 @@ fn the_journal_of_an_object_that_is_gone_is_set_aside() {
     assert!(matches!(store.recover(&key("a")).unwrap(), Recovery::Nothing));
     assert_eq!(kinds(&store), [LeftoverKind::SetAside]);
 }
+
+#[test]
+fn a_file_that_was_all_guarded_ends_where_the_switch_says() {
+    // An index at the start of a shard without chunks is at its end, too.
+    let (_folder, store) = store();
+    put(&store, "a", &[1; 100]);
+    let edit = store.edit(&key("a")).unwrap();
+    let mut change = match edit.in_place(0..100) {
+        Err(StoreError::Unsupported { .. }) => return,
+        change => change.unwrap(),
+    };
+    assert_eq!(change.append(&[2; 1000]).unwrap(), 100);
+    change.switch(&[], 0, &[3; 100], 1100).unwrap();
+    drop(edit);
+    let bytes = store.get(&key("a")).unwrap().unwrap();
+    assert!(bytes[..] == [vec![3; 100], vec![2; 1000]].concat(), "{}", bytes.len());
+}

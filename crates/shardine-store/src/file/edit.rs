@@ -266,10 +266,11 @@ impl InPlace for Change {
             bytes.extend(switch.to_bytes());
             self.write_journal(&bytes)?;
         }
-        self.state = State::Begun;
-        if self.at_end && past {
+        // What is all guarded may be at the start: then the room that was made for what is found by the end is too much.
+        if self.at_end && (past || self.state == State::Begun) {
             self.lengthen(len)?;
         }
+        self.state = State::Begun;
         for (offset, data) in last {
             self.write(data, *offset)?;
         }

@@ -52,6 +52,14 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
+/// Removes what it takes for left behind.
+fn clear(store: &FileStore) {
+    for leftover in store.leftovers(None).unwrap() {
+        assert!(leftover.in_use);
+        assert!(!store.remove_leftover(None, &leftover.name).unwrap());
+    }
+}
+
 /// Changes an object twice, in place if that may be.
 fn change(store: &FileStore) {
     for byte in 1..3 {
@@ -76,6 +84,7 @@ fn act() {
     match role.as_str() {
         "count" => count(&store),
         "change" => change(&store),
+        "clear" => clear(&store),
         "hang" => hang(&store),
         "overflow" => overflow(&store),
         "refused" => refused(&store),
@@ -275,4 +284,18 @@ fn a_file_of_another_user_can_be_changed_by_who_may_write_to_it() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(store.get(&key("a")).unwrap().unwrap()[..], [2, 2, 2, 2, 0, 0, 0, 0]);
     assert_eq!(names(folder.path()), ["a"]);
+}
+
+#[test]
+fn what_another_user_is_writing_is_not_taken_for_left_behind() {
+    let folder = TempDir::new().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+    let store = FileStore::new(folder.path());
+    let writer = store.create(&key("a"), CreateOptions::default()).unwrap();
+    let [name] = &names(folder.path())[..] else { panic!("one temporary file") };
+    fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o600)).unwrap();
+    let spawned = actor("clear", folder.path()).gid(65534).uid(65534).output();
+    let Ok(output) = spawned else { return skipped!("not root, or the program is not for all") };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    store.publish(vec![writer.finish(&[]).unwrap()]).unwrap();
 }

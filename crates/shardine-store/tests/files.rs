@@ -460,3 +460,36 @@ fn a_file_that_was_all_guarded_ends_where_the_switch_says() {
     let bytes = store.get(&key("a")).unwrap().unwrap();
     assert!(bytes[..] == [vec![3; 100], vec![2; 1000]].concat(), "{}", bytes.len());
 }
+
+/// Keeps the modes of journals as they get their names.
+#[derive(Debug, Default)]
+struct Journals(Mutex<Vec<u32>>);
+
+impl DiskObserver for Journals {
+    fn before(&self, step: DiskStep<'_>) -> Verdict {
+        if let DiskStep::Rename { from, to } = step
+            && to.extension().is_some_and(|extension| extension == "journal")
+        {
+            let mode = fs::metadata(from).unwrap().permissions().mode();
+            self.0.lock().unwrap().push(mode & 0o777);
+        }
+        Verdict::Go
+    }
+}
+
+#[test]
+fn who_may_read_a_file_may_read_its_journal() {
+    let folder = TempDir::new().unwrap();
+    let seen = Arc::new(Journals::default());
+    let store = FileStore::observed(folder.path(), Arc::<Journals>::clone(&seen));
+    put(&store, "a", &[1; 8]);
+    for mode in [0o666, 0o640] {
+        fs::set_permissions(folder.path().join("a"), fs::Permissions::from_mode(mode)).unwrap();
+        let edit = store.edit(&key("a")).unwrap();
+        match edit.in_place(0..4) {
+            Err(StoreError::Unsupported { .. }) => return,
+            change => drop(change.unwrap().switch(&[], 0, &[mode as u8; 4], 8).unwrap()),
+        }
+    }
+    assert_eq!(*seen.0.lock().unwrap(), [0o666, 0o640]);
+}

@@ -1,9 +1,9 @@
 //! Changing a file under its writer's lock: by another that takes its place, or in place with a journal.
 
-use std::fs::{File, FileTimes};
+use std::fs::{File, FileTimes, Permissions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -164,6 +164,9 @@ impl Change {
         let wrong = |e| failed("write the journal", journal, e);
         let path = journal.parent().unwrap_or(journal);
         let (temporary, file) = Temporary::create(&self.disk, path).map_err(wrong)?;
+        // Whoever may read the file may have to read the journal.
+        let mode = self.file().metadata().map_err(wrong)?.permissions().mode() & 0o777;
+        file.set_permissions(Permissions::from_mode(mode)).map_err(wrong)?;
         self.disk.write(&file, temporary.path(), bytes, 0).map_err(wrong)?;
         self.disk.sync(&file, temporary.path()).map_err(wrong)?;
         let folder = Folder::open(&self.disk, path)?;

@@ -230,7 +230,7 @@ pub struct Leftover {
     pub object: Option<Key>,
     /// Its length.
     pub len: u64,
-    /// Whether its writer is still at work.
+    /// Whether its writer is still at work, or nobody can tell.
     pub in_use: bool,
 }
 

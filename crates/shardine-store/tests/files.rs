@@ -443,3 +443,53 @@ fn the_journal_of_an_object_that_is_gone_is_set_aside() {
     assert!(matches!(store.recover(&key("a")).unwrap(), Recovery::Nothing));
     assert_eq!(kinds(&store), [LeftoverKind::SetAside]);
 }
+
+#[test]
+fn a_file_that_was_all_guarded_ends_where_the_switch_says() {
+    // An index at the start of a shard without chunks is at its end, too.
+    let (_folder, store) = store();
+    put(&store, "a", &[1; 100]);
+    let edit = store.edit(&key("a")).unwrap();
+    let mut change = match edit.in_place(0..100) {
+        Err(StoreError::Unsupported { .. }) => return,
+        change => change.unwrap(),
+    };
+    assert_eq!(change.append(&[2; 1000]).unwrap(), 100);
+    change.switch(&[], 0, &[3; 100], 1100).unwrap();
+    drop(edit);
+    let bytes = store.get(&key("a")).unwrap().unwrap();
+    assert!(bytes[..] == [vec![3; 100], vec![2; 1000]].concat(), "{}", bytes.len());
+}
+
+/// Keeps the modes of journals as they get their names.
+#[derive(Debug, Default)]
+struct Journals(Mutex<Vec<u32>>);
+
+impl DiskObserver for Journals {
+    fn before(&self, step: DiskStep<'_>) -> Verdict {
+        if let DiskStep::Rename { from, to } = step
+            && to.extension().is_some_and(|extension| extension == "journal")
+        {
+            let mode = fs::metadata(from).unwrap().permissions().mode();
+            self.0.lock().unwrap().push(mode & 0o777);
+        }
+        Verdict::Go
+    }
+}
+
+#[test]
+fn who_may_read_a_file_may_read_its_journal() {
+    let folder = TempDir::new().unwrap();
+    let seen = Arc::new(Journals::default());
+    let store = FileStore::observed(folder.path(), Arc::<Journals>::clone(&seen));
+    put(&store, "a", &[1; 8]);
+    for mode in [0o666, 0o640] {
+        fs::set_permissions(folder.path().join("a"), fs::Permissions::from_mode(mode)).unwrap();
+        let edit = store.edit(&key("a")).unwrap();
+        match edit.in_place(0..4) {
+            Err(StoreError::Unsupported { .. }) => return,
+            change => drop(change.unwrap().switch(&[], 0, &[mode as u8; 4], 8).unwrap()),
+        }
+    }
+    assert_eq!(*seen.0.lock().unwrap(), [0o666, 0o640]);
+}

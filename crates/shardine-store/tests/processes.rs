@@ -5,8 +5,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 use std::env;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -50,6 +52,29 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
+/// Removes what it takes for left behind.
+fn clear(store: &FileStore) {
+    for leftover in store.leftovers(None).unwrap() {
+        assert!(leftover.in_use);
+        assert!(!store.remove_leftover(None, &leftover.name).unwrap());
+    }
+}
+
+/// Changes an object twice, in place if that may be.
+fn change(store: &FileStore) {
+    for byte in 1..3 {
+        let edit = store.edit(&key("a")).unwrap();
+        match edit.in_place(0..4) {
+            Ok(change) => drop(change.switch(&[], 0, &[byte; 4], 8).unwrap()),
+            Err(StoreError::Unsupported { .. }) => {
+                let new = [[byte; 4], [0; 4]].concat();
+                drop(store.put(&key("a"), &new, edit.condition()).unwrap());
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// Plays the role that the environment names; passes idly in an ordinary run.
 #[test]
 fn act() {
@@ -58,6 +83,8 @@ fn act() {
     let store = FileStore::new(&root);
     match role.as_str() {
         "count" => count(&store),
+        "change" => change(&store),
+        "clear" => clear(&store),
         "hang" => hang(&store),
         "overflow" => overflow(&store),
         "refused" => refused(&store),
@@ -241,4 +268,34 @@ fn a_folder_that_may_not_be_written_is_named_as_the_reason() {
         refused(&store);
     }
     mode(0o755);
+}
+
+#[test]
+fn a_file_of_another_user_can_be_changed_by_who_may_write_to_it() {
+    let folder = TempDir::new().unwrap();
+    let store = FileStore::new(folder.path());
+    store.put(&key("a"), &[0; 8], Condition::None).unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(folder.path(), 0o777);
+    mode(&folder.path().join("a"), 0o666);
+    // Only root may run something as somebody else.
+    let spawned = actor("change", folder.path()).gid(65534).uid(65534).output();
+    let Ok(output) = spawned else { return skipped!("not root, or the program is not for all") };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(store.get(&key("a")).unwrap().unwrap()[..], [2, 2, 2, 2, 0, 0, 0, 0]);
+    assert_eq!(names(folder.path()), ["a"]);
+}
+
+#[test]
+fn what_another_user_is_writing_is_not_taken_for_left_behind() {
+    let folder = TempDir::new().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+    let store = FileStore::new(folder.path());
+    let writer = store.create(&key("a"), CreateOptions::default()).unwrap();
+    let [name] = &names(folder.path())[..] else { panic!("one temporary file") };
+    fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o600)).unwrap();
+    let spawned = actor("clear", folder.path()).gid(65534).uid(65534).output();
+    let Ok(output) = spawned else { return skipped!("not root, or the program is not for all") };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    store.publish(vec![writer.finish(&[]).unwrap()]).unwrap();
 }

@@ -362,3 +362,33 @@ fn auto_changes_large_shards_in_place_if_every_reader_always_finds_an_index() {
         assert_ne!(inode(), before);
     }
 }
+
+#[test]
+fn writers_of_one_engine_do_not_wait_for_each_other_for_ever() {
+    let folder = TempDir::new().unwrap();
+    let location = at(folder.path());
+    let array = Arc::new(create(&location, &document("", "start", CRC)));
+    let all = vec![1; 256 * 128];
+    array.write(&Region::all(), ElementsRef::Fixed(&all), &WriteOptions::new()).unwrap();
+    let (done, told) = std::sync::mpsc::channel();
+    let write = |strategy, row: usize| {
+        let (array, done) = (Arc::clone(&array), done.clone());
+        std::thread::spawn(move || {
+            let options = WriteOptions::new().strategy(strategy);
+            let data = ElementsRef::Fixed(&[9; 128]);
+            array.write(&region([row, 0], [1, 128]), data, &options).unwrap();
+            done.send(()).unwrap();
+        });
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    let held = location.store.edit(&location.key("c/0/0").unwrap()).unwrap();
+    // The first one is to get the lock while the others have all workers and wait for it.
+    write(Strategy::InPlace, 0);
+    (1..5).for_each(|row| write(Strategy::Rewrite, row));
+    drop(held);
+    for _ in 0..5 {
+        told.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+    }
+    let rows = array.read(&region([0, 0], [6, 128])).unwrap().into_fixed().unwrap();
+    assert_eq!(rows, [vec![9; 5 * 128], vec![1; 128]].concat());
+}

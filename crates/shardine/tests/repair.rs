@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::store::{FaultStore, FileStore, MemoryStore, Operation};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
     Array, CompactOptions, Elements, ElementsRef, Engine, Location, Region, Repair, RepairKind,
@@ -375,4 +377,55 @@ fn entries_that_mean_the_same_bytes_still_do_after_compacting() {
     compact(&engine, &case.location(), &CompactOptions::new(), &mut |_| {}).unwrap();
     assert_eq!(fs::metadata(case.shard()).unwrap().len(), (15 * 68 + INDEX) as u64);
     assert_eq!(case.array().read(&Region::all()).unwrap(), before);
+}
+
+#[test]
+fn the_index_of_a_shard_inside_is_not_taken_for_a_lost_one() {
+    // Both levels have four entries, so their indexes have the same length.
+    let inner = json!([sharding(8, &json!(["bytes", "crc32c"]), "end")]);
+    let case = Case::of(json!([sharding(16, &inner, "end")]));
+    case.spoil(|bytes| {
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+    });
+    let spoiled = fs::read(case.shard()).unwrap();
+    assert_eq!(case.kinds(true), [(RepairKind::ObjectSetAside, None)]);
+    assert_eq!(fs::read(case.aside().join("c_0_0.bytes")).unwrap(), spoiled);
+}
+
+#[test]
+fn a_storage_that_fails_is_no_reason_to_take_anything_away() {
+    let case = Case::new("start");
+    case.spoil(|bytes| bytes[INDEX + 9] ^= 1);
+    let spoiled = fs::read(case.shard()).unwrap();
+    let aside = Location::root(Arc::new(MemoryStore::new()));
+    for operation in [Operation::Open, Operation::Read] {
+        for number in 0..40 {
+            fs::write(case.shard(), &spoiled).unwrap();
+            let store = FaultStore::new(FileStore::new(case.folder.path().join("a.zarr")));
+            store.fail(operation, number);
+            let location = Location::root(Arc::new(store));
+            let options = RepairOptions::new(aside.clone()).decode(true);
+            let engine = Engine::shared().unwrap();
+            let mut told = Vec::new();
+            let done = repair(&engine, &location, &options, &mut |repair| told.push(repair.kind));
+            assert!(case.shard().exists(), "{operation:?} {number}: {done:?}, {told:?}");
+            assert!(!told.contains(&RepairKind::ObjectSetAside), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn damage_that_cannot_be_reached_is_told_to_be_left() {
+    // What a codec in front of a shard inside makes of it is not taken apart.
+    let delta = json!({"name": "numcodecs.delta", "configuration": {"dtype": "|u1"}});
+    let inner = json!([delta, sharding(8, &json!(["bytes", "crc32c"]), "end")]);
+    let case = Case::of(json!([sharding(16, &inner, "start")]));
+    case.spoil(|bytes| {
+        let first = 16 * 4 + 4;
+        bytes[first + 9] ^= 1;
+    });
+    assert!(!case.is_sound());
+    let told: Vec<_> = case.repair(true, false).into_iter().map(|repair| repair.kind).collect();
+    assert_eq!(told, [RepairKind::Left]);
 }

@@ -1,9 +1,9 @@
 //! Changing a file under its writer's lock: by another that takes its place, or in place with a journal.
 
-use std::fs::{File, FileTimes};
+use std::fs::{File, FileTimes, Permissions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -64,6 +64,11 @@ impl Held for FileHold {
         let named = path.symlink_metadata().map_err(|e| failed("examine", path, e))?;
         if named.is_symlink() || found.nlink() > 1 {
             return unsupported("be changed in place: the file has another name, too");
+        }
+        // Its version could not be told from others without a time of its own, which only the owner may set.
+        let user = nix::unistd::geteuid();
+        if !user.is_root() && user.as_raw() != found.uid() {
+            return unsupported("be changed in place: it belongs to another user");
         }
         let stamp = Stamp::from(&found);
         if !self.store.0.local.is_local(&self.lock.file, stamp.device) {
@@ -159,6 +164,9 @@ impl Change {
         let wrong = |e| failed("write the journal", journal, e);
         let path = journal.parent().unwrap_or(journal);
         let (temporary, file) = Temporary::create(&self.disk, path).map_err(wrong)?;
+        // Whoever may read the file may have to read the journal.
+        let mode = self.file().metadata().map_err(wrong)?.permissions().mode() & 0o777;
+        file.set_permissions(Permissions::from_mode(mode)).map_err(wrong)?;
         self.disk.write(&file, temporary.path(), bytes, 0).map_err(wrong)?;
         self.disk.sync(&file, temporary.path()).map_err(wrong)?;
         let folder = Folder::open(&self.disk, path)?;
@@ -266,10 +274,11 @@ impl InPlace for Change {
             bytes.extend(switch.to_bytes());
             self.write_journal(&bytes)?;
         }
-        self.state = State::Begun;
-        if self.at_end && past {
+        // What is all guarded may be at the start: then the room that was made for what is found by the end is too much.
+        if self.at_end && (past || self.state == State::Begun) {
             self.lengthen(len)?;
         }
+        self.state = State::Begun;
         for (offset, data) in last {
             self.write(data, *offset)?;
         }

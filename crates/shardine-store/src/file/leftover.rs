@@ -1,6 +1,6 @@
 //! Files that writers made for themselves and did not take away.
 
-use std::fs::{self, TryLockError};
+use std::fs;
 use std::path::PathBuf;
 
 use super::temporary::{journal_of, kind_of};
@@ -64,8 +64,11 @@ fn folder_of(store: &FileStore, prefix: Option<&Key>) -> PathBuf {
     prefix.map_or_else(|| store.root().to_owned(), |key| store.path(key))
 }
 
-/// Whether somebody holds the lock of a file. What cannot be opened or locked at all counts as in nobody's use.
+/// Whether somebody holds the lock of a file, or may hold it: what cannot be opened or locked, as the file of another
+/// user or one where there are no locks, does not tell.
 fn is_locked(path: &std::path::Path) -> bool {
-    let Ok(file) = open_for_reading(path) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    match open_for_reading(path) {
+        Ok(file) => file.try_lock_shared().is_err(),
+        Err(e) => !is_missing(&e),
+    }
 }

@@ -99,7 +99,11 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
     // What was found may not be durable yet: the journal is what makes it so.
     disk.sync(&lock.file, path).map_err(wrong)?;
     let times = fs::FileTimes::new().set_modified(SystemTime::now());
-    lock.file.set_times(times).map_err(wrong)?;
+    match lock.file.set_times(times) {
+        // Only the owner may. What was found means the same as before, so that no version is mistaken for another.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+        set => set.map_err(wrong)?,
+    }
     match disk.remove(&at) {
         Err(e) if !is_missing(&e) => Err(failed("remove the journal", &at, e)),
         _ => Ok(true),
@@ -113,7 +117,11 @@ fn set_aside(store: &FileStore, path: &Path, journal: &Path) -> Result<(), Store
     let to = journal.with_file_name(aside_name(name, number));
     let wrong = |e| failed("set the journal aside", journal, e);
     store.0.disk.ask(super::DiskStep::Rename { from: journal, to: &to }).map_err(wrong)?;
-    fs::rename(journal, &to).map_err(wrong)
+    match fs::rename(journal, &to) {
+        // Who removed the object has removed it, too.
+        Err(e) if is_missing(&e) => Ok(()),
+        renamed => renamed.map_err(wrong),
+    }
 }
 
 /// The bytes of a journal; none of them if it is not one of a file of `len` bytes.

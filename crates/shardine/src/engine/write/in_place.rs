@@ -94,7 +94,7 @@ impl Stream<'_> {
                     // What lies together in both places is written at once.
                     Some((start, joined)) if before == Some(at) && range.start >= joined.len() => {
                         let from = range.start - joined.len();
-                        if std::ptr::eq(&batch.encoded[from], joined.as_ptr()) {
+                        if std::ptr::eq(batch.encoded[from..].as_ptr(), joined.as_ptr()) {
                             *joined = &batch.encoded[from..range.end];
                             debug_assert_eq!(*start + joined.len() as u64, at + len);
                         } else {
@@ -106,6 +106,7 @@ impl Stream<'_> {
             }
         }
         if new.all_absent() && !writing.options.store_empty {
+            writing.counters.chunks(outcome);
             return Ok(Changed::Empty);
         }
         let index_len = shard.index.len();
@@ -191,10 +192,15 @@ impl Sink for Placer {
     }
 
     fn finish(&self, _: usize, mut batch: Batch) -> Result<(), StoreError> {
-        let used = new_pieces(&batch).map(|(_, range)| range.end).max().unwrap_or(0);
+        let Some(used) = new_pieces(&batch).map(|(_, range)| range.end).max() else {
+            return Ok(());
+        };
         batch.encoded.truncate(used);
+        // It has room for what could not be compressed.
+        batch.encoded.shrink_to_fit();
+        batch.pieces.shrink_to_fit();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.held_bytes += used;
+        state.held_bytes += used + batch.pieces.len() * size_of::<Piece>();
         state.held.push(batch);
         if state.held_bytes <= HELD {
             return Ok(());
@@ -208,5 +214,54 @@ impl Sink for Placer {
 
     fn give_up(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).given_up = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardine_store::Version;
+
+    #[derive(Debug)]
+    struct Ignored;
+
+    impl InPlace for Ignored {
+        fn shut_out_readers(&mut self) -> bool {
+            false
+        }
+
+        fn append(&mut self, _: &[u8]) -> Result<u64, StoreError> {
+            Ok(0)
+        }
+
+        fn switch(
+            self: Box<Self>,
+            _: &[(u64, &[u8])],
+            _: u64,
+            _: &[u8],
+            _: u64,
+        ) -> Result<Version, StoreError> {
+            Ok(Version("".into()))
+        }
+    }
+
+    #[test]
+    fn chunks_that_wait_take_no_more_memory_than_they_need() {
+        let placer = Placer { state: Mutex::new(Placing::new(Box::new(Ignored), 0)) };
+        for number in 0..1000 {
+            // Encoders leave room for what they could not compress, and empty chunks have nothing else.
+            let mut encoded = Vec::with_capacity(1 << 20);
+            encoded.extend_from_slice(&[1; 10]);
+            let pieces = match number % 2 {
+                0 => vec![Piece::New { entry: number, range: 0..10 }],
+                _ => Vec::new(),
+            };
+            placer.finish(number, Batch { pieces, encoded }).unwrap();
+            let state = placer.state.lock().unwrap();
+            let taken: usize = state.held.iter().map(|batch| batch.encoded.capacity()).sum();
+            assert!(taken <= HELD, "{taken}");
+        }
+        let state = placer.state.into_inner().unwrap();
+        assert_eq!((state.held.len(), state.placed.len()), (500, 0));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use shardine_codec::{CodecError, Context};
 use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange, StoreError};
 
-use super::{OVERHEAD, Writing, add, read};
+use super::{OVERHEAD, STREAM, Writing, add, read};
 use crate::Error;
 use crate::engine::first_error::FirstError;
 use crate::engine::sequencer::{Batch, Piece, Sequencer};
@@ -171,10 +171,13 @@ impl Stream<'_> {
         let copies = if self.old.is_some() { 3 } else { 2 };
         let cost = PIECE.saturating_add(chunk).saturating_mul(copies).saturating_add(OVERHEAD);
         let affordable = (engine.budget.total() / cost).max(1) as usize;
-        let workers = engine.threads().min(affordable);
+        // The lock of a shard is held here. Of small shards others wait for it who are workers and have memory of the
+        // budget, so that whoever has the lock must wait for neither.
+        let small = self.writing.grid.layout.decoded_len() <= STREAM;
+        let workers = if small { 1 } else { engine.threads().min(affordable) };
         // Batches that are being encoded, and some that are early.
         let window = affordable.min(workers * 4);
-        let _permit = engine.admit(cost.saturating_mul(window as u64));
+        let _permit = if small { None } else { engine.admit(cost.saturating_mul(window as u64)) };
         // Of this attempt alone: another one starts afresh.
         let first_error = FirstError::default();
         let batches = Mutex::new(Batches { rest: entries, count: 0 });

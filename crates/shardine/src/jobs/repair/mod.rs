@@ -1,5 +1,6 @@
 //! Mends what can be mended, and keeps what it takes away.
 
+mod last_index;
 mod object;
 mod set_aside;
 
@@ -179,6 +180,14 @@ pub fn repair(
     Ok(summary)
 }
 
+/// Whether something can be done about damage of this kind.
+fn is_mendable(finding: &Finding) -> bool {
+    !matches!(
+        finding.kind,
+        FindingKind::Metadata | FindingKind::Unreadable | FindingKind::BlockedKey
+    )
+}
+
 struct Repairing<'a> {
     engine: &'a Arc<Engine>,
     location: &'a Location,
@@ -256,12 +265,8 @@ impl Repairing<'_> {
             if finding.severity != Severity::Damage {
                 return;
             }
-            let mendable = !matches!(
-                finding.kind,
-                FindingKind::Metadata | FindingKind::Unreadable | FindingKind::BlockedKey
-            );
             match (&finding.object, &finding.origin) {
-                (Some(object), Some(origin)) if mendable => {
+                (Some(object), Some(origin)) if is_mendable(&finding) => {
                     objects.entry(object.clone()).or_insert_with(|| origin.clone());
                 }
                 _ => left.push(finding),

@@ -6,18 +6,16 @@ use std::ops::Range;
 use shardine_codec::Context;
 use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, Staged};
 
-use super::{Repair, RepairKind, Repairing};
+use super::last_index::find_last_index;
+use super::{Repair, RepairKind, Repairing, is_mendable};
 use crate::jobs::verify::{Finding, FindingKind, Severity, VerifyOptions, verify_object};
 use crate::layout::{Layout, ShardLayout};
-use crate::shard::{ChecksumScan, IndexLocation, ShardIndex};
+use crate::shard::{IndexLocation, ShardIndex};
 use crate::{Array, Error, StoredObject};
 
 /// How often an object is looked at again after something in it was mended: an index that was found may have
 /// damaged chunks, and what is behind entries that overlap shows when they are apart.
 const ROUNDS: usize = 32;
-
-/// Bytes that are read at a time while an index is looked for.
-const PIECE: u64 = 1 << 20;
 
 impl Repairing<'_> {
     /// Mends an object. Nobody else changes it meanwhile, where the store has locks.
@@ -30,7 +28,8 @@ impl Repairing<'_> {
             if findings.is_empty() {
                 return Ok(());
             }
-            if round + 1 == ROUNDS {
+            // A storage that does not give its bytes says nothing about them.
+            if round + 1 == ROUNDS || !findings.iter().all(is_mendable) {
                 findings.iter().for_each(|f| self.tell(Repair::of(RepairKind::Left, f)));
                 return Ok(());
             }
@@ -91,7 +90,7 @@ impl Mend<'_, '_> {
             .iter()
             .find(|finding| finding.origin.as_ref().is_none_or(|origin| origin.path.is_empty()));
         if let Some(finding) = whole {
-            return match self.find_index(shard)? {
+            return match find_last_index(shard, &*self.edit.object, self.len())? {
                 Some(at) => self.restore_index(shard, at, finding),
                 None => self.set_object_aside(finding),
             };
@@ -137,9 +136,8 @@ impl Mend<'_, '_> {
                 outcomes.push((entry, outcome));
                 continue;
             }
-            let Layout::Shard(inner) = &shard.inner else { continue };
-            let place = match index.get(entry) {
-                Ok(Some(range)) if inner.after.is_empty() => range,
+            let (inner, place) = match (&shard.inner, index.get(entry)) {
+                (Layout::Shard(inner), Ok(Some(range))) if inner.after.is_empty() => (inner, range),
                 // What is encoded as a whole is not taken apart.
                 _ => {
                     found.iter().for_each(|f| self.repairing.tell(Repair::of(RepairKind::Left, f)));
@@ -279,33 +277,6 @@ impl Mend<'_, '_> {
         })
     }
 
-    /// Where the last index begins that is valid and whose entries hold.
-    fn find_index(&self, shard: &ShardLayout) -> Result<Option<u64>, Error> {
-        // An index at the start has one place, and nothing but a journal could have another copy.
-        if shard.index.location() == IndexLocation::Start || !shard.index.ends_with_crc32c() {
-            return Ok(None);
-        }
-        let Some(mut scan) = ChecksumScan::new(shard.index.len()) else { return Ok(None) };
-        let (object, len) = (&*self.edit.object, self.len());
-        let mut found = Vec::new();
-        let mut at = 0;
-        while at < len {
-            let end = len.min(at + PIECE);
-            let bytes = object.read(ReadRange::Bounded(at..end))?;
-            scan.take(&bytes, |at| found.push(at));
-            at = end;
-        }
-        for at in found.into_iter().rev() {
-            let end = at + shard.index.len();
-            let bytes = object.read(ReadRange::Bounded(at..end))?;
-            let decoded = shard.index.decode(&mut Context::new(), &bytes, end);
-            if decoded.is_ok_and(|index| holds(&index, at)) {
-                return Ok(Some(at));
-            }
-        }
-        Ok(None)
-    }
-
     /// Cuts the shard behind an index that was found, and keeps what follows it.
     fn restore_index(
         &mut self,
@@ -356,18 +327,4 @@ impl Mend<'_, '_> {
         let (object, shard): (Key, Vec<u64>) = (self.stored.key.clone(), self.stored.cell.clone());
         Error::Shard { object, shard, source: Box::new(source) }
     }
-}
-
-/// Whether all entries of an index lie before it, and no two share some of their bytes but not all.
-fn holds(index: &ShardIndex, end: u64) -> bool {
-    let mut ranges = Vec::new();
-    for entry in 0..index.len() {
-        match index.get(entry) {
-            Ok(None) => {}
-            Ok(Some(range)) if range.end <= end => ranges.push(range),
-            _ => return false,
-        }
-    }
-    ranges.sort_unstable_by_key(|range| (range.start, range.end));
-    ranges.windows(2).all(|pair| pair[0].end <= pair[1].start || pair[0] == pair[1])
 }

@@ -1,0 +1,84 @@
+//! Looks for an index in a shard whose own cannot be read.
+
+use std::ops::Range;
+
+use shardine_codec::Context;
+use shardine_store::{Object, ReadRange};
+
+use crate::Error;
+use crate::layout::{Layout, ShardLayout};
+use crate::shard::{ChecksumScan, IndexLocation, ShardIndex};
+
+/// Bytes that are read at a time while an index is looked for.
+const PIECE: u64 = 1 << 20;
+
+/// Where the last index begins that is valid and whose entries hold.
+pub(super) fn find_last_index(
+    shard: &ShardLayout,
+    object: &dyn Object,
+    len: u64,
+) -> Result<Option<u64>, Error> {
+    // An index at the start has one place, and nothing but a journal could have another copy.
+    if shard.index.location() == IndexLocation::Start || !shard.index.ends_with_crc32c() {
+        return Ok(None);
+    }
+    let Some(mut scan) = ChecksumScan::new(shard.index.len()) else { return Ok(None) };
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < len {
+        let end = len.min(at + PIECE);
+        let bytes = object.read(ReadRange::Bounded(at..end))?;
+        scan.take(&bytes, |at| found.push(at));
+        at = end;
+    }
+    for at in found.into_iter().rev() {
+        if is_sound(shard, object, 0..at + shard.index.len())? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a shard lies at these bytes whose entries hold, and one of them at least leads to what it should.
+///
+/// The index of a shard inside has a valid checksum too, and so has a chunk that ends in one; of all ones, it even
+/// looks like an index without entries.
+fn is_sound(shard: &ShardLayout, object: &dyn Object, at: Range<u64>) -> Result<bool, Error> {
+    let len = at.end - at.start;
+    let Ok(range) = shard.index.range(len) else { return Ok(false) };
+    let stored = at.start + range.start..at.start + range.end;
+    let bytes = object.read(ReadRange::Bounded(stored))?;
+    let Ok(index) = shard.index.decode(&mut Context::new(), &bytes, len) else { return Ok(false) };
+    let Some(entries) = holding(&index, &range) else { return Ok(false) };
+    for entry in entries {
+        let place = at.start + entry.start..at.start + entry.end;
+        if leads_to(&shard.inner, object, place)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn leads_to(layout: &Layout, object: &dyn Object, at: Range<u64>) -> Result<bool, Error> {
+    match layout {
+        Layout::Shard(shard) if shard.after.is_empty() => is_sound(shard, object, at),
+        Layout::Staged(staged) => leads_to(&staged.inner, object, at),
+        // Whether it can be decoded is looked at when the index is in its place.
+        Layout::Shard(_) | Layout::Chunk(_) => Ok(true),
+    }
+}
+
+/// The entries of an index, if all lie outside of it, and no two share some of their bytes but not all.
+fn holding(index: &ShardIndex, own: &Range<u64>) -> Option<Vec<Range<u64>>> {
+    let mut ranges = Vec::new();
+    for entry in 0..index.len() {
+        let Some(range) = index.get(entry).ok()? else { continue };
+        if range.start < own.end && range.end > own.start {
+            return None;
+        }
+        ranges.push(range);
+    }
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    let apart = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start || pair[0] == pair[1]);
+    apart.then_some(ranges)
+}

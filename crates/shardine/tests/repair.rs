@@ -429,3 +429,24 @@ fn damage_that_cannot_be_reached_is_told_to_be_left() {
     let told: Vec<_> = case.repair(true, false).into_iter().map(|repair| repair.kind).collect();
     assert_eq!(told, [RepairKind::Left]);
 }
+
+#[test]
+fn an_index_that_lies_is_not_brought_back() {
+    let case = Case::new("end");
+    let write = |at: [u64; 2], value: u8, strategy| {
+        // The array is opened for this and closed again: nobody reads the shard.
+        let options = WriteOptions::new().strategy(strategy).max_gap(1.0);
+        let region = Region::of_box(&at, &[8, 8]);
+        case.array().write(&region, ElementsRef::Fixed(&[value; 64]), &options).unwrap();
+    };
+    write([0, 0], 1, Strategy::Append);
+    let appended = fs::metadata(case.shard()).unwrap().len();
+    // This one goes to where the first chunk was; the first index still says that the first chunk is there.
+    write([24, 24], 2, Strategy::InPlace);
+    assert_eq!(fs::metadata(case.shard()).unwrap().len(), appended);
+    case.spoil(|bytes| {
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+    });
+    assert_eq!(case.kinds(true), [(RepairKind::ObjectSetAside, None)]);
+}

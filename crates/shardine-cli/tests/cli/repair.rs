@@ -67,7 +67,7 @@ fn gaps_are_squeezed_out() {
         "create", "a", "--shape", "64,64", "--dtype", "uint8", "--chunk", "8,8", "--shard",
         "64,64", "--codec", "none",
     ]);
-    let noise: Vec<u8> = (0..4096u32).map(|i| (i * i >> 3) as u8 | 1).collect();
+    let noise: Vec<u8> = (0..4096u32).map(|i| ((i * i) >> 3) as u8 | 1).collect();
     folder.put("in.raw", &noise);
     folder.ok(&["write", "a", "in.raw"]);
     let full = folder.get("a/c/0/0").len();

@@ -96,7 +96,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
             ) =>
         {
-            Ok((File::open(path)?, false))
+            Ok((super::open_for_reading(path)?, false))
         }
         Err(e) => Err(e),
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
@@ -43,13 +43,20 @@ pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreErr
             // The folder may not be written to, or the disk is full or broken: the next one may have more luck.
             Err(_) => before(store, key),
         },
-        // Nobody needs the journal of an object that is not there.
-        Tried::Missing => match journal_path(&path) {
+        // Nobody needs the journal of an object that is not there; but one that has just been made again may be changed
+        // right now.
+        Tried::Missing => match journal_path(&path).filter(|journal| is_old(journal)) {
             Some(journal) => set_aside(store, &path, &journal).map(|()| Recovery::Nothing),
             None => Ok(Recovery::Nothing),
         },
         Tried::Locked(_) | Tried::Busy | Tried::Impossible => before(store, key),
     }
+}
+
+/// Whether a file has not been changed for far longer than a change in place takes.
+fn is_old(path: &Path) -> bool {
+    let modified = fs::metadata(path).and_then(|found| found.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > Duration::from_secs(60)))
 }
 
 fn has_journal(path: &Path) -> bool {

@@ -44,6 +44,11 @@ impl Gaps {
         self.total
     }
 
+    /// Where they are, those of at least `len` bytes.
+    pub fn at_least(&self, len: u64) -> impl Iterator<Item = Range<u64>> {
+        self.by_len.range((len, 0)..).map(|&(len, start)| start..start + len)
+    }
+
     /// Takes `len` bytes of the smallest gap that has them, and tells where they are.
     ///
     /// A chunk of fixed size finds the slot of another one, so that nothing is splintered.

@@ -349,7 +349,8 @@ impl Array {
 
     /// Writes a region from a source that is asked for its elements box by box.
     ///
-    /// Memory is in proportion to the chunks in flight, whatever the size of the region.
+    /// Memory is in proportion to the chunks in flight, whatever the size of the region. The source may read this or other
+    /// arrays, but must not write to a shard that is being written: it would wait for itself.
     pub fn write_from(
         &self,
         region: &Region,

@@ -4,20 +4,26 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
-use shardine_store::{Edit, InPlace, StoreError};
+use shardine_store::{Edit, InPlace, Object, ReadRange, StoreError};
 
 use super::stream::{Sink, Stream};
 use super::{Strategy, add};
 use crate::Error;
 use crate::engine::sequencer::{Batch, Piece};
 use crate::layout::{ShardLayout, UpdatePlan};
-use crate::shard::{Gaps, IndexLocation, ShardIndex};
+use crate::shard::{ChecksumScan, Gaps, IndexLocation, ShardIndex};
 
 /// Encoded bytes that are kept in memory until all are there, so that gaps can be found for them.
 const HELD: usize = 8 << 20;
 
 /// Bytes that a rewrite has to move for a change in place to be worth its journal, which is two waits for the disk more.
 const WORTH: u64 = 2 << 20;
+
+/// Bytes that are read at a time while older indexes are looked for.
+const SCANNED: u64 = 1 << 20;
+
+/// What takes the place of the checksum of an older index.
+const SPOILT: &[u8] = &[0; 4];
 
 /// Why shards of this kind cannot be changed in place; `None` if they can.
 pub(super) fn refusal(shard: Option<&ShardLayout>) -> Option<&'static str> {
@@ -79,13 +85,13 @@ impl Stream<'_> {
         // Readers of this engine are to look again, and not to keep the file from being used sparingly.
         writing.forget(self.cell);
         let reuse = writing.options.strategy != Strategy::Append && change.shut_out_readers();
-        let mut gaps = if reuse { gaps } else { Gaps::default() };
+        let mut free = if reuse { gaps.clone() } else { Gaps::default() };
         let mut last: Vec<(u64, &[u8])> = Vec::new();
         for batch in &held {
             for (entry, range) in new_pieces(batch) {
                 let data = &batch.encoded[range.clone()];
                 let len = data.len() as u64;
-                let at = gaps.take(len).unwrap_or(end);
+                let at = free.take(len).unwrap_or(end);
                 end = end.max(at + len);
                 bytes += len;
                 new.set(entry, at..at + len);
@@ -104,6 +110,11 @@ impl Stream<'_> {
                     _ => last.push((at, data)),
                 }
             }
+        }
+        if last.iter().any(|(at, _)| *at < old_len) {
+            let stale = self.stale_indexes(&gaps, &*edit.object)?;
+            // Before the chunks, which may go to the same place.
+            last.splice(0..0, stale.into_iter().map(|at| (at, SPOILT)));
         }
         if new.all_absent() && !writing.options.store_empty {
             writing.counters.chunks(outcome);
@@ -130,6 +141,31 @@ impl Stream<'_> {
         writing.counters.chunks(outcome);
         let past_max_gap = self.is_past_max_gap(&new, at..at + index_len, len);
         Ok(Changed::Done { past_max_gap })
+    }
+
+    /// Where the checksums are of older indexes in gaps of the shard.
+    ///
+    /// They were left by updates that appended. Once a gap is used again they lie: whoever looks for the last valid
+    /// index of a torn shard must not find them.
+    fn stale_indexes(&self, gaps: &Gaps, object: &dyn Object) -> Result<Vec<u64>, Error> {
+        let index = &self.shard.index;
+        if index.location() == IndexLocation::Start || !index.ends_with_crc32c() {
+            return Ok(Vec::new());
+        }
+        let mut stale = Vec::new();
+        for gap in gaps.at_least(index.len()) {
+            let Some(mut scan) = ChecksumScan::new(index.len()) else { break };
+            let mut at = gap.start;
+            while at < gap.end {
+                let end = gap.end.min(at + SCANNED);
+                let bytes = object.read(ReadRange::Bounded(at..end))?;
+                scan.take(&bytes, |found| {
+                    stale.push(gap.start + found + index.len() - SPOILT.len() as u64);
+                });
+                at = end;
+            }
+        }
+        Ok(stale)
     }
 
     /// Whether a shard of `len` bytes has to be compacted.

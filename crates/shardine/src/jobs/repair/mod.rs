@@ -171,8 +171,15 @@ pub fn repair(
     tell: &mut (dyn FnMut(Repair) + Send),
 ) -> Result<RepairSummary, Error> {
     let aside = SetAside::new(options.set_aside.clone());
-    let mut repairing =
-        Repairing { engine, location, options, aside, tell, summary: RepairSummary::default() };
+    let mut repairing = Repairing {
+        engine,
+        location,
+        options,
+        aside,
+        tell,
+        summary: RepairSummary::default(),
+        left: Vec::new(),
+    };
     repairing.leftovers()?;
     repairing.damage()?;
     let mut summary = repairing.summary;
@@ -195,12 +202,19 @@ struct Repairing<'a> {
     aside: SetAside,
     tell: &'a mut (dyn FnMut(Repair) + Send),
     summary: RepairSummary,
+    /// What was left of the object that is looked at.
+    left: Vec<Repair>,
 }
 
 impl Repairing<'_> {
     fn tell(&mut self, repair: Repair) {
         match repair.kind {
-            RepairKind::Left => self.summary.left += 1,
+            // An object is looked at again after something in it was mended, and what was left is found again.
+            RepairKind::Left if self.left.contains(&repair) => return,
+            RepairKind::Left => {
+                self.summary.left += 1;
+                self.left.push(repair.clone());
+            }
             _ => self.summary.mended += 1,
         }
         (self.tell)(repair);
@@ -284,6 +298,7 @@ impl Repairing<'_> {
                 _ => Array::open(self.engine, &location)?,
             };
             let stored = StoredObject { key, cell: origin.cell, len: 0 };
+            self.left.clear();
             match self.object(&array, &stored) {
                 // It is gone, and with it what was wrong.
                 Err(Error::Store(StoreError::NotFound { .. })) | Ok(()) => {}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use shardine_codec::Context;
+use shardine_codec::{Context, ElementSize};
 use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, Staged};
 
 use super::last_index::find_last_index;
@@ -217,7 +217,14 @@ impl Mend<'_, '_> {
             (finding.kind, &place, &shard.inner, outermost)
         {
             let bytes = object.read(ReadRange::Bounded(base + place.start..base + place.end))?;
-            if leaf.codec.decode(&mut Context::new(), &bytes).is_ok() {
+            let mut context = Context::new();
+            let decoded = match leaf.codec.spec().data_type.size() {
+                ElementSize::Fixed(_) => leaf.codec.decode(&mut context, &bytes).map(|_| ()),
+                ElementSize::Variable => {
+                    leaf.codec.decode_variable(&mut context, &bytes).map(|_| ())
+                }
+            };
+            if decoded.is_ok() {
                 let mut repair = Repair::of(RepairKind::Separated, finding);
                 repair.message.push_str("; both can be decoded, and each has its own bytes now");
                 self.repairing.tell(repair);

@@ -329,9 +329,9 @@ impl Array {
 
     /// Writes a region from memory, in C order.
     ///
-    /// Each shard that is touched becomes visible at once and whole; shards that are touched in part are
-    /// rewritten, with their untouched chunks moved as bytes. If another writer changes a shard
-    /// meanwhile, its change is kept and this one is applied on top of it.
+    /// What becomes of each shard that is touched becomes visible at once; shards that are touched in part are
+    /// rewritten, with their untouched chunks moved as bytes, or changed in place, as the options say. Other writers
+    /// of a shard wait, or if they were faster, their change is kept and this one is applied on top of it.
     pub fn write(
         &self,
         region: &Region,

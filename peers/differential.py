@@ -36,9 +36,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--keep", action="store_true", help="keep the files of cases that pass, too"
     )
-    parser.add_argument(
-        "--strategies", default="", help="values for `shardine write --strategy` to draw from"
-    )
     return parser.parse_args()
 
 
@@ -52,13 +49,11 @@ def _program(text: str) -> Path:
 def main() -> int:
     arguments = _arguments()
     scratch = Path(tempfile.mkdtemp(prefix=f"differential-{arguments.seed}-"))
-    strategies = tuple(name for name in arguments.strategies.split(",") if name)
     setup = Setup(
         arguments.seed,
         scratch,
         arguments.shardine,
         arguments.zarrs_peer,
-        strategies,
         arguments.keep,
     )
     indices = list(range(arguments.cases)) if arguments.case is None else [arguments.case]

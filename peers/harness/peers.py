@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import support
-from .cases import Case
+from .cases import Case, Json
 from .dtypes import STRUCT_DTYPE, DataType, Raw, part_dtype, sign_extended
 from .model import from_file, to_file
 from .regions import Region, plain, shape_of, slices_of, spell, unstepped
@@ -254,9 +254,8 @@ def _region_option(region: Region) -> tuple[str, ...]:
 class Shardine(_Command):
     """Our own command line, with every spelling and option drawn by the dice."""
 
-    def __init__(self, program: Path, scratch: Path, strategies: tuple[str, ...]) -> None:
+    def __init__(self, program: Path, scratch: Path) -> None:
         super().__init__(support.SHARDINE, program, scratch)
-        self.strategies = strategies
         self.last_order = ""
 
     def create(self, root: Path, case: Case) -> None:
@@ -269,10 +268,14 @@ class Shardine(_Command):
         self.last_order = dice.choice(["", "morton", "c", "arrival"])
         if self.last_order:
             options += ["--order", self.last_order]
-        if self.strategies and dice.random() < 0.5:
-            options += ["--strategy", dice.choice(self.strategies)]
         options += self._runtime(dice)
         path = self._input(case.data_type, values, dice)
+        strategy = dice.choice(["", "auto", "rewrite", "in-place", "append"])
+        if strategy in ("in-place", "append") and not changes_in_place(case.metadata):
+            # What cannot be made safe is refused, and nothing is written.
+            self.run("write", str(root), *options, "--strategy", strategy, str(path), status=2)
+        elif strategy:
+            options += ["--strategy", strategy, "--max-gap", dice.choice(["0%", "25%", "100%"])]
         self.run("write", str(root), *options, str(path))
 
     def read(self, root: Path, case: Case, region: Region, dice: random.Random) -> Raw:
@@ -321,6 +324,29 @@ class Shardine(_Command):
         native = in_memory(values, np.dtype(data_type.numpy))
         np.save(path, native.copy(order="F") if dice.random() < 0.3 else native)
         return path
+
+
+ELEMENTWISE = ("transpose", "bitround", "fixedscaleoffset")
+"""Codecs before the shard that leave its chunks where they are."""
+
+
+def changes_in_place(metadata: Json) -> bool:
+    """Whether shards of this array may be changed in place; without shards nothing speaks against it."""
+    codecs = [_codec_name(codec) for codec in metadata["codecs"]]
+    if "sharding_indexed" not in codecs:
+        return True
+    at = codecs.index("sharding_indexed")
+    before = [name.removeprefix("numcodecs.") for name in codecs[:at]]
+    index_codecs = metadata["codecs"][at]["configuration"]["index_codecs"]
+    return (
+        at + 1 == len(codecs)
+        and all(name in ELEMENTWISE for name in before)
+        and any(_codec_name(codec).endswith("crc32c") for codec in index_codecs)
+    )
+
+
+def _codec_name(codec: Any) -> str:
+    return codec if isinstance(codec, str) else codec["name"]
 
 
 def _npy_kind(data_type: DataType) -> bool:

@@ -57,8 +57,6 @@ class Report:
             parts += ["--shardine", str(self.setup.shardine)]
         if self.setup.zarrs_peer:
             parts += ["--zarrs-peer", str(self.setup.zarrs_peer)]
-        if self.setup.strategies:
-            parts += ["--strategies", ",".join(self.setup.strategies)]
         parts += ["--seed", str(self.setup.seed), "--case", str(index), "--keep"]
         return " ".join(parts)
 

@@ -23,7 +23,6 @@ class Setup:
     scratch: Path
     shardine: Path | None
     zarrs_peer: Path | None
-    strategies: tuple[str, ...] = ()
     keep: bool = False
 
 
@@ -79,7 +78,7 @@ class _Run:
         if setup.zarrs_peer:
             everyone.append(Zarrs(setup.zarrs_peer, self.folder, own_metadata=bool(setup.shardine)))
         if setup.shardine:
-            everyone.append(Shardine(setup.shardine, self.folder, setup.strategies))
+            everyone.append(Shardine(setup.shardine, self.folder))
         able = {}
         for peer in everyone:
             reason = support.lacks(peer.name, self.case)

@@ -28,7 +28,7 @@ const SPOILT: &[u8] = &[0; 4];
 /// Why shards of this kind cannot be changed in place; `None` if they can.
 pub(super) fn refusal(shard: Option<&ShardLayout>) -> Option<&'static str> {
     match shard {
-        None => Some("a codec after sharding_indexed encodes the shard as a whole"),
+        None => Some("a codec beside sharding_indexed encodes the shard as a whole"),
         Some(shard) if !shard.index.is_checksummed() => {
             Some("its index has no checksum, so that nobody could tell a torn one")
         }

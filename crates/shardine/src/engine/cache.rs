@@ -79,6 +79,42 @@ impl fmt::Debug for IndexCache {
     }
 }
 
+/// Shards of which it is remembered where older indexes lie in their gaps.
+const STALE: usize = 1024;
+
+/// Where the checksums of older indexes are in the gaps of a version of a shard.
+#[derive(Debug, Clone)]
+pub(crate) struct StaleIndexes {
+    pub version: Version,
+    pub checksums: Arc<[u64]>,
+}
+
+/// Where older indexes lie in the gaps of shards that this engine has changed, so that they need not be looked for.
+pub(crate) struct KnownStale(Mutex<Cache<CellId, StaleIndexes, UnitWeighter, RandomState>>);
+
+impl KnownStale {
+    pub fn new() -> Self {
+        let (hash, lifecycle) = (RandomState::default(), DefaultLifecycle::default());
+        Self(Mutex::new(Cache::with(STALE, STALE as u64, UnitWeighter, hash, lifecycle)))
+    }
+
+    /// What is known of a version of a shard.
+    pub fn get(&self, cell: &CellId, version: &Version) -> Option<Arc<[u64]>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(cell).cloned()?;
+        (known.version == *version).then_some(known.checksums)
+    }
+
+    pub fn insert(&self, cell: CellId, stale: StaleIndexes) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(cell, stale);
+    }
+}
+
+impl fmt::Debug for KnownStale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KnownStale").finish_non_exhaustive()
+    }
+}
+
 /// Objects that are kept open at once. A process may commonly have a thousand.
 const KEPT: usize = 64;
 

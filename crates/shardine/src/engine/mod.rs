@@ -17,7 +17,7 @@ use shardine_codec::Context;
 
 use crate::Error;
 use budget::{Budget, Permit};
-use cache::{IndexCache, KeptObjects};
+use cache::{IndexCache, KeptObjects, KnownStale};
 
 pub(crate) use grid::{CellKeys, Grid};
 pub(crate) use read::read;
@@ -88,6 +88,7 @@ pub struct Engine {
     budget: Arc<Budget>,
     indexes: IndexCache,
     kept: KeptObjects,
+    stale: KnownStale,
     contexts: Mutex<Vec<Context>>,
     arrays: AtomicU64,
     huge_pages: bool,
@@ -134,6 +135,7 @@ impl Engine {
             budget: Budget::new(options.memory / 2),
             indexes: IndexCache::new(options.index_cache.unwrap_or(options.memory / 10 * 3)),
             kept: KeptObjects::new(),
+            stale: KnownStale::new(),
             contexts: Mutex::default(),
             arrays: AtomicU64::new(0),
             huge_pages: options.huge_pages,

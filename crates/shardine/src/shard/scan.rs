@@ -34,13 +34,25 @@ impl ChecksumScan {
         let zeros = crc32c::crc32c(&blank[..window]);
         let longer = crc32c::crc32c(&blank);
         let (mut enters, mut leaves) = ([0; 256], [0; 256]);
-        for byte in 0..=u8::MAX {
-            enters[usize::from(byte)] = crc32c::crc32c(&[byte]) ^ crc32c::crc32c(&[0]);
+        for bit in 0..8 {
+            let byte = 1u8 << bit;
             blank[0] = byte;
-            leaves[usize::from(byte)] = crc32c::crc32c(&blank) ^ longer;
+            let (enter, leave) =
+                (crc32c::crc32c(&[byte]) ^ crc32c::crc32c(&[0]), crc32c::crc32c(&blank) ^ longer);
+            // What a byte adds is what its bits add.
+            for byte in (0..256).filter(|other| other & usize::from(byte) != 0) {
+                enters[byte] ^= enter;
+                leaves[byte] ^= leave;
+            }
         }
         let (seen, start, entered) = (Vec::new(), 0, 0);
         Some(Self { window, enters, leaves, zeros, register: 0, seen, start, entered })
+    }
+
+    /// Begins anew with other bytes.
+    pub fn restart(&mut self) {
+        self.seen.clear();
+        (self.register, self.start, self.entered) = (0, 0, 0);
     }
 
     /// Takes the next bytes; tells each place where something begins that its own checksum follows.

@@ -9,6 +9,7 @@ use shardine_store::{Edit, InPlace, Object, ReadRange, StoreError};
 use super::stream::{Sink, Stream};
 use super::{Strategy, add};
 use crate::Error;
+use crate::engine::cache::StaleIndexes;
 use crate::engine::sequencer::{Batch, Piece};
 use crate::layout::{ShardLayout, UpdatePlan};
 use crate::shard::{ChecksumScan, Gaps, IndexLocation, ShardIndex};
@@ -111,10 +112,16 @@ impl Stream<'_> {
                 }
             }
         }
+        let cell = writing.cell_id(self.cell);
+        let mut stale = writing.engine.stale.get(&cell, &edit.version);
         if last.iter().any(|(at, _)| *at < old_len) {
-            let stale = self.stale_indexes(&gaps, &*edit.object)?;
+            let found = match stale {
+                Some(known) => known,
+                None => self.stale_indexes(&gaps, &*edit.object)?.into(),
+            };
             // Before the chunks, which may go to the same place.
-            last.splice(0..0, stale.into_iter().map(|at| (at, SPOILT)));
+            last.splice(0..0, found.iter().map(|&at| (at, SPOILT)));
+            stale = Some([].into());
         }
         if new.all_absent() && !writing.options.store_empty {
             writing.counters.chunks(outcome);
@@ -135,7 +142,13 @@ impl Stream<'_> {
             .engine
             .with_context(|context| shard.index.encode(context, &new))
             .map_err(|e| writing.encode_error(self.key, &self.cell.index, &[], e.into()))?;
-        change.switch(&last, at, &encoded, len)?;
+        let version = change.switch(&last, at, &encoded, len)?;
+        if let Some(known) = stale {
+            // With the index at the end and a file that has grown, the old one stays behind.
+            let behind = (at >= old_len).then(|| index_range.end - SPOILT.len() as u64);
+            let checksums = known.iter().copied().chain(behind).collect();
+            writing.engine.stale.insert(cell, StaleIndexes { version, checksums });
+        }
         add(&writing.counters.objects_written, 1);
         add(&writing.counters.bytes_written, bytes + index_len);
         writing.counters.chunks(outcome);
@@ -153,8 +166,9 @@ impl Stream<'_> {
             return Ok(Vec::new());
         }
         let mut stale = Vec::new();
+        let Some(mut scan) = ChecksumScan::new(index.len()) else { return Ok(stale) };
         for gap in gaps.at_least(index.len()) {
-            let Some(mut scan) = ChecksumScan::new(index.len()) else { break };
+            scan.restart();
             let mut at = gap.start;
             while at < gap.end {
                 let end = gap.end.min(at + SCANNED);

@@ -341,9 +341,13 @@ impl<'a> Writing<'a> {
         }
     }
 
+    fn cell_id(&self, cell: &Cell) -> CellId {
+        CellId { array: self.grid.id, cell: cell.index.clone() }
+    }
+
     /// Closes what readers have kept open of a cell. They would notice, but only after a read in vain.
     fn forget(&self, cell: &Cell) {
-        self.engine.kept.remove(&CellId { array: self.grid.id, cell: cell.index.clone() });
+        self.engine.kept.remove(&self.cell_id(cell));
     }
 
     fn old_index(

@@ -319,11 +319,6 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// No element of an array with so many axes, of which there must be one.
-    pub(crate) fn nothing(rank: usize) -> Self {
-        Self { axes: (0..rank).map(|_| Axis { start: 0, step: 1, count: 0 }).collect() }
-    }
-
     /// All of an array.
     pub fn whole(shape: &[u64]) -> Self {
         Self { axes: shape.iter().map(|&n| Axis::whole(n)).collect() }

@@ -21,8 +21,8 @@ use cache::{IndexCache, KeptObjects, KnownStale};
 
 pub(crate) use grid::{CellKeys, Grid};
 pub(crate) use read::read;
+pub(crate) use write::{Patch, compact, write};
 pub use write::{Strategy, WriteOptions, WriteReport};
-pub(crate) use write::{compact, write};
 
 /// How much of the machine the engine may use.
 #[derive(Debug, Clone)]

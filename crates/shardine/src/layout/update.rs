@@ -6,6 +6,8 @@ use shardine_codec::{CodecError, Context, ElementsRef, Endian, VariableElements}
 
 use super::decode::{DecodeError, HANDLE, counts};
 use super::{Layout, Leaf, ShardLayout, StagedLayout, select};
+use smallvec::SmallVec;
+
 use crate::selection::{Cell, Part, Selection};
 use crate::shard::{IndexLocation, ShardError, ShardIndex, WriteOrder};
 use crate::source::{MemorySource, Source, SourceError};
@@ -173,6 +175,31 @@ impl Layout {
             Self::Staged(staged) => staged.update(context, old, update, out),
         }
     }
+
+    /// The same after several updates, one on top of the other. The outcome is that of the last.
+    pub fn update_all(
+        &self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        updates: &[Update<'_>],
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome, EncodeError> {
+        let Some((last, before)) = updates.split_last() else { return Ok(Outcome::default()) };
+        let Some((first, between)) = before.split_first() else {
+            return self.update(context, old, last, out);
+        };
+        let mut merged = context.take_buffer();
+        let mut stored = self.update(context, old, first, &mut merged)?.stored;
+        for update in between {
+            let mut next = context.take_buffer();
+            let old = stored.then_some(&*merged);
+            stored = self.update(context, old, update, &mut next)?.stored;
+            context.give_buffer(std::mem::replace(&mut merged, next));
+        }
+        let outcome = self.update(context, stored.then_some(&*merged), last, out)?;
+        context.give_buffer(merged);
+        Ok(outcome)
+    }
 }
 
 impl Leaf {
@@ -277,7 +304,9 @@ pub(crate) enum Action {
     /// Its bytes stay as they are.
     Keep { old: Range<u64> },
     /// It is encoded anew; `old` is where its bytes are, if they have to be looked at.
-    Encode { cell: Cell, bounds: Axes<u64>, old: Option<Range<u64>> },
+    ///
+    /// `cells` is what goes into it, each with the number of its selection, one after the other.
+    Encode { cells: SmallVec<[(usize, Cell); 1]>, bounds: Axes<u64>, old: Option<Range<u64>> },
 }
 
 /// What an update makes of the entries of a shard.
@@ -287,7 +316,7 @@ pub(crate) struct UpdatePlan<'a> {
     shard: &'a ShardLayout,
     old: Option<&'a ShardIndex>,
     /// What is written, by stored axis.
-    selection: Selection,
+    selections: SmallVec<[Selection; 1]>,
     /// How much of the shard lies inside the array, by stored axis.
     bounds: Axes<u64>,
     entries: Arc<[u32]>,
@@ -295,17 +324,17 @@ pub(crate) struct UpdatePlan<'a> {
 }
 
 impl<'a> UpdatePlan<'a> {
-    /// `selection` and `bounds` are by axis of the array.
+    /// `selections` and `bounds` are by axis of the array. Where selections overlap, the later ones count.
     pub fn new(
         shard: &'a ShardLayout,
         old: Option<&'a ShardIndex>,
-        selection: &Selection,
+        selections: &[&Selection],
         bounds: &[u64],
         order: WriteOrder,
     ) -> Result<Self, ShardError> {
-        let selection = shard.selection_to_stored(selection);
+        let selections = selections.iter().map(|s| shard.selection_to_stored(s)).collect();
         let bounds = shard.to_stored(bounds);
-        let mut plan = Self { shard, old, selection, bounds, entries: [].into(), order };
+        let mut plan = Self { shard, old, selections, bounds, entries: [].into(), order };
         plan.entries = match order {
             WriteOrder::Morton => shard.morton()?,
             WriteOrder::C => all_entries(shard)?.into(),
@@ -315,7 +344,7 @@ impl<'a> UpdatePlan<'a> {
                     // What stays can be moved in long runs if it keeps the order it had.
                     entries.sort_by_cached_key(|&entry| {
                         let at = old.raw(entry as usize).map_or(u64::MAX, |(offset, _)| offset);
-                        let kept = plan.cell(entry as usize).is_none();
+                        let kept = !plan.touches(entry as usize);
                         if kept { (0, at) } else { (1, u64::from(entry)) }
                     });
                 }
@@ -336,15 +365,20 @@ impl<'a> UpdatePlan<'a> {
     }
 
     /// The entries that the update touches, in C order.
-    pub fn touched(&self) -> impl Iterator<Item = usize> {
-        let cells = self.selection.cells(&self.shard.chunk_shape);
-        cells.map(|cell| self.shard.entry(&cell.index))
+    pub fn touched(&self) -> Vec<usize> {
+        let cells = self.selections.iter().flat_map(|s| s.cells(&self.shard.chunk_shape));
+        let mut entries: Vec<usize> = cells.map(|cell| self.shard.entry(&cell.index)).collect();
+        if self.selections.len() > 1 {
+            entries.sort_unstable();
+            entries.dedup();
+        }
+        entries
     }
 
     /// Whether the update touches an entry.
     pub fn touches(&self, entry: usize) -> bool {
         let index = self.shard.cell(entry);
-        self.parts(&index).all(|part| part.is_some())
+        self.selections.iter().any(|s| self.parts(s, &index).all(|part| part.is_some()))
     }
 
     /// What becomes of an entry; `None` if it stays absent.
@@ -353,32 +387,38 @@ impl<'a> UpdatePlan<'a> {
             Some(index) => index.get(entry)?,
             None => None,
         };
-        Ok(match (self.cell(entry), old) {
-            (Some(cell), old) => {
-                let bounds = self.shard.chunk_bounds(&cell.index, &self.bounds);
-                let old = old.filter(|_| !cell.selection.covers(&bounds));
-                Some(Action::Encode { cell, bounds, old })
-            }
-            (None, Some(old)) => Some(Action::Keep { old }),
-            (None, None) => None,
-        })
+        let mut cells = self.cells(entry);
+        let Some((_, cell)) = cells.first() else {
+            return Ok(old.map(|old| Action::Keep { old }));
+        };
+        let bounds = self.shard.chunk_bounds(&cell.index, &self.bounds);
+        let covers = |(_, cell): &(usize, Cell)| cell.selection.covers(&bounds);
+        let covering = cells.iter().rposition(covers);
+        // What comes before something that covers all of the chunk is not seen.
+        cells.drain(..covering.unwrap_or(0));
+        let old = old.filter(|_| covering.is_none());
+        Ok(Some(Action::Encode { cells, bounds, old }))
     }
 
-    /// What the update selects of a cell along each axis.
-    fn parts(&self, index: &[u64]) -> impl Iterator<Item = Option<Part>> {
-        let axes = self.selection.axes.iter().zip(&self.shard.chunk_shape).zip(index);
+    /// What a selection has of a cell along each axis.
+    fn parts(&self, selection: &Selection, index: &[u64]) -> impl Iterator<Item = Option<Part>> {
+        let axes = selection.axes.iter().zip(&self.shard.chunk_shape).zip(index);
         axes.map(|((axis, &chunk), &i)| axis.part_in(chunk, i))
     }
 
-    /// What the update selects of an entry; `None` if it does not touch it.
-    fn cell(&self, entry: usize) -> Option<Cell> {
+    /// What the selections have of an entry, each with its number.
+    fn cells(&self, entry: usize) -> SmallVec<[(usize, Cell); 1]> {
         let index = self.shard.cell(entry);
-        let parts: Axes<Part> = self.parts(&index).collect::<Option<_>>()?;
-        Some(Cell {
-            index: index.iter().copied().collect(),
-            selection: Selection { axes: parts.iter().map(|p| p.axis).collect() },
-            at: parts.iter().map(|p| p.at).collect(),
-        })
+        let cell = |(number, selection)| {
+            let parts: Axes<Part> = self.parts(selection, &index).collect::<Option<_>>()?;
+            let cell = Cell {
+                index: index.iter().copied().collect(),
+                selection: Selection { axes: parts.iter().map(|p| p.axis).collect() },
+                at: parts.iter().map(|p| p.at).collect(),
+            };
+            Some((number, cell))
+        };
+        self.selections.iter().enumerate().filter_map(cell).collect()
     }
 }
 
@@ -417,7 +457,7 @@ impl ShardLayout {
         let plan = UpdatePlan::new(
             self,
             old_index.as_ref(),
-            update.selection,
+            &[update.selection],
             update.bounds,
             options.order,
         )?;
@@ -440,7 +480,9 @@ impl ShardLayout {
                     outcome.kept += 1;
                     true
                 }
-                Some(Action::Encode { cell, bounds, old }) => {
+                // There is one selection, which touches the entry.
+                Some(Action::Encode { cells, bounds, old }) => {
+                    let [(_, cell)] = &*cells else { continue };
                     let update = Update {
                         selection: &cell.selection,
                         bounds: &bounds,
@@ -553,16 +595,16 @@ impl<'a> EncodedChunks<'a> {
         Ok(Self { layout, bytes, plain, end: 0 })
     }
 
-    /// Adds a chunk after an update, as [`Layout::update`] does, and tells where it is.
+    /// Adds a chunk after updates, as [`Layout::update_all`] does, and tells where it is.
     pub fn add(
         &mut self,
         context: &mut Context,
         old: Option<&[u8]>,
-        update: &Update<'_>,
+        updates: &[Update<'_>],
     ) -> Result<(Outcome, Range<usize>), EncodeError> {
         let start = self.end;
-        let outcome = match self.plain {
-            Some((leaf, len)) => {
+        let outcome = match (self.plain, updates) {
+            (Some((leaf, len)), [update]) => {
                 let elements = self.bytes.get_mut(start..start + len).ok_or(OutOfMemory)?;
                 let old = if update.covers_all() { None } else { old };
                 let to = leaf.selected(update.selection);
@@ -570,8 +612,19 @@ impl<'a> EncodedChunks<'a> {
                 self.end += if store { len } else { 0 };
                 Outcome::of_chunk(store)
             }
-            None => {
-                let outcome = self.layout.update(context, old, update, &mut self.bytes)?;
+            (Some((_, len)), updates) => {
+                let mut encoded = context.take_buffer();
+                let outcome = self.layout.update_all(context, old, updates, &mut encoded)?;
+                if outcome.stored {
+                    let place = self.bytes.get_mut(start..start + len).ok_or(OutOfMemory)?;
+                    place.copy_from_slice(encoded.get(..len).ok_or(OutOfMemory)?);
+                    self.end += len;
+                }
+                context.give_buffer(encoded);
+                outcome
+            }
+            (None, updates) => {
+                let outcome = self.layout.update_all(context, old, updates, &mut self.bytes)?;
                 self.end = self.bytes.len();
                 outcome
             }

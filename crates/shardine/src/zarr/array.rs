@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
 use super::node::{DOCUMENT, read_document};
 use super::shards::GridContents;
-use crate::engine::{CellKeys, Grid, WriteOptions, WriteReport, read, write};
+use crate::engine::{CellKeys, Grid, Patch, WriteOptions, WriteReport, read, write};
 use crate::layout::{Layout, Target, VariableTable};
 use crate::selection::{Region, RegionError, Selection};
 use crate::source::{MemorySource, Source};
@@ -344,7 +344,56 @@ impl Array {
             ElementSize::Variable => None,
         };
         let source = MemorySource::new(elements, &selection.shape(), element)?;
-        write(&self.engine, &self.grid, &selection, &source, options)
+        write(&self.engine, &self.grid, &[Patch { selection, source: &source }], options)
+    }
+
+    /// Writes many regions from memory at once; where they overlap, the later ones count.
+    ///
+    /// Each shard that is touched, by however many regions, is changed once and in one step. Costs what the regions
+    /// would cost one by one, less the shards that they share; a chunk in which regions meet is encoded once for each
+    /// of them.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use shardine::{Array, Elements, ElementsRef, Engine, Location, Region, WriteOptions};
+    /// # use shardine::zarr::metadata::NodeMetadata;
+    /// # let document = br#"{
+    /// #     "zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8",
+    /// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+    /// #     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]
+    /// # }"#;
+    /// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
+    /// # let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
+    /// # let array = Array::create(&Engine::shared()?, &location, metadata, false)?;
+    /// let (first, second): (Region, Region) = ("0:3".parse()?, "2".parse()?);
+    /// let parts = [(&first, ElementsRef::Fixed(&[1, 1, 1])), (&second, ElementsRef::Fixed(&[2]))];
+    /// array.write_many(&parts, &WriteOptions::new())?;
+    /// assert_eq!(array.read(&Region::all())?, Elements::Fixed(vec![1, 1, 2, 0]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_many(
+        &self,
+        parts: &[(&Region, ElementsRef<'_>)],
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        let element = match self.data_type().size() {
+            ElementSize::Fixed(size) => Some(size),
+            ElementSize::Variable => None,
+        };
+        let mut sources = Vec::with_capacity(parts.len());
+        for (region, elements) in parts {
+            let selection = region.resolve(self.shape())?;
+            let source = MemorySource::new(*elements, &selection.shape(), element)?;
+            sources.push((selection, source));
+        }
+        let patches: Vec<Patch<'_>> = sources
+            .iter()
+            .map(|part| {
+                let (selection, source) = (part.0.clone(), &part.1 as &dyn Source);
+                Patch { selection, source }
+            })
+            .collect();
+        write(&self.engine, &self.grid, &patches, options)
     }
 
     /// Writes a region from a source that is asked for its elements box by box.
@@ -358,7 +407,7 @@ impl Array {
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
         let selection = region.resolve(self.shape())?;
-        write(&self.engine, &self.grid, &selection, source, options)
+        write(&self.engine, &self.grid, &[Patch { selection, source }], options)
     }
 }
 

@@ -5,7 +5,7 @@ use shardine_store::{ReadRange, StoreError, StoreExt};
 use super::Array;
 use super::metadata::NodeMetadata;
 use super::node::DOCUMENT;
-use crate::engine::{WriteOptions, WriteReport, write};
+use crate::engine::{Patch, WriteOptions, WriteReport, write};
 use crate::selection::Selection;
 use crate::source::Source;
 use crate::{Error, Location};
@@ -63,7 +63,12 @@ impl Array {
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
         let stored = std::mem::replace(&mut self.grid.shape, grown);
-        let result = write(&self.engine, &self.grid, selection, source, options);
+        let result = write(
+            &self.engine,
+            &self.grid,
+            &[Patch { selection: selection.clone(), source }],
+            options,
+        );
         self.grid.shape = stored;
         result
     }

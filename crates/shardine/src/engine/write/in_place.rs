@@ -43,7 +43,7 @@ pub(super) fn is_worth_it(shard: &ShardLayout, old: &ShardIndex, plan: &UpdatePl
         return false;
     }
     let len = |entry| old.get(entry).ok().flatten().map_or(0, |range| range.end - range.start);
-    let replaced: u64 = plan.touched().map(len).sum();
+    let replaced: u64 = plan.touched().into_iter().map(len).sum();
     let all: u64 = (0..old.len()).map(len).sum();
     let kept = all.saturating_sub(replaced);
     kept >= WORTH && kept > replaced
@@ -57,7 +57,7 @@ pub(super) enum Changed {
     Empty,
 }
 
-impl Stream<'_> {
+impl Stream<'_, '_> {
     /// Changes the shard in place.
     pub(super) fn change(
         &self,
@@ -72,7 +72,7 @@ impl Stream<'_> {
         let gaps = Gaps::find(index, &index_range).map_err(damaged)?;
         let change = edit.in_place(index_range.clone())?;
 
-        let touched: Vec<u32> = plan.touched().map(|entry| entry as u32).collect();
+        let touched: Vec<u32> = plan.touched().into_iter().map(|entry| entry as u32).collect();
         let placer = Placer { state: Mutex::new(Placing::new(change, old_len)) };
         let outcome = self.encode_all(plan, &touched, &placer)?;
         let placing = placer.state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +84,7 @@ impl Stream<'_> {
             new.set(entry, range);
         }
         // Readers of this engine are to look again, and not to keep the file from being used sparingly.
-        writing.forget(self.cell);
+        writing.forget(&self.task.index);
         let reuse = writing.options.strategy != Strategy::Append && change.shut_out_readers();
         let mut free = if reuse { gaps.clone() } else { Gaps::default() };
         let mut last: Vec<(u64, &[u8])> = Vec::new();
@@ -112,7 +112,7 @@ impl Stream<'_> {
                 }
             }
         }
-        let cell = writing.cell_id(self.cell);
+        let cell = writing.cell_id(&self.task.index);
         let mut stale = writing.engine.stale.get(&cell, &edit.version);
         if last.iter().any(|(at, _)| *at < old_len) {
             let found = match stale {
@@ -141,7 +141,7 @@ impl Stream<'_> {
         let encoded = writing
             .engine
             .with_context(|context| shard.index.encode(context, &new))
-            .map_err(|e| writing.encode_error(self.key, &self.cell.index, &[], e.into()))?;
+            .map_err(|e| writing.encode_error(self.key, &self.task.index, &[], e.into()))?;
         let version = change.switch(&last, at, &encoded, len)?;
         if let Some(known) = stale {
             // With the index at the end and a file that has grown, the old one stays behind.

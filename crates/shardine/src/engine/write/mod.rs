@@ -4,6 +4,7 @@ mod compact;
 mod in_place;
 mod options;
 mod stream;
+mod task;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,21 +13,22 @@ use shardine_store::{
     Buffer, Condition, CreateOptions, Edit, Key, Object, ReadRange, Staged, StoreError,
 };
 
+use smallvec::SmallVec;
+
 use super::cache::CellId;
 use super::first_error::FirstError;
 use super::{Engine, Grid};
 use crate::Error;
-use crate::layout::{
-    EncodeError, EncodeOptions, Layout, Outcome, ShardLayout, SourceView, Update, UpdatePlan,
-};
-use crate::selection::{Cell, RegionError, Selection};
+use crate::layout::{EncodeError, EncodeOptions, Layout, Outcome, ShardLayout, Update, UpdatePlan};
+use crate::selection::{RegionError, Selection};
 use crate::shard::{IndexLocation, ShardIndex};
-use crate::source::Source;
 use in_place::Changed;
 use stream::Stream;
+use task::{Task, tasks};
 
 pub(crate) use compact::compact;
 pub use options::{Strategy, WriteOptions, WriteReport};
+pub(crate) use task::Patch;
 
 /// How often an update is tried again when other writers were faster.
 const ATTEMPTS: usize = 1000;
@@ -62,21 +64,22 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
 }
 
-/// Writes the elements of `source` to what `selection` selects of the array.
+/// Writes elements to selections of the array; where they overlap, the later ones count.
 ///
-/// Each object becomes visible at once and whole.
+/// Each object is changed in one step.
 pub(crate) fn write(
     engine: &Engine,
     grid: &Grid,
-    selection: &Selection,
-    source: &dyn Source,
+    patches: &[Patch<'_>],
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
     let expected = grid.layout.element_size();
-    if let Some(actual) = source.element_size().filter(|&size| size != expected) {
-        return Err(RegionError::ElementSize { expected, actual }.into());
+    for patch in patches {
+        if let Some(actual) = patch.source.element_size().filter(|&size| size != expected) {
+            return Err(RegionError::ElementSize { expected, actual }.into());
+        }
     }
-    let writing = Writing::new(engine, grid, source, options);
+    let writing = Writing::new(engine, grid, options);
     let named = matches!(options.strategy, Strategy::InPlace | Strategy::Append);
     if named
         && !matches!(grid.layout, Layout::Chunk(_))
@@ -84,14 +87,14 @@ pub(crate) fn write(
     {
         return Err(Error::Strategy { strategy: options.strategy, reason });
     }
-    let cells = selection.cells(grid.cell_shape());
+    let tasks = tasks(patches, grid.cell_shape(), |cell| grid.bounds(cell));
     match grid.layout.addressable() {
         Some(shard) if grid.layout.decoded_len() > STREAM || named => {
-            for cell in cells {
-                writing.stream(shard, cell)?;
+            for task in tasks {
+                writing.stream(shard, &task)?;
             }
         }
-        _ => writing.objects(cells)?,
+        _ => writing.objects(tasks)?,
     }
     writing.publish_staged()?;
     let counters = &writing.counters;
@@ -109,7 +112,6 @@ pub(crate) fn write(
 struct Writing<'a> {
     engine: &'a Engine,
     grid: &'a Grid,
-    source: &'a dyn Source,
     options: &'a WriteOptions,
     encode: EncodeOptions,
     /// Written objects that wait to be made durable together.
@@ -118,15 +120,10 @@ struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    fn new(
-        engine: &'a Engine,
-        grid: &'a Grid,
-        source: &'a dyn Source,
-        options: &'a WriteOptions,
-    ) -> Self {
+    fn new(engine: &'a Engine, grid: &'a Grid, options: &'a WriteOptions) -> Self {
         let encode = EncodeOptions { order: options.order, store_empty: options.store_empty };
         let (staged, counters) = (Mutex::default(), Counters::default());
-        Self { engine, grid, source, options, encode, staged, counters }
+        Self { engine, grid, options, encode, staged, counters }
     }
 
     fn progress(&self, bytes: u64) {
@@ -136,22 +133,22 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes small objects, several at once.
-    fn objects(&self, cells: impl Iterator<Item = Cell>) -> Result<(), Error> {
+    fn objects<'t>(&self, tasks: impl Iterator<Item = Task<'t>>) -> Result<(), Error> {
         if self.engine.on_worker() {
-            return cells.into_iter().try_for_each(|cell| self.object(cell));
+            return tasks.into_iter().try_for_each(|task| self.object(&task));
         }
         // The decoded elements, the old bytes and the new ones.
         let cost = self.grid.layout.decoded_len().saturating_mul(3).saturating_add(OVERHEAD);
         let first_error = FirstError::default();
         self.engine.pool.in_place_scope(|scope| {
-            for cell in cells {
+            for task in tasks {
                 let permit = self.engine.admit(cost);
                 if first_error.is_set() {
                     break;
                 }
                 let first_error = &first_error;
                 scope.spawn(move |_| {
-                    if let Err(error) = self.object(cell) {
+                    if let Err(error) = self.object(&task) {
                         first_error.set(error);
                     }
                     drop(permit);
@@ -162,16 +159,20 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes one object that is encoded in memory.
-    fn object(&self, cell: Cell) -> Result<(), Error> {
-        let key = self.grid.keys.key(&cell.index)?;
-        let bounds = self.grid.bounds(&cell.index);
-        let covered = cell.selection.covers(&bounds);
-        let update = Update {
-            selection: &cell.selection,
-            bounds: &bounds,
-            source: SourceView::new(self.source, cell.at.iter().copied().collect()),
-            options: self.encode,
-        };
+    fn object(&self, task: &Task<'_>) -> Result<(), Error> {
+        let key = self.grid.keys.key(&task.index)?;
+        let bounds = self.grid.bounds(&task.index);
+        let covered = task.covers(&bounds);
+        let updates: SmallVec<[Update<'_>; 1]> = task
+            .parts
+            .iter()
+            .map(|part| Update {
+                selection: &part.cell.selection,
+                bounds: &bounds,
+                source: part.view(),
+                options: self.encode,
+            })
+            .collect();
         self.attempts(&key, || {
             let old = self.old(&key, covered)?;
             let old_bytes = match &old {
@@ -183,9 +184,9 @@ impl<'a> Writing<'a> {
                 let old = old_bytes.as_deref();
                 self.grid
                     .layout
-                    .update(context, old, &update, &mut encoded)
+                    .update_all(context, old, &updates, &mut encoded)
                     .map(|outcome| (outcome, encoded))
-                    .map_err(|source| self.encode_error(&key, &cell.index, &[], source))
+                    .map_err(|source| self.encode_error(&key, &task.index, &[], source))
             })?;
             let condition = condition(covered, old.as_ref());
             if outcome.stored {
@@ -200,8 +201,8 @@ impl<'a> Writing<'a> {
             self.engine.with_context(|context| context.give_buffer(encoded));
             Ok(())
         })?;
-        self.forget(&cell);
-        self.progress(cell.selection.bytes(self.grid.layout.element_size()));
+        self.forget(&task.index);
+        self.progress(task.bytes(self.grid.layout.element_size()));
         Ok(())
     }
 
@@ -284,21 +285,23 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes a large shard: its chunks are encoded in parallel and laid down as they are ready.
-    fn stream(&self, shard: &ShardLayout, cell: Cell) -> Result<(), Error> {
-        let key = self.grid.keys.key(&cell.index)?;
-        let bounds = self.grid.bounds(&cell.index);
-        let covered = cell.selection.covers(&bounds);
+    fn stream(&self, shard: &ShardLayout, task: &Task<'_>) -> Result<(), Error> {
+        let key = self.grid.keys.key(&task.index)?;
+        let bounds = self.grid.bounds(&task.index);
+        let covered = task.covers(&bounds);
+        let selections: Vec<&Selection> =
+            task.parts.iter().map(|part| &part.cell.selection).collect();
         let mut past_max_gap = false;
         self.attempts(&key, || {
             let old = self.old(&key, covered)?;
             let index = match &old {
-                Some(old) => Some(self.old_index(shard, &key, &cell, &*old.object)?),
+                Some(old) => Some(self.old_index(shard, &key, &task.index, &*old.object)?),
                 None => None,
             };
             let object = old.as_ref().map(|old| &*old.object);
-            let stream = Stream { writing: self, shard, key: &key, cell: &cell, old: object };
+            let stream = Stream { writing: self, shard, key: &key, task, old: object };
             let order = self.options.order;
-            let plan = UpdatePlan::new(shard, index.as_ref(), &cell.selection, &bounds, order)
+            let plan = UpdatePlan::new(shard, index.as_ref(), &selections, &bounds, order)
                 .map_err(|source| stream.damaged(source))?;
             if let (Some(edit), Some(index)) = (&old, &index)
                 && let Some(changed) = self.change(&stream, edit, index, &plan)?
@@ -311,9 +314,9 @@ impl<'a> Writing<'a> {
             }
             stream.rewrite(&plan, condition(covered, old.as_ref()), covered)
         })?;
-        self.forget(&cell);
+        self.forget(&task.index);
         if past_max_gap {
-            self.compact(shard, &cell)?;
+            self.compact(shard, &task.index)?;
         }
         Ok(())
     }
@@ -321,7 +324,7 @@ impl<'a> Writing<'a> {
     /// Changes a shard in place, if the strategy says so and it can be done; `None` if it has to be rewritten.
     fn change(
         &self,
-        stream: &Stream<'_>,
+        stream: &Stream<'_, '_>,
         edit: &Edit,
         index: &ShardIndex,
         plan: &UpdatePlan<'_>,
@@ -341,12 +344,12 @@ impl<'a> Writing<'a> {
         }
     }
 
-    fn cell_id(&self, cell: &Cell) -> CellId {
-        CellId { array: self.grid.id, cell: cell.index.clone() }
+    fn cell_id(&self, cell: &[u64]) -> CellId {
+        CellId { array: self.grid.id, cell: cell.iter().copied().collect() }
     }
 
     /// Closes what readers have kept open of a cell. They would notice, but only after a read in vain.
-    fn forget(&self, cell: &Cell) {
+    fn forget(&self, cell: &[u64]) {
         self.engine.kept.remove(&self.cell_id(cell));
     }
 
@@ -354,12 +357,12 @@ impl<'a> Writing<'a> {
         &self,
         shard: &ShardLayout,
         key: &Key,
-        cell: &Cell,
+        cell: &[u64],
         object: &dyn Object,
     ) -> Result<ShardIndex, Error> {
         let damaged = |source| Error::Shard {
             object: key.clone(),
-            shard: cell.index.to_vec(),
+            shard: cell.to_vec(),
             source: Box::new(source),
         };
         let (bytes, len) = match object.len() {

@@ -6,13 +6,14 @@ use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::{CodecError, Context};
 use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange, StoreError};
+use smallvec::SmallVec;
 
+use super::task::Task;
 use super::{OVERHEAD, STREAM, Writing, add, read};
 use crate::Error;
 use crate::engine::first_error::FirstError;
 use crate::engine::sequencer::{Batch, Piece, Sequencer};
 use crate::layout::{Action, EncodedChunks, Outcome, ShardLayout, SourceView, Update, UpdatePlan};
-use crate::selection::Cell;
 use crate::shard::{IndexLocation, ShardError, WriteOrder};
 
 /// Decoded bytes of a piece of work for one worker.
@@ -25,11 +26,11 @@ const KEPT: usize = 4096;
 const ENCODED: u64 = 1024;
 
 /// One shard being streamed.
-pub(super) struct Stream<'a> {
+pub(super) struct Stream<'a, 't> {
     pub writing: &'a Writing<'a>,
     pub shard: &'a ShardLayout,
     pub key: &'a Key,
-    pub cell: &'a Cell,
+    pub task: &'a Task<'t>,
     pub old: Option<&'a dyn Object>,
 }
 
@@ -108,9 +109,9 @@ impl Drop for GiveUp<'_> {
     }
 }
 
-impl Stream<'_> {
+impl Stream<'_, '_> {
     pub(super) fn damaged(&self, source: ShardError) -> Error {
-        let (object, shard) = (self.key.clone(), self.cell.index.to_vec());
+        let (object, shard) = (self.key.clone(), self.task.index.to_vec());
         Error::Shard { object, shard, source: Box::new(source) }
     }
 
@@ -141,7 +142,7 @@ impl Stream<'_> {
         let encoded = writing
             .engine
             .with_context(|context| shard.index.encode(context, &index))
-            .map_err(|e| writing.encode_error(self.key, &self.cell.index, &[], e.into()))?;
+            .map_err(|e| writing.encode_error(self.key, &self.task.index, &[], e.into()))?;
         let staged = match shard.index.location() {
             IndexLocation::Start => writer.finish(&encoded)?,
             IndexLocation::End => {
@@ -224,10 +225,11 @@ impl Stream<'_> {
         let mut pieces = Vec::new();
         let mut chunks = Outcome::default();
         let mut done = 0;
-        let source = SourceView::new(writing.source, self.cell.at.iter().copied().collect());
-        let source = source.to_stored(self.shard);
+        let parts = self.task.parts.iter();
+        let sources: SmallVec<[SourceView<'_>; 1]> =
+            parts.map(|part| part.view().to_stored(self.shard)).collect();
         let no_memory =
-            |error: CodecError| writing.encode_error(self.key, &self.cell.index, &[], error.into());
+            |error: CodecError| writing.encode_error(self.key, &self.task.index, &[], error.into());
         let inner = &self.shard.inner;
         let mut out = EncodedChunks::new(inner, batch.encoded, context).map_err(no_memory)?;
         for &entry in batch.entries {
@@ -239,20 +241,24 @@ impl Stream<'_> {
                     pieces.push(Piece::Kept { entry, range: old });
                     chunks.kept += 1;
                 }
-                Some(Action::Encode { cell, bounds, old }) => {
+                Some(Action::Encode { cells, bounds, old }) => {
                     let old = self.old_chunk(old)?;
-                    let update = Update {
-                        selection: &cell.selection,
-                        bounds: &bounds,
-                        source: source.advance(&cell.at),
-                        options: writing.encode,
-                    };
-                    let added = out.add(context, old.as_deref(), &update).map_err(|source| {
+                    let updates: SmallVec<[Update<'_>; 1]> = cells
+                        .iter()
+                        .map(|(part, cell)| Update {
+                            selection: &cell.selection,
+                            bounds: &bounds,
+                            source: sources[*part].advance(&cell.at),
+                            options: writing.encode,
+                        })
+                        .collect();
+                    let added = out.add(context, old.as_deref(), &updates).map_err(|source| {
                         let path = [entry as u32];
-                        writing.encode_error(self.key, &self.cell.index, &path, source)
+                        writing.encode_error(self.key, &self.task.index, &path, source)
                     });
                     let (outcome, range) = added?;
-                    done += cell.selection.bytes(inner.element_size());
+                    let written = cells.iter().map(|(_, cell)| &cell.selection);
+                    done += written.map(|s| s.bytes(inner.element_size())).sum::<u64>();
                     chunks.add(outcome);
                     if outcome.stored {
                         pieces.push(Piece::New { entry, range });

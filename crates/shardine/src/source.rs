@@ -76,7 +76,7 @@ impl<'a> MemorySource<'a> {
     }
 }
 
-fn extents(shape: &[u64]) -> Axes<usize> {
+pub(crate) fn extents(shape: &[u64]) -> Axes<usize> {
     shape.iter().map(|&n| n as usize).collect()
 }
 

@@ -122,3 +122,22 @@ pub fn split_npy(file: &[u8]) -> (String, &[u8]) {
 pub fn u16s(values: impl IntoIterator<Item = u16>) -> Vec<u8> {
     values.into_iter().flat_map(u16::to_le_bytes).collect()
 }
+
+/// Four shards of four chunks, under a checksum each.
+pub fn written() -> Folder {
+    let folder = Folder::new();
+    folder.ok(&[
+        "create", "a", "--shape", "8,8", "--dtype", "uint8", "--chunk", "2,2", "--shard", "4,4",
+        "--codec", "crc32c",
+    ]);
+    folder.put("in.raw", &[7; 64]);
+    folder.ok(&["write", "a", "in.raw"]);
+    folder
+}
+
+/// Flips a bit of a file.
+pub fn flip(folder: &Folder, name: &str, at: usize) {
+    let mut bytes = folder.get(name);
+    bytes[at] ^= 1;
+    folder.put(name, &bytes);
+}

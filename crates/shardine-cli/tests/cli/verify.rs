@@ -1,24 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::support::Folder;
-
-/// Four shards of four chunks, under a checksum each.
-fn written() -> Folder {
-    let folder = Folder::new();
-    folder.ok(&[
-        "create", "a", "--shape", "8,8", "--dtype", "uint8", "--chunk", "2,2", "--shard", "4,4",
-        "--codec", "crc32c",
-    ]);
-    folder.put("in.raw", &[7; 64]);
-    folder.ok(&["write", "a", "in.raw"]);
-    folder
-}
-
-fn flip(folder: &Folder, name: &str, at: usize) {
-    let mut bytes = folder.get(name);
-    bytes[at] ^= 1;
-    folder.put(name, &bytes);
-}
+use crate::support::{Folder, flip, written};
 
 /// Runs what must find damage: status 1, nothing on standard error.
 fn damaged(folder: &Folder, arguments: &[&str]) -> String {

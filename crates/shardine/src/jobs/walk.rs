@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::{Array, Engine, Error, Group, Location, Node};
 
 /// Deeper than any hierarchy that is not a loop of links.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// Visits the array at a place, or all arrays below the group there, in the order of their names.
 ///

@@ -9,6 +9,7 @@ mod index_format;
 mod plain;
 mod resolve;
 mod update;
+mod update_plan;
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,9 +21,8 @@ pub(crate) use decode::{HANDLE, Target, VariableTable, advance, for_each_offset}
 pub(crate) use index_format::IndexFormat;
 pub use resolve::LayoutError;
 pub use update::EncodeError;
-pub(crate) use update::{
-    Action, EncodeOptions, EncodedChunks, Outcome, SourceView, Update, UpdatePlan,
-};
+pub(crate) use update::{EncodeOptions, EncodedChunks, Outcome, SourceView, Update};
+pub(crate) use update_plan::{Action, UpdatePlan};
 
 use crate::selection::{Axis, Selection};
 use crate::shard::{ShardError, morton_order};

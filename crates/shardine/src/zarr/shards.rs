@@ -5,6 +5,7 @@ use shardine_store::{Key, Object, ReadRange, Recovery, StoreError};
 
 use super::Array;
 use super::metadata::{ChunkKeyEncoding, Separator};
+use crate::shard::Gaps;
 use crate::{Error, Location};
 
 /// An object of an array's grid: a shard, or a chunk of an array that is not sharded.
@@ -93,28 +94,15 @@ impl Array {
         let (index, index_range, len) = found?;
         let mut entries = vec![None; index.len()];
         let grid = shard.to_array_order(&shard.grid);
-        let mut used = vec![index_range.clone()];
         for entry in 0..index.len() {
             let Some(range) = index.get(entry).map_err(damaged)? else { continue };
             let cell = shard.to_array_order(&shard.cell(entry));
             let at = cell.iter().zip(&grid).fold(0, |n, (&i, &g)| n * g as usize + i as usize);
-            used.push(range.clone());
             entries[at] = Some(range);
         }
-        let gap_bytes = len - covered_bytes(used);
+        let gap_bytes = Gaps::find(&index, &index_range).map_err(damaged)?.total();
         Ok(Some(ShardEntries { key, len, index_range, grid, entries, gap_bytes }))
     }
-}
-
-/// Bytes that at least one of the ranges holds.
-fn covered_bytes(mut ranges: Vec<Range<u64>>) -> u64 {
-    ranges.sort_unstable_by_key(|range| range.start);
-    let (mut covered, mut end) = (0, 0);
-    for range in ranges {
-        covered += range.end.saturating_sub(range.start.max(end));
-        end = end.max(range.end);
-    }
-    covered
 }
 
 /// What there is of a grid below a place.

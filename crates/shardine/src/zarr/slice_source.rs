@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::slice_writer::SliceError;
 use crate::selection::RegionError;
-use crate::source::{Source, SourceError};
+use crate::source::{Source, SourceError, extents};
 
 /// The shape of the planes across one axis of an array.
 #[derive(Debug, Clone)]
@@ -108,10 +108,6 @@ impl Plane {
 pub(super) struct Planes<'a> {
     pub plane: &'a Plane,
     pub planes: &'a [Elements],
-}
-
-fn extents(shape: &[u64]) -> Axes<usize> {
-    shape.iter().map(|&n| n as usize).collect()
 }
 
 fn outside() -> SourceError {

@@ -8,13 +8,11 @@ use shardine_codec::{CodecError, DataTypeError};
 use shardine_store::{Key, StoreError};
 
 use super::{Finding, FindingKind, Run};
+use crate::jobs::walk::MAX_DEPTH;
 use crate::layout::LayoutError;
 use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
 use crate::zarr::{DOCUMENT, read_document};
 use crate::{Array, Error, Location};
-
-/// Deeper than any hierarchy that is not a loop of links.
-const MAX_DEPTH: usize = 64;
 
 /// How long a writer of a document may take that does not replace it as a whole.
 const SETTLE: Duration = Duration::from_millis(20);

@@ -3,8 +3,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, Read,
-    ReadCost, ReadRange, Recovery, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Done, Edit, Key, Leftover, Listing, Object, ObjectWriter,
+    Pending, ReadCost, ReadRange, Reads, Recovery, Staged, Store, StoreError, Version,
 };
 
 /// One call that a [`CountingStore`] has seen. Calls that failed are among them.
@@ -172,7 +172,7 @@ impl<S: Store> Store for CountingStore<S> {
     fn read_batch(
         &self,
         workers: &rayon::ThreadPool,
-        reads: &mut dyn Iterator<Item = Read>,
+        reads: &mut dyn Reads,
         deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
     ) {
         // The objects in the batch are counting ones, so however the store runs it, each read is seen.
@@ -196,6 +196,11 @@ impl<S: Store> Store for CountingStore<S> {
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
         self.log.add(Call::Publish { keys: staged.iter().map(|s| s.key.clone()).collect() });
         self.inner.publish(staged)
+    }
+
+    fn publish_later(&self, staged: Vec<Staged>) -> Pending {
+        self.log.add(Call::Publish { keys: staged.iter().map(|s| s.key.clone()).collect() });
+        self.inner.publish_later(staged)
     }
 
     fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
@@ -254,6 +259,18 @@ impl Object for CountingObject {
         let bytes = result.as_ref().map_or(0, |buffer| buffer.len() as u64);
         self.log.add(Call::Read { key: self.key.clone(), range, bytes });
         result
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        let (inner, asked) = (Arc::clone(&self.inner), range.clone());
+        inner.read_then(
+            range,
+            Box::new(move |result| {
+                let bytes = result.as_ref().map_or(0, |buffer| buffer.len() as u64);
+                self.log.add(Call::Read { key: self.key.clone(), range: asked, bytes });
+                done(result);
+            }),
+        );
     }
 
     fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
@@ -319,7 +336,7 @@ impl ObjectWriter for CountingWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileStore, MemoryStore, StoreExt};
+    use crate::{FileStore, MemoryStore, Read, StoreExt};
 
     #[test]
     fn every_call_is_counted_and_recorded() {

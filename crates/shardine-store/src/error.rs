@@ -64,6 +64,22 @@ pub enum StoreError {
         /// The object.
         key: Key,
     },
+    /// The URL is not that of a store, or its store cannot be set up.
+    #[error("\"{url}\": {reason}")]
+    Url {
+        /// As given, without secrets.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An option of a store is unknown or has a wrong value.
+    #[error("store option \"{name}\": {reason}")]
+    Option {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The storage failed.
     #[error("cannot {operation} \"{path}\": {source}")]
     Io {

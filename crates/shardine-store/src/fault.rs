@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, Read,
-    ReadCost, ReadRange, Recovery, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, ReadCost,
+    ReadRange, Reads, Recovery, Staged, Store, StoreError, Version,
 };
 
 /// What a [`FaultStore`] can be told to fail.
@@ -138,7 +138,7 @@ impl<S: Store> Store for FaultStore<S> {
     fn read_batch(
         &self,
         workers: &rayon::ThreadPool,
-        reads: &mut dyn Iterator<Item = Read>,
+        reads: &mut dyn Reads,
         deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
     ) {
         self.inner.read_batch(workers, reads, deliver);

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, Read,
-    ReadCost, Recovery, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, Pending,
+    ReadCost, Reads, Recovery, Staged, Store, StoreError, Version,
 };
 
 /// A pointer to a store is a store, so that wrappers take shared and boxed ones.
@@ -24,7 +24,7 @@ macro_rules! forward {
             fn read_batch(
                 &self,
                 workers: &rayon::ThreadPool,
-                reads: &mut dyn Iterator<Item = Read>,
+                reads: &mut dyn Reads,
                 deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
             ) {
                 (**self).read_batch(workers, reads, deliver);
@@ -44,6 +44,10 @@ macro_rules! forward {
 
             fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
                 (**self).publish(staged)
+            }
+
+            fn publish_later(&self, staged: Vec<Staged>) -> Pending {
+                (**self).publish_later(staged)
             }
 
             fn edit(&self, key: &Key) -> Result<Edit, StoreError> {

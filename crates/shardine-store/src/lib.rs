@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 mod buffer;
 pub mod conformance;
 mod counting;
@@ -29,6 +30,6 @@ pub use file::{DiskObserver, DiskStep, FileStore, Verdict, is_own_file};
 pub use key::Key;
 pub use memory::MemoryStore;
 pub use store::{
-    Condition, CreateOptions, Leftover, LeftoverKind, Listing, Object, ObjectWriter, Read,
-    ReadCost, ReadRange, Recovery, Staged, Store, Version,
+    Condition, CreateOptions, Done, Leftover, LeftoverKind, Listing, NextRead, Object,
+    ObjectWriter, Pending, Read, ReadCost, ReadRange, Reads, Recovery, Staged, Store, Version,
 };

@@ -79,7 +79,7 @@ impl Store for MemoryStore {
 
     /// No bytes are moved either way, so a gap costs nothing; a request costs its bookkeeping.
     fn read_cost(&self) -> ReadCost {
-        ReadCost { request_in_bytes: 4096, local: false }
+        ReadCost { request_in_bytes: 4096, local: false, in_flight: 64 }
     }
 
     fn create(

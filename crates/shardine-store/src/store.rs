@@ -3,7 +3,7 @@ use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Buffer, Edit, Holding, Key, StoreError};
+use crate::{Buffer, Edit, Holding, Key, StoreError, batch};
 
 /// Which bytes of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,21 @@ pub enum ReadRange {
     Bounded(Range<u64>),
     /// The last `n` bytes. An object that is shorter is an error.
     Suffix(u64),
+    /// The first `need` bytes. More will be read of this object: up to `most` may be fetched by the same request, and
+    /// kept with the open object for the reads to come.
+    Head {
+        /// Bytes that the answer has.
+        need: u64,
+        /// Bytes that may be fetched.
+        most: u64,
+    },
+    /// The last `need` bytes, otherwise like [`Head`](Self::Head).
+    Tail {
+        /// Bytes that the answer has.
+        need: u64,
+        /// Bytes that may be fetched.
+        most: u64,
+    },
 }
 
 impl ReadRange {
@@ -24,7 +39,8 @@ impl ReadRange {
         let (range, fits) = match self {
             Self::All => (0..len, true),
             Self::Bounded(r) => (r.clone(), r.start <= r.end && r.end <= len),
-            Self::Suffix(n) => match len.checked_sub(*n) {
+            Self::Head { need, .. } => (0..*need, *need <= len),
+            Self::Suffix(n) | Self::Tail { need: n, .. } => match len.checked_sub(*n) {
                 Some(start) => (start..len, true),
                 None => (0..*n, false),
             },
@@ -73,6 +89,14 @@ pub trait Object: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Begins a read, and returns before the answer is there where the store has requests in flight; `done` gets the
+    /// answer, on whatever thread that comes.
+    ///
+    /// As it comes on a thread that others wait for, `done` does no more than pass it on.
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        done(self.read(range));
+    }
+
     /// Fails with [`StoreError::Changed`] if the bytes behind this open object were overwritten in place.
     ///
     /// A store whose objects are only ever replaced whole has nothing to check and answers `Ok`. A file
@@ -103,6 +127,9 @@ pub trait Object: Debug + Send + Sync {
     }
 }
 
+/// Who gets the answer of a read.
+pub type Done = Box<dyn FnOnce(Result<Buffer, StoreError>) + Send>;
+
 /// One read of a batch.
 #[derive(Debug, Clone)]
 pub struct Read {
@@ -110,6 +137,31 @@ pub struct Read {
     pub object: Arc<dyn Object>,
     /// Which bytes.
     pub range: ReadRange,
+}
+
+/// The reads of a batch, one after the other.
+///
+/// An iterator of reads is one that never has to wait.
+pub trait Reads {
+    /// The next one. If it must not wait, and would have to, it is to be asked [`Later`](NextRead::Later).
+    fn next_read(&mut self, may_wait: bool) -> NextRead;
+}
+
+/// What comes next in a batch.
+#[derive(Debug)]
+pub enum NextRead {
+    /// This read.
+    Read(Read),
+    /// Something, once answers of this batch have been used.
+    Later,
+    /// Nothing.
+    End,
+}
+
+impl<I: Iterator<Item = Read>> Reads for I {
+    fn next_read(&mut self, _: bool) -> NextRead {
+        self.next().map_or(NextRead::End, NextRead::Read)
+    }
 }
 
 /// What must hold for a write or a removal to take place.
@@ -199,6 +251,32 @@ impl Debug for Staged {
     }
 }
 
+/// A publication under way.
+pub struct Pending(Box<dyn FnOnce() -> Result<Vec<Version>, StoreError> + Send>);
+
+impl Pending {
+    /// One that is over.
+    pub fn done(outcome: Result<Vec<Version>, StoreError>) -> Self {
+        Self::new(|| outcome)
+    }
+
+    /// One whose outcome `wait` waits for.
+    pub fn new(wait: impl FnOnce() -> Result<Vec<Version>, StoreError> + Send + 'static) -> Self {
+        Self(Box::new(wait))
+    }
+
+    /// Waits for the outcome.
+    pub fn wait(self) -> Result<Vec<Version>, StoreError> {
+        (self.0)()
+    }
+}
+
+impl Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pending")
+    }
+}
+
 /// What is directly below a prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
@@ -248,13 +326,23 @@ pub enum Recovery {
 /// What a request costs beside the bytes that it moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadCost {
-    /// A gap of at most this many bytes between two ranges is cheaper to read than to skip.
+    /// How many bytes could be read in the time that a request takes beside them: a gap of at most this many between
+    /// two ranges is cheaper to read than to skip, if the second one has to wait for the first.
     pub request_in_bytes: u64,
     /// Whether a read is a copy from the memory or a disk of this machine, made by the thread that asks.
     ///
     /// Then nothing is gained by handing over many reads at once, and much by reading what a cache can
     /// hold and using it at once.
     pub local: bool,
+    /// How many requests the store has in flight at once; one more waits for one of these.
+    pub in_flight: usize,
+}
+
+impl ReadCost {
+    /// Of a store on this machine.
+    pub const fn local(request_in_bytes: u64) -> Self {
+        Self { request_in_bytes, local: true, in_flight: 1 }
+    }
 }
 
 /// A place where objects live.
@@ -274,19 +362,20 @@ pub trait Store: Debug + Send + Sync {
 
     /// Runs many reads and hands each answer to `deliver`, with its place in the batch, as it comes.
     ///
-    /// Answers come in any order and on any thread of `workers`; `reads` is drawn on the calling thread, so
-    /// an iterator that waits for memory holds the batch back. Returns when all answers are delivered.
+    /// Answers come in any order and on any thread of `workers`; `reads` is drawn on the calling thread, and only as
+    /// fast as it allows, so whoever has to wait for memory holds the batch back. Returns when all answers are delivered.
     fn read_batch(
         &self,
         workers: &rayon::ThreadPool,
-        reads: &mut dyn Iterator<Item = Read>,
+        reads: &mut dyn Reads,
         deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
     ) {
-        workers.in_place_scope(|scope| {
-            for (i, read) in reads.enumerate() {
-                scope.spawn(move |_| deliver(i, read.object.read(read.range)));
-            }
-        });
+        let cost = self.read_cost();
+        if cost.local {
+            batch::by_workers(workers, reads, deliver);
+        } else {
+            batch::in_flight(workers, reads, deliver, cost.in_flight);
+        }
     }
 
     /// What a request costs, for merging ranges.
@@ -303,8 +392,16 @@ pub trait Store: Debug + Send + Sync {
     ///
     /// Each appears whole and at once. All are made durable before the first appears. If one fails, the
     /// ones before it have been published and the ones after it have not; a condition that does not
-    /// hold is [`StoreError::Conflict`].
+    /// hold is [`StoreError::Conflict`]. Where each object is a request, neighbours without a condition are
+    /// published side by side, and some of them may be there though another failed.
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError>;
+
+    /// The same, but the caller can go on meanwhile, where the store has requests in flight.
+    ///
+    /// The outcome is that of [`Pending::wait`]; what is dropped without that is published or not.
+    fn publish_later(&self, staged: Vec<Staged>) -> Pending {
+        Pending::done(self.publish(staged))
+    }
 
     /// Gets hold of an object that exists, to change it. Waits for others who do, where the store has locks.
     ///

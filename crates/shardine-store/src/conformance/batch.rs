@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::{Make, open, pattern, put, suite};
-use crate::{Buffer, Read, ReadRange, Store, StoreError};
+use crate::{Buffer, Read, ReadRange, Reads, Store, StoreError};
 
 suite![
     a_batch_delivers_each_answer_once,
@@ -14,7 +14,7 @@ suite![
 type Answers = Vec<(usize, Result<Buffer, StoreError>)>;
 
 /// Runs a batch on two workers; the answers by their place.
-fn read_batch(store: &dyn Store, reads: &mut dyn Iterator<Item = Read>) -> Answers {
+fn read_batch(store: &dyn Store, reads: &mut dyn Reads) -> Answers {
     let workers = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let answers = Mutex::new(Vec::new());
     store.read_batch(&workers, reads, &|i, answer| answers.lock().unwrap().push((i, answer)));

@@ -141,7 +141,7 @@ impl Store for FileStore {
     /// 16 KiB. At a random place of a cached file, a `pread` takes 0.7 to 1.5 µs before its bytes count
     /// (buffer and task come on top), in which time the kernel copies 8 to 16 KiB.
     fn read_cost(&self) -> ReadCost {
-        ReadCost { request_in_bytes: 16 << 10, local: true }
+        ReadCost::local(16 << 10)
     }
 
     fn create(

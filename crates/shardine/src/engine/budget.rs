@@ -46,6 +46,14 @@ impl Budget {
         state.free -= bytes;
         Permit { budget: Arc::clone(self), bytes }
     }
+
+    /// The same without waiting: `None` if there is not enough.
+    pub fn try_acquire(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
+        let bytes = bytes.min(self.total);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.free = state.free.checked_sub(bytes)?;
+        Some(Permit { budget: Arc::clone(self), bytes })
+    }
 }
 
 impl Drop for Permit {

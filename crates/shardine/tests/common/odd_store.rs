@@ -87,7 +87,7 @@ impl Store for OddStore {
     }
 
     fn read_cost(&self) -> ReadCost {
-        ReadCost { request_in_bytes: 0, local: false }
+        ReadCost { request_in_bytes: 0, local: false, in_flight: 16 }
     }
 
     fn create(

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
-use shardine_store::{Buffer, Read, ReadBuffer, ReadRange, StoreError};
+use shardine_store::{Buffer, NextRead, Read, ReadBuffer, ReadRange, Reads, StoreError};
 
 use super::plan::{Fetch, Node, Plan};
 use super::{INLINE, Lost, Opened, Reading};
@@ -29,14 +29,15 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         let plan = self.merge(std::mem::take(wanted));
-        // One chunk cannot be shared out.
-        let inline = inline || plan.work <= INLINE || plan.is_one_chunk();
+        // One chunk cannot be shared out, and little is decoded here; but requests in flight are worth having.
+        let few = plan.fetches.len() == 1 || self.local;
+        let inline = inline || (few && (plan.work <= INLINE || plan.is_one_chunk()));
         let parallel = !self.engine.on_worker() && plan.work > INLINE;
         let known = plan.fetches.iter().all(|fetch| fetch.range.is_some());
         if !(self.local && known) {
             let read = |fetch: &Fetch| {
                 let range = fetch.range.clone().map_or(ReadRange::All, ReadRange::Bounded);
-                (fetch.object, range, fetch.len())
+                (fetch.object, range, plan.memory(fetch))
             };
             self.batch(opened, plan.fetches.iter().map(read).collect(), inline, &|i, bytes| {
                 self.decode_all(opened, &plan, &[(&plan.fetches[i], bytes)], parallel);
@@ -180,14 +181,44 @@ impl<'a> Reading<'a> {
             return;
         }
         let permits: Vec<Mutex<Option<Permit>>> = reads.iter().map(|_| Mutex::new(None)).collect();
-        let mut reads = reads.into_iter().enumerate().map(|(i, (object, range, len))| {
-            let permit = self.engine.admit(len);
-            *permits[i].lock().unwrap_or_else(PoisonError::into_inner) = permit;
-            Read { object: std::sync::Arc::clone(&opened[object].object), range }
-        });
+        let reads = reads.into_iter().enumerate().peekable();
+        let mut reads = Admitted { reading: self, opened, reads, permits: &permits };
         self.grid.store.read_batch(&self.engine.pool, &mut reads, &|i, answer| {
             deliver(i, answer);
             permits[i].lock().unwrap_or_else(PoisonError::into_inner).take();
         });
+    }
+}
+
+/// Reads that come when there is memory for them.
+struct Admitted<'b, 'a, I: Iterator> {
+    reading: &'b Reading<'a>,
+    opened: &'b [Opened],
+    reads: std::iter::Peekable<I>,
+    permits: &'b [Mutex<Option<Permit>>],
+}
+
+impl<I: Iterator<Item = (usize, (usize, ReadRange, u64))>> Reads for Admitted<'_, '_, I> {
+    fn next_read(&mut self, may_wait: bool) -> NextRead {
+        let Some(&(i, (_, _, len))) = self.reads.peek() else { return NextRead::End };
+        let engine = self.reading.engine;
+        let permit = if engine.on_worker() {
+            None
+        } else if may_wait {
+            Some(engine.budget.acquire(len))
+        } else {
+            let Some(permit) = engine.budget.try_acquire(len) else { return NextRead::Later };
+            Some(permit)
+        };
+        *self.permits[i].lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        match self.reads.next() {
+            // The rest of a read that failed is not asked for.
+            Some(_) if self.reading.first_error.is_set() => NextRead::End,
+            Some((_, (object, range, _))) => {
+                let object = std::sync::Arc::clone(&self.opened[object].object);
+                NextRead::Read(Read { object, range })
+            }
+            None => NextRead::End,
+        }
     }
 }

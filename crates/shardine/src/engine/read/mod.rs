@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use shardine_codec::strided::Placement;
-use shardine_store::{Key, Object, Recovery, StoreError, Version};
+use shardine_store::{Key, Object, ReadCost, Recovery, StoreError, Version};
 
 use super::cache::{CachedIndex, CellId, IndexKey, KeptObject, Path};
 use super::first_error::FirstError;
@@ -81,12 +81,14 @@ pub(crate) unsafe fn read(
     if selection.is_empty() {
         return Ok(());
     }
+    let cost = grid.store.read_cost();
     let reading = Reading {
         engine,
         grid,
         target,
         place,
-        local: grid.store.read_cost().local,
+        cost,
+        local: cost.local,
         first_error: FirstError::default(),
         lost: Mutex::default(),
         before: Mutex::default(),
@@ -126,6 +128,8 @@ struct Reading<'a> {
     grid: &'a Grid,
     target: &'a Target<'a>,
     place: &'a Placement,
+    /// What requests cost, as far as it was known when the read began.
+    cost: ReadCost,
     /// Whether the store is on this machine.
     local: bool,
     first_error: FirstError,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_codec::strided::Placement;
-use shardine_store::ReadRange;
+use shardine_store::{ReadCost, ReadRange};
 
 use super::{CachedIndex, Opened, Path, Reading};
 use crate::Error;
@@ -49,6 +49,12 @@ pub(super) struct Plan<'a> {
     /// Bytes that have to be decoded for what is wanted.
     pub work: u64,
 }
+
+/// How much of the time that a request takes is work, for this machine or the other, and not distance.
+const REQUESTS_WORK: u64 = 16;
+
+/// How much of the time that a request takes may be spent on bytes which perhaps save another one.
+const GUESS: u64 = 8;
 
 /// Chunks that are planned before any of them is read: memory for plans is bounded, however small chunks are.
 const MANY: usize = 8192;
@@ -121,9 +127,13 @@ impl<'a> Reading<'a> {
         if unknown.is_empty() {
             return Ok(next);
         }
+        // A small object is fetched with its index; but for what is not wanted of many large ones a request more is saved
+        // once, as they are under way together.
+        let guess = self.cost.request_in_bytes / GUESS / unknown.len() as u64;
         let reads = unknown.iter().map(|(node, shard)| {
-            self.index_range(opened, node, shard)
-                .map(|range| (node.object, range, shard.index.len()))
+            let len = shard.index.len();
+            self.index_range(opened, node, shard, guess)
+                .map(|range| (node.object, range, len.max(guess)))
         });
         let reads: Vec<_> = reads.collect::<Result<_, _>>()?;
         let indexes: Vec<Mutex<Option<Arc<CachedIndex>>>> =
@@ -168,7 +178,7 @@ impl<'a> Reading<'a> {
             // A chunk of the wrong length is fetched whole, so that decoding it tells what is wrong.
             && leaf.codec.spec().byte_len().is_some_and(|len| len as u64 == range.end - range.start)
         {
-            let gap = self.grid.store.read_cost().request_in_bytes as usize;
+            let gap = self.cost.request_in_bytes as usize;
             if let Some(runs) = leaf.plain_runs(&node.selection, gap, most as usize) {
                 wanted.extend(runs.into_iter().map(|run| {
                     let (start, end) = (run.bytes.start as u64, run.bytes.end as u64);
@@ -189,9 +199,12 @@ impl<'a> Reading<'a> {
 
     /// Whether to fetch all of a shard in one read, index included, instead of the index first.
     fn worth_whole(&self, node: &Node<'a>, shard: &ShardLayout) -> bool {
-        let Some(range) = &node.range else { return false };
+        let cost = self.cost;
+        let Some(range) = &node.range else {
+            // What it has in memory, it hardly exceeds by much as it is stored.
+            return node.whole && node.layout.decoded_len() <= self.engine.max_merged_read();
+        };
         let len = range.end - range.start;
-        let cost = self.grid.store.read_cost();
         let most =
             if cost.local { self.engine.max_merged_read() } else { self.engine.budget.total() };
         if node.whole && len <= most {
@@ -206,11 +219,14 @@ impl<'a> Reading<'a> {
         opened: &[Opened],
         node: &Node<'a>,
         shard: &ShardLayout,
+        most: u64,
     ) -> Result<ReadRange, Error> {
         let Some(range) = &node.range else {
+            let need = shard.index.len();
+            let most = most.max(need);
             return Ok(match shard.index.location() {
-                IndexLocation::Start => ReadRange::Bounded(0..shard.index.len()),
-                IndexLocation::End => ReadRange::Suffix(shard.index.len()),
+                IndexLocation::Start => ReadRange::Head { need, most },
+                IndexLocation::End => ReadRange::Tail { need, most },
             });
         };
         let local = shard
@@ -277,7 +293,7 @@ impl<'a> Reading<'a> {
 
     /// Merges neighbouring ranges of an object where reading the gap costs less than another request.
     pub(super) fn merge(&self, nodes: Vec<Node<'a>>) -> Plan<'a> {
-        let cost = self.grid.store.read_cost();
+        let cost = self.cost;
         let mut order: Vec<u32> = (0..nodes.len() as u32).collect();
         let place = |&i: &u32| {
             let node = &nodes[i as usize];
@@ -289,13 +305,18 @@ impl<'a> Reading<'a> {
         if cost.local && stored > most {
             most = most.min(MAX_LOCAL_READ);
         }
+        let gap = if cost.local {
+            cost.request_in_bytes
+        } else {
+            worthwhile_gap(gaps(&nodes, &order), cost)
+        };
         let mut fetches: Vec<Fetch> = Vec::new();
         for (i, &number) in order.iter().enumerate() {
             let node = &nodes[number as usize];
             if let Some(last) = fetches.last_mut()
                 && last.object == node.object
                 && let (Some(a), Some(b)) = (&mut last.range, &node.range)
-                && b.start <= a.end.saturating_add(cost.request_in_bytes)
+                && b.start <= a.end.saturating_add(gap)
                 && b.end.max(a.end) - a.start <= most.max(a.end - a.start)
             {
                 a.end = a.end.max(b.end);
@@ -308,6 +329,45 @@ impl<'a> Reading<'a> {
         let work = nodes.iter().map(Node::work).fold(0, u64::saturating_add);
         Plan { nodes, order, fetches, work }
     }
+}
+
+/// The gaps between neighbouring ranges of the same object.
+fn gaps<'b>(nodes: &'b [Node<'_>], order: &'b [u32]) -> impl Iterator<Item = u64> + 'b {
+    let mut last: Option<(usize, u64)> = None;
+    order.iter().filter_map(move |&i| {
+        let node = &nodes[i as usize];
+        let range = node.range.as_ref()?;
+        let before = last.filter(|(object, _)| *object == node.object).map(|(_, end)| end);
+        last = Some((node.object, before.map_or(range.end, |end| end.max(range.end))));
+        before.map(|end| range.start.saturating_sub(end))
+    })
+}
+
+/// The widest gap that is read rather than skipped.
+///
+/// What is read of gaps takes time; what is not makes a request more, and requests take time where there are more of
+/// them than are in flight at once. A few are under way together, and to join those would only be to read more: then a
+/// request counts for what it costs the two machines, a small part of the time that it takes.
+fn worthwhile_gap(gaps: impl Iterator<Item = u64>, cost: ReadCost) -> u64 {
+    let mut gaps: Vec<u64> = gaps.filter(|&gap| gap > 0).collect();
+    gaps.sort_unstable();
+    let (at_once, request) = (cost.in_flight.max(1) as u64, cost.request_in_bytes);
+    let time = |requests: u64, read: u64| {
+        let rounds = requests.div_ceil(at_once);
+        let waiting = rounds.saturating_mul(request);
+        let work = requests.saturating_mul(request / REQUESTS_WORK);
+        read.saturating_add(waiting).saturating_add(work)
+    };
+    let count = gaps.len() as u64 + 1;
+    let (mut best, mut widest, mut read) = (time(count, 0), 0, 0u64);
+    for (joined, &gap) in (1..).zip(&gaps) {
+        read = read.saturating_add(gap);
+        let now = time(count - joined, read);
+        if now <= best {
+            (best, widest) = (now, gap);
+        }
+    }
+    widest
 }
 
 impl<'a> Plan<'a> {
@@ -330,6 +390,14 @@ impl<'a> Plan<'a> {
     /// Bytes of the longest fetch.
     pub(super) fn longest(&self) -> u64 {
         self.fetches.iter().map(Fetch::len).max().unwrap_or(0)
+    }
+
+    /// Bytes of memory for a fetch: what is stored, or about as much as it will be where that is not known.
+    pub(super) fn memory(&self, fetch: &Fetch) -> u64 {
+        match &fetch.range {
+            Some(range) => range.end - range.start,
+            None => self.nodes(fetch).map(|node| node.layout.decoded_len()).max().unwrap_or(0),
+        }
     }
 
     /// What is in a fetch, by place.

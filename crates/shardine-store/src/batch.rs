@@ -1,0 +1,58 @@
+//! How a batch of reads is run.
+
+use std::sync::mpsc;
+
+use crate::{Buffer, NextRead, Reads, StoreError};
+
+type Deliver<'a> = &'a (dyn Fn(usize, Result<Buffer, StoreError>) + Sync);
+
+/// Each read is made by a worker, who uses it at once.
+pub(crate) fn by_workers(workers: &rayon::ThreadPool, reads: &mut dyn Reads, deliver: Deliver<'_>) {
+    workers.in_place_scope(|scope| {
+        let mut count = 0;
+        while let NextRead::Read(read) = reads.next_read(true) {
+            let i = count;
+            count += 1;
+            scope.spawn(move |_| deliver(i, read.object.read(read.range)));
+        }
+    });
+}
+
+/// Up to `most` reads are under way at once, and each answer is handed to a worker when it comes.
+///
+/// The calling thread alone draws reads and takes answers. It waits for memory only when it has no answer to wait
+/// for, so that batches that share a budget cannot wait for each other.
+pub(crate) fn in_flight(
+    workers: &rayon::ThreadPool,
+    reads: &mut dyn Reads,
+    deliver: Deliver<'_>,
+    most: usize,
+) {
+    let (answers, arriving) = mpsc::channel();
+    workers.in_place_scope(|scope| {
+        let (mut count, mut under_way, mut more) = (0, 0, true);
+        loop {
+            while more && under_way < most.max(1) {
+                match reads.next_read(under_way == 0) {
+                    NextRead::Read(read) => {
+                        let (i, answers) = (count, answers.clone());
+                        count += 1;
+                        under_way += 1;
+                        // The receiver lives until all answers are in.
+                        let done = move |answer| drop(answers.send((i, answer)));
+                        read.object.read_then(read.range, Box::new(done));
+                    }
+                    NextRead::Later => break,
+                    NextRead::End => more = false,
+                }
+            }
+            if under_way == 0 {
+                // With nothing under way the source of reads may wait, so it has come to its end.
+                break;
+            }
+            let Ok((i, answer)) = arriving.recv() else { break };
+            under_way -= 1;
+            scope.spawn(move |_| deliver(i, answer));
+        }
+    });
+}

@@ -1,5 +1,6 @@
 //! How a batch of reads is run.
 
+use std::io;
 use std::sync::mpsc;
 
 use crate::{Buffer, NextRead, Reads, StoreError};
@@ -38,8 +39,8 @@ pub(crate) fn in_flight(
                         let (i, answers) = (count, answers.clone());
                         count += 1;
                         under_way += 1;
-                        // The receiver lives until all answers are in.
-                        let done = move |answer| drop(answers.send((i, answer)));
+                        let mut sender = Sender { i, answers, sent: false };
+                        let done = move |answer| sender.send(answer);
                         read.object.read_then(read.range, Box::new(done));
                     }
                     NextRead::Later => break,
@@ -55,4 +56,28 @@ pub(crate) fn in_flight(
             scope.spawn(move |_| deliver(i, answer));
         }
     });
+}
+
+/// Passes an answer on; also that there will be none.
+struct Sender {
+    i: usize,
+    answers: mpsc::Sender<(usize, Result<Buffer, StoreError>)>,
+    sent: bool,
+}
+
+impl Sender {
+    fn send(&mut self, answer: Result<Buffer, StoreError>) {
+        self.sent = true;
+        // The receiver lives until all answers are in.
+        drop(self.answers.send((self.i, answer)));
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if !self.sent {
+            let (path, source) = ("an object".to_owned(), io::Error::other("it was given up"));
+            self.send(Err(StoreError::Io { operation: "read", path, source }));
+        }
+    }
 }

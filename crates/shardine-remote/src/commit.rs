@@ -1,0 +1,351 @@
+//! Making objects visible: once, and only if nobody else was faster.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use object_store::path::Path;
+use object_store::{
+    Attribute, Attributes, Error, HeaderMap, HeaderValue, ObjectStoreExt, PutMode, PutOptions,
+    PutPayload, PutResult, UpdateVersion,
+};
+use shardine_store::{Condition, Key, StoreError, Version};
+
+use crate::exchange::Exchange;
+use crate::place::Kind;
+use crate::store::{Remote, RemoteHeld};
+use crate::upload::Upload;
+use crate::writer::{Content, RemoteStaged};
+
+/// The name under which an object's metadata says who wrote it. Azure takes letters and digits only.
+const WRITES: &str = "shardinewrites";
+
+/// How many writes an object remembers: as many as may come between a write and the look of its writer who got no answer.
+const REMEMBERED: usize = 32;
+
+/// How often a write is tried whose outcome nobody could tell, beside what `object_store` tries.
+const ATTEMPTS: usize = 5;
+
+/// The writes that made an object what it is, the newest last.
+///
+/// A writer whose answer got lost finds itself here, even if others have written since. So it does not write again, and
+/// what they wrote stays.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct History(Vec<Box<str>>);
+
+/// What tells a write from all others.
+#[derive(Debug, Clone)]
+pub(crate) struct WriteId(Box<str>);
+
+impl WriteId {
+    pub fn new() -> Self {
+        Self(format!("{:032x}", rand::random::<u128>()).into())
+    }
+}
+
+impl History {
+    /// As an object's metadata tell it.
+    pub fn of(attributes: &Attributes) -> Self {
+        let text = attributes.get(&Attribute::Metadata(WRITES.into()));
+        Self(text.map_or_else(Vec::new, |text| text.split_whitespace().map(Into::into).collect()))
+    }
+
+    fn has(&self, id: &WriteId) -> bool {
+        self.0.contains(&id.0)
+    }
+
+    fn is_last(&self, id: &WriteId) -> bool {
+        self.0.last() == Some(&id.0)
+    }
+
+    /// With another write, as text.
+    pub fn with(&self, id: &WriteId) -> String {
+        let skipped = (self.0.len() + 1).saturating_sub(REMEMBERED);
+        let all = self.0.iter().skip(skipped).chain([&id.0]);
+        all.map(|id| &**id).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The attributes of a write.
+pub(crate) fn attributes(history: &str) -> Attributes {
+    let mut attributes = Attributes::new();
+    attributes.insert(Attribute::Metadata(WRITES.into()), history.to_owned().into());
+    attributes
+}
+
+/// What was published.
+pub(crate) struct Published(pub Version);
+
+/// What must hold for a write, for the store.
+#[derive(Debug, Clone)]
+enum Expected {
+    Anything,
+    Nothing,
+    This(Version),
+}
+
+impl Expected {
+    fn new(condition: &Condition) -> Self {
+        match condition {
+            Condition::None => Self::Anything,
+            Condition::Absent => Self::Nothing,
+            Condition::Unchanged(version) | Condition::Held { version, .. } => {
+                Self::This(version.clone())
+            }
+        }
+    }
+
+    fn mode(&self, kind: Kind) -> PutMode {
+        match self {
+            Self::Anything => PutMode::Overwrite,
+            Self::Nothing => PutMode::Create,
+            Self::This(version) => {
+                let text = Some(version.0.to_string());
+                PutMode::Update(match kind {
+                    Kind::Google => UpdateVersion { e_tag: None, version: text },
+                    _ => UpdateVersion { e_tag: text, version: None },
+                })
+            }
+        }
+    }
+
+    /// The headers that say the same where `object_store` has no way to.
+    fn headers(&self, kind: Kind) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let header = match (self, kind) {
+            (Self::Anything, _) => return headers,
+            (Self::Nothing, Kind::Google) => ("x-goog-if-generation-match", "0"),
+            (Self::Nothing, _) => ("if-none-match", "*"),
+            (Self::This(version), Kind::Google) => ("x-goog-if-generation-match", &*version.0),
+            (Self::This(version), _) => ("if-match", &*version.0),
+        };
+        // A version came in a header, so it can go in one.
+        if let Ok(value) = HeaderValue::from_str(header.1) {
+            headers.insert(header.0, value);
+        }
+        headers
+    }
+}
+
+/// The history that a write goes on from.
+pub(crate) fn history_of(condition: &Condition) -> History {
+    match condition {
+        Condition::Held { held, .. } => {
+            held.get::<RemoteHeld>().map(|held| held.history.clone()).unwrap_or_default()
+        }
+        _ => History::default(),
+    }
+}
+
+/// Publishes objects: in order, but neighbours without a condition side by side.
+pub(crate) async fn publish(staged: Vec<RemoteStaged>) -> Result<Vec<Version>, StoreError> {
+    let mut versions = Vec::with_capacity(staged.len());
+    let mut staged = staged.into_iter().peekable();
+    while let Some(first) = staged.next() {
+        let mut together = vec![first];
+        let free = |staged: &RemoteStaged| matches!(staged.condition, Condition::None);
+        while free(&together[0])
+            && let Some(next) = staged.next_if(free)
+        {
+            together.push(next);
+        }
+        let outcomes = join_all(together.into_iter().map(publish_one)).await;
+        for outcome in outcomes {
+            versions.push(outcome?.0);
+        }
+    }
+    Ok(versions)
+}
+
+async fn publish_one(staged: RemoteStaged) -> Result<Published, StoreError> {
+    let RemoteStaged { remote, key, condition, id, content } = staged;
+    let path = remote.path(&key)?;
+    let expected = Expected::new(&condition);
+    let write = Write { remote: &remote, key: &key, path: &path, expected, id: &id };
+    if !matches!(condition, Condition::None) {
+        let parts = matches!(content, Content::Parts(_));
+        if !remote.tuning.single_writer {
+            remote.probe.check(&remote, parts).await?;
+        } else if !write.holds().await? {
+            return Err(StoreError::Conflict { key });
+        }
+    }
+    let history = history_of(&condition).with(&id);
+    match content {
+        Content::Whole(pieces) => write.put(pieces, &history).await,
+        Content::Parts(upload) => write.complete(upload).await,
+    }
+}
+
+/// One write.
+struct Write<'a> {
+    remote: &'a Arc<Remote>,
+    key: &'a Key,
+    path: &'a Path,
+    expected: Expected,
+    id: &'a WriteId,
+}
+
+/// What a failed write may have come to.
+enum Doubt {
+    /// It took place.
+    Done(Published),
+    /// Somebody else's did.
+    Lost,
+    /// Nothing did, up to now.
+    Nothing,
+}
+
+impl Write<'_> {
+    /// Whether what is there is what is expected, asked beforehand: for stores that ignore conditions.
+    async fn holds(&self) -> Result<bool, StoreError> {
+        let found = self.look().await?;
+        Ok(match &self.expected {
+            Expected::Anything => true,
+            Expected::Nothing => found.is_none(),
+            Expected::This(version) => found.is_some_and(|(found, _)| found == *version),
+        })
+    }
+
+    async fn look(&self) -> Result<Option<(Version, History)>, StoreError> {
+        match self.remote.head(self.path).await {
+            Ok((meta, history)) => Ok(Some((self.remote.version_of(&meta), history))),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.remote.failed("look for", self.key, &error)),
+        }
+    }
+
+    /// Finds out what became of a write whose answer did not come, or was that somebody else was faster: that may have
+    /// been itself.
+    async fn doubt(&self) -> Result<Doubt, StoreError> {
+        let found = self.look().await?;
+        Ok(match (found, &self.expected) {
+            (Some((version, history)), _) if history.has(self.id) => {
+                // What others have made of it since is not what was published.
+                let own = history.is_last(self.id);
+                Doubt::Done(Published(if own {
+                    version
+                } else {
+                    Version(self.id.0.as_ref().into())
+                }))
+            }
+            (_, Expected::Anything) | (None, Expected::Nothing) => Doubt::Nothing,
+            (Some((version, _)), Expected::This(expected)) if version == *expected => {
+                Doubt::Nothing
+            }
+            _ => Doubt::Lost,
+        })
+    }
+
+    fn published(&self, result: &PutResult) -> Option<Published> {
+        let version = self.remote.version(result.e_tag.as_deref(), result.version.as_deref());
+        version.map(Published)
+    }
+
+    /// Writes an object in one request.
+    async fn put(&self, pieces: Vec<Bytes>, history: &str) -> Result<Published, StoreError> {
+        let len = pieces.iter().map(Bytes::len).sum();
+        let _memory = self.remote.memory(len).await;
+        let payload = PutPayload::from_iter(pieces);
+        let single = self.remote.tuning.single_writer;
+        let mode = if single { PutMode::Overwrite } else { self.expected.mode(self.remote.kind) };
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut options = PutOptions::from(mode.clone());
+            options.attributes = attributes(history);
+            let permit = self.remote.requests.acquire().await;
+            let result = self.remote.store.put_opts(self.path, payload.clone(), options).await;
+            drop(permit);
+            let error = match result {
+                Ok(result) => match self.published(&result) {
+                    Some(published) => return Ok(published),
+                    None => match self.doubt().await? {
+                        Doubt::Done(published) => return Ok(published),
+                        _ => return Err(StoreError::Conflict { key: self.key.clone() }),
+                    },
+                },
+                Err(error) => error,
+            };
+            if let Some(outcome) = self.judge(&error, attempt).await? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Completes an upload in parts.
+    async fn complete(&self, upload: Upload) -> Result<Published, StoreError> {
+        let result = self.complete_once(&upload).await;
+        match &result {
+            Ok(_) => upload.forget(),
+            Err(_) => upload.abort().await,
+        }
+        result
+    }
+
+    async fn complete_once(&self, upload: &Upload) -> Result<Published, StoreError> {
+        let parts = upload.parts().await?;
+        let mut headers = match self.remote.tuning.single_writer {
+            true => HeaderMap::new(),
+            false => self.expected.headers(self.remote.kind),
+        };
+        headers.extend(upload.late_headers());
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let exchange = Exchange::with(headers.clone());
+            let permit = self.remote.requests.acquire().await;
+            let result = exchange.run(upload.complete(parts.clone())).await;
+            drop(permit);
+            let error = match result {
+                Ok(result) => match self.published(&result) {
+                    Some(published) => return Ok(published),
+                    None => match self.doubt().await? {
+                        Doubt::Done(published) => return Ok(published),
+                        _ => return Err(StoreError::Conflict { key: self.key.clone() }),
+                    },
+                },
+                Err(error) => error,
+            };
+            if let Some(outcome) = self.judge(&error, attempt).await? {
+                return Ok(outcome);
+            }
+            if let Error::NotFound { .. } = error {
+                // The upload is gone, and was not completed by this write.
+                return Err(self.remote.failed("complete the upload of", self.key, &error));
+            }
+        }
+    }
+
+    /// What an error means: the write took place after all, or failed, or (`None`) is to be tried again.
+    async fn judge(&self, error: &Error, attempt: usize) -> Result<Option<Published>, StoreError> {
+        let refused = matches!(
+            error,
+            Error::PermissionDenied { .. }
+                | Error::Unauthenticated { .. }
+                | Error::NotSupported { .. }
+                | Error::NotImplemented { .. }
+        );
+        if refused {
+            return Err(self.remote.failed("write", self.key, error));
+        }
+        match self.doubt().await? {
+            Doubt::Done(published) => Ok(Some(published)),
+            Doubt::Lost => Err(StoreError::Conflict { key: self.key.clone() }),
+            Doubt::Nothing if attempt < ATTEMPTS => Ok(None),
+            Doubt::Nothing => Err(match error {
+                // To the store something else was there, though it says now that there was not.
+                Error::Precondition { .. } | Error::AlreadyExists { .. } => {
+                    StoreError::Conflict { key: self.key.clone() }
+                }
+                error => self.remote.failed("write", self.key, error),
+            }),
+        }
+    }
+}
+
+/// Removes what was made for a trial.
+pub(crate) async fn remove(remote: &Remote, path: &Path) {
+    // What is left is an object of some bytes.
+    drop(remote.store.delete(path).await);
+}

@@ -1,0 +1,104 @@
+//! What requests to a store cost, measured while they are made.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How much a new measurement counts.
+const WEIGHT: f64 = 0.2;
+
+/// Bytes from which an answer says something about bandwidth.
+const TELLING: u64 = 128 << 10;
+
+/// What a request is worth is never taken to be outside of this, in bytes: a measurement may be a fluke, and what is
+/// read in vain is paid for, if not with time.
+const WORTH: (f64, f64) = (65_536.0, 4_194_304.0);
+
+/// The distance and the width of the way to a store.
+#[derive(Debug)]
+pub(crate) struct Cost(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// Seconds from a request to the head of its answer.
+    latency: f64,
+    /// Bytes a second, of all answers that come at once.
+    bandwidth: f64,
+    measured: bool,
+    /// Answers whose bodies are on their way.
+    arriving: u32,
+}
+
+impl Default for Cost {
+    /// As a large store in the same region is, until it is known better.
+    fn default() -> Self {
+        Self(Mutex::new(State { latency: 0.025, bandwidth: 80e6, measured: false, arriving: 0 }))
+    }
+}
+
+impl Cost {
+    /// Bytes that arrive in the time that a request takes beside them.
+    pub fn request_in_bytes(&self) -> u64 {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.latency * state.bandwidth).clamp(WORTH.0, WORTH.1) as u64
+    }
+
+    /// The head of an answer came so long after the request was sent.
+    pub fn head(&self, after: Duration) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let weight = if state.measured { WEIGHT } else { 1.0 };
+        state.latency += weight * (after.as_secs_f64() - state.latency);
+        state.measured = true;
+    }
+
+    /// A body begins to arrive.
+    pub fn arriving(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).arriving += 1;
+    }
+
+    /// The body of an answer came, or will not.
+    pub fn body(&self, bytes: u64, took: Duration) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let beside = f64::from(state.arriving.max(1));
+        state.arriving = state.arriving.saturating_sub(1);
+        if bytes >= TELLING {
+            // What comes beside it shares the way.
+            let bandwidth = bytes as f64 / took.as_secs_f64().max(1e-6) * beside;
+            state.bandwidth += WEIGHT * (bandwidth.min(1e10) - state.bandwidth);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_far_store_makes_gaps_worth_reading_and_a_near_one_does_not() {
+        let (near, far) = (Cost::default(), Cost::default());
+        for _ in 0..50 {
+            near.head(Duration::from_micros(500));
+            near.arriving();
+            near.body(1 << 20, Duration::from_millis(10));
+            far.head(Duration::from_millis(80));
+            far.arriving();
+            far.body(1 << 20, Duration::from_millis(40));
+        }
+        assert_eq!(near.request_in_bytes(), 65_536);
+        let expected = 0.08 * (1u64 << 20) as f64 / 0.04;
+        let worth = far.request_in_bytes() as f64;
+        assert!((worth / expected - 1.0).abs() < 0.01, "{worth}");
+    }
+
+    #[test]
+    fn bodies_that_come_at_once_share_the_way() {
+        let cost = Cost::default();
+        for _ in 0..50 {
+            cost.head(Duration::from_millis(10));
+            (0..4).for_each(|_| cost.arriving());
+            cost.body(1 << 20, Duration::from_millis(40));
+            (0..3).for_each(|_| cost.body(0, Duration::ZERO));
+        }
+        let expected = 0.01 * 4.0 * (1u64 << 20) as f64 / 0.04;
+        assert!((cost.request_in_bytes() as f64 / expected - 1.0).abs() < 0.01);
+    }
+}

@@ -1,0 +1,24 @@
+//! Object stores as stores of Shardine: S3 and what speaks like it, Google Cloud Storage, Azure, and plain HTTP.
+//!
+//! Requests go through the `object_store` crate, on a runtime of their own with many in flight; whoever calls a store
+//! waits for answers like everywhere else. What this adds is what shards need: reads that are pinned to one version,
+//! uploads in bounded memory, and writes that happen only if nobody else wrote, exactly once even if an answer is lost.
+
+#![forbid(unsafe_code)]
+
+mod commit;
+mod cost;
+mod error;
+mod exchange;
+mod object;
+mod options;
+mod place;
+mod probe;
+mod runtime;
+mod store;
+mod upload;
+mod writer;
+
+pub use options::StoreOptions;
+pub use store::RemoteStore;
+pub use upload::abort_unfinished_uploads;

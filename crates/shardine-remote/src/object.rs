@@ -1,0 +1,345 @@
+//! An object of a remote store, open for reading.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use object_store::path::Path;
+use object_store::{Error, GetOptions, GetRange, GetResult};
+use shardine_store::{Buffer, Done, Key, Object, ReadRange, StoreError, Version};
+
+use crate::commit::History;
+use crate::exchange::Exchange;
+use crate::place::Kind;
+use crate::runtime;
+use crate::store::Remote;
+
+/// How often a range is read again whose body ended early, after `object_store` has given up on it.
+const SHORT: usize = 3;
+
+/// The status of an answer to a range that begins past the end.
+const UNSATISFIABLE: u16 = 416;
+
+/// A pointer, so that a request can outlive the call that made it.
+#[derive(Debug)]
+pub(crate) struct RemoteObject(Arc<Inner>);
+
+struct Inner {
+    remote: Arc<Remote>,
+    key: Key,
+    path: Path,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The version that reads are pinned to.
+    version: Option<Version>,
+    len: Option<u64>,
+    history: History,
+    /// Bytes that came along with a read, and where they begin.
+    held: Option<(u64, Bytes)>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.remote.name, self.key)
+    }
+}
+
+impl RemoteObject {
+    pub fn new(remote: Arc<Remote>, key: Key, path: Path, expected: Option<Version>) -> Self {
+        let state = Mutex::new(State { version: expected, ..State::default() });
+        Self(Arc::new(Inner { remote, key, path, state }))
+    }
+
+    /// Who wrote it, as far as it is known.
+    pub fn history(&self) -> History {
+        self.0.with(|state| state.history.clone())
+    }
+}
+
+impl Inner {
+    fn len(&self) -> Option<u64> {
+        self.with(|state| state.len)
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What can be answered without a request.
+    fn at_hand(&self, range: &ReadRange) -> Option<Result<Buffer, StoreError>> {
+        self.with(|state| {
+            let len = state.len?;
+            let range = match range.resolve(&self.key, len) {
+                Ok(range) => range,
+                Err(error) => return Some(Err(error)),
+            };
+            if range.is_empty() {
+                return Some(Ok(Bytes::new().into()));
+            }
+            let (start, bytes) = state.held.as_ref()?;
+            slice_of(*start, bytes, &range).map(|bytes| Ok(bytes.into()))
+        })
+    }
+
+    async fn fetch(&self, range: ReadRange) -> Result<Buffer, StoreError> {
+        if let Some(answer) = self.at_hand(&range) {
+            return answer;
+        }
+        let asks_nothing = match &range {
+            ReadRange::Bounded(range) => range.start >= range.end,
+            ReadRange::Suffix(n) => *n == 0,
+            ReadRange::Head { most, .. } | ReadRange::Tail { most, .. } => *most == 0,
+            ReadRange::All => false,
+        };
+        let from_end = matches!(range, ReadRange::Suffix(_) | ReadRange::Tail { .. });
+        // Azure has no ranges that count from the end, and no range is empty.
+        if asks_nothing || (from_end && self.remote.kind == Kind::Azure) {
+            self.ask().await?;
+            if let Some(answer) = self.at_hand(&range) {
+                return answer;
+            }
+        }
+        let asked = self.asked(&range);
+        let (got, bytes) = match self.get(asked).await {
+            Ok(answer) => answer,
+            // Nothing of the range is there: it may be that of an empty object, of which any suffix is nothing.
+            Err(Failure::Unsatisfiable | Failure::NoSuffix) => {
+                self.ask().await?;
+                if let Some(answer) = self.at_hand(&range) {
+                    return answer;
+                }
+                let asked = self.asked(&range);
+                self.get(asked).await.map_err(|failure| failure.into_error(&self.key))?
+            }
+            Err(failure) => return Err(failure.into_error(&self.key)),
+        };
+        let wanted = self.with(|state| {
+            let wanted = range.resolve(&self.key, state.len.unwrap_or(got.end));
+            if let ReadRange::Head { .. } | ReadRange::Tail { .. } = range {
+                state.held = Some((got.start, bytes.clone()));
+            }
+            wanted
+        })?;
+        if wanted.is_empty() {
+            return Ok(Bytes::new().into());
+        }
+        slice_of(got.start, &bytes, &wanted).map(Buffer::from).ok_or_else(|| {
+            let message = format!("bytes {wanted:?} were asked for, and {got:?} came");
+            self.remote.io("read", &self.key, io::Error::other(message))
+        })
+    }
+
+    /// What a request asks for.
+    fn asked(&self, range: &ReadRange) -> Option<GetRange> {
+        let len = self.len();
+        match range {
+            ReadRange::All => None,
+            ReadRange::Bounded(range) => Some(GetRange::Bounded(range.clone())),
+            ReadRange::Head { need, most } => Some(GetRange::Bounded(0..*need.max(most))),
+            ReadRange::Suffix(n) => Some(last(*n, len)),
+            ReadRange::Tail { need, most } => Some(last(*need.max(most), len)),
+        }
+    }
+
+    /// Asks for the length and the version.
+    async fn ask(&self) -> Result<(), StoreError> {
+        let (meta, history) = match self.remote.head(&self.path).await {
+            Ok(found) => found,
+            Err(error) => return Err(self.remote.failed("look for", &self.key, &error)),
+        };
+        let version = self.remote.version_of(&meta);
+        self.see(version, meta.size, history)
+    }
+
+    /// Notes what an answer says of the object, which must be what earlier ones said.
+    fn see(&self, version: Version, len: u64, history: History) -> Result<(), StoreError> {
+        self.with(|state| {
+            let same = state.version.as_ref().is_none_or(|known| *known == version)
+                && state.len.is_none_or(|known| known == len);
+            if !same {
+                return Err(StoreError::Changed { key: self.key.clone() });
+            }
+            (state.version, state.len, state.history) = (Some(version), Some(len), history);
+            Ok(())
+        })
+    }
+
+    /// Gets bytes, again if they are cut off.
+    async fn get(&self, range: Option<GetRange>) -> Result<(Range<u64>, Bytes), Failure> {
+        let mut attempt = 0;
+        loop {
+            match self.get_once(range.clone()).await {
+                Err(Failure::CutOff(_)) if attempt + 1 < SHORT => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn get_once(&self, range: Option<GetRange>) -> Result<(Range<u64>, Bytes), Failure> {
+        let _permit = self.remote.requests.acquire().await;
+        let pinned = self.with(|state| state.version.clone());
+        // Google's version is not an ETag, and a weak ETag or a date cannot be asked for.
+        let condition =
+            pinned.filter(|version| self.remote.kind != Kind::Google && version.0.starts_with('"'));
+        let options = GetOptions {
+            range: range.clone(),
+            if_match: condition.map(|version| version.0.to_string()),
+            ..GetOptions::default()
+        };
+        let exchange = Exchange::with(Default::default());
+        let answer = match exchange.run(self.remote.store.get_opts(&self.path, options)).await {
+            Ok(answer) => answer,
+            Err(Error::Precondition { .. }) => {
+                return Err(Failure::Store(StoreError::Changed { key: self.key.clone() }));
+            }
+            Err(_) if exchange.status() == UNSATISFIABLE => return Err(Failure::Unsatisfiable),
+            Err(Error::NotSupported { .. }) if matches!(range, Some(GetRange::Suffix(_))) => {
+                return Err(Failure::NoSuffix);
+            }
+            Err(error) => {
+                return Err(Failure::Store(self.remote.failed("read", &self.key, &error)));
+            }
+        };
+        let version = self.remote.version_of(&answer.meta);
+        let history = History::of(&answer.attributes);
+        self.see(version, answer.meta.size, history).map_err(Failure::Store)?;
+        self.body(answer).await
+    }
+
+    async fn body(&self, answer: GetResult) -> Result<(Range<u64>, Bytes), Failure> {
+        let range = answer.range.clone();
+        let io = |source| Failure::Store(self.remote.io("read", &self.key, source));
+        let len = usize::try_from(range.end - range.start)
+            .map_err(|_| io(io::ErrorKind::OutOfMemory.into()))?;
+        let mut stream = answer.into_stream();
+        let arriving = Arriving::new(&self.remote);
+        let mut first: Option<Bytes> = None;
+        let mut all = Vec::new();
+        let mut received = 0;
+        while let Some(piece) = stream.next().await {
+            let piece = match piece {
+                Ok(piece) => piece,
+                Err(error) => {
+                    return Err(Failure::CutOff(self.remote.failed("read", &self.key, &error)));
+                }
+            };
+            received += piece.len();
+            if received > len {
+                break;
+            }
+            match first.take() {
+                None if all.is_empty() => first = Some(piece),
+                None => all.extend_from_slice(&piece),
+                Some(before) => {
+                    // Memory is taken once there is more than one piece, and all of it at once.
+                    all.try_reserve_exact(len).map_err(|error| io(error.into()))?;
+                    all.extend_from_slice(&before);
+                    all.extend_from_slice(&piece);
+                }
+            }
+        }
+        if received != len {
+            let message = format!("{received} bytes came instead of {len}");
+            let error = self.remote.io("read", &self.key, io::Error::other(message));
+            return Err(Failure::CutOff(error));
+        }
+        arriving.done(len as u64);
+        let bytes = first.unwrap_or_else(|| all.into());
+        Ok((range, bytes))
+    }
+}
+
+/// Why a request brought nothing.
+enum Failure {
+    /// The range begins past the end.
+    Unsatisfiable,
+    /// The server does not count from the end.
+    NoSuffix,
+    /// The body ended early.
+    CutOff(StoreError),
+    Store(StoreError),
+}
+
+impl Failure {
+    fn into_error(self, key: &Key) -> StoreError {
+        match self {
+            Self::Store(error) | Self::CutOff(error) => error,
+            // It was asked for after the length was known, so the object is another one by now.
+            Self::Unsatisfiable | Self::NoSuffix => StoreError::Changed { key: key.clone() },
+        }
+    }
+}
+
+/// A body on its way, for the measurement.
+struct Arriving<'a> {
+    remote: &'a Remote,
+    since: Instant,
+    bytes: u64,
+}
+
+impl<'a> Arriving<'a> {
+    fn new(remote: &'a Remote) -> Self {
+        remote.cost.arriving();
+        Self { remote, since: Instant::now(), bytes: 0 }
+    }
+
+    fn done(mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.remote.cost.body(self.bytes, self.since.elapsed());
+    }
+}
+
+/// The last `n` bytes: counted from the start if that can be.
+fn last(n: u64, len: Option<u64>) -> GetRange {
+    match len {
+        Some(len) => GetRange::Bounded(len.saturating_sub(n)..len),
+        None => GetRange::Suffix(n),
+    }
+}
+
+/// A range of bytes that begin at `start`, if they have it.
+fn slice_of(start: u64, bytes: &Bytes, range: &Range<u64>) -> Option<Bytes> {
+    let from = usize::try_from(range.start.checked_sub(start)?).ok()?;
+    let to = usize::try_from(range.end.checked_sub(start)?).ok()?;
+    (from <= to && to <= bytes.len()).then(|| bytes.slice(from..to))
+}
+
+impl Object for RemoteObject {
+    fn len(&self) -> Option<u64> {
+        self.0.len()
+    }
+
+    fn version(&self) -> Option<Version> {
+        // A version that is only expected is not known.
+        self.0.with(|state| state.len.and(state.version.clone()))
+    }
+
+    fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
+        if let Some(answer) = self.0.at_hand(&range) {
+            return answer;
+        }
+        let inner = Arc::clone(&self.0);
+        runtime::run(async move { inner.fetch(range).await })
+            .map_err(|source| self.0.remote.io("read", &self.0.key, source))?
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        if let Some(answer) = self.0.at_hand(&range) {
+            return done(answer);
+        }
+        let inner = Arc::clone(&self.0);
+        // Without a runtime the task is dropped, and whoever waits for the answer learns that.
+        drop(runtime::spawn(async move { done(inner.fetch(range).await) }));
+    }
+}

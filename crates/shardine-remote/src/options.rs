@@ -1,0 +1,128 @@
+//! What a user may say about a store.
+
+use std::time::Duration;
+
+use shardine_store::StoreError;
+
+/// How a store is reached and used.
+///
+/// Options are pairs of a name and a value. Some are understood here:
+///
+/// | name | meaning |
+/// |---|---|
+/// | `requests` | requests in flight at once; 64 |
+/// | `part_size` | bytes of a part of an upload; 8 MiB, at least 5 MiB |
+/// | `max_retries` | how often a request is tried again; 10 |
+/// | `retry_timeout` | seconds after which no request is tried again; 180 |
+/// | `read_timeout` | seconds without a byte after which a request is given up and tried again; 30 |
+///
+/// The others are those of the `object_store` crate, which has the names of the usual environment variables:
+/// `aws_access_key_id`, `aws_endpoint`, `aws_skip_signature`, `azure_storage_account_name`,
+/// `google_service_account`, `allow_http`, `proxy_url` and so on. What is given here goes before the environment.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct StoreOptions {
+    /// Names and values.
+    pub pairs: Vec<(String, String)>,
+    /// Whether the user vouches that nobody else writes, so that a store that ignores conditions may be updated.
+    pub single_writer: bool,
+    /// Memory in bytes for uploads in flight.
+    pub memory: u64,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { pairs: Vec::new(), single_writer: false, memory: 64 << 20 }
+    }
+}
+
+impl StoreOptions {
+    /// What holds if nothing is said.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With an option.
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.pairs.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// With this much memory for uploads in flight.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// With the promise that nobody else writes.
+    pub fn single_writer(mut self, alone: bool) -> Self {
+        self.single_writer = alone;
+        self
+    }
+}
+
+// Values may be secrets.
+impl std::fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.pairs.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("StoreOptions")
+            .field("names", &names)
+            .field("single_writer", &self.single_writer)
+            .field("memory", &self.memory)
+            .finish()
+    }
+}
+
+/// The options that are understood here.
+#[derive(Debug, Clone)]
+pub(crate) struct Tuning {
+    pub requests: usize,
+    pub part_size: usize,
+    pub max_retries: usize,
+    pub retry_timeout: Duration,
+    pub read_timeout: Duration,
+    pub single_writer: bool,
+    pub memory: u64,
+}
+
+/// The least that S3 takes as a part that is not the last.
+const LEAST_PART: u64 = 5 << 20;
+
+/// The most that S3 takes as a part.
+const LARGEST_PART: u64 = 5 << 30;
+
+impl Tuning {
+    /// Takes its options out of the others, which are returned.
+    pub fn new(options: &StoreOptions) -> Result<(Self, Vec<(String, String)>), StoreError> {
+        let mut tuning = Self {
+            requests: 64,
+            part_size: 8 << 20,
+            max_retries: 10,
+            retry_timeout: Duration::from_secs(180),
+            read_timeout: Duration::from_secs(30),
+            single_writer: options.single_writer,
+            memory: options.memory,
+        };
+        let mut others = Vec::new();
+        for (name, value) in &options.pairs {
+            let number = |least: u64, most: u64| match value.parse::<u64>() {
+                Ok(number) if (least..=most).contains(&number) => Ok(number),
+                _ => Err(refuse(name, &format!("it takes a number from {least} to {most}"))),
+            };
+            match name.to_ascii_lowercase().as_str() {
+                "requests" => tuning.requests = number(1, 4096)? as usize,
+                "part_size" => tuning.part_size = number(LEAST_PART, LARGEST_PART)? as usize,
+                "max_retries" => tuning.max_retries = number(0, 1000)? as usize,
+                "retry_timeout" => tuning.retry_timeout = Duration::from_secs(number(0, 86_400)?),
+                "read_timeout" => tuning.read_timeout = Duration::from_secs(number(1, 86_400)?),
+                other => others.push((other.to_owned(), value.clone())),
+            }
+        }
+        Ok((tuning, others))
+    }
+}
+
+/// An error for an option. Its value is not shown: it may be a secret.
+pub(crate) fn refuse(name: &str, reason: &str) -> StoreError {
+    StoreError::Option { name: name.to_owned(), reason: reason.to_owned() }
+}

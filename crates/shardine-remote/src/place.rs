@@ -1,0 +1,269 @@
+//! From a URL to a client.
+
+use std::sync::Arc;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::multipart::MultipartStore;
+use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
+use shardine_store::StoreError;
+use url::Url;
+
+use crate::error::Secrets;
+use crate::exchange::{Connector, Signer};
+use crate::options::{Tuning, refuse};
+
+/// Which kind of store, where that makes a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    S3,
+    Google,
+    Azure,
+    /// Reads only: no two servers write alike.
+    Http,
+}
+
+/// A client, and what it reaches.
+pub(crate) struct Place {
+    pub kind: Kind,
+    /// For messages; without secrets.
+    pub name: String,
+    /// What all keys begin with; empty, or it ends in a slash.
+    pub prefix: String,
+    pub store: Arc<dyn ObjectStore>,
+    pub multipart: Option<Arc<dyn MultipartStore>>,
+    pub secrets: Secrets,
+}
+
+/// Whether a URL is that of a remote store.
+pub(crate) fn kind_of(scheme: &str) -> Option<Kind> {
+    Some(match scheme.to_ascii_lowercase().as_str() {
+        "s3" | "s3a" => Kind::S3,
+        "gs" | "gcs" => Kind::Google,
+        "az" | "azure" | "abfs" | "abfss" => Kind::Azure,
+        "http" | "https" => Kind::Http,
+        _ => return None,
+    })
+}
+
+/// Makes the client that a URL asks for. No request is made.
+pub(crate) fn connect(
+    url: &str,
+    tuning: &Tuning,
+    others: Vec<(String, String)>,
+    connector: Connector,
+) -> Result<Place, StoreError> {
+    let bad =
+        |reason: &str| StoreError::Url { url: without_secrets(url), reason: reason.to_owned() };
+    let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
+    let kind = kind_of(scheme).ok_or_else(|| bad("its scheme is not one of a remote store"))?;
+    // Both of TLS's possible engines may be linked; this says which, and that somebody has said so before is fine.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let mut secrets = Secrets::default();
+    secrets.add_pairs(others.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    if kind == Kind::Http {
+        return http(url, tuning, others, connector, secrets, &bad);
+    }
+    if rest.contains(['?', '#']) {
+        return Err(bad(
+            "the name of an object is taken as it is, and ? and # are not allowed in it",
+        ));
+    }
+    let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if bucket.is_empty() {
+        return Err(bad("it names no bucket: scheme://bucket/path"));
+    }
+    let path = path.trim_matches('/');
+    let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
+    let name = if path.is_empty() {
+        format!("{scheme}://{bucket}")
+    } else {
+        format!("{scheme}://{bucket}/{path}")
+    };
+    let failed = |secrets: &Secrets, error: object_store::Error| StoreError::Url {
+        url: name.clone(),
+        reason: secrets.hide(&chain(&error)),
+    };
+    let retry = retry(tuning);
+    let plain = |value: &str| value.to_ascii_lowercase().starts_with("http://");
+    let (store, multipart): (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>) = match kind {
+        Kind::S3 => {
+            let mut builder = AmazonS3Builder::from_env();
+            for (name, value) in others {
+                let key: AmazonS3ConfigKey = name.parse().map_err(|_| unknown(&name, "S3"))?;
+                builder = builder.with_config(key, value);
+            }
+            let endpoints = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
+            let endpoints = endpoints.iter().filter_map(|key| builder.get_config_value(key));
+            let is_plain = endpoints.into_iter().any(|endpoint| plain(&endpoint));
+            let keys = [AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
+            keys.iter().for_each(|key| secrets.add(builder.get_config_value(key)));
+            let client_key = |key| AmazonS3ConfigKey::Client(key);
+            for (key, value) in client_config(tuning, is_plain, |key| {
+                builder.get_config_value(&client_key(key)).is_some()
+            }) {
+                builder = builder.with_config(client_key(key), value);
+            }
+            let builder = builder.with_bucket_name(bucket).with_retry(retry);
+            let store = builder.with_http_connector(connector).build();
+            let store = Arc::new(store.map_err(|error| failed(&secrets, error))?);
+            (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
+        }
+        Kind::Google => {
+            let mut builder = GoogleCloudStorageBuilder::from_env();
+            for (name, value) in others {
+                let key: GoogleConfigKey =
+                    name.parse().map_err(|_| unknown(&name, "Google Cloud Storage"))?;
+                builder = builder.with_config(key, value);
+            }
+            secrets.add(builder.get_config_value(&GoogleConfigKey::ServiceAccountKey));
+            let client_key = |key| GoogleConfigKey::Client(key);
+            for (key, value) in client_config(tuning, false, |key| {
+                builder.get_config_value(&client_key(key)).is_some()
+            }) {
+                builder = builder.with_config(client_key(key), value);
+            }
+            let builder = builder.with_bucket_name(bucket).with_retry(retry);
+            let store = builder.with_http_connector(connector).build();
+            let store = Arc::new(store.map_err(|error| failed(&secrets, error))?);
+            (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
+        }
+        _ => {
+            let mut builder = MicrosoftAzureBuilder::from_env();
+            for (name, value) in others {
+                let key: AzureConfigKey = name.parse().map_err(|_| unknown(&name, "Azure"))?;
+                builder = builder.with_config(key, value);
+            }
+            let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
+            let is_plain = endpoint.is_some_and(|endpoint| plain(&endpoint));
+            let keys =
+                [AzureConfigKey::AccessKey, AzureConfigKey::ClientSecret, AzureConfigKey::SasKey];
+            keys.iter().for_each(|key| secrets.add(builder.get_config_value(key)));
+            let client_key = |key| AzureConfigKey::Client(key);
+            for (key, value) in client_config(tuning, is_plain, |key| {
+                builder.get_config_value(&client_key(key)).is_some()
+            }) {
+                builder = builder.with_config(client_key(key), value);
+            }
+            let builder = match bucket.split_once('@') {
+                Some(_) => builder.with_url(format!("{scheme}://{bucket}")),
+                None => builder.with_container_name(bucket),
+            };
+            let account = builder.get_config_value(&AzureConfigKey::AccountName);
+            let builder = builder.with_retry(retry).with_http_connector(connector.clone());
+            let store = Arc::new(builder.build().map_err(|error| failed(&secrets, error))?);
+            // The emulator's account has this name, which the builder knows and does not tell.
+            let from_url = bucket.split_once('@').and_then(|(_, host)| host.split('.').next());
+            let account = account.or(from_url.map(str::to_owned));
+            let account = account.unwrap_or_else(|| "devstoreaccount1".to_owned());
+            drop(connector.signer.set(Signer { store: (*store).clone(), account }));
+            (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
+        }
+    };
+    Ok(Place { kind, name, prefix, store, multipart: Some(multipart), secrets })
+}
+
+fn http(
+    url: &str,
+    tuning: &Tuning,
+    others: Vec<(String, String)>,
+    connector: Connector,
+    mut secrets: Secrets,
+    bad: &dyn Fn(&str) -> StoreError,
+) -> Result<Place, StoreError> {
+    let parsed = Url::parse(url).map_err(|error| bad(&error.to_string()))?;
+    if parsed.query().is_some() || parsed.fragment().is_some() {
+        return Err(bad("a data set is more than one object, so its URL has no query or fragment"));
+    }
+    secrets.add(parsed.password().map(str::to_owned));
+    let mut options = ClientOptions::new();
+    for (name, value) in others {
+        let key: ClientConfigKey = name.parse().map_err(|_| unknown(&name, "HTTP"))?;
+        options = options.with_config(key, value);
+    }
+    let is_set = |options: &ClientOptions, key| options.get_config_value(&key).is_some();
+    for (key, value) in client_config(tuning, parsed.scheme() == "http", |key| {
+        matches!(key, ClientConfigKey::ReadTimeout) && is_set(&options, key)
+    }) {
+        options = options.with_config(key, value);
+    }
+    let builder = HttpBuilder::new()
+        .with_url(parsed.as_str().trim_end_matches('/'))
+        .with_client_options(options)
+        .with_retry(retry(tuning))
+        .with_http_connector(connector);
+    let store = builder.build().map_err(|error| bad(&secrets.hide(&chain(&error))))?;
+    let name = without_secrets(url).trim_end_matches('/').to_owned();
+    let (prefix, store) = (String::new(), Arc::new(store));
+    Ok(Place { kind: Kind::Http, name, prefix, store, multipart: None, secrets })
+}
+
+/// A URL without a password, a query or a fragment.
+pub(crate) fn without_secrets(url: &str) -> String {
+    let end = url.find(['?', '#']).unwrap_or(url.len());
+    let url = &url[..end];
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let host_end = rest.find('/').unwrap_or(rest.len());
+    match rest[..host_end].rfind('@') {
+        // In Azure's URLs what stands before the @ is the container.
+        Some(at) if matches!(kind_of(scheme), Some(Kind::Http)) => {
+            format!("{scheme}://{}", &rest[at + 1..])
+        }
+        _ => url.to_owned(),
+    }
+}
+
+fn unknown(name: &str, store: &str) -> StoreError {
+    refuse(name, &format!("{store} has no such option"))
+}
+
+fn retry(tuning: &Tuning) -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig::default(),
+        max_retries: tuning.max_retries,
+        retry_timeout: tuning.retry_timeout,
+    }
+}
+
+/// What the HTTP client is told unless the user has said otherwise.
+fn client_config(
+    tuning: &Tuning,
+    plain: bool,
+    is_set: impl Fn(ClientConfigKey) -> bool,
+) -> Vec<(ClientConfigKey, String)> {
+    let seconds = format!("{} seconds", tuning.read_timeout.as_secs());
+    // A large part on a slow line takes its time; what counts is that something moves.
+    let mut config = vec![
+        (ClientConfigKey::ReadTimeout, seconds),
+        (ClientConfigKey::Timeout, "1 day".to_owned()),
+        (ClientConfigKey::ConnectTimeout, "10 seconds".to_owned()),
+        // Connections are kept for the next batch.
+        (ClientConfigKey::PoolMaxIdlePerHost, tuning.requests.to_string()),
+    ];
+    if plain {
+        config.push((ClientConfigKey::AllowHttp, "true".to_owned()));
+    }
+    config.retain(|(key, _)| {
+        matches!(
+            key,
+            ClientConfigKey::Timeout | ClientConfigKey::ConnectTimeout | ClientConfigKey::AllowHttp
+        ) || !is_set(*key)
+    });
+    config
+}
+
+/// An error and what caused it, once each.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
+        }
+        next = cause.source();
+    }
+    text
+}

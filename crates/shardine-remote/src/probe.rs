@@ -1,0 +1,156 @@
+//! Whether a store does what it is asked: some take a conditional write and ignore the condition.
+
+use std::sync::Arc;
+
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
+use object_store::{Error, HeaderMap, HeaderValue, PutMode, PutOptions, PutPayload, UpdateVersion};
+use shardine_store::StoreError;
+use tokio::sync::OnceCell;
+
+use crate::commit::remove;
+use crate::exchange::Exchange;
+use crate::place::Kind;
+use crate::store::Remote;
+
+/// What was found out, once for each store.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    writes: OnceCell<bool>,
+    uploads: OnceCell<bool>,
+}
+
+impl Probe {
+    /// Fails if the store is known to ignore conditions, of writes or of uploads in parts. Finds out if it is not known.
+    ///
+    /// Costs some requests the first time, with an object of a few bytes that is removed again.
+    pub async fn check(&self, remote: &Arc<Remote>, parts: bool) -> Result<(), StoreError> {
+        let honours = self.writes.get_or_try_init(|| writes(remote)).await?;
+        if !honours {
+            return Err(refused(
+                remote,
+                "be updated safely, as it ignores the conditions of writes \
+                (if nobody else writes there, say so with --single-writer)",
+            ));
+        }
+        if parts && !*self.uploads.get_or_try_init(|| uploads(remote)).await? {
+            return Err(refused(
+                remote,
+                "replace a large object safely, as it ignores the conditions of uploads \
+                in parts (if nobody else writes there, say so with --single-writer)",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn refused(remote: &Remote, operation: &'static str) -> StoreError {
+    StoreError::Unsupported { store: remote.name.clone(), operation }
+}
+
+fn path(remote: &Remote) -> Result<Path, StoreError> {
+    let name = format!(".shardine-probe-{:016x}", rand::random::<u64>());
+    let key = shardine_store::Key::new(&name)?;
+    remote.path(&key)
+}
+
+fn failed(remote: &Remote, path: &Path, error: &Error) -> StoreError {
+    let name = path.as_ref().strip_prefix(remote.prefix.as_str()).unwrap_or(path.as_ref());
+    match shardine_store::Key::new(name) {
+        Ok(key) => remote.failed("try a conditional write of", &key, error),
+        Err(error) => error,
+    }
+}
+
+/// Whether an error is that of a condition that does not hold.
+fn is_condition(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Precondition { .. } | Error::AlreadyExists { .. } | Error::NotModified { .. }
+    )
+}
+
+/// A version that no object has.
+fn nobodys(kind: Kind) -> UpdateVersion {
+    match kind {
+        Kind::Google => UpdateVersion { e_tag: None, version: Some("1".to_owned()) },
+        _ => UpdateVersion {
+            e_tag: Some("\"00000000000000000000000000000000\"".to_owned()),
+            version: None,
+        },
+    }
+}
+
+async fn writes(remote: &Arc<Remote>) -> Result<bool, StoreError> {
+    let path = path(remote)?;
+    let put = |mode| {
+        let payload = PutPayload::from_static(b"shardine looks whether conditions count");
+        remote.store.put_opts(&path, payload, PutOptions::from(mode))
+    };
+    let first = match put(PutMode::Create).await {
+        Ok(first) => first,
+        // Its own first write, whose answer was lost; nobody else has this name.
+        Err(Error::AlreadyExists { .. }) => match remote.head(&path).await {
+            Ok((meta, _)) => object_store::PutResult {
+                e_tag: meta.e_tag,
+                version: meta.version,
+                extensions: Default::default(),
+            },
+            Err(error) => return Err(failed(remote, &path, &error)),
+        },
+        Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => return Ok(false),
+        Err(error) => return Err(failed(remote, &path, &error)),
+    };
+    let right = UpdateVersion { e_tag: first.e_tag, version: first.version };
+    let second = put(PutMode::Create).await;
+    let wrong = put(PutMode::Update(nobodys(remote.kind))).await;
+    let right = put(PutMode::Update(right)).await;
+    remove(remote, &path).await;
+    let mut honoured = true;
+    for refused in [second, wrong] {
+        match refused {
+            Err(error) if is_condition(&error) => {}
+            Err(error) => return Err(failed(remote, &path, &error)),
+            Ok(_) => honoured = false,
+        }
+    }
+    // Some refuse even what holds. That it took place and its answer was lost shows as a refusal too, so it counts
+    // against nobody here: whoever updates finds out.
+    drop(right);
+    Ok(honoured)
+}
+
+async fn uploads(remote: &Arc<Remote>) -> Result<bool, StoreError> {
+    let Some(multipart) = &remote.multipart else { return Ok(false) };
+    let path = path(remote)?;
+    let result = try_upload(remote, &**multipart, &path).await;
+    remove(remote, &path).await;
+    result.map_err(|error| failed(remote, &path, &error))
+}
+
+async fn try_upload(
+    remote: &Arc<Remote>,
+    multipart: &dyn MultipartStore,
+    path: &Path,
+) -> Result<bool, Error> {
+    let payload = || PutPayload::from_static(b"shardine looks whether conditions count");
+    remote.store.put_opts(path, payload(), PutOptions::default()).await?;
+    let id = multipart.create_multipart(path).await?;
+    let part = multipart.put_part(path, &id, 0, payload()).await?;
+    let mut headers = HeaderMap::new();
+    let (name, value) = match remote.kind {
+        Kind::Google => ("x-goog-if-generation-match", "0"),
+        _ => ("if-none-match", "*"),
+    };
+    headers.insert(name, HeaderValue::from_static(value));
+    let complete = multipart.complete_multipart(path, &id, vec![part]);
+    match Exchange::with(headers).run(complete).await {
+        Ok(_) => Ok(false),
+        Err(error) if is_condition(&error) => {
+            // It stays if this fails, and is some bytes.
+            drop(multipart.abort_multipart(path, &id).await);
+            Ok(true)
+        }
+        Err(error) => Err(error),
+    }
+}

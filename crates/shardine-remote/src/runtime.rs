@@ -1,0 +1,57 @@
+//! The runtime on which all requests are made.
+
+use std::future::Future;
+use std::io;
+use std::sync::{OnceLock, mpsc};
+
+use tokio::runtime::{Builder, Runtime};
+
+/// Threads that move bytes between sockets and memory. They do no other work, so a few are enough.
+const THREADS: usize = 2;
+
+fn runtime() -> io::Result<&'static Runtime> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(THREADS).thread_name("shardine-io").enable_all();
+    let runtime = builder.build()?;
+    Ok(RUNTIME.get_or_init(|| runtime))
+}
+
+/// What a task that was begun will bring.
+#[derive(Debug)]
+pub(crate) struct Waiting<T>(mpsc::Receiver<T>);
+
+impl<T> Waiting<T> {
+    /// Waits for it.
+    pub fn wait(self) -> io::Result<T> {
+        self.0.recv().map_err(|_| io::Error::other("the request was given up"))
+    }
+}
+
+/// Begins a task.
+pub(crate) fn begin<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> io::Result<Waiting<T>> {
+    let (answer, waiting) = mpsc::sync_channel(1);
+    spawn(async move {
+        // Nobody may want the answer any more.
+        drop(answer.send(task.await));
+    })?;
+    Ok(Waiting(waiting))
+}
+
+/// Begins a task whose end nobody waits for.
+pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    runtime()?.spawn(task);
+    Ok(())
+}
+
+/// Runs a task and waits for it. Not `block_on`, which a thread of another runtime may not call.
+pub(crate) fn run<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> io::Result<T> {
+    begin(task)?.wait()
+}

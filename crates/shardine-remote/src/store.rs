@@ -1,0 +1,338 @@
+use std::io;
+use std::sync::Arc;
+
+use object_store::path::Path;
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
+use shardine_store::{
+    Condition, CreateOptions, Edit, Held, InPlace, Key, Listing, Object, ObjectWriter, Pending,
+    ReadCost, ReadRange, Staged, Store, StoreError, Version,
+};
+use tokio::sync::Semaphore;
+
+use crate::commit::{self, History, Published};
+use crate::cost::Cost;
+use crate::error::{Secrets, failed};
+use crate::exchange::Connector;
+use crate::object::RemoteObject;
+use crate::options::{StoreOptions, Tuning};
+use crate::place::{self, Kind, Place};
+use crate::probe::Probe;
+use crate::runtime;
+use crate::writer::{RemoteStaged, RemoteWriter};
+
+/// Bytes of memory for uploads are counted in units of this many, so that their number fits a semaphore.
+const UNIT: u64 = 4096;
+
+/// Bytes of an object that come along when it is opened to be changed: the index of most shards at the end is in them.
+const EDITED: u64 = 64 << 10;
+
+/// Objects in a bucket of S3, Google Cloud Storage or Azure, or on an HTTP server, below a prefix.
+///
+/// Opening an object costs nothing; its length and version are known after the first read. Reads of an open object are
+/// pinned to its ETag. A large object is uploaded in parts while it is written. Updates are conditional writes: whoever
+/// was slower gets a conflict. On plain HTTP there are only reads.
+#[derive(Debug, Clone)]
+pub struct RemoteStore(pub(crate) Arc<Remote>);
+
+/// What all parts of a store share.
+pub(crate) struct Remote {
+    pub kind: Kind,
+    pub name: String,
+    pub prefix: String,
+    pub store: Arc<dyn ObjectStore>,
+    pub multipart: Option<Arc<dyn object_store::multipart::MultipartStore>>,
+    pub secrets: Secrets,
+    pub tuning: Tuning,
+    pub cost: Arc<Cost>,
+    /// Requests in flight.
+    pub requests: Semaphore,
+    /// Memory for uploads in flight, in units.
+    uploads: Arc<Semaphore>,
+    upload_units: u32,
+    pub probe: Probe,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RemoteStore({})", self.name)
+    }
+}
+
+impl RemoteStore {
+    /// Whether a URL is one of a remote store.
+    pub fn understands(url: &str) -> bool {
+        url.split_once("://").is_some_and(|(scheme, _)| place::kind_of(scheme).is_some())
+    }
+
+    /// The store whose root a URL names. Makes no request.
+    pub fn new(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
+        let (tuning, others) = Tuning::new(options)?;
+        let connector = Connector::default();
+        let cost = Arc::clone(&connector.cost);
+        let place = place::connect(url, &tuning, others, connector)?;
+        let Place { kind, name, prefix, store, multipart, secrets } = place;
+        // At least two parts, so that one is filled while another is on its way.
+        let memory = tuning.memory.max(2 * tuning.part_size as u64);
+        let upload_units =
+            (memory / UNIT).clamp(1, Semaphore::MAX_PERMITS.min(1 << 30) as u64) as u32;
+        Ok(Self(Arc::new(Remote {
+            kind,
+            name,
+            prefix,
+            store,
+            multipart,
+            secrets,
+            cost,
+            requests: Semaphore::new(tuning.requests),
+            uploads: Arc::new(Semaphore::new(upload_units as usize)),
+            upload_units,
+            probe: Probe::default(),
+            tuning,
+        })))
+    }
+
+    fn unsupported(&self, operation: &'static str) -> StoreError {
+        StoreError::Unsupported { store: self.0.name.clone(), operation }
+    }
+}
+
+impl Remote {
+    /// Where an object is, for `object_store`.
+    pub fn path(&self, key: &Key) -> Result<Path, StoreError> {
+        Path::parse(format!("{}{key}", self.prefix)).map_err(|error| {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
+            StoreError::Io { operation: "name", path: format!("{}/{key}", self.name), source }
+        })
+    }
+
+    pub fn failed(
+        &self,
+        operation: &'static str,
+        key: &Key,
+        error: &object_store::Error,
+    ) -> StoreError {
+        failed(operation, &self.name, key, &self.secrets, error)
+    }
+
+    pub fn io(&self, operation: &'static str, key: &Key, source: io::Error) -> StoreError {
+        StoreError::Io { operation, path: format!("{}/{key}", self.name), source }
+    }
+
+    /// Asks what is there, without its bytes.
+    pub async fn head(&self, path: &Path) -> object_store::Result<(ObjectMeta, History)> {
+        let _permit = self.requests.acquire().await;
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let answer = self.store.get_opts(path, options).await?;
+        let history = History::of(&answer.attributes);
+        Ok((answer.meta, history))
+    }
+
+    /// The version that an ETag or a generation stands for.
+    pub fn version(&self, etag: Option<&str>, generation: Option<&str>) -> Option<Version> {
+        match self.kind {
+            Kind::Google => generation.map(|text| Version(text.into())),
+            _ => etag.map(|text| Version(quoted(text).into())),
+        }
+    }
+
+    /// The version of what was read. A server that tells no ETag is believed that what has the same date and length is
+    /// the same.
+    pub fn version_of(&self, meta: &ObjectMeta) -> Version {
+        self.version(meta.e_tag.as_deref(), meta.version.as_deref()).unwrap_or_else(|| {
+            let date = meta.last_modified.timestamp_nanos_opt().unwrap_or_default();
+            Version(format!("{} bytes of {date}", meta.size).into())
+        })
+    }
+
+    /// Waits for memory for an upload.
+    pub async fn memory(&self, bytes: usize) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        let units = (bytes as u64).div_ceil(UNIT).min(u64::from(self.upload_units)) as u32;
+        Arc::clone(&self.uploads).acquire_many_owned(units).await.ok()
+    }
+
+    /// Whether the store can take parts of an object.
+    pub fn check_writable(&self, operation: &'static str) -> Result<(), StoreError> {
+        if self.kind == Kind::Http {
+            return Err(StoreError::Unsupported { store: self.name.clone(), operation });
+        }
+        Ok(())
+    }
+}
+
+/// An ETag as it stands in a header; in some answers the quotes are missing.
+fn quoted(etag: &str) -> String {
+    if etag.starts_with('"') || etag.starts_with("W/") {
+        etag.to_owned()
+    } else {
+        format!("\"{etag}\"")
+    }
+}
+
+/// What is known of an object that is about to be changed.
+#[derive(Debug)]
+pub(crate) struct RemoteHeld {
+    pub history: History,
+    store: String,
+}
+
+impl Held for RemoteHeld {
+    fn in_place(self: Arc<Self>, _: std::ops::Range<u64>) -> Result<Box<dyn InPlace>, StoreError> {
+        let (store, operation) = (self.store.clone(), "change an object in place");
+        Err(StoreError::Unsupported { store, operation })
+    }
+}
+
+impl Store for RemoteStore {
+    fn name(&self) -> String {
+        self.0.name.clone()
+    }
+
+    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
+        let path = self.0.path(key)?;
+        Ok(Arc::new(RemoteObject::new(Arc::clone(&self.0), key.clone(), path, expected.cloned())))
+    }
+
+    fn read_cost(&self) -> ReadCost {
+        ReadCost {
+            request_in_bytes: self.0.cost.request_in_bytes(),
+            local: false,
+            in_flight: self.0.tuning.requests,
+        }
+    }
+
+    fn create(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        self.0.check_writable("be written to")?;
+        Ok(Box::new(RemoteWriter::new(Arc::clone(&self.0), key.clone(), options)?))
+    }
+
+    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
+        self.publish_later(staged).wait()
+    }
+
+    fn publish_later(&self, staged: Vec<Staged>) -> Pending {
+        let mut own = Vec::with_capacity(staged.len());
+        for staged in staged {
+            let key = staged.key.clone();
+            match staged.into_inner::<RemoteStaged>() {
+                Ok(staged) if Arc::ptr_eq(&staged.remote, &self.0) => own.push(staged),
+                Ok(_) => return Pending::done(Err(StoreError::ForeignStaged { key })),
+                Err(error) => return Pending::done(Err(error)),
+            }
+        }
+        match runtime::begin(commit::publish(own)) {
+            Ok(waiting) => {
+                let name = self.0.name.clone();
+                Pending::new(move || {
+                    let gone =
+                        |source| StoreError::Io { operation: "publish to", path: name, source };
+                    waiting.wait().map_err(gone)?
+                })
+            }
+            Err(source) => {
+                let (operation, path) = ("publish to", self.0.name.clone());
+                Pending::done(Err(StoreError::Io { operation, path, source }))
+            }
+        }
+    }
+
+    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
+        self.0.check_writable("be written to")?;
+        let path = self.0.path(key)?;
+        let object = Arc::new(RemoteObject::new(Arc::clone(&self.0), key.clone(), path, None));
+        object.read(ReadRange::Tail { need: 0, most: EDITED })?;
+        let changed = || StoreError::Changed { key: key.clone() };
+        let version = object.version().ok_or_else(changed)?;
+        let held = RemoteHeld { history: object.history(), store: self.0.name.clone() };
+        Ok(Edit::locked(object, version, Arc::new(held)))
+    }
+
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        self.0.check_writable("be written to")?;
+        let path = self.0.path(key)?;
+        let expected = match condition {
+            Condition::None => None,
+            Condition::Absent => Some(None),
+            Condition::Unchanged(version) | Condition::Held { version, .. } => {
+                if !self.0.tuning.single_writer {
+                    // A removal that looks first and removes then would remove what came between.
+                    return Err(self.unsupported("remove an object only if it is unchanged"));
+                }
+                Some(Some(version.clone()))
+            }
+        };
+        let (remote, key) = (Arc::clone(&self.0), key.clone());
+        let task = async move {
+            if let Some(expected) = expected {
+                let found = match remote.head(&path).await {
+                    Ok((meta, _)) => Some(remote.version_of(&meta)),
+                    Err(object_store::Error::NotFound { .. }) => None,
+                    Err(error) => return Err(remote.failed("look for", &key, &error)),
+                };
+                if found != expected {
+                    return Err(StoreError::Conflict { key });
+                }
+                if found.is_none() {
+                    return Ok(());
+                }
+            }
+            let _permit = remote.requests.acquire().await;
+            match remote.store.delete(&path).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(remote.failed("remove", &key, &error)),
+            }
+        };
+        let name = self.0.name.clone();
+        runtime::run(task).map_err(|source| StoreError::Io {
+            operation: "remove from",
+            path: name,
+            source,
+        })?
+    }
+
+    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+        if self.0.kind == Kind::Http {
+            return Err(self.unsupported("list objects, as plain HTTP has no way to"));
+        }
+        let full = match prefix {
+            Some(key) => self.0.path(key)?,
+            None => Path::parse(&self.0.prefix).unwrap_or_default(),
+        };
+        let remote = Arc::clone(&self.0);
+        let task = async move {
+            let _permit = remote.requests.acquire().await;
+            remote.store.list_with_delimiter(Some(&full)).await
+        };
+        let path = match prefix {
+            Some(key) => format!("{}/{key}", self.0.name),
+            None => self.0.name.clone(),
+        };
+        let io = |source| StoreError::Io { operation: "list", path: path.clone(), source };
+        let found = match runtime::run(task).map_err(io)? {
+            Ok(found) => found,
+            Err(object_store::Error::NotFound { .. }) => return Ok(Listing::default()),
+            Err(error) => {
+                return Err(io(io::Error::other(self.0.secrets.hide(&place::chain(&error)))));
+            }
+        };
+        // What is no key (a name with an empty part, say) was made by others for other purposes.
+        let key = |path: &Path| Key::new(path.as_ref().strip_prefix(self.0.prefix.as_str())?).ok();
+        let objects = found.objects.iter();
+        let mut listing = Listing {
+            objects: objects.filter_map(|meta| Some((key(&meta.location)?, meta.size))).collect(),
+            folders: found.common_prefixes.iter().filter_map(key).collect(),
+        };
+        listing.objects.sort();
+        listing.folders.sort();
+        Ok(listing)
+    }
+}
+
+impl From<Published> for Version {
+    fn from(published: Published) -> Self {
+        published.0
+    }
+}

@@ -1,0 +1,222 @@
+//! Uploads in parts.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{Error, HeaderMap, HeaderValue, PutMultipartOptions, PutPayload, PutResult};
+use shardine_store::{Key, StoreError};
+use tokio::sync::OnceCell;
+
+use crate::commit::attributes;
+use crate::place::Kind;
+use crate::runtime::{self, Waiting};
+use crate::store::Remote;
+
+/// An upload that is not complete.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    shared: Arc<Shared>,
+    parts: Mutex<Vec<(usize, Part)>>,
+}
+
+type Part = Waiting<Result<PartId, StoreError>>;
+
+struct Shared {
+    remote: Arc<Remote>,
+    multipart: Arc<dyn MultipartStore>,
+    key: Key,
+    path: Path,
+    history: String,
+    /// What the store calls it; known once it has been begun.
+    id: OnceCell<String>,
+    /// Its number among those of this process.
+    number: u64,
+    failed: std::sync::atomic::AtomicBool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "upload of {}/{}", self.remote.name, self.key)
+    }
+}
+
+/// Uploads that this process has begun and neither completed nor aborted.
+fn unfinished() -> &'static Mutex<HashMap<u64, Arc<Shared>>> {
+    static UNFINISHED: OnceLock<Mutex<HashMap<u64, Arc<Shared>>>> = OnceLock::new();
+    UNFINISHED.get_or_init(Mutex::default)
+}
+
+/// Aborts all uploads that this process has begun and not completed, for a programme that is about to end.
+///
+/// Nobody sees an unfinished upload, but its parts are stored, and paid for. Waits for the answers, but not for long.
+pub fn abort_unfinished_uploads(at_most: Duration) {
+    let all: Vec<Arc<Shared>> = {
+        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
+        unfinished.drain().map(|(_, upload)| upload).collect()
+    };
+    if all.is_empty() {
+        return;
+    }
+    let aborts = async move { join_all(all.iter().map(|upload| upload.abort())).await };
+    // Too late is too late: the store's own rules remove what is left.
+    drop(runtime::run(async move { drop(tokio::time::timeout(at_most, aborts).await) }));
+}
+
+impl Upload {
+    /// Prepares an upload; nothing is asked of the store before the first part.
+    pub fn new(remote: &Arc<Remote>, key: &Key, history: String) -> Result<Self, StoreError> {
+        let unsupported = || StoreError::Unsupported {
+            store: remote.name.clone(),
+            operation: "take an object in parts",
+        };
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let shared = Arc::new(Shared {
+            multipart: remote.multipart.clone().ok_or_else(unsupported)?,
+            remote: Arc::clone(remote),
+            key: key.clone(),
+            path: remote.path(key)?,
+            history,
+            id: OnceCell::new(),
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            failed: Default::default(),
+        });
+        Ok(Self { shared, parts: Mutex::default() })
+    }
+
+    /// Begins to upload a part. Waits for memory, not for the store.
+    pub fn put(&self, number: usize, pieces: Vec<Bytes>) -> Result<(), StoreError> {
+        let remote = &self.shared.remote;
+        let io = |source| remote.io("upload a part of", &self.shared.key, source);
+        if self.shared.failed.load(Ordering::Relaxed) {
+            return Err(io(io::Error::other("another part failed")));
+        }
+        let len = pieces.iter().map(Bytes::len).sum();
+        let memory = {
+            let remote = Arc::clone(remote);
+            runtime::run(async move { remote.memory(len).await }).map_err(io)?
+        };
+        let shared = Arc::clone(&self.shared);
+        let part = runtime::begin(async move {
+            let result = shared.put(number, pieces).await;
+            if result.is_err() {
+                shared.failed.store(true, Ordering::Relaxed);
+            }
+            drop(memory);
+            result
+        });
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.push((number, part.map_err(io)?));
+        Ok(())
+    }
+
+    /// Waits for all parts; they come in order.
+    pub async fn parts(&self) -> Result<Vec<PartId>, StoreError> {
+        let mut parts =
+            std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+        parts.sort_by_key(|(number, _)| *number);
+        let gone = |_| io::Error::other("a task of the runtime was lost");
+        let waited = tokio::task::spawn_blocking(move || {
+            parts.into_iter().map(|(_, part)| part.wait()).collect::<io::Result<Vec<_>>>()
+        });
+        let io = |source| self.shared.remote.io("upload", &self.shared.key, source);
+        let results = waited.await.map_err(gone).map_err(io)?.map_err(io)?;
+        results.into_iter().collect()
+    }
+
+    /// Asks the store to make an object of the parts.
+    pub async fn complete(&self, parts: Vec<PartId>) -> Result<PutResult, Error> {
+        let shared = &self.shared;
+        let id = shared.id.get().cloned().unwrap_or_default();
+        shared.multipart.complete_multipart(&shared.path, &id, parts).await
+    }
+
+    /// What goes with the completion, where the store does not take it with the beginning.
+    pub fn late_headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if self.shared.remote.kind == Kind::Azure
+            && let Ok(history) = HeaderValue::from_str(&self.shared.history)
+        {
+            headers.insert("x-ms-meta-shardinewrites", history);
+        }
+        headers
+    }
+
+    /// It is complete.
+    pub fn forget(&self) {
+        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
+        unfinished.remove(&self.shared.number);
+    }
+
+    /// Has the store drop the parts.
+    pub async fn abort(&self) {
+        self.forget();
+        self.shared.abort().await;
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = unfinished.remove(&self.shared.number) {
+            drop(unfinished);
+            // Of parts that are still on their way the store knows what to do: their upload is gone.
+            drop(runtime::spawn(async move { shared.abort().await }));
+        }
+    }
+}
+
+impl Shared {
+    async fn begin(self: &Arc<Self>) -> Result<&String, StoreError> {
+        let begin = async || {
+            let _permit = self.remote.requests.acquire().await;
+            let mut options = PutMultipartOptions::default();
+            // Azure takes them with the completion.
+            if self.remote.kind != Kind::Azure {
+                options.attributes = attributes(&self.history);
+            }
+            let id = self.multipart.create_multipart_opts(&self.path, options).await?;
+            let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
+            unfinished.insert(self.number, Arc::clone(self));
+            Ok(id)
+        };
+        let begun = self.id.get_or_try_init(begin).await;
+        begun.map_err(|error: Error| self.remote.failed("begin the upload of", &self.key, &error))
+    }
+
+    async fn put(
+        self: &Arc<Self>,
+        number: usize,
+        pieces: Vec<Bytes>,
+    ) -> Result<PartId, StoreError> {
+        let id = self.begin().await?;
+        let payload = PutPayload::from_iter(pieces);
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let _permit = self.remote.requests.acquire().await;
+            let put = self.multipart.put_part(&self.path, id, number, payload.clone()).await;
+            match put {
+                Ok(part) => return Ok(part),
+                // What `object_store` does not try again: a part that came half.
+                Err(Error::Generic { .. }) if attempt < 3 => {}
+                Err(error) => {
+                    return Err(self.remote.failed("upload a part of", &self.key, &error));
+                }
+            }
+        }
+    }
+
+    async fn abort(&self) {
+        if let Some(id) = self.id.get() {
+            // What cannot be aborted is left to the store's own rules.
+            drop(self.multipart.abort_multipart(&self.path, id).await);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! A new object on its way to a remote store.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use shardine_store::{
+    Buffer, Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, Staged, StoreError,
+};
+
+use crate::commit::{WriteId, history_of};
+use crate::store::Remote;
+use crate::upload::Upload;
+
+/// S3 takes so many parts; each time an eighth of them is used up, they are made twice as large.
+const MOST_PARTS: usize = 10_000;
+
+/// Bytes that are read at once of an object that is copied from.
+const PIECE: u64 = 4 << 20;
+
+/// Writes an object: what is small is kept and sent in one request, what is large is uploaded in parts meanwhile.
+pub(crate) struct RemoteWriter {
+    remote: Arc<Remote>,
+    key: Key,
+    head: usize,
+    condition: Condition,
+    id: WriteId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Bytes up to now, the head included.
+    len: u64,
+    /// What follows the head in the first part, which is sent last.
+    first: Vec<u8>,
+    /// The part that is being filled.
+    part: Vec<u8>,
+    /// The number of that part.
+    number: usize,
+    upload: Option<Upload>,
+}
+
+impl std::fmt::Debug for RemoteWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "writer of {}/{}", self.remote.name, self.key)
+    }
+}
+
+/// A new object that is ready to be published.
+pub(crate) struct RemoteStaged {
+    pub remote: Arc<Remote>,
+    pub key: Key,
+    pub condition: Condition,
+    pub id: WriteId,
+    pub content: Content,
+}
+
+/// The bytes of a new object.
+pub(crate) enum Content {
+    /// All of them, to be sent in one request.
+    Whole(Vec<Bytes>),
+    /// Sent in parts, or on their way.
+    Parts(Upload),
+}
+
+impl RemoteWriter {
+    pub fn new(remote: Arc<Remote>, key: Key, options: CreateOptions) -> Result<Self, StoreError> {
+        let head = usize::try_from(options.head)
+            .map_err(|_| remote.io("write", &key, io::ErrorKind::OutOfMemory.into()))?;
+        // With a head, the first part waits for it, and the second is the first to go.
+        let number = usize::from(head > 0);
+        let state = State { len: options.head, number, ..State::default() };
+        let (id, condition, state) = (WriteId::new(), options.condition, Mutex::new(state));
+        Ok(Self { remote, key, head, condition, id, state })
+    }
+
+    /// Bytes of a part.
+    fn part_size(&self, number: usize) -> usize {
+        let doubled = (number / (MOST_PARTS / 8)).min(16) as u32;
+        self.remote.tuning.part_size.saturating_mul(1 << doubled)
+    }
+
+    fn add(&self, state: &mut State, mut data: &[u8]) -> Result<(), StoreError> {
+        let room = self.part_size(0).saturating_sub(self.head);
+        if self.head > 0 && state.first.len() < room {
+            let (now, rest) = data.split_at(data.len().min(room - state.first.len()));
+            grow(&mut state.first, now, room).map_err(|e| self.no_memory(e))?;
+            data = rest;
+        }
+        while !data.is_empty() {
+            let size = self.part_size(state.number);
+            let (now, rest) = data.split_at(data.len().min(size - state.part.len()));
+            grow(&mut state.part, now, size).map_err(|e| self.no_memory(e))?;
+            data = rest;
+            if state.part.len() == size {
+                self.send(state)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn no_memory(&self, error: std::collections::TryReserveError) -> StoreError {
+        self.remote.io("write", &self.key, error.into())
+    }
+
+    /// Sends the part that is full.
+    fn send(&self, state: &mut State) -> Result<(), StoreError> {
+        let upload = match &state.upload {
+            Some(upload) => upload,
+            None => {
+                let history = history_of(&self.condition).with(&self.id);
+                state.upload.insert(Upload::new(&self.remote, &self.key, history)?)
+            }
+        };
+        upload.put(state.number, vec![std::mem::take(&mut state.part).into()])?;
+        state.number += 1;
+        Ok(())
+    }
+}
+
+/// Adds bytes to memory that is taken in few steps and never beyond `most`, which small objects do not reach.
+fn grow(
+    memory: &mut Vec<u8>,
+    data: &[u8],
+    most: usize,
+) -> Result<(), std::collections::TryReserveError> {
+    let needed = memory.len() + data.len();
+    if needed > memory.capacity() {
+        let wanted = needed.max(memory.capacity().saturating_mul(2)).min(most.max(needed));
+        memory.try_reserve_exact(wanted - memory.len())?;
+    }
+    memory.extend_from_slice(data);
+    Ok(())
+}
+
+impl ObjectWriter for RemoteWriter {
+    fn append(&self, data: &[u8]) -> Result<u64, StoreError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset = state.len;
+        self.add(&mut state, data)?;
+        state.len += data.len() as u64;
+        Ok(offset)
+    }
+
+    fn write_reserved(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        let (store, operation) = (self.remote.name.clone(), "write what was not reserved");
+        Err(StoreError::Unsupported { store, operation })
+    }
+
+    fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset = state.len;
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min(at.saturating_add(PIECE));
+            let bytes: Buffer = source.read(ReadRange::Bounded(at..end))?;
+            self.add(&mut state, &bytes)?;
+            state.len += bytes.len() as u64;
+            at = end;
+        }
+        Ok(offset)
+    }
+
+    fn finish(self: Box<Self>, head: &[u8]) -> Result<Staged, StoreError> {
+        if head.len() != self.head {
+            let message =
+                format!("{} bytes were kept free, but the head has {}", self.head, head.len());
+            let source = io::Error::new(io::ErrorKind::InvalidInput, message);
+            return Err(self.remote.io("write the head of", &self.key, source));
+        }
+        let mut state =
+            std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut first = Vec::new();
+        if self.head > 0 {
+            first = vec![Bytes::copy_from_slice(head), std::mem::take(&mut state.first).into()];
+        }
+        let content = match state.upload.take() {
+            None => {
+                first.push(std::mem::take(&mut state.part).into());
+                first.retain(|piece| !piece.is_empty());
+                Content::Whole(first)
+            }
+            Some(upload) => {
+                if !state.part.is_empty() {
+                    upload.put(state.number, vec![std::mem::take(&mut state.part).into()])?;
+                }
+                if self.head > 0 {
+                    upload.put(0, first)?;
+                }
+                Content::Parts(upload)
+            }
+        };
+        let (remote, key) = (Arc::clone(&self.remote), self.key.clone());
+        let (condition, id) = (self.condition.clone(), self.id.clone());
+        Ok(Staged::new(key.clone(), RemoteStaged { remote, key, condition, id, content }))
+    }
+}

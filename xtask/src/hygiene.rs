@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::shell::{Attempt, Failure, Result, root};
 
 /// Folders that hold what was made, not what was written; so do Python environments of any name.
-const MADE: &[&str] = &[".git", "target", "corpus", "artifacts", "node_modules", "__pycache__"];
+const MADE: &[&str] =
+    &[".git", "target", "corpus", "artifacts", "node_modules", "__pycache__", ".servers"];
 
 /// Paths that exist on somebody's machine only. In two halves, so that this file is clean itself.
 const MACHINE_PATHS: &[&str] = &[concat!("/ro", "ot/"), concat!("/wo", "rk/")];

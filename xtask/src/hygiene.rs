@@ -66,13 +66,14 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result {
     for entry in fs::read_dir(dir).attempt(dir.display())? {
         let entry = entry.attempt(dir.display())?;
         let kind = entry.file_type().attempt(entry.path().display())?;
+        let name = entry.file_name();
         if kind.is_dir() {
-            let name = entry.file_name();
             let environment = entry.path().join("pyvenv.cfg").exists();
             if !environment && !MADE.iter().any(|made| name == *made) {
                 collect(&entry.path(), files)?;
             }
-        } else if kind.is_file() {
+        } else if kind.is_file() && name != ".git" {
+            // In a second work tree .git is a file that says where the first one is.
             files.push(entry.path());
         }
     }

@@ -134,7 +134,7 @@ fn latency_is_added_once_to_each_answer_and_side_by_side() {
     bed.proxy.set_latency(Duration::from_millis(300));
     let late = timed();
     assert!(late >= Duration::from_millis(300), "{late:?}");
-    assert!(late < Duration::from_millis(1500), "twenty at once took {late:?}");
+    assert!(late < Duration::from_secs(3), "twenty at once took {late:?}");
     assert!(bed.proxy.requests().iter().all(|r| r.took >= Duration::from_millis(300)));
 }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::shell::{Attempt, Failure, Result, root};
 
 /// Folders that hold what was made, not what was written; so do Python environments of any name.
-const MADE: &[&str] = &[".git", "target", "corpus", "artifacts", "node_modules", "__pycache__"];
+const MADE: &[&str] =
+    &[".git", "target", "corpus", "artifacts", "node_modules", "__pycache__", ".servers"];
 
 /// Paths that exist on somebody's machine only. In two halves, so that this file is clean itself.
 const MACHINE_PATHS: &[&str] = &[concat!("/ro", "ot/"), concat!("/wo", "rk/")];
@@ -65,13 +66,14 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result {
     for entry in fs::read_dir(dir).attempt(dir.display())? {
         let entry = entry.attempt(dir.display())?;
         let kind = entry.file_type().attempt(entry.path().display())?;
+        let name = entry.file_name();
         if kind.is_dir() {
-            let name = entry.file_name();
             let environment = entry.path().join("pyvenv.cfg").exists();
             if !environment && !MADE.iter().any(|made| name == *made) {
                 collect(&entry.path(), files)?;
             }
-        } else if kind.is_file() {
+        } else if kind.is_file() && name != ".git" {
+            // In a second work tree .git is a file that says where the first one is.
             files.push(entry.path());
         }
     }

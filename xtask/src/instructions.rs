@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
-use crate::usage;
+use crate::{debian, usage};
 
 /// The version of the runner must be that of the library in `peers/bench-instructions`.
 const GUNGRAUN: &str = "0.20.0";
@@ -99,25 +99,7 @@ fn version_of(tool: &str) -> Result<String> {
 
 /// Installs valgrind where that can be done without asking; returns its version.
 fn ensure_valgrind() -> Result<String> {
-    if let Ok(version) = version_of("valgrind") {
-        return Ok(version);
-    }
-    let root_user = Cmd::new("id").arg("-u").output().is_ok_and(|out| out.stdout == b"0\n");
-    if !(root_user && Path::new("/usr/bin/apt-get").exists()) {
-        return Err(Failure::new(
-            "valgrind is needed to count instructions; on Debian and Ubuntu:\n  \
-             sudo apt-get install valgrind",
-        ));
-    }
-    println!("valgrind is not installed; installing it");
-    let install = Cmd::new("apt-get")
-        .args(["install", "-y", "--no-install-recommends", "valgrind"])
-        .env("DEBIAN_FRONTEND", "noninteractive");
-    if install.run().is_err() {
-        // The list of packages may be older than the packages on offer.
-        Cmd::new("apt-get").arg("update").run()?;
-        install.run()?;
-    }
+    debian::ensure("valgrind", &["valgrind"], || version_of("valgrind").is_ok())?;
     version_of("valgrind")
 }
 

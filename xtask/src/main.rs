@@ -4,11 +4,13 @@
 //! kinds of check with as much time as you like to give them.
 
 mod bench;
+mod debian;
 mod differential;
 mod fuzz;
 mod hygiene;
 mod instructions;
 mod planted_damage;
+mod servers;
 mod shell;
 mod test;
 mod torture;
@@ -37,6 +39,10 @@ cargo xtask <command>
       folder if it is not there. --asan adds the address sanitizer;
       --seed-corpus only writes the starting inputs.
 
+  servers
+      Installs what the tests of remote stores run against (SeaweedFS, Azurite and nginx),
+      below .servers and as packages of the system. Nothing to do if they are there.
+
   bench [--quick] [--only W2,W4] [--codec zstd,lz4,none,gzip,zstd64,zstdF,noneF,seg] [--repeats N]
         [--peers shardine,zarrs,...] [--min-seconds S] [--out FOLDER] [--syscalls]
       Times the engine beside other Zarr implementations and a floor that does the least
@@ -57,6 +63,7 @@ fn main() -> ExitCode {
             "bench" => bench::main(rest),
             "fuzz" => fuzz::main(rest),
             "torture" => torture::main(rest),
+            "servers" => servers::main(rest),
             "help" | "--help" | "-h" => {
                 print!("{USAGE}");
                 Ok(())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
-use crate::{differential, hygiene, planted_damage, torture, usage, value, venv};
+use crate::{differential, hygiene, planted_damage, servers, torture, usage, value, venv};
 
 /// One thing that must hold.
 struct Step {
@@ -23,6 +23,11 @@ const STEPS: &[Step] = &[
     },
     Step { name: "clippy", about: "no compiler or lint warnings", run: clippy },
     Step { name: "build", about: "the command line builds", run: differential::build_cli },
+    Step {
+        name: "servers",
+        about: "the object storage servers are installed",
+        run: servers::ensure,
+    },
     Step { name: "test", about: "unit, property, integration and documentation tests", run: test },
     Step { name: "fuzz-smoke", about: "the fuzz targets survive their seeds", run: fuzz_smoke },
     Step { name: "venv", about: "the Python implementations are installed", run: python },

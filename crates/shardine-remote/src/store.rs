@@ -99,9 +99,9 @@ impl RemoteStore {
 impl Remote {
     /// Where an object is, for `object_store`.
     pub fn path(&self, key: &Key) -> Result<Path, StoreError> {
-        Path::parse(format!("{}{key}", self.prefix)).map_err(|error| {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
-            StoreError::Io { operation: "name", path: format!("{}/{key}", self.name), source }
+        Path::parse(format!("{}{key}", self.prefix)).map_err(|_| StoreError::Key {
+            text: key.as_str().escape_default().to_string(),
+            reason: "object stores take no control characters in names",
         })
     }
 
@@ -318,8 +318,15 @@ impl Store for RemoteStore {
                 return Err(io(io::Error::other(self.0.secrets.hide(&place::chain(&error)))));
             }
         };
-        // What is no key (a name with an empty part, say) was made by others for other purposes.
-        let key = |path: &Path| Key::new(path.as_ref().strip_prefix(self.0.prefix.as_str())?).ok();
+        let below = match prefix {
+            Some(key) => format!("{}{key}/", self.0.prefix),
+            None => self.0.prefix.clone(),
+        };
+        // What is no key (a name with an empty part, or the prefix itself) was made by others to stand for a folder.
+        let key = |path: &Path| {
+            path.as_ref().strip_prefix(below.as_str())?;
+            Key::new(path.as_ref().strip_prefix(self.0.prefix.as_str())?).ok()
+        };
         let objects = found.objects.iter();
         let mut listing = Listing {
             objects: objects.filter_map(|meta| Some((key(&meta.location)?, meta.size))).collect(),

@@ -153,12 +153,15 @@ impl ObjectWriter for RemoteWriter {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let offset = state.len;
         let mut at = range.start;
-        while at < range.end {
+        loop {
             let end = range.end.min(at.saturating_add(PIECE));
             let bytes: Buffer = source.read(ReadRange::Bounded(at..end))?;
             self.add(&mut state, &bytes)?;
             state.len += bytes.len() as u64;
             at = end;
+            if at >= range.end {
+                break;
+            }
         }
         Ok(offset)
     }

@@ -111,6 +111,22 @@ fn version(store: &dyn Store, at: &str) -> crate::Version {
     object.version().expect("a version after the first read")
 }
 
+/// Whether the store has no removals with a condition. Then it has removed nothing; otherwise the object is gone.
+fn refuses_conditional_removal(store: &dyn Store, at: &str, condition: &Condition) -> bool {
+    let before = get(store, at);
+    match store.delete(&key(at), condition) {
+        Err(StoreError::Unsupported { .. }) => {
+            assert_eq!(get(store, at), before);
+            true
+        }
+        result => {
+            result.expect("a removal");
+            assert_eq!(get(store, at), None);
+            false
+        }
+    }
+}
+
 fn is_conflict<T>(result: &Result<T, StoreError>, at: &str) -> bool {
     matches!(result, Err(StoreError::Conflict { key }) if key.as_str() == at)
 }

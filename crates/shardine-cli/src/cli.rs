@@ -7,7 +7,8 @@ use shardine::{Engine, EngineOptions};
 
 use crate::failure::Failure;
 use crate::{
-    append, bench, compact, completions, create, demo, info, ls, read, repair, units, verify, write,
+    append, bench, compact, completions, copy, create, demo, info, ls, read, repair, units, verify,
+    write,
 };
 
 const EXAMPLES: &str = "\
@@ -19,6 +20,7 @@ Examples:
   shardine append image.zarr planes.npy
   shardine read image.zarr --region 0:64,:,7:8 -o part.npy
   shardine verify image.zarr
+  shardine copy image.zarr backup.zarr
   shardine bench image.zarr
 
 Exit status: 0 done; 1 verify found damage; 2 anything else, with one line on standard error that says why.";
@@ -49,6 +51,7 @@ pub enum Verb {
     Verify(verify::Verify),
     Repair(repair::Repair),
     Compact(compact::Compact),
+    Copy(copy::Copy),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }
@@ -86,16 +89,22 @@ impl Machine {
     }
 
     fn engine_with(&self, memory: u64, index_cache: Option<u64>) -> Result<Arc<Engine>, Failure> {
-        if self.memory < LEAST_MEMORY {
-            return Err(Failure::new(format!(
-                "--memory {}: at least {} are needed",
-                units::size(self.memory),
-                units::size(LEAST_MEMORY)
-            )));
-        }
+        self.check_memory()?;
         let mut options = EngineOptions::new().threads(self.threads).memory(memory);
         options.index_cache = index_cache;
         Ok(Engine::new(&options)?)
+    }
+
+    /// Refuses a budget that is too small for anything.
+    pub fn check_memory(&self) -> Result<(), Failure> {
+        if self.memory >= LEAST_MEMORY {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "--memory {}: at least {} are needed",
+            units::size(self.memory),
+            units::size(LEAST_MEMORY)
+        )))
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
+use shardine::CopyError;
+
 /// The end of a verb that failed.
 #[derive(Debug)]
 pub enum Failure {
@@ -96,12 +98,29 @@ impl From<shardine::Error> for Failure {
                 let at = quoted(at);
                 Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
             }
+            shardine::Error::Copy(error) => copy_hint(error),
             _ => error.hint(),
         };
         match hint {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
+    }
+}
+
+/// What helps against a copy that was refused, where there is an option for it.
+fn copy_hint(error: &CopyError) -> Option<String> {
+    match error {
+        CopyError::OtherCopy { at, from } => Some(format!(
+            "finish it with `shardine copy {} {}`, choose another name, or give --overwrite",
+            quoted(from),
+            quoted(at)
+        )),
+        CopyError::Marker { .. } => Some("choose another name, or give --overwrite".to_owned()),
+        CopyError::Length { .. } | CopyError::Content { .. } => Some(
+            "the same command again copies it again; all else that is there is kept".to_owned(),
+        ),
+        _ => error.hint(),
     }
 }
 

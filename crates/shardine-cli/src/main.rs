@@ -11,6 +11,7 @@ mod cli;
 mod codec_words;
 mod compact;
 mod completions;
+mod copy;
 mod create;
 mod demo;
 mod failure;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Verb::Append(args) => append::run(args, &cli.machine),
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
+        Verb::Copy(args) => copy::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };

@@ -30,6 +30,14 @@ impl Progress {
         Self::with(what, 0, "{msg} {binary_bytes}, {binary_bytes_per_sec}")
     }
 
+    /// Counts bytes of objects; both are found on the way.
+    pub fn objects(what: &'static str) -> Self {
+        let template = "{prefix} [{wide_bar}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {msg}";
+        let progress = Self::with("", 0, template);
+        progress.bar.set_prefix(what);
+        progress
+    }
+
     fn with(what: &'static str, total: u64, template: &str) -> Self {
         let bar = ProgressBar::new(total).with_message(what);
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -50,6 +58,16 @@ impl Progress {
     pub fn set(&self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.bar.set_position(done);
+    }
+
+    /// What else is to be said beside the bar.
+    pub fn say(&self, text: String) {
+        self.bar.set_message(text);
+    }
+
+    /// Whether nobody sees the bar.
+    pub fn is_hidden(&self) -> bool {
+        self.bar.is_hidden()
     }
 
     /// Runs something that writes to the terminal, with the bar out of the way.

@@ -3,6 +3,7 @@ use std::ops::Range;
 use shardine_store::{Key, StoreError};
 
 use crate::engine::Strategy;
+use crate::jobs::CopyError;
 use crate::layout::{DecodeError, EncodeError, LayoutError};
 use crate::selection::RegionError;
 use crate::shard::ShardError;
@@ -135,6 +136,9 @@ pub enum Error {
         /// Where.
         at: String,
     },
+    /// A data set cannot be copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// The URL cannot be used.
     #[error("\"{url}\": {reason}")]
     Url {
@@ -182,6 +186,7 @@ impl Error {
             Self::Strategy { .. } => Some(
                 "leave the choice to Shardine with the strategy auto, or make the array with a crc32c after the bytes of its index".to_owned(),
             ),
+            Self::Copy(error) => error.hint(),
             Self::Contention { .. } | Self::Unstable { .. } => {
                 Some("run it again when fewer writers are at work".to_owned())
             }

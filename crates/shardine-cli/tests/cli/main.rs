@@ -4,6 +4,7 @@
 
 mod append;
 mod bench;
+mod copy;
 mod create;
 mod inspect;
 mod interop;

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use shardine_codec::Context;
 
 use crate::Error;
-use budget::{Budget, Permit};
 use cache::{IndexCache, KeptObjects, KnownStale};
 
+pub(crate) use budget::{Budget, Permit};
 pub(crate) use grid::{CellKeys, Grid};
 pub(crate) use read::read;
 pub(crate) use write::{Patch, compact, write};

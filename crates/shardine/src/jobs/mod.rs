@@ -1,10 +1,12 @@
 //! Operations over whole data sets.
 
 mod compact;
+mod copy;
 mod repair;
 mod verify;
 mod walk;
 
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
+pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use verify::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};

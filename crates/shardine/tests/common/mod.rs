@@ -2,8 +2,10 @@
 #![allow(dead_code, reason = "each test crate uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
+pub mod data_set;
 pub mod findings;
 pub mod odd_store;
+pub mod wrapped_store;
 
 use std::sync::Arc;
 

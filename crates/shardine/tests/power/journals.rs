@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use shardine::store::FileStore;
-use shardine::{Engine, Error, Strategy};
+use shardine::store::{FileStore, MemoryStore, Store};
+use shardine::{CopyOptions, Engine, Error, Location, Strategy, copy};
 
 use crate::disk::{Disk, Image, Kept, Random, image, put};
 use crate::scene::{
@@ -201,6 +201,36 @@ fn damage_beside_a_journal_is_told_as_what_it_is() {
             ] {
                 let error = open(&engine, store).read(&shardine::Region::all()).unwrap_err();
                 assert!(matches!(error, Error::Decode { .. }), "{location}: {error:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_of_an_interrupted_shard_is_the_shard_before_or_after() {
+    let engine = engine();
+    for location in ["start", "end"] {
+        let left = left(&engine, &document(ZSTD, location), Strategy::InPlace);
+        for (i, state) in left.states.iter().enumerate() {
+            for read_only in [false, true] {
+                let (from, to) = (folder(), folder());
+                put(state, from.path());
+                let source: Arc<dyn Store> = match read_only {
+                    true => Arc::new(FileStore::observed(from.path(), Arc::new(ReadOnly))),
+                    false => Arc::new(FileStore::new(from.path())),
+                };
+                let expected = read(&open(&engine, Arc::clone(&source))).unwrap();
+                let kept = from.path().join(JOURNAL).exists();
+                assert!(kept || !read_only);
+                // As it was left, not as the reader above may have mended it.
+                put(state, from.path());
+                let target: Arc<dyn Store> = match i % 2 {
+                    0 => Arc::new(FileStore::new(to.path())),
+                    _ => Arc::new(MemoryStore::new()),
+                };
+                let places = [&source, &target].map(|store| Location::root(Arc::clone(store)));
+                copy(&places[0], &places[1], &CopyOptions::new()).unwrap();
+                assert!(read(&open(&engine, target)).unwrap() == expected, "{location} {i}");
             }
         }
     }

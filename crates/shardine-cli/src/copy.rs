@@ -1,0 +1,129 @@
+//! `shardine copy`: a whole data set to another place, byte for byte.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use shardine::{CopyCheck, CopyOptions, Location, copy as copy_all};
+
+use crate::cli::Machine;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::units;
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine copy image.zarr backup.zarr
+  shardine copy image.zarr backup.zarr --verify content
+  shardine copy image.zarr backup.zarr --overwrite
+
+Everything below SRC is copied as it is: metadata, shards, and whatever else lies there. Objects appear whole, and metadata
+after all that it describes. A run that was stopped goes on when the same command is given again, and objects that are
+there with the right length are kept; meanwhile .shardine-copy.json in DST says what is under way.
+
+docs/copy.md has the details.";
+
+/// Copy a whole data set to another place, byte for byte
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Copy {
+    /// The data set
+    #[arg(value_name = "SRC")]
+    source: String,
+    /// Where the copy is to be; nothing is there yet, or an unfinished copy of SRC
+    #[arg(value_name = "DST")]
+    target: String,
+    /// Remove the data set that is at DST
+    #[arg(long)]
+    overwrite: bool,
+    /// Objects, or pieces of large ones, under way at once; between local files no more than --threads
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_requests)]
+    requests: usize,
+    /// What is checked in DST
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Check::Size)]
+    verify: Check,
+    /// Report in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is checked of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Check {
+    /// Nothing
+    None,
+    /// The length of every object
+    Size,
+    /// Every byte, by reading it back
+    Content,
+}
+
+fn parse_requests(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(requests @ 1..=1024) => Ok(requests),
+        _ => Err(format!("\"{text}\" is not a number from 1 to 1024")),
+    }
+}
+
+pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
+    machine.check_memory()?;
+    let start = Instant::now();
+    let (source, target) = (Location::parse(&args.source)?, Location::parse(&args.target)?);
+    let progress = Progress::objects("copying");
+    let bar = progress.clone();
+    let mut options = CopyOptions::new()
+        .requests(args.requests)
+        .threads(machine.threads)
+        .memory(machine.memory - machine.memory / 8)
+        .overwrite(args.overwrite)
+        .check(match args.verify {
+            Check::None => CopyCheck::None,
+            Check::Size => CopyCheck::Size,
+            Check::Content => CopyCheck::Content,
+        });
+    if !progress.is_hidden() {
+        options = options.progress(move |now| {
+            bar.set(now.bytes, now.bytes_found.max(now.bytes));
+            bar.say(format!("{} of {} objects", now.objects, now.objects_found));
+        });
+    }
+    let result = copy_all(&source, &target, &options);
+    progress.finish();
+    let report = result?;
+    let seconds = start.elapsed().as_secs_f64();
+    if args.json {
+        let report = json!({
+            "objects_copied": report.objects_copied,
+            "bytes_copied": report.bytes_copied,
+            "objects_skipped": report.objects_skipped,
+            "bytes_skipped": report.bytes_skipped,
+            "resumed": report.resumed,
+            "verified": report.check.as_str(),
+            "seconds": seconds,
+        });
+        writeln!(io::stdout(), "{report}")?;
+        return Ok(());
+    }
+    let mut line = format!(
+        "copied {}, {} in {} ({}/s)",
+        units::count(report.objects_copied, "object"),
+        units::size(report.bytes_copied),
+        if seconds < 1.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") },
+        units::size((report.bytes_copied as f64 / seconds.max(1e-9)) as u64)
+    );
+    if report.resumed {
+        line += &format!(
+            "; {}, {} were there already",
+            units::count(report.objects_skipped, "object"),
+            units::size(report.bytes_skipped)
+        );
+    }
+    line += match report.check {
+        CopyCheck::Size => "; all lengths were checked",
+        CopyCheck::Content => "; all bytes were read back and compared",
+        _ => "; nothing was checked",
+    };
+    writeln!(io::stdout(), "{line}")?;
+    Ok(())
+}

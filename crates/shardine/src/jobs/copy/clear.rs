@@ -1,0 +1,57 @@
+//! Removes the data set that a copy replaces.
+
+use std::sync::{Mutex, PoisonError};
+
+use shardine_store::{Condition, Key};
+
+use super::job::is_marker;
+use super::keys::{KeySource, Listed, is_document};
+use super::queue::{Queue, Work, Worker};
+use crate::{Error, Location};
+
+struct Remover<'a> {
+    target: &'a Location,
+    keys: &'a Listed<'a>,
+    queue: &'a Queue<Option<Key>, Key>,
+    folders: &'a Mutex<Vec<Key>>,
+}
+
+impl Worker<Option<Key>, Key> for Remover<'_> {
+    fn work(&mut self, work: Work<Option<Key>, Key>) -> Result<(), Error> {
+        match work {
+            Work::Expand(folder) => {
+                let found = self.keys.expand(folder)?;
+                let folders = found.branches.iter().flatten().cloned();
+                self.folders.lock().unwrap_or_else(PoisonError::into_inner).extend(folders);
+                let keys = found.objects.into_iter().map(|object| object.key);
+                let keys = keys.filter(|key| !is_marker(self.target, key)).collect();
+                self.queue.add(found.branches, keys);
+                Ok(())
+            }
+            Work::Do(key) => Ok(self.target.store.delete(&key, &Condition::None)?),
+        }
+    }
+
+    fn idle(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Removes all objects but the marker, the metadata of the root first, and then the folders that are empty.
+pub(super) fn clear(target: &Location, threads: usize) -> Result<(), Error> {
+    let listing = target.store.list(target.path.as_ref())?;
+    for (key, _) in listing.objects.iter().filter(|(key, _)| is_document(key)) {
+        target.store.delete(key, &Condition::None)?;
+    }
+    let folders = Mutex::default();
+    let keys = Listed::new(target);
+    let queue = Queue::new(keys.first(), Vec::new());
+    queue.run(threads, || Remover { target, keys: &keys, queue: &queue, folders: &folders })?;
+    let mut folders = folders.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // From the inside out, so that a folder of empty ones is empty when its turn comes.
+    folders.sort();
+    for folder in folders.iter().rev() {
+        target.store.remove_empty_folder(folder)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! What all threads of a copy share.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shardine_store::{Condition, Key, StoreError};
+
+use super::keys::{Found, FoundObject, KeySource, document_rank, is_document, parent};
+use super::marker::COPY_MARKER;
+use super::options::CopyProgress;
+use super::pieces::Pieces;
+use super::queue::Queue;
+use super::worker::CopyWorker;
+use super::{CopyCheck, CopyError, CopyOptions, CopyReport};
+use crate::engine::Budget;
+use crate::{Error, Location};
+
+/// Bytes of one read.
+const PIECE: u64 = 8 << 20;
+
+/// An object that is to be copied.
+#[derive(Debug)]
+pub(super) struct ObjectTask {
+    pub source: Key,
+    pub target: Key,
+    /// As a listing told it.
+    pub len: Option<u64>,
+    /// The length of what an earlier run has put into the target.
+    pub existing: Option<u64>,
+    /// Whether it must be there.
+    pub needed: bool,
+    /// How often it has changed while it was read.
+    pub attempts: usize,
+    pub folder: Arc<FolderCheck>,
+}
+
+/// What a thread does in one go.
+#[derive(Debug)]
+pub(super) enum Task {
+    Object(ObjectTask),
+    /// Help with a large object.
+    Pieces(Arc<(Pieces, ObjectTask)>),
+}
+
+/// Objects of one folder of the target, which are checked together when the last of them is there.
+#[derive(Debug)]
+pub(super) struct FolderCheck {
+    folder: Option<Key>,
+    missing: AtomicUsize,
+    expected: Mutex<Vec<(Key, u64)>>,
+}
+
+/// What is done so far.
+#[derive(Debug, Default)]
+struct Counters {
+    objects_copied: AtomicU64,
+    bytes_copied: AtomicU64,
+    objects_skipped: AtomicU64,
+    bytes_skipped: AtomicU64,
+    /// Bytes written, those of objects that are not finished included.
+    bytes_moved: AtomicU64,
+    objects_found: AtomicU64,
+    bytes_found: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+#[derive(Debug)]
+pub(super) struct Job<'a> {
+    pub source: &'a Location,
+    pub target: &'a Location,
+    pub options: &'a CopyOptions,
+    pub budget: Arc<Budget>,
+    /// Bytes of one read.
+    pub piece: u64,
+    pub threads: usize,
+    /// Whether both sides are files of this machine.
+    pub local: bool,
+    resumed: bool,
+    counters: Counters,
+    documents: Mutex<Vec<FoundObject>>,
+}
+
+impl<'a> Job<'a> {
+    pub fn new(
+        source: &'a Location,
+        target: &'a Location,
+        options: &'a CopyOptions,
+        resumed: bool,
+    ) -> Self {
+        let local = source.store.read_cost().local && target.store.read_cost().local;
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = match (local, options.threads) {
+            (false, _) => options.requests,
+            (true, 0) => options.requests.min(cores()),
+            (true, threads) => options.requests.min(threads),
+        };
+        Self {
+            source,
+            target,
+            options,
+            budget: Budget::new(options.memory.max(1)),
+            piece: PIECE.min(options.memory / 4).max(1),
+            threads: threads.max(1),
+            local,
+            resumed,
+            counters: Counters::default(),
+            documents: Mutex::default(),
+        }
+    }
+
+    /// Copies everything but documents, which are kept for the end.
+    pub fn copy_objects<K: KeySource>(&self, keys: &K) -> Result<(), Error> {
+        let queue = Queue::new(keys.first(), Vec::new());
+        let expand = |branch| self.expand(keys.expand(branch)?);
+        queue.run(self.threads, || CopyWorker::new(self, &queue, &expand))
+    }
+
+    /// Copies the documents, the deepest first: whoever finds one finds all that it tells of.
+    pub fn copy_documents(&self) -> Result<(), Error> {
+        let mut documents = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_depth: BTreeMap<usize, Vec<FoundObject>> = BTreeMap::new();
+        for document in documents.drain(..) {
+            let depth = document.key.as_str().split('/').count();
+            by_depth.entry(depth).or_default().push(document);
+        }
+        for (_, documents) in by_depth.into_iter().rev() {
+            let mut by_rank: BTreeMap<Option<u8>, Vec<Task>> = BTreeMap::new();
+            for task in self.tasks(documents, false)? {
+                by_rank.entry(document_rank(&task.source)).or_default().push(Task::Object(task));
+            }
+            for tasks in by_rank.into_values() {
+                let queue: Queue<(), Task> = Queue::new(Vec::new(), tasks);
+                let expand = |()| Ok((Vec::new(), Vec::new()));
+                queue.run(self.threads, || CopyWorker::new(self, &queue, &expand))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes tasks of what was found.
+    fn expand<B>(&self, found: Found<B>) -> Result<(Vec<B>, Vec<Task>), Error> {
+        let (documents, objects): (Vec<_>, Vec<_>) =
+            found.objects.into_iter().partition(|object| is_document(&object.key));
+        let known = documents.iter().chain(&objects).filter_map(|object| object.len);
+        add(&self.counters.objects_found, (documents.len() + objects.len()) as u64);
+        add(&self.counters.bytes_found, known.fold(0, u64::saturating_add));
+        self.documents.lock().unwrap_or_else(PoisonError::into_inner).extend(documents);
+        let tasks = self.tasks(objects, true)?;
+        Ok((found.branches, tasks.into_iter().map(Task::Object).collect()))
+    }
+
+    /// Makes tasks; what an earlier run has left of trusted ones need not be copied again.
+    fn tasks(&self, objects: Vec<FoundObject>, trusted: bool) -> Result<Vec<ObjectTask>, Error> {
+        let mut folders: BTreeMap<Option<Key>, Vec<(FoundObject, Key)>> = BTreeMap::new();
+        for object in objects {
+            let target = self.target_key(&object.key)?;
+            folders.entry(parent(&target)).or_default().push((object, target));
+        }
+        let mut tasks = Vec::new();
+        for (folder, objects) in folders {
+            let there = if trusted { self.existing(folder.as_ref())? } else { HashMap::new() };
+            let missing = AtomicUsize::new(objects.len());
+            let folder = Arc::new(FolderCheck { folder, missing, expected: Mutex::default() });
+            tasks.extend(objects.into_iter().map(|(FoundObject { key, len }, target)| {
+                ObjectTask {
+                    needed: is_document(&key),
+                    source: key,
+                    existing: there.get(&target).copied(),
+                    target,
+                    len,
+                    attempts: 0,
+                    folder: Arc::clone(&folder),
+                }
+            }));
+        }
+        Ok(tasks)
+    }
+
+    /// What an earlier run has put into a folder of the target.
+    fn existing(&self, folder: Option<&Key>) -> Result<HashMap<Key, u64>, Error> {
+        if !self.resumed {
+            return Ok(HashMap::new());
+        }
+        Ok(self.target.store.list(folder)?.objects.into_iter().collect())
+    }
+
+    fn target_key(&self, key: &Key) -> Result<Key, Error> {
+        let text = key.as_str();
+        let name = match &self.source.path {
+            None => Some(text),
+            Some(path) => text.strip_prefix(path.as_str()).and_then(|rest| rest.strip_prefix('/')),
+        };
+        let reason = "it does not lie below the place that was listed";
+        let name = name.ok_or_else(|| StoreError::Key { text: text.to_owned(), reason })?;
+        self.target.key(name)
+    }
+
+    /// So many more bytes are written.
+    pub fn moved(&self, bytes: u64) {
+        add(&self.counters.bytes_moved, bytes);
+        self.tell();
+    }
+
+    /// So many bytes were written in vain.
+    pub fn unmoved(&self, bytes: u64) {
+        self.counters.bytes_moved.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub fn copied(&self, task: &ObjectTask, len: u64) -> Result<(), Error> {
+        add(&self.counters.objects_copied, 1);
+        add(&self.counters.bytes_copied, len);
+        self.there(task, Some(len))
+    }
+
+    pub fn skipped(&self, task: &ObjectTask, len: u64) -> Result<(), Error> {
+        add(&self.counters.objects_skipped, 1);
+        add(&self.counters.bytes_skipped, len);
+        add(&self.counters.bytes_moved, len);
+        self.there(task, Some(len))
+    }
+
+    /// The source does not have it.
+    pub fn absent(&self, task: &ObjectTask) -> Result<(), Error> {
+        self.there(task, None)
+    }
+
+    /// An object is in its place; after the last one of a folder, the folder is checked.
+    fn there(&self, task: &ObjectTask, len: Option<u64>) -> Result<(), Error> {
+        self.tell();
+        let check = &task.folder;
+        let mut expected = check.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        expected.extend(len.map(|len| (task.target.clone(), len)));
+        if check.missing.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return Ok(());
+        }
+        let expected = std::mem::take(&mut *expected);
+        if self.options.check == CopyCheck::None || expected.is_empty() {
+            return Ok(());
+        }
+        let listing = self.target.store.list(check.folder.as_ref())?;
+        let found: HashMap<Key, u64> = listing.objects.into_iter().collect();
+        for (object, expected) in expected {
+            let found = found.get(&object).copied();
+            if found != Some(expected) {
+                if found.is_some() {
+                    self.target.store.delete(&object, &Condition::None)?;
+                }
+                return Err(CopyError::Length { object, expected, found }.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self) {
+        if let Some(progress) = &self.options.progress {
+            let counters = &self.counters;
+            progress(CopyProgress {
+                objects: get(&counters.objects_copied) + get(&counters.objects_skipped),
+                bytes: get(&counters.bytes_moved),
+                objects_found: get(&counters.objects_found),
+                bytes_found: get(&counters.bytes_found),
+            });
+        }
+    }
+
+    pub fn report(&self) -> CopyReport {
+        let counters = &self.counters;
+        CopyReport {
+            objects_copied: get(&counters.objects_copied),
+            bytes_copied: get(&counters.bytes_copied),
+            objects_skipped: get(&counters.objects_skipped),
+            bytes_skipped: get(&counters.bytes_skipped),
+            resumed: self.resumed,
+            check: self.options.check,
+        }
+    }
+}
+
+/// Whether a key of the target is that of the marker.
+pub(super) fn is_marker(target: &Location, key: &Key) -> bool {
+    target.key(COPY_MARKER).is_ok_and(|marker| marker == *key)
+}

@@ -1,0 +1,275 @@
+//! Which objects a data set has: by listing its folders, or by what its metadata says.
+
+use std::sync::{Mutex, PoisonError};
+
+use shardine_store::{Key, Listing, StoreError};
+
+use super::{CopyError, place};
+use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
+use crate::zarr::{DOCUMENT, read_document};
+use crate::{Error, Location};
+
+/// Deeper than any hierarchy with its chunks that is not a loop of links.
+const MAX_DEPTH: usize = 128;
+
+/// Keys of a grid that are made at once.
+const CELLS: usize = 1024;
+
+/// An object of the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FoundObject {
+    pub key: Key,
+    /// As a listing told it; the object may have changed since.
+    pub len: Option<u64>,
+}
+
+/// What came of looking at a branch.
+#[derive(Debug)]
+pub(super) struct Found<B> {
+    pub objects: Vec<FoundObject>,
+    pub branches: Vec<B>,
+}
+
+/// Where the keys of a data set come from.
+///
+/// It is a tree of branches, and each is looked at by itself, so that they can be looked at side by side and no more
+/// of them than is needed next.
+pub(super) trait KeySource: Sync {
+    type Branch: Send;
+
+    /// Where to begin.
+    fn first(&self) -> Vec<Self::Branch>;
+
+    /// The objects of a branch and the branches inside it.
+    fn expand(&self, branch: Self::Branch) -> Result<Found<Self::Branch>, Error>;
+}
+
+/// The rank of metadata among that of one folder; the highest one makes the data set visible. `None` for other objects.
+pub(super) fn document_rank(key: &Key) -> Option<u8> {
+    match key.as_str().rsplit('/').next()? {
+        ".zattrs" => Some(0),
+        DOCUMENT | ".zarray" | ".zgroup" | "info" => Some(1),
+        ".zmetadata" => Some(2),
+        _ => None,
+    }
+}
+
+/// Whether an object describes others.
+pub(super) fn is_document(key: &Key) -> bool {
+    document_rank(key).is_some()
+}
+
+/// The folder that a key lies in; `None` is the root.
+pub(super) fn parent(key: &Key) -> Option<Key> {
+    let (folder, _) = key.as_str().rsplit_once('/')?;
+    Key::new(folder).ok()
+}
+
+/// All objects below a place, by listing. One listing for each folder.
+#[derive(Debug)]
+pub(super) struct Listed<'a> {
+    location: &'a Location,
+    /// The first listing, if it has been made already.
+    root: Mutex<Option<Listing>>,
+}
+
+impl<'a> Listed<'a> {
+    pub fn new(location: &'a Location) -> Self {
+        Self { location, root: Mutex::new(None) }
+    }
+}
+
+impl KeySource for Listed<'_> {
+    type Branch = Option<Key>;
+
+    fn first(&self) -> Vec<Self::Branch> {
+        vec![self.location.path.clone()]
+    }
+
+    fn expand(&self, folder: Self::Branch) -> Result<Found<Self::Branch>, Error> {
+        let depth = |key: &Key| key.as_str().split('/').count();
+        let above = self.location.path.as_ref().map_or(0, depth);
+        if let Some(folder) = &folder
+            && depth(folder) > above + MAX_DEPTH
+        {
+            return Err(CopyError::TooDeep { folder: folder.clone() }.into());
+        }
+        let known = match folder == self.location.path {
+            true => self.root.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            false => None,
+        };
+        let listing = match known {
+            Some(listing) => listing,
+            None => self.location.store.list(folder.as_ref())?,
+        };
+        let object = |(key, len)| FoundObject { key, len: Some(len) };
+        Ok(Found {
+            objects: listing.objects.into_iter().map(object).collect(),
+            branches: listing.folders.into_iter().map(Some).collect(),
+        })
+    }
+}
+
+/// The objects that Zarr metadata tells of, each of which may be missing, for stores that cannot list.
+#[derive(Debug)]
+pub(super) struct FromMetadata {
+    nodes: Vec<(Location, NodeMetadata)>,
+}
+
+/// A part of a node.
+#[derive(Debug)]
+pub(super) enum NodePart {
+    /// Its document, and of an array the beginning of its grid.
+    Node(usize),
+    /// The grid of an array from this cell on.
+    Cells { node: usize, from: Vec<u64> },
+}
+
+impl FromMetadata {
+    /// Reads the document at a place: an array, or a group with consolidated metadata. One read.
+    pub fn read(location: &Location) -> Result<Self, Error> {
+        let unlisted =
+            |reason| Error::from(CopyError::Unlisted { at: location.to_string(), reason });
+        let root = match read_document(location) {
+            Ok(root) => root,
+            Err(Error::NoNode { .. }) if place::is_object(location) => {
+                return Err(CopyError::SingleObject { at: location.to_string() }.into());
+            }
+            Err(Error::NoNode { .. }) => {
+                return Err(unlisted("there is no zarr.json that tells them"));
+            }
+            Err(Error::Metadata { source, .. })
+                if *source == crate::zarr::metadata::MetadataError::ZarrV2 =>
+            {
+                return Err(unlisted("its metadata is that of Zarr v2"));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut nodes = Vec::new();
+        if let NodeMetadata::Group(group) = &root {
+            let Some(entries) = group.consolidated() else {
+                return Err(unlisted("the group has no consolidated metadata that tells them"));
+            };
+            for (path, node) in entries {
+                let at = location.join(path)?;
+                let refused =
+                    |source| Ok::<_, Error>(Error::Metadata { object: at.key(DOCUMENT)?, source });
+                match node {
+                    Ok(node) => nodes.push((at, node.clone())),
+                    Err(error) => return Err(refused(Box::new(error.clone()))?),
+                }
+            }
+        }
+        nodes.push((location.clone(), root));
+        Ok(Self { nodes })
+    }
+
+    fn cells(&self, node: usize, from: Vec<u64>) -> Result<Found<NodePart>, Error> {
+        let mut found = Found { objects: Vec::new(), branches: Vec::new() };
+        let Some((location, NodeMetadata::Array(array))) = self.nodes.get(node) else {
+            return Ok(found);
+        };
+        let grid = grid(array);
+        let mut cell = Some(from);
+        while let Some(at) = cell {
+            if found.objects.len() == CELLS {
+                found.branches.push(NodePart::Cells { node, from: at });
+                break;
+            }
+            let key = location.key(&array.key_encoding().key(&at))?;
+            found.objects.push(FoundObject { key, len: None });
+            cell = next_cell(at, &grid);
+        }
+        Ok(found)
+    }
+}
+
+/// How many objects the grid of an array has along each axis.
+fn grid(array: &ArrayMetadata) -> Vec<u64> {
+    let axes = array.shape().iter().zip(array.chunk_shape());
+    axes.map(|(&len, &chunk)| len.div_ceil(chunk.max(1))).collect()
+}
+
+/// The cell after this one in C order.
+fn next_cell(mut cell: Vec<u64>, grid: &[u64]) -> Option<Vec<u64>> {
+    for (i, &n) in cell.iter_mut().zip(grid).rev() {
+        *i += 1;
+        if *i < n {
+            return Some(cell);
+        }
+        *i = 0;
+    }
+    None
+}
+
+impl KeySource for FromMetadata {
+    type Branch = NodePart;
+
+    fn first(&self) -> Vec<NodePart> {
+        (0..self.nodes.len()).map(NodePart::Node).collect()
+    }
+
+    fn expand(&self, part: NodePart) -> Result<Found<NodePart>, Error> {
+        match part {
+            NodePart::Cells { node, from } => self.cells(node, from),
+            NodePart::Node(node) => {
+                let Some((location, metadata)) = self.nodes.get(node) else {
+                    return Ok(Found { objects: Vec::new(), branches: Vec::new() });
+                };
+                let objects = vec![FoundObject { key: location.key(DOCUMENT)?, len: None }];
+                let branches = match metadata {
+                    NodeMetadata::Array(array) if !grid(array).contains(&0) => {
+                        vec![NodePart::Cells { node, from: vec![0; array.shape().len()] }]
+                    }
+                    _ => Vec::new(),
+                };
+                Ok(Found { objects, branches })
+            }
+        }
+    }
+}
+
+/// The objects of a source by listing, `None` if it cannot be listed; an error if there is nothing, or no data set.
+pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
+    let listing = match source.store.list(source.path.as_ref()) {
+        Ok(listing) => listing,
+        Err(StoreError::Unsupported { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if !(listing.objects.is_empty() && listing.folders.is_empty()) {
+        return Ok(Some(Listed { location: source, root: Mutex::new(Some(listing)) }));
+    }
+    let at = source.to_string();
+    Err(match place::is_object(source) {
+        true => CopyError::SingleObject { at }.into(),
+        false => CopyError::Nothing { at }.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_come_in_c_order_and_end() {
+        let mut cells = vec![vec![0, 0]];
+        while let Some(next) = next_cell(cells.last().unwrap().clone(), &[2, 3]) {
+            cells.push(next);
+        }
+        assert_eq!(cells, [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
+        assert_eq!(next_cell(Vec::new(), &[]), None);
+    }
+
+    #[test]
+    fn metadata_is_known_by_its_name_alone() {
+        let key = |text| Key::new(text).unwrap();
+        for text in ["zarr.json", "a/.zarray", "a/b/.zattrs", ".zmetadata", "mesh/info"] {
+            assert!(is_document(&key(text)), "{text}");
+        }
+        for text in ["c/0/0", "zarr.json.bak", "info/0", "azarr.json"] {
+            assert!(!is_document(&key(text)), "{text}");
+        }
+        assert_eq!(parent(&key("a/b/c")), Some(key("a/b")));
+        assert_eq!(parent(&key("a")), None);
+    }
+}

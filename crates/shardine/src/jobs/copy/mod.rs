@@ -1,0 +1,85 @@
+//! Copies whole data sets from store to store, byte for byte.
+
+mod clear;
+mod error;
+mod job;
+mod keys;
+mod marker;
+mod options;
+mod pieces;
+mod place;
+mod queue;
+mod worker;
+
+use crate::{Error, Location};
+use job::Job;
+use keys::{FromMetadata, KeySource};
+use marker::Start;
+
+pub use error::CopyError;
+pub use marker::COPY_MARKER;
+pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
+
+/// Copies every object below a place to another place, be it in another store.
+///
+/// Objects appear whole in the target, and metadata (`zarr.json`, `.zarray`, `.zgroup`, `.zattrs`, `.zmetadata`, `info`) after
+/// everything else, the deepest first and that of the root last: a reader of the target never finds an array whose
+/// shards are still to come.
+///
+/// The target must be empty, unless it is overwritten or an earlier copy of the same source was interrupted there, which
+/// [`COPY_MARKER`] tells. Then objects that are there with the same length are kept; that they have the same bytes is
+/// only known with [`CopyCheck::Content`], in case the source was changed meanwhile. Metadata is always copied again.
+/// What is overwritten is removed first, and only if it is a data set.
+///
+/// An object that changes while it is read is begun again. A shard that is being changed in place, or was when
+/// its writer died, is copied as it was before or after. An object that disappears is left out, unless it is metadata.
+///
+/// A source that cannot be listed is copied if it is a Zarr v3 array, or a group with consolidated metadata: then every
+/// object that the grids could have is asked for.
+///
+/// Costs a listing for each folder of the source, and for each object one request to read it (one for each 8 MiB) and what
+/// the target needs to write it; a check of lengths one listing for each folder of the target, a check of contents reads all of it.
+/// Between local files the kernel moves the bytes, unless contents are checked. Memory is that of the bytes under way, of
+/// the names in some folders, and of the names of all metadata.
+///
+/// ```
+/// use std::sync::Arc;
+/// use shardine::store::{Condition, Key, MemoryStore, Store, StoreExt};
+/// use shardine::{CopyOptions, Location, copy};
+///
+/// let (from, to) = (MemoryStore::new(), MemoryStore::new());
+/// from.put(&Key::new("a/zarr.json")?, b"{}", Condition::None)?;
+/// let (source, target) = (Location::root(Arc::new(from)), Location::root(Arc::new(to)));
+/// let report = copy(&source, &target, &CopyOptions::new())?;
+/// assert_eq!((report.objects_copied, report.bytes_copied), (1, 2));
+/// # Ok::<(), shardine::Error>(())
+/// ```
+pub fn copy(
+    source: &Location,
+    target: &Location,
+    options: &CopyOptions,
+) -> Result<CopyReport, Error> {
+    place::check_apart(source, target)?;
+    match keys::list(source)? {
+        Some(listed) => run(source, target, options, &listed),
+        None => run(source, target, options, &FromMetadata::read(source)?),
+    }
+}
+
+fn run<K: KeySource>(
+    source: &Location,
+    target: &Location,
+    options: &CopyOptions,
+    keys: &K,
+) -> Result<CopyReport, Error> {
+    let start = marker::begin(source, target, options.overwrite)?;
+    let job = Job::new(source, target, options, start == Start::Resumed);
+    if start == Start::Clear {
+        clear::clear(target, job.threads)?;
+        marker::cleared(source, target)?;
+    }
+    job.copy_objects(keys)?;
+    job.copy_documents()?;
+    marker::end(target)?;
+    Ok(job.report())
+}

@@ -1,0 +1,175 @@
+//! A large object on its way: read in pieces side by side, written in their order.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use shardine_store::{Buffer, Object, ObjectWriter, ReadRange, StoreError};
+
+use crate::engine::{Budget, Permit};
+
+/// An object that several threads move, whoever has a hold of it. The last one to let go ends it.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    source: Arc<dyn Object>,
+    writer: Box<dyn ObjectWriter>,
+    len: u64,
+    piece: u64,
+    /// Where the next piece to be read begins. Held while waiting for memory, so that pieces get theirs in order: then
+    /// the first piece that is missing always has what it needs, and those after it do not wait for ever.
+    claimed: Mutex<u64>,
+    flow: Mutex<Flow>,
+}
+
+#[derive(Debug)]
+struct Flow {
+    /// Pieces that were read, by where they begin, with their memory.
+    read: BTreeMap<u64, (Buffer, Permit)>,
+    written: u64,
+    checksum: u32,
+    /// Whether somebody writes; that one also writes what comes meanwhile.
+    writing: bool,
+    error: Option<StoreError>,
+}
+
+/// A large object whose bytes are all written.
+#[derive(Debug)]
+pub(super) struct Moved {
+    pub writer: Box<dyn ObjectWriter>,
+    pub len: u64,
+    pub checksum: u32,
+}
+
+impl Pieces {
+    pub fn new(
+        source: Arc<dyn Object>,
+        writer: Box<dyn ObjectWriter>,
+        len: u64,
+        piece: u64,
+    ) -> Self {
+        let flow =
+            Flow { read: BTreeMap::new(), written: 0, checksum: 0, writing: false, error: None };
+        Self { source, writer, len, piece, claimed: Mutex::new(0), flow: Mutex::new(flow) }
+    }
+
+    /// How many pieces there are.
+    pub fn count(&self) -> u64 {
+        self.len.div_ceil(self.piece)
+    }
+
+    /// Takes the beginning, which has been read already.
+    pub fn begin_with(&self, buffer: Buffer, permit: Permit) {
+        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        *claimed = buffer.len() as u64;
+        drop(claimed);
+        self.add(0, Ok(buffer), permit, &|_| ());
+    }
+
+    fn flow(&self) -> MutexGuard<'_, Flow> {
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves pieces until all are taken, one failed, or `stop` says so. `moved` is told the bytes that are written.
+    pub fn work(&self, budget: &Arc<Budget>, stop: &dyn Fn() -> bool, moved: &dyn Fn(u64)) {
+        while !stop() {
+            let Some((range, permit)) = self.claim(budget) else { break };
+            let start = range.start;
+            let wanted = range.end - start;
+            let answer = self.source.read(ReadRange::Bounded(range));
+            let answer = answer.and_then(|buffer| check_len(buffer, wanted));
+            self.add(start, answer, permit, moved);
+        }
+    }
+
+    fn claim(&self, budget: &Arc<Budget>) -> Option<(Range<u64>, Permit)> {
+        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = *claimed;
+        if start >= self.len || self.flow().error.is_some() {
+            return None;
+        }
+        let end = start.saturating_add(self.piece).min(self.len);
+        let permit = budget.acquire(end - start);
+        *claimed = end;
+        Some((start..end, permit))
+    }
+
+    fn add(
+        &self,
+        start: u64,
+        answer: Result<Buffer, StoreError>,
+        permit: Permit,
+        moved: &dyn Fn(u64),
+    ) {
+        let mut flow = self.flow();
+        match answer {
+            Ok(buffer) if flow.error.is_none() => {
+                flow.read.insert(start, (buffer, permit));
+            }
+            Ok(_) => {}
+            Err(error) => fail(&mut flow, error),
+        }
+        if flow.writing {
+            return;
+        }
+        while let next = flow.written
+            && let Some((buffer, permit)) = flow.read.remove(&next)
+        {
+            flow.writing = true;
+            let checksum = flow.checksum;
+            drop(flow);
+            let checksum = crc32c::crc32c_append(checksum, &buffer);
+            let result = self.writer.append(&buffer);
+            let bytes = buffer.len() as u64;
+            drop((buffer, permit));
+            if result.is_ok() {
+                moved(bytes);
+            }
+            flow = self.flow();
+            flow.writing = false;
+            match result {
+                Ok(_) => {
+                    flow.written += bytes;
+                    flow.checksum = checksum;
+                }
+                Err(error) => fail(&mut flow, error),
+            }
+        }
+    }
+
+    /// How many bytes are written.
+    pub fn written(&self) -> u64 {
+        self.flow().written
+    }
+
+    /// Ends it, if all of it is there.
+    pub fn end(self) -> Result<Moved, StoreError> {
+        let flow = self.flow.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = flow.error {
+            return Err(error);
+        }
+        if flow.written != self.len {
+            // Somebody stopped because something else failed.
+            let message = format!("{} of {} bytes were moved", flow.written, self.len);
+            let (path, source) = (format!("{:?}", self.source), std::io::Error::other(message));
+            return Err(StoreError::Io { operation: "copy", path, source });
+        }
+        self.source.check_unchanged()?;
+        Ok(Moved { writer: self.writer, len: self.len, checksum: flow.checksum })
+    }
+}
+
+/// Nothing that was read is of use any more, and others may wait for its memory.
+fn fail(flow: &mut Flow, error: StoreError) {
+    flow.error.get_or_insert(error);
+    flow.read.clear();
+}
+
+/// Refuses an answer that is not what was asked for.
+pub(super) fn check_len(buffer: Buffer, wanted: u64) -> Result<Buffer, StoreError> {
+    if buffer.len() as u64 == wanted {
+        return Ok(buffer);
+    }
+    let message = format!("{} bytes were read instead of {wanted}", buffer.len());
+    let source = std::io::Error::other(message);
+    Err(StoreError::Io { operation: "read", path: "an object".to_owned(), source })
+}

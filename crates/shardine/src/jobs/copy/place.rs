@@ -1,0 +1,160 @@
+//! Which place a location means, and whether two are apart.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::CopyError;
+use crate::{Error, Location};
+
+/// The place as text that is the same in every run, and holds no secrets: neither user nor query of a URL.
+pub(super) fn name(location: &Location) -> String {
+    let text = location.to_string();
+    if let Some((scheme, rest)) = text.split_once("://") {
+        let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        return format!("{scheme}://{host}{}", path.trim_end_matches('/'));
+    }
+    if location.store.read_cost().local {
+        return canonical(Path::new(&text)).display().to_string();
+    }
+    text
+}
+
+/// The path without links, as far as it exists.
+fn canonical(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = path
+        .ancestors()
+        .find_map(|above| above.canonicalize().ok().map(|found| (found, path.strip_prefix(above))));
+    match found {
+        Some((found, Ok(rest))) if !rest.as_os_str().is_empty() => found.join(rest),
+        Some((found, _)) => found,
+        None => path,
+    }
+}
+
+/// Refuses two places of which one is the other or lies in it.
+pub(super) fn check_apart(source: &Location, target: &Location) -> Result<(), Error> {
+    let is_url = |location: &Location| location.store.name().contains("://");
+    let is_local = |location: &Location| location.store.read_cost().local && !is_url(location);
+    let same_store = Arc::as_ptr(&source.store).cast::<()>() == Arc::as_ptr(&target.store).cast();
+    // The names of other stores, such as those in memory, do not tell them apart.
+    let comparable =
+        same_store || is_url(source) && is_url(target) || is_local(source) && is_local(target);
+    if !comparable {
+        return Ok(());
+    }
+    let below = |location| format!("{}/", name(location).trim_end_matches('/'));
+    let (from, to) = (below(source), below(target));
+    if from.starts_with(&to) || to.starts_with(&from) {
+        let (from, to) = (source.to_string(), target.to_string());
+        return Err(CopyError::Overlap { from, to }.into());
+    }
+    Ok(())
+}
+
+/// Whether the place itself is an object.
+pub(super) fn is_object(location: &Location) -> bool {
+    match &location.path {
+        Some(key) => location.store.open(key, None).is_ok_and(|object| {
+            // Where opening is free, only a read tells.
+            object.len().is_some() || object.read(shardine_store::ReadRange::Bounded(0..0)).is_ok()
+        }),
+        None => location.store.read_cost().local && Path::new(&location.store.name()).is_file(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shardine_store::{
+        CreateOptions, FileStore, Key, Listing, MemoryStore, Object, ObjectWriter, ReadCost,
+        Staged, Store, StoreError, Version,
+    };
+
+    use super::*;
+
+    /// A store in memory under another name.
+    #[derive(Debug)]
+    struct Named(MemoryStore, &'static str);
+
+    impl Store for Named {
+        fn name(&self) -> String {
+            self.1.to_owned()
+        }
+        fn open(
+            &self,
+            key: &Key,
+            expected: Option<&Version>,
+        ) -> Result<Arc<dyn Object>, StoreError> {
+            self.0.open(key, expected)
+        }
+        fn read_cost(&self) -> ReadCost {
+            self.0.read_cost()
+        }
+        fn create(
+            &self,
+            key: &Key,
+            options: CreateOptions,
+        ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+            self.0.create(key, options)
+        }
+        fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
+            self.0.publish(staged)
+        }
+        fn delete(
+            &self,
+            key: &Key,
+            condition: &shardine_store::Condition,
+        ) -> Result<(), StoreError> {
+            self.0.delete(key, condition)
+        }
+        fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+            self.0.list(prefix)
+        }
+    }
+
+    fn named(text: &'static str) -> Location {
+        Location::root(Arc::new(Named(MemoryStore::new(), text)))
+    }
+
+    #[test]
+    fn a_name_holds_no_secrets() {
+        for (url, expected) in [
+            ("https://me:secret@host/a/b?token=1", "https://host/a/b"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("s3://bucket/a/", "s3://bucket/a"),
+            ("s3://bucket", "s3://bucket"),
+        ] {
+            assert_eq!(name(&named(url)), expected);
+        }
+        let below = named("https://u@host?x").join("a");
+        assert!(!name(&below.unwrap()).contains("u@"));
+    }
+
+    #[test]
+    fn places_in_each_other_are_refused_and_neighbours_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| Location::root(Arc::new(FileStore::new(folder.path().join(name))));
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::os::unix::fs::symlink("a", folder.path().join("link")).unwrap();
+        for (from, to, apart) in [
+            ("a", "a", false),
+            ("a", "./a/", false),
+            ("a", "a/b/c", false),
+            ("a/b", "a", false),
+            ("link", "a", false),
+            ("a", "link/new", false),
+            ("a", "ab", true),
+            ("a", "b", true),
+        ] {
+            assert_eq!(check_apart(&file(from), &file(to)).is_ok(), apart, "{from} {to}");
+        }
+        assert!(check_apart(&named("s3://b/x"), &named("s3://b/x/y")).is_err());
+        assert!(check_apart(&named("s3://b/x"), &named("s3://b/xy")).is_ok());
+        assert!(check_apart(&named("memory"), &named("memory")).is_ok());
+        let memory = named("memory");
+        assert!(check_apart(&memory, &memory.join("a").unwrap()).is_err());
+        assert!(check_apart(&memory.join("a").unwrap(), &memory.join("b").unwrap()).is_ok());
+    }
+}

@@ -1,0 +1,334 @@
+//! One thread of a copy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardine_store::{
+    Buffer, Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, Recovery, Staged,
+    Store, StoreError,
+};
+
+use super::job::{Job, ObjectTask, Task};
+use super::pieces::{Pieces, check_len};
+use super::queue::{Queue, Work, Worker};
+use super::{CopyCheck, CopyError};
+use crate::engine::Permit;
+use crate::{Error, Location};
+
+/// How often an object is begun again that changes while it is read.
+const ATTEMPTS: usize = 5;
+
+/// Pieces of one object that are read side by side, where there are other objects too, and where there are not.
+const AHEAD: (u64, u64) = (4, 16);
+
+/// Files that are made durable together.
+const BATCH: usize = 64;
+
+/// Bytes of a file that are moved in the kernel between two reports.
+const KERNEL_PIECE: u64 = 64 << 20;
+
+/// Makes branches and tasks of a branch.
+type Expand<'a, B> = dyn Fn(B) -> Result<(Vec<B>, Vec<Task>), Error> + Sync + 'a;
+
+pub(super) struct CopyWorker<'a, B> {
+    job: &'a Job<'a>,
+    queue: &'a Queue<B, Task>,
+    expand: &'a Expand<'a, B>,
+    /// Written and not yet published.
+    staged: Vec<(Staged, Written)>,
+}
+
+/// An object that is written.
+struct Written {
+    task: ObjectTask,
+    len: u64,
+    /// Of the bytes as they were read; `None` if they never came to memory.
+    checksum: Option<u32>,
+}
+
+impl<B: Send> Worker<B, Task> for CopyWorker<'_, B> {
+    fn work(&mut self, work: Work<B, Task>) -> Result<(), Error> {
+        match work {
+            Work::Expand(branch) => {
+                let (branches, tasks) = (self.expand)(branch)?;
+                self.queue.add(branches, tasks);
+                Ok(())
+            }
+            Work::Do(Task::Object(task)) => self.object(task),
+            Work::Do(Task::Pieces(pieces)) => self.pieces(pieces),
+        }
+    }
+
+    /// Publishes what is written.
+    fn idle(&mut self) -> Result<(), Error> {
+        let (staged, written): (Vec<_>, Vec<_>) = self.staged.drain(..).unzip();
+        if staged.is_empty() {
+            return Ok(());
+        }
+        self.job.target.store.publish(staged)?;
+        for Written { task, len, checksum } in written {
+            if self.job.options.check == CopyCheck::Content {
+                self.read_back(&task.target, len, checksum)?;
+            }
+            self.job.copied(&task, len)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a, B: Send> CopyWorker<'a, B> {
+    pub fn new(job: &'a Job<'a>, queue: &'a Queue<B, Task>, expand: &'a Expand<'a, B>) -> Self {
+        Self { job, queue, expand, staged: Vec::new() }
+    }
+
+    fn object(&mut self, task: ObjectTask) -> Result<(), Error> {
+        match self.skip(&task) {
+            Ok(Some(len)) => return self.job.skipped(&task, len),
+            Ok(None) => {}
+            Err(StoreError::Changed { .. }) => return self.again(task),
+            Err(error) => return Err(error.into()),
+        }
+        let source = match open(self.job.source, &task.source) {
+            Ok(source) => source,
+            Err(error) => return self.unread(task, error),
+        };
+        match self.beginning(&task, &source) {
+            Ok(Beginning::All(buffer, permit)) => self.small(task, &*source, buffer, permit),
+            Ok(Beginning::Part(len, first)) => self.large(task, source, len, first),
+            Ok(Beginning::File(len)) => self.file(task, &*source, len),
+            Err(error) => self.unread(task, error),
+        }
+    }
+
+    /// Copies what could not be read later, or not at all.
+    fn unread(&self, task: ObjectTask, error: StoreError) -> Result<(), Error> {
+        match error {
+            StoreError::Changed { .. } => self.again(task),
+            // It is shorter than when it was listed.
+            StoreError::OutOfRange { .. } => self.again(task),
+            // A shard that has come to hold nothing but fill value is removed, and an array need not have all.
+            StoreError::NotFound { .. } if !task.needed => self.job.absent(&task),
+            error => Err(error.into()),
+        }
+    }
+
+    /// Begins an object again that has changed.
+    fn again(&self, mut task: ObjectTask) -> Result<(), Error> {
+        task.attempts += 1;
+        if task.attempts == ATTEMPTS {
+            return Err(Error::Unstable { object: task.source, attempts: ATTEMPTS });
+        }
+        std::thread::sleep(Duration::from_millis(10 << task.attempts));
+        task.len = None;
+        task.existing = None;
+        self.queue.add_first(Task::Object(task));
+        Ok(())
+    }
+
+    /// The length of an object that the target has already.
+    fn skip(&self, task: &ObjectTask) -> Result<Option<u64>, StoreError> {
+        let Some(existing) = task.existing else { return Ok(None) };
+        let len = match task.len {
+            Some(len) => len,
+            None => match open(self.job.source, &task.source)
+                .and_then(|o| length(self.job.source, &*o))
+            {
+                Ok(len) => len,
+                Err(StoreError::NotFound { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            },
+        };
+        if len != existing {
+            return Ok(None);
+        }
+        if self.job.options.check == CopyCheck::Content {
+            let sums = [(self.job.source, &task.source), (self.job.target, &task.target)]
+                .map(|(location, key)| self.checksum(location, key));
+            let [source, target] = sums;
+            if source? != target? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(len))
+    }
+
+    /// Length and checksum of an object, read piece by piece.
+    fn checksum(&self, location: &Location, key: &Key) -> Result<(u64, u32), StoreError> {
+        let object = open(location, key)?;
+        let len = length(location, &*object)?;
+        let (mut start, mut checksum) = (0, 0);
+        while start < len {
+            let end = start.saturating_add(self.job.piece).min(len);
+            let _permit = self.job.budget.acquire(end - start);
+            let buffer = object.read(ReadRange::Bounded(start..end))?;
+            checksum = crc32c::crc32c_append(checksum, &check_len(buffer, end - start)?);
+            start = end;
+        }
+        object.check_unchanged()?;
+        Ok((len, checksum))
+    }
+
+    /// Compares what is in the target with what was written.
+    fn read_back(&self, key: &Key, len: u64, checksum: Option<u32>) -> Result<(), Error> {
+        let (found, sum) = self.checksum(self.job.target, key)?;
+        if found == len && Some(sum) == checksum {
+            return Ok(());
+        }
+        self.job.target.store.delete(key, &Condition::None)?;
+        Err(CopyError::Content { object: key.clone() }.into())
+    }
+
+    /// Finds out how long an object is, and reads it or its first piece. One request.
+    fn beginning(
+        &self,
+        task: &ObjectTask,
+        source: &Arc<dyn Object>,
+    ) -> Result<Beginning, StoreError> {
+        let (job, known) = (self.job, source.len());
+        if let Some(len) = known
+            && job.local
+            && source.file().is_some()
+            && job.options.check != CopyCheck::Content
+        {
+            return Ok(Beginning::File(len));
+        }
+        let hint = match known.or(task.len) {
+            Some(hint) => hint,
+            None => length(job.source, &**source)?,
+        };
+        if known.is_some() && hint > job.piece {
+            return Ok(Beginning::Part(hint, None));
+        }
+        let first = hint.min(job.piece);
+        let permit = job.budget.acquire(first);
+        let buffer = source.read(ReadRange::Bounded(0..first))?;
+        let buffer = check_len(buffer, first)?;
+        let len = length(job.source, &**source)?;
+        Ok(match len == first {
+            true => Beginning::All(buffer, permit),
+            false => Beginning::Part(len, Some((buffer, permit))),
+        })
+    }
+
+    fn create(&self, task: &ObjectTask) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        self.job.target.store.create(&task.target, CreateOptions::default())
+    }
+
+    fn small(
+        &mut self,
+        task: ObjectTask,
+        source: &dyn Object,
+        buffer: Buffer,
+        permit: Permit,
+    ) -> Result<(), Error> {
+        if let Err(error) = source.check_unchanged() {
+            return self.unread(task, error);
+        }
+        let writer = self.create(&task)?;
+        let (len, checksum) = (buffer.len() as u64, crc32c::crc32c(&buffer));
+        if len > 0 {
+            writer.append(&buffer)?;
+        }
+        drop((buffer, permit));
+        self.job.moved(len);
+        self.written(task, writer, len, Some(checksum))
+    }
+
+    /// Moves a file in the kernel.
+    fn file(&mut self, task: ObjectTask, source: &dyn Object, len: u64) -> Result<(), Error> {
+        let writer = self.create(&task)?;
+        let mut start = 0;
+        while start < len {
+            let end = start.saturating_add(KERNEL_PIECE).min(len);
+            writer.append_from(source, start..end)?;
+            self.job.moved(end - start);
+            start = end;
+        }
+        if let Err(error) = source.check_unchanged() {
+            self.job.unmoved(len);
+            return self.unread(task, error);
+        }
+        self.written(task, writer, len, None)
+    }
+
+    fn large(
+        &mut self,
+        task: ObjectTask,
+        source: Arc<dyn Object>,
+        len: u64,
+        first: Option<(Buffer, Permit)>,
+    ) -> Result<(), Error> {
+        let writer = self.create(&task)?;
+        let pieces = Pieces::new(source, writer, len, self.job.piece);
+        if let Some((buffer, permit)) = first {
+            let bytes = buffer.len() as u64;
+            pieces.begin_with(buffer, permit);
+            self.job.moved(bytes);
+        }
+        let busy = self.queue.waiting() >= self.job.threads;
+        let ahead = if busy { AHEAD.0 } else { AHEAD.1 };
+        let others = ahead.min(pieces.count()).min(self.job.threads as u64).saturating_sub(1);
+        let pieces = Arc::new((pieces, task));
+        for _ in 0..others {
+            self.queue.add_first(Task::Pieces(Arc::clone(&pieces)));
+        }
+        self.pieces(pieces)
+    }
+
+    /// Moves pieces of a large object; the last one who does ends it.
+    fn pieces(&mut self, pieces: Arc<(Pieces, ObjectTask)>) -> Result<(), Error> {
+        let stop = || self.queue.has_failed();
+        pieces.0.work(&self.job.budget, &stop, &|bytes| self.job.moved(bytes));
+        let Some((pieces, task)) = Arc::into_inner(pieces) else { return Ok(()) };
+        let moved = pieces.written();
+        match pieces.end() {
+            Ok(moved) => self.written(task, moved.writer, moved.len, Some(moved.checksum)),
+            Err(error) => {
+                self.job.unmoved(moved);
+                self.unread(task, error)
+            }
+        }
+    }
+
+    fn written(
+        &mut self,
+        task: ObjectTask,
+        writer: Box<dyn ObjectWriter>,
+        len: u64,
+        checksum: Option<u32>,
+    ) -> Result<(), Error> {
+        let staged = writer.finish(&[])?;
+        self.staged.push((staged, Written { task, len, checksum }));
+        // A store past this machine is asked at once, so that requests of all threads are under way side by side.
+        let batch = if self.job.target.store.read_cost().local { BATCH } else { 1 };
+        if self.staged.len() >= batch { self.idle() } else { Ok(()) }
+    }
+}
+
+/// What is known of an object after its first read.
+enum Beginning {
+    /// All of it.
+    All(Buffer, Permit),
+    /// Its length, and if it was read its first piece.
+    Part(u64, Option<(Buffer, Permit)>),
+    /// The length of a file that the kernel can move.
+    File(u64),
+}
+
+/// Opens an object as it was before or after a change in place, whatever became of that.
+fn open(location: &Location, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+    match location.store.recover(key)? {
+        Recovery::Before(object) => Ok(object),
+        Recovery::Nothing | Recovery::Done => location.store.open(key, None),
+    }
+}
+
+/// How long an object is. No request if that is known, else one.
+fn length(location: &Location, object: &dyn Object) -> Result<u64, StoreError> {
+    if let Some(len) = object.len() {
+        return Ok(len);
+    }
+    object.read(ReadRange::Bounded(0..0))?;
+    let (store, operation) = (location.store.name(), "tell how long an object is");
+    object.len().ok_or(StoreError::Unsupported { store, operation })
+}

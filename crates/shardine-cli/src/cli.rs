@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
-use shardine::{Engine, EngineOptions};
+use shardine::{Engine, EngineOptions, Location, StoreOptions};
 
 use crate::failure::Failure;
 use crate::{
-    append, bench, compact, completions, copy, create, demo, info, ls, read, repair, units, verify,
-    write,
+    append, bench, compact, completions, copy, create, demo, info, interrupt, ls, read, repair,
+    units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -66,12 +66,40 @@ pub struct Machine {
     /// Memory for data in flight: bytes, or a number with KiB, MiB, GiB, kB, MB or GB
     #[arg(long, global = true, value_name = "SIZE", default_value = "64MiB", value_parser = units::parse_size)]
     pub memory: u64,
+    /// A setting of a remote store, for example aws_endpoint=http://localhost:9000; may repeat
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
+    store_option: Vec<(String, String)>,
+    /// Nobody else writes there: update a store that ignores the conditions of writes
+    #[arg(long, global = true, help_heading = "Store")]
+    single_writer: bool,
+}
+
+pub fn parse_option(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
+    Ok((name.trim().to_owned(), value.to_owned()))
 }
 
 /// A budget below this could not hold a chunk of common size on each thread.
 const LEAST_MEMORY: u64 = 1 << 20;
 
 impl Machine {
+    /// What a URL stands for. Of a remote store, a quarter of the memory is for uploads.
+    pub fn location(&self, url: &str) -> Result<Location, Failure> {
+        self.location_with(url, &[])
+    }
+
+    /// The same with options of its own.
+    pub fn location_with(&self, url: &str, own: &[(String, String)]) -> Result<Location, Failure> {
+        let mut options =
+            StoreOptions::new().single_writer(self.single_writer).memory(self.memory / 4);
+        options.pairs = self.store_option.iter().chain(own).cloned().collect();
+        let location = Location::with_options(url, &options)?;
+        if !location.store.read_cost().local {
+            interrupt::will_clean_up();
+        }
+        Ok(location)
+    }
+
     /// An engine with all of the budget but an eighth, which is for the buffers of files and the program itself.
     pub fn engine(&self) -> Result<Arc<Engine>, Failure> {
         self.engine_with(self.memory - self.memory / 8, None)

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::json;
-use shardine::{CompactOptions, Location, compact as compact_all};
+use shardine::{CompactOptions, compact as compact_all};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -39,7 +39,7 @@ pub struct Compact {
 
 pub fn run(args: &Compact, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
-    let location = Location::parse(&args.url)?;
+    let location = machine.location(&args.url)?;
     let progress = Progress::things("compacting", 0);
     let bar = progress.clone();
     let options = CompactOptions::new()

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use shardine::{CopyCheck, CopyOptions, Location, copy as copy_all};
+use shardine::{CopyCheck, CopyOptions, copy as copy_all};
 
-use crate::cli::Machine;
+use crate::cli::{Machine, parse_option};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::units;
@@ -17,6 +17,8 @@ Examples:
   shardine copy image.zarr backup.zarr
   shardine copy image.zarr backup.zarr --verify content
   shardine copy image.zarr backup.zarr --overwrite
+  shardine copy image.zarr s3://bucket/image.zarr
+  shardine copy s3://bucket/image.zarr az://container/image.zarr --source-option aws_region=eu-west-1
 
 Everything below SRC is copied as it is: metadata, shards, and whatever else lies there. Objects appear whole, and metadata
 after all that it describes. A run that was stopped goes on when the same command is given again, and objects that are
@@ -34,6 +36,12 @@ pub struct Copy {
     /// Where the copy is to be; nothing is there yet, or an unfinished copy of SRC
     #[arg(value_name = "DST")]
     target: String,
+    /// A setting of the store of SRC alone; may repeat
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option)]
+    source_option: Vec<(String, String)>,
+    /// A setting of the store of DST alone; may repeat
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option)]
+    target_option: Vec<(String, String)>,
     /// Remove the data set that is at DST
     #[arg(long)]
     overwrite: bool,
@@ -69,7 +77,8 @@ fn parse_requests(text: &str) -> Result<usize, String> {
 pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     machine.check_memory()?;
     let start = Instant::now();
-    let (source, target) = (Location::parse(&args.source)?, Location::parse(&args.target)?);
+    let source = machine.location_with(&args.source, &args.source_option)?;
+    let target = machine.location_with(&args.target, &args.target_option)?;
     let progress = Progress::objects("copying");
     let bar = progress.clone();
     let mut options = CopyOptions::new()

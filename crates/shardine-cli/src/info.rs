@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
-use shardine::{Array, Child, CodecSpec, DataType, ElementSize, Group, Location, Node};
+use shardine::{Array, Child, CodecSpec, DataType, ElementSize, Group, Node};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ pub struct Stored {
 
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
-    let node = Node::open(&engine, &Location::parse(&args.url)?)?;
+    let node = Node::open(&engine, &machine.location(&args.url)?)?;
     let mut out = BufWriter::new(io::stdout().lock());
     match node {
         Node::Array(array) => {

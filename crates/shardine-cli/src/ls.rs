@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::{Array, Child, Group, Location, Node, ShardEntries, StoredObject};
+use shardine::{Array, Child, Group, Node, ShardEntries, StoredObject};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -41,7 +41,7 @@ pub struct Ls {
 }
 
 pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
-    let node = Node::open(&machine.engine()?, &Location::parse(&args.url)?)?;
+    let node = Node::open(&machine.engine()?, &machine.location(&args.url)?)?;
     let mut out = BufWriter::new(io::stdout().lock());
     match &node {
         Node::Group(_) if args.shards || args.chunks => {

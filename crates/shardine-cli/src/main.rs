@@ -17,6 +17,7 @@ mod demo;
 mod failure;
 mod info;
 mod input;
+mod interrupt;
 mod ls;
 mod npy;
 mod output_file;

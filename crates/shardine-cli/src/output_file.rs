@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
 
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// A file under a temporary name, which gets its own when all is written.
 ///
@@ -18,16 +18,6 @@ pub struct OutputFile {
     temporary: PathBuf,
     kept: bool,
 }
-
-/// What Ctrl-C removes.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-static HANDLER: Once = Once::new();
-
-/// The exit status of a program that SIGINT has ended, as shells report it.
-const INTERRUPTED: i32 = 130;
-
-/// How often it is tried to remove a folder that is still written to.
-const ATTEMPTS: usize = 100;
 
 impl OutputFile {
     /// Begins the file; what is at `path` stays until [`finish`](Self::finish).
@@ -41,10 +31,10 @@ impl OutputFile {
         temporary_name.push(name);
         temporary_name.push(format!(".{}.part", std::process::id()));
         let temporary = target.with_file_name(temporary_name);
-        remove_on_interrupt(&temporary);
+        interrupt::will_remove(&temporary);
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary);
         let file = file.map_err(|error| {
-            forget(&temporary);
+            interrupt::forget(&temporary);
             Failure::file(path, &error)
         })?;
         Ok(Self { file, target, temporary, kept: false })
@@ -71,47 +61,8 @@ impl Drop for OutputFile {
         if !self.kept {
             let _ = fs::remove_file(&self.temporary);
         }
-        forget(&self.temporary);
+        interrupt::forget(&self.temporary);
     }
-}
-
-fn unfinished() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// From now on Ctrl-C removes this file, or this folder with all that is in it.
-pub fn remove_on_interrupt(path: &Path) {
-    HANDLER.call_once(|| {
-        // Without a handler it is left behind, which is no reason not to go on.
-        let _ = ctrlc::set_handler(|| {
-            // Kept to the end: a verb that fails because its files are gone waits for it in `forget`,
-            // and does not get to say so.
-            let paths = unfinished();
-            for path in paths.iter() {
-                remove(path);
-            }
-            std::process::exit(INTERRUPTED);
-        });
-    });
-    unfinished().push(path.to_owned());
-}
-
-fn remove(path: &Path) {
-    if !path.is_dir() {
-        let _ = fs::remove_file(path);
-        return;
-    }
-    // Workers go on until the end and may put something into a folder that was just found empty.
-    for _ in 0..ATTEMPTS {
-        if fs::remove_dir_all(path).is_ok() {
-            return;
-        }
-    }
-}
-
-/// Ctrl-C no longer removes it.
-pub fn forget(temporary: &Path) {
-    unfinished().retain(|path| path != temporary);
 }
 
 #[cfg(test)]

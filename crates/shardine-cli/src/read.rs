@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::{Array, Axis, DataType, ElementSize, Elements, FillValue, Location, Region};
+use shardine::{Array, Axis, DataType, ElementSize, Elements, FillValue, Region};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ struct Job<'a> {
 pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, budget) = machine.engine_and_buffer()?;
-    let array = Array::open(&engine, &Location::parse(&args.url)?)?;
+    let array = Array::open(&engine, &machine.location(&args.url)?)?;
     let region = args.region.clone().unwrap_or_default();
     let selection = region.resolve(array.shape()).map_err(shardine::Error::from)?;
     let shape = selection.shape();

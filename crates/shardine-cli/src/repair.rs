@@ -48,7 +48,7 @@ pub struct Repair {
 
 pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
-    let location = Location::parse(&args.url)?;
+    let location = machine.location(&args.url)?;
     let folder = match &args.set_aside {
         Some(folder) => folder.clone(),
         None => beside(&location.store.name()),

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::{
-    Finding, FindingKind, Location, Severity, VerifyOptions, VerifySummary, verify as verify_all,
+    Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify as verify_all,
 };
 
 use crate::cli::Machine;
@@ -38,7 +38,7 @@ pub struct Verify {
 
 pub fn run(args: &Verify, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
-    let location = Location::parse(&args.url)?;
+    let location = machine.location(&args.url)?;
     let progress = Progress::things("checking", 0);
     let options = VerifyOptions::new().decode(args.decode).progress({
         let progress = progress.clone();

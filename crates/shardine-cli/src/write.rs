@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use shardine::{Array, ElementSize, Location, Region, WriteOrder, WriteReport};
+use shardine::{Array, ElementSize, Region, WriteOrder, WriteReport};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ pub struct Write {
 
 pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
-    let array = Array::open(&machine.engine()?, &Location::parse(&args.url)?)?;
+    let array = Array::open(&machine.engine()?, &machine.location(&args.url)?)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
     let source = Input::open(&args.file)?.source(&array, &shape, args.cast)?;

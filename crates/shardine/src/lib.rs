@@ -15,6 +15,7 @@ pub mod shard;
 mod source;
 pub mod zarr;
 
+pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
 pub use engine::{Engine, EngineOptions, Strategy, WriteOptions, WriteReport};

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use shardine_remote::{RemoteStore, StoreOptions};
 use shardine_store::{FileStore, Key, Store};
 
 use crate::Error;
@@ -20,19 +21,30 @@ impl Location {
         Self { store, path: None }
     }
 
-    /// Understands a path or a `file://` URL. Nothing needs to exist there.
+    /// Understands a path, or a URL with `file://`, `s3://`, `gs://`, `az://`, `http://` or `https://`. Nothing needs
+    /// to exist there, and no request is made.
     ///
-    /// A path is taken as it is. In a URL `%20` is a space, and so on; it names no host, or `localhost`.
+    /// A path is taken as it is, and so is the name of an object in a bucket. In a `file://` URL `%20` is a space, and
+    /// so on; it names no host, or `localhost`. Of remote stores credentials and endpoints are taken from the usual
+    /// environment variables.
     pub fn parse(url: &str) -> Result<Self, Error> {
+        Self::with_options(url, &StoreOptions::new())
+    }
+
+    /// The same with options for a remote store, which go before the environment.
+    pub fn with_options(url: &str, options: &StoreOptions) -> Result<Self, Error> {
         let refuse = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
         let path = match url.split_once("://") {
             None => url.to_owned(),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => {
                 file_path(rest).map_err(refuse)?
             }
+            Some(_) if RemoteStore::understands(url) => {
+                return Ok(Self::root(Arc::new(RemoteStore::new(url, options)?)));
+            }
             Some((scheme, _)) => {
                 return Err(refuse(&format!(
-                    "this version reads and writes local files only, not {scheme}://"
+                    "{scheme}:// is not known; use a path, file://, s3://, gs://, az://, http:// or https://"
                 )));
             }
         };
@@ -133,7 +145,9 @@ mod tests {
             ("file:///a%+1", "hexadecimal"),
             ("file:///%00", "NUL"),
             ("file:///%ff", "UTF-8"),
-            ("s3://bucket/a", "local files only"),
+            ("ftp://host/a", "not known"),
+            ("s3://", "no bucket"),
+            ("http://host/a?b=c", "no query"),
         ] {
             let refused = name(url).unwrap_err();
             assert!(refused.contains(reason), "{refused}");

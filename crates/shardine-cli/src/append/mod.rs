@@ -11,7 +11,7 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::{
-    Array, ElementSize, ElementsRef, Location, SliceError, SliceOptions, SliceWriter, WriteReport,
+    Array, ElementSize, ElementsRef, SliceError, SliceOptions, SliceWriter, WriteReport,
 };
 
 use crate::cli::Machine;
@@ -78,7 +78,7 @@ struct Done {
 
 pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
-    let array = Array::open(&machine.engine()?, &Location::parse(&args.url)?)?;
+    let array = Array::open(&machine.engine()?, &machine.location(&args.url)?)?;
     let rank = array.shape().len();
     if args.axis >= rank {
         return Err(shardine::Error::from(SliceError::Axis { axis: args.axis, rank }).into());

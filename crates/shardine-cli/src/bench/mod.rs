@@ -11,7 +11,6 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use shardine::Location;
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -104,7 +103,7 @@ pub fn run(args: &Bench, machine: &Machine) -> Result<(), Failure> {
             .hint("it writes to a copy of some shards, never to the array"));
     }
     let engine = machine.engine()?;
-    let location = Location::parse(&args.url)?;
+    let location = machine.location(&args.url)?;
     let subject = Subject::open(&engine, &location, &args.url, args.limit)?;
     let runner = Runner { machine, location: &location, subject: &subject, repeats: args.repeats };
     // Before anything is measured, so that a place where no copy can be made is told at once.

@@ -13,7 +13,7 @@ use super::subject::{Picked, Subject};
 use super::workload::{Runner, Title, Workload, byte_len, counted};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{output_file, units};
+use crate::{interrupt, units};
 
 /// Shards that are copied, at most.
 const SHARDS: u64 = 64;
@@ -52,7 +52,7 @@ impl Scratch {
             Failure::new(format!("{}: cannot hold a copy to write to: {error}", parent.display()))
                 .hint("--scratch DIR names another folder")
         })?;
-        output_file::remove_on_interrupt(made.path());
+        interrupt::will_remove(made.path());
         Ok(Self { folder: made, cells: subject.some_cells(SHARDS) })
     }
 
@@ -123,7 +123,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Before it is forgotten: whenever Ctrl-C comes, the folder goes.
         let _ = fs::remove_dir_all(self.folder.path());
-        output_file::forget(self.folder.path());
+        interrupt::forget(self.folder.path());
     }
 }
 

@@ -12,7 +12,7 @@ use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NewArray, NodeMetadata, Separator,
     codec_specs_from_json, codec_specs_to_json,
 };
-use shardine::{Array, CodecSpec, DataType, FillValue, Location};
+use shardine::{Array, CodecSpec, DataType, FillValue};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -133,7 +133,7 @@ fn separator(text: &str) -> Result<Separator, String> {
 }
 
 pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
-    let location = Location::parse(&args.url)?;
+    let location = machine.location(&args.url)?;
     let metadata = match &args.metadata {
         Some(file) => from_file(file)?,
         None => from_arguments(args)?,

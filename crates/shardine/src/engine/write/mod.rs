@@ -6,11 +6,12 @@ mod options;
 mod stream;
 mod task;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{
-    Buffer, Condition, CreateOptions, Edit, Key, Object, ReadRange, Staged, StoreError,
+    Buffer, Condition, CreateOptions, Edit, Key, Object, Pending, ReadRange, Staged, StoreError,
 };
 
 use smallvec::SmallVec;
@@ -38,6 +39,9 @@ const STREAM: u64 = 1 << 20;
 
 /// Bytes of bookkeeping for each piece of work in flight.
 const OVERHEAD: u64 = 1024;
+
+/// Pieces of work that wait for a store far away at once.
+const FAR: usize = 32;
 
 /// Objects that are made durable together.
 const PUBLISH: usize = 64;
@@ -114,16 +118,31 @@ struct Writing<'a> {
     grid: &'a Grid,
     options: &'a WriteOptions,
     encode: EncodeOptions,
+    /// Whether the store is on this machine.
+    local: bool,
     /// Written objects that wait to be made durable together.
     staged: Mutex<Vec<Staged>>,
+    /// Objects on their way to a store that is not.
+    pending: Mutex<VecDeque<Pending>>,
+    /// Objects there that are to go.
+    removed: Mutex<Vec<Key>>,
     counters: Counters,
 }
 
 impl<'a> Writing<'a> {
     fn new(engine: &'a Engine, grid: &'a Grid, options: &'a WriteOptions) -> Self {
         let encode = EncodeOptions { order: options.order, store_empty: options.store_empty };
-        let (staged, counters) = (Mutex::default(), Counters::default());
-        Self { engine, grid, options, encode, staged, counters }
+        Self {
+            engine,
+            grid,
+            options,
+            encode,
+            local: grid.store.read_cost().local,
+            staged: Mutex::default(),
+            pending: Mutex::default(),
+            removed: Mutex::default(),
+            counters: Counters::default(),
+        }
     }
 
     fn progress(&self, bytes: u64) {
@@ -133,12 +152,19 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes small objects, several at once.
-    fn objects<'t>(&self, tasks: impl Iterator<Item = Task<'t>>) -> Result<(), Error> {
+    fn objects<'t>(&self, tasks: impl Iterator<Item = Task<'t>> + Send) -> Result<(), Error> {
         if self.engine.on_worker() {
             return tasks.into_iter().try_for_each(|task| self.object(&task));
         }
         // The decoded elements, the old bytes and the new ones.
         let cost = self.grid.layout.decoded_len().saturating_mul(3).saturating_add(OVERHEAD);
+        if !self.local {
+            let affordable = (self.engine.budget.total() / cost).max(1) as usize;
+            return self.far(tasks, affordable.min(FAR), |task| {
+                let _permit = self.engine.admit(cost);
+                self.object(&task)
+            });
+        }
         let first_error = FirstError::default();
         self.engine.pool.in_place_scope(|scope| {
             for task in tasks {
@@ -163,17 +189,18 @@ impl<'a> Writing<'a> {
         let key = self.grid.keys.key(&task.index)?;
         let bounds = self.grid.bounds(&task.index);
         let covered = task.covers(&bounds);
-        let updates: SmallVec<[Update<'_>; 1]> = task
-            .parts
-            .iter()
-            .map(|part| Update {
-                selection: &part.cell.selection,
-                bounds: &bounds,
-                source: part.view(),
-                options: self.encode,
-            })
-            .collect();
+        let mut options = self.encode;
         self.attempts(&key, || {
+            let updates: SmallVec<[Update<'_>; 1]> = task
+                .parts
+                .iter()
+                .map(|part| Update {
+                    selection: &part.cell.selection,
+                    bounds: &bounds,
+                    source: part.view(),
+                    options,
+                })
+                .collect();
             let old = self.old(&key, covered)?;
             let old_bytes = match &old {
                 Some(old) => Some(read(&*old.object, ReadRange::All)?),
@@ -195,7 +222,14 @@ impl<'a> Writing<'a> {
                 self.publish(writer.finish(&[])?, covered)?;
                 add(&self.counters.bytes_written, encoded.len() as u64);
             } else {
-                self.remove(&key, covered, old.is_some(), &condition)?;
+                let removed = self.remove(&key, covered, old.is_some(), &condition);
+                if let Err(Error::Store(StoreError::Unsupported { .. })) = removed
+                    && !std::mem::replace(&mut options.store_empty, true)
+                {
+                    // What cannot be removed safely is stored with nothing but fill value in it.
+                    return Err(StoreError::Changed { key: key.clone() }.into());
+                }
+                removed?;
             }
             self.counters.chunks(outcome);
             self.engine.with_context(|context| context.give_buffer(encoded));
@@ -241,6 +275,18 @@ impl<'a> Writing<'a> {
             return Ok(());
         }
         add(&self.counters.objects_written, 1);
+        if !self.local {
+            let pending = self.grid.store.publish_later(vec![staged]);
+            let oldest = {
+                let mut all = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                all.push_back(pending);
+                if all.len() > PUBLISH { all.pop_front() } else { None }
+            };
+            if let Some(oldest) = oldest {
+                oldest.wait()?;
+            }
+            return Ok(());
+        }
         let full = {
             let mut waiting = self.staged.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.push(staged);
@@ -258,7 +304,53 @@ impl<'a> Writing<'a> {
         if !staged.is_empty() {
             self.grid.store.publish(staged)?;
         }
-        Ok(())
+        let pending =
+            std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        // All are waited for, whatever becomes of some.
+        let outcomes: Vec<_> = pending.into_iter().map(Pending::wait).collect();
+        outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))?;
+        let removed =
+            std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
+        self.far(removed.into_iter(), FAR, |key| {
+            self.grid.store.delete(&key, &Condition::None)?;
+            add(&self.counters.objects_removed, 1);
+            Ok(())
+        })
+    }
+
+    /// Has many pieces of work under way that wait for a store far away, each on a thread of its own.
+    fn far<T: Send>(
+        &self,
+        work: impl Iterator<Item = T> + Send,
+        at_once: usize,
+        run: impl Fn(T) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let (work, first_error) = (Mutex::new(work), FirstError::default());
+        let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let all = || {
+            while !first_error.is_set()
+                && let Some(item) = next()
+            {
+                if let Err(error) = run(item) {
+                    first_error.set(error);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            // The caller is one of them, and does not start others for a single piece.
+            for _ in 1..at_once {
+                let Some(item) = next() else { break };
+                let (all, run, first_error) = (&all, &run, &first_error);
+                scope.spawn(move || {
+                    if let Err(error) = run(item) {
+                        first_error.set(error);
+                    }
+                    all();
+                });
+            }
+            all();
+        });
+        first_error.into_result()
     }
 
     /// Removes an object in which nothing but fill value is left.
@@ -269,6 +361,11 @@ impl<'a> Writing<'a> {
         existed: bool,
         condition: &Condition,
     ) -> Result<(), Error> {
+        if covered && !self.local {
+            // With the others at the end: each is a request.
+            self.removed.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+            return Ok(());
+        }
         if covered {
             // Most objects that are covered with fill value were never there; looking is cheaper than removing.
             match self.grid.store.open(key, None) {

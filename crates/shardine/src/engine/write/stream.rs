@@ -134,10 +134,14 @@ impl Stream<'_, '_> {
         let unfinished = || Error::Unfinished { object: self.key.clone() };
         let (index, bytes) = sequencer.into_index().ok_or_else(unfinished)?;
         if index.all_absent() && !writing.options.store_empty {
-            drop(writer);
-            writing.remove(self.key, covered, self.old.is_some(), &condition)?;
-            writing.counters.chunks(chunks);
-            return Ok(());
+            match writing.remove(self.key, covered, self.old.is_some(), &condition) {
+                // What cannot be removed safely becomes a shard without chunks.
+                Err(Error::Store(StoreError::Unsupported { .. })) if !covered => {}
+                removed => {
+                    writing.counters.chunks(chunks);
+                    return removed;
+                }
+            }
         }
         let encoded = writing
             .engine

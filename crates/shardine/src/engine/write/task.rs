@@ -68,8 +68,8 @@ impl<'a> Task<'a> {
 pub(super) fn tasks<'a>(
     patches: &'a [Patch<'a>],
     cell_shape: &'a [u64],
-    bounds: impl Fn(&[u64]) -> SmallVec<[u64; 6]> + 'a,
-) -> Box<dyn Iterator<Item = Task<'a>> + 'a> {
+    bounds: impl Fn(&[u64]) -> SmallVec<[u64; 6]> + Send + 'a,
+) -> Box<dyn Iterator<Item = Task<'a>> + Send + 'a> {
     let task = move |parts: SmallVec<[TaskPart<'a>; 1]>| {
         let bounds = parts.first().map(|part| bounds(&part.cell.index)).unwrap_or_default();
         Task::new(parts, &bounds)

@@ -1,0 +1,65 @@
+//! What is done when the user has had enough.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
+
+/// What Ctrl-C removes.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// The exit status of a program that SIGINT has ended, as shells report it.
+const INTERRUPTED: i32 = 130;
+
+/// How often it is tried to remove a folder that is still written to.
+const ATTEMPTS: usize = 100;
+
+/// How long remote stores are waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on Ctrl-C removes this file, or this folder with all that is in it.
+pub fn will_remove(path: &Path) {
+    will_clean_up();
+    unfinished().push(path.to_owned());
+}
+
+/// Ctrl-C no longer removes it.
+pub fn forget(path: &Path) {
+    unfinished().retain(|known| known != path);
+}
+
+/// From now on Ctrl-C has remote stores drop the parts of unfinished uploads, which nobody would see, but which would
+/// be stored and paid for; and removes what is to be removed.
+pub fn will_clean_up() {
+    static HANDLER: Once = Once::new();
+    HANDLER.call_once(|| {
+        // Without a handler things are left behind, which is no reason not to go on.
+        let _ = ctrlc::set_handler(|| {
+            // Kept to the end: a verb that fails because its files are gone waits for it in `forget`,
+            // and does not get to say so.
+            let paths = unfinished();
+            for path in paths.iter() {
+                remove(path);
+            }
+            shardine::abort_unfinished_uploads(PATIENCE);
+            std::process::exit(INTERRUPTED);
+        });
+    });
+}
+
+fn remove(path: &Path) {
+    if !path.is_dir() {
+        let _ = fs::remove_file(path);
+        return;
+    }
+    // Workers go on until the end and may put something into a folder that was just found empty.
+    for _ in 0..ATTEMPTS {
+        if fs::remove_dir_all(path).is_ok() {
+            return;
+        }
+    }
+}

@@ -72,8 +72,8 @@ impl VariableTable {
     }
 
     /// The elements that a run of handles stands for.
-    pub fn resolve(self, handles: &[u8], fill: &FillValue) -> VariableElements {
-        let chunks = self.chunks.into_inner().unwrap_or_else(PoisonError::into_inner);
+    pub fn resolve(&self, handles: &[u8], fill: &FillValue) -> VariableElements {
+        let chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = VariableElements::new();
         let (handles, _) = handles.as_chunks::<HANDLE>();
         for handle in handles {

@@ -215,10 +215,45 @@ impl Array {
         let mut out = memory.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })?;
         let table = VariableTable::default();
         let target = Target::new(&self.grid.layout, Window::new(&mut out), &table);
-        self.read_selection(&selection, &target, &self.c_order(&selection)?)?;
+        let place = self.c_order(&selection)?;
+        self.read_selections(&[(selection, place)], &target)?;
         Ok(match self.data_type().size() {
             ElementSize::Fixed(_) => Elements::Fixed(out),
             ElementSize::Variable => Elements::Variable(table.resolve(&out, self.metadata.fill())),
+        })
+    }
+
+    /// Reads many regions at once, each into memory of its own.
+    ///
+    /// They are planned together: the index of a shard is read once for all of them, neighbours are merged, and from a
+    /// remote store all come side by side. So many small regions cost little more than one large one.
+    pub fn read_many(&self, regions: &[Region]) -> Result<Vec<Elements>, Error> {
+        let mut wanted = Vec::with_capacity(regions.len());
+        let mut ends = Vec::with_capacity(regions.len());
+        let mut end = 0usize;
+        for region in regions {
+            let selection = region.resolve(self.shape())?;
+            let mut place = self.c_order(&selection)?;
+            place.start = end;
+            let next =
+                self.len_of(&selection)?.checked_add(end).filter(|&n| isize::try_from(n).is_ok());
+            end = next.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })?;
+            ends.push(end);
+            wanted.push((selection, place));
+        }
+        let too_large = || RegionError::TooLarge { shape: vec![end as u64] };
+        let mut out = self.engine.memory_for_result(end).ok_or_else(too_large)?;
+        let table = VariableTable::default();
+        let target = Target::new(&self.grid.layout, Window::new(&mut out), &table);
+        self.read_selections(&wanted, &target)?;
+        let mut start = 0;
+        let parts = ends.into_iter().map(|end| &out[std::mem::replace(&mut start, end)..end]);
+        Ok(match self.data_type().size() {
+            ElementSize::Fixed(_) => parts.map(|part| Elements::Fixed(part.to_vec())).collect(),
+            ElementSize::Variable => {
+                let fill = self.metadata.fill();
+                parts.map(|part| Elements::Variable(table.resolve(part, fill))).collect()
+            }
         })
     }
 
@@ -235,7 +270,8 @@ impl Array {
             let (expected, actual) = (expected as u64, out.len() as u64);
             return Err(RegionError::BufferSize { expected, actual }.into());
         }
-        self.read_to(&selection, out, &self.c_order(&selection)?)
+        let place = self.c_order(&selection)?;
+        self.read_to(selection, out, place)
     }
 
     /// Reads a region of fixed-size elements to places of the caller's choice: in Fortran order, or into a part of
@@ -281,7 +317,7 @@ impl Array {
         place
             .check_distinct(&counts, element, out.len())
             .map_err(|reason| RegionError::Places { reason })?;
-        self.read_to(&selection, out, place)
+        self.read_to(selection, out, place.clone())
     }
 
     /// The places of a selection's elements in C order.
@@ -291,12 +327,7 @@ impl Array {
         place.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })
     }
 
-    fn read_to(
-        &self,
-        selection: &Selection,
-        out: &mut [u8],
-        place: &Placement,
-    ) -> Result<(), Error> {
+    fn read_to(&self, selection: Selection, out: &mut [u8], place: Placement) -> Result<(), Error> {
         let table = VariableTable::default();
         let len = out.len();
         let mut target = Target::new(&self.grid.layout, Window::new(out), &table);
@@ -304,18 +335,17 @@ impl Array {
         if len >= STREAMED {
             target = target.streaming();
         }
-        self.read_selection(selection, &target, place)
+        self.read_selections(&[(selection, place)], &target)
     }
 
     /// The target's window must be an exclusive borrow that nobody else has, and the places distinct.
-    fn read_selection(
+    fn read_selections(
         &self,
-        selection: &Selection,
+        wanted: &[(Selection, Placement)],
         target: &Target<'_>,
-        place: &Placement,
     ) -> Result<(), Error> {
         // SAFETY: all callers have made the window of a borrow of their own just before.
-        unsafe { read(&self.engine, &self.grid, selection, target, place) }
+        unsafe { read(&self.engine, &self.grid, wanted, target) }
     }
 
     /// Bytes that a selection takes while it is read.

@@ -5,12 +5,15 @@ mod fetch;
 mod plan;
 mod single;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use shardine_codec::strided::Placement;
 use shardine_store::{Key, Object, ReadCost, Recovery, StoreError, Version};
+
+use smallvec::{SmallVec, smallvec};
 
 use super::cache::{CachedIndex, CellId, IndexKey, KeptObject, Path};
 use super::first_error::FirstError;
@@ -29,10 +32,21 @@ const ATTEMPTS: usize = 8;
 /// Decoded bytes up to which the caller's own thread does the work: handing over costs more.
 const INLINE: u64 = 128 << 10;
 
+/// What is wanted of one object for one of the selections, and where that goes.
+struct Part {
+    cell: Cell,
+    place: Placement,
+}
+
+/// The parts that are wanted of one object.
+type Parts = SmallVec<[Part; 1]>;
+
 /// An object that exists.
 struct Opened {
     key: Key,
-    cell: Cell,
+    /// Which cell of the grid it is; some parts of it are wanted.
+    index: SmallVec<[u64; 4]>,
+    parts: Parts,
     object: Arc<dyn Object>,
     /// The version that the reads are pinned to, where the store learns it only by reading.
     expected: Option<Version>,
@@ -67,26 +81,23 @@ enum Lost {
     Missing,
 }
 
-/// Reads what `selection` selects of the array to `place` in `target`.
+/// Reads what selections select of the array, each to its own place in `target`.
+///
+/// What several of them want of one object is read together.
 ///
 /// # Safety
-/// Nobody else may touch the target's window at the same time.
+/// Nobody else may touch the target's window at the same time, and the places are distinct.
 pub(crate) unsafe fn read(
     engine: &Engine,
     grid: &Grid,
-    selection: &Selection,
+    wanted: &[(Selection, Placement)],
     target: &Target<'_>,
-    place: &Placement,
 ) -> Result<(), Error> {
-    if selection.is_empty() {
-        return Ok(());
-    }
     let cost = grid.store.read_cost();
     let reading = Reading {
         engine,
         grid,
         target,
-        place,
         cost,
         local: cost.local,
         first_error: FirstError::default(),
@@ -94,23 +105,29 @@ pub(crate) unsafe fn read(
         before: Mutex::default(),
         damage: Mutex::default(),
     };
-    // SAFETY: passed on from the caller.
-    if unsafe { reading.read_single(selection) }.is_some() {
+    if let [(selection, place)] = wanted
+        && !selection.is_empty()
+        // SAFETY: passed on from the caller.
+        && unsafe { reading.read_single(selection, place) }.is_some()
+    {
         return Ok(());
     }
     // Indexes that are in memory at once stay a small part of the budget.
     let index = grid.layout.addressable().map_or(0, |shard| shard.index.len());
     let wave = (engine.budget.total() / 4 / index.max(1)).clamp(1, WAVE as u64) as usize;
-    let mut cells = selection.cells(grid.cell_shape());
+    let mut objects = objects(wanted, grid.cell_shape());
     loop {
-        let mut todo: Vec<Cell> = cells.by_ref().take(wave).collect();
+        let mut todo: Vec<Parts> = objects.by_ref().take(wave).collect();
         if todo.is_empty() {
             return Ok(());
         }
         for attempt in 0.. {
             *reading.damage.lock().unwrap_or_else(PoisonError::into_inner) = None;
             todo = reading.wave(todo)?;
-            let Some(cell) = todo.first() else { break };
+            let Some(cell) = todo.first().and_then(|parts| parts.first()).map(|part| &part.cell)
+            else {
+                break;
+            };
             if attempt + 1 == ATTEMPTS {
                 let damage = &mut *reading.damage.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(error) = damage.take() {
@@ -123,11 +140,34 @@ pub(crate) unsafe fn read(
     }
 }
 
+/// The objects that selections touch, each once, with the parts that are wanted of it.
+///
+/// Of one selection they are worked out one after the other; of several all at once.
+fn objects<'b>(
+    wanted: &'b [(Selection, Placement)],
+    cell_shape: &'b [u64],
+) -> Box<dyn Iterator<Item = Parts> + 'b> {
+    let parts = |(selection, place): &'b (Selection, Placement)| {
+        let cells = (!selection.is_empty()).then(|| selection.cells(cell_shape));
+        cells.into_iter().flatten().map(|cell| {
+            let place = advance(place, &cell.at);
+            Part { cell, place }
+        })
+    };
+    if let [one] = wanted {
+        return Box::new(parts(one).map(|part| smallvec![part]));
+    }
+    let mut objects: BTreeMap<SmallVec<[u64; 4]>, Parts> = BTreeMap::new();
+    for part in wanted.iter().flat_map(parts) {
+        objects.entry(part.cell.index.clone()).or_default().push(part);
+    }
+    Box::new(objects.into_values())
+}
+
 struct Reading<'a> {
     engine: &'a Engine,
     grid: &'a Grid,
     target: &'a Target<'a>,
-    place: &'a Placement,
     /// What requests cost, as far as it was known when the read began.
     cost: ReadCost,
     /// Whether the store is on this machine.
@@ -143,20 +183,22 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// Reads some cells; returns those whose objects changed meanwhile.
-    fn wave(&self, cells: Vec<Cell>) -> Result<Vec<Cell>, Error> {
+    fn wave(&self, objects: Vec<Parts>) -> Result<Vec<Parts>, Error> {
         let inline = self.engine.on_worker();
-        let opened: Vec<Opened> = if cells.len() == 1 || inline {
-            cells
+        // Opening an object of a far store costs nothing.
+        let opened: Vec<Opened> = if objects.len() == 1 || inline || !self.local {
+            objects
                 .into_iter()
-                .filter_map(|cell| self.open(cell).transpose())
+                .filter_map(|parts| self.open(parts).transpose())
                 .collect::<Result<_, _>>()?
         } else {
-            let open = |cell| self.open(cell).transpose();
-            let all = || cells.into_par_iter().filter_map(open).collect::<Result<_, _>>();
+            let open = |parts| self.open(parts).transpose();
+            let all = || objects.into_par_iter().filter_map(open).collect::<Result<_, _>>();
             self.engine.pool.install(all)?
         };
         let mut wanted = Vec::new();
-        let nodes = opened.iter().enumerate().map(|(i, opened)| self.root(i, opened)).collect();
+        let roots = opened.iter().enumerate().flat_map(|(i, opened)| self.roots(i, opened));
+        let nodes = roots.collect();
         self.follow(&opened, nodes, &mut wanted, inline)?;
         self.fetch(&opened, &mut wanted, inline)?;
         for (i, opened) in opened.iter().enumerate() {
@@ -164,7 +206,7 @@ impl<'a> Reading<'a> {
                 self.lose(i, Lost::Changed);
             } else if !opened.kept && opened.object.can_be_kept() {
                 let (key, object) = (opened.key.clone(), Arc::clone(&opened.object));
-                self.engine.kept.insert(self.cell_id(&opened.cell), KeptObject { key, object });
+                self.engine.kept.insert(self.cell_id(&opened.index), KeptObject { key, object });
             }
         }
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
@@ -176,17 +218,17 @@ impl<'a> Reading<'a> {
         for (object, why) in lost {
             let Some(opened) = opened[object].take() else { continue };
             self.engine.indexes.remove(&self.index_key(&opened, &Path::new()));
-            self.engine.kept.remove(&self.cell_id(&opened.cell));
+            self.engine.kept.remove(&self.cell_id(&opened.index));
             match why {
-                Lost::Changed => again.push(opened.cell),
-                Lost::Missing => self.fill(&opened.cell.selection, &self.place_of(&opened.cell))?,
+                Lost::Changed => again.push(opened.parts),
+                Lost::Missing => self.fill_all(&opened.parts)?,
             }
         }
         Ok(again)
     }
 
-    fn place_of(&self, cell: &Cell) -> Placement {
-        advance(self.place, &cell.at)
+    fn fill_all(&self, parts: &[Part]) -> Result<(), Error> {
+        parts.iter().try_for_each(|part| self.fill(&part.cell.selection, &part.place))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -239,32 +281,36 @@ impl<'a> Reading<'a> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).push((object, why));
     }
 
-    fn cell_id(&self, cell: &Cell) -> CellId {
-        CellId { array: self.grid.id, cell: cell.index.clone() }
+    fn cell_id(&self, index: &SmallVec<[u64; 4]>) -> CellId {
+        CellId { array: self.grid.id, cell: index.clone() }
     }
 
     fn index_key(&self, object: &Opened, path: &Path) -> IndexKey {
-        IndexKey { cell: self.cell_id(&object.cell), path: path.clone() }
+        IndexKey { cell: self.cell_id(&object.index), path: path.clone() }
     }
 
-    /// Opens the object of a cell; one that does not exist is filled and done with.
-    fn open(&self, cell: Cell) -> Result<Option<Opened>, Error> {
-        let id = self.cell_id(&cell);
+    /// Opens the object that parts are wanted of; what does not exist is filled and done with.
+    fn open(&self, parts: Parts) -> Result<Option<Opened>, Error> {
+        let Some(first) = parts.first() else { return Ok(None) };
+        let index = first.cell.index.clone();
+        let id = self.cell_id(&index);
         if let Some(KeptObject { key, object }) = self.engine.kept.get(&id) {
             // Much is not read on trust.
-            if cell.selection.bytes(self.target.element) <= INLINE || object.is_current()? {
-                return Ok(Some(Opened { key, cell, object, expected: None, kept: true }));
+            let bytes: u64 =
+                parts.iter().map(|part| part.cell.selection.bytes(self.target.element)).sum();
+            if bytes <= INLINE || object.is_current()? {
+                return Ok(Some(Opened { key, index, parts, object, expected: None, kept: true }));
             }
             self.engine.kept.remove(&id);
         }
-        let key = self.grid.keys.key(&cell.index)?;
+        let key = self.grid.keys.key(&index)?;
         let before = {
             let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
             let found = before.iter().position(|(known, _)| *known == key);
             found.map(|i| before.swap_remove(i).1)
         };
         if let Some(object) = before {
-            return Ok(Some(Opened { key, cell, object, expected: None, kept: false }));
+            return Ok(Some(Opened { key, index, parts, object, expected: None, kept: false }));
         }
         let expected = if self.local {
             None
@@ -273,9 +319,9 @@ impl<'a> Reading<'a> {
             cached.map(|cached| cached.version.clone())
         };
         match self.grid.store.open(&key, expected.as_ref()) {
-            Ok(object) => Ok(Some(Opened { key, cell, object, expected, kept: false })),
+            Ok(object) => Ok(Some(Opened { key, index, parts, object, expected, kept: false })),
             Err(StoreError::NotFound { .. }) => {
-                self.fill(&cell.selection, &self.place_of(&cell))?;
+                self.fill_all(&parts)?;
                 Ok(None)
             }
             Err(error) => Err(error.into()),
@@ -306,7 +352,7 @@ impl<'a> Reading<'a> {
     }
 
     fn shard_error(&self, object: &Opened, source: ShardError) -> Error {
-        let (key, shard) = (object.key.clone(), object.cell.index.to_vec());
+        let (key, shard) = (object.key.clone(), object.index.to_vec());
         Error::Shard { object: key, shard, source: Box::new(source) }
     }
 
@@ -317,7 +363,7 @@ impl<'a> Reading<'a> {
         range: Range<u64>,
         source: DecodeError,
     ) -> Error {
-        let chunk = self.grid.layout.chunk_coordinates(&object.cell.index, path);
+        let chunk = self.grid.layout.chunk_coordinates(&object.index, path);
         Error::Decode { object: object.key.clone(), chunk, range, source: Box::new(source) }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shardine_codec::strided::Placement;
 use shardine_store::{ReadCost, ReadRange};
 
-use super::{CachedIndex, Opened, Path, Reading};
+use super::{CachedIndex, Opened, Part, Path, Reading};
 use crate::Error;
 use crate::engine::MAX_LOCAL_READ;
 use crate::layout::{Layout, ShardLayout, advance};
@@ -56,6 +56,9 @@ const REQUESTS_WORK: u64 = 16;
 /// How much of the time that a request takes may be spent on bytes which perhaps save another one.
 const GUESS: u64 = 8;
 
+/// Bytes that may be spent on that in any case.
+const SMALL: u64 = 128 << 10;
+
 /// Chunks that are planned before any of them is read: memory for plans is bounded, however small chunks are.
 const MANY: usize = 8192;
 
@@ -68,18 +71,21 @@ struct Found<'b, 'a> {
 
 impl<'a> Reading<'a> {
     /// What is wanted of an object.
-    pub(super) fn root(&self, object: usize, opened: &Opened) -> Node<'a> {
-        let cell = &opened.cell;
-        Node {
+    pub(super) fn roots<'b>(
+        &'b self,
+        object: usize,
+        opened: &'b Opened,
+    ) -> impl Iterator<Item = Node<'a>> + 'b {
+        opened.parts.iter().map(move |Part { cell, place }| Node {
             object,
             range: opened.object.len().map(|len| 0..len),
             layout: &self.grid.layout,
             whole: cell.selection.covers(&self.grid.bounds(&cell.index)),
             selection: cell.selection.clone(),
-            place: self.place_of(cell),
+            place: place.clone(),
             path: Path::new(),
             skipped: None,
-        }
+        })
     }
 
     /// Turns nodes into fetches, reading the indexes that lie on the way, one level of shards after the other.
@@ -129,7 +135,7 @@ impl<'a> Reading<'a> {
         }
         // A small object is fetched with its index; but for what is not wanted of many large ones a request more is saved
         // once, as they are under way together.
-        let guess = self.cost.request_in_bytes / GUESS / unknown.len() as u64;
+        let guess = (self.cost.request_in_bytes / GUESS).max(SMALL) / unknown.len() as u64;
         let reads = unknown.iter().map(|(node, shard)| {
             let len = shard.index.len();
             self.index_range(opened, node, shard, guess)

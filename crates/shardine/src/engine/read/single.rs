@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use shardine_codec::Context;
+use shardine_codec::strided::Placement;
 use shardine_store::{Object, ReadBuffer};
 
 use super::fetch::Scratch;
@@ -20,7 +21,11 @@ impl Reading<'_> {
     ///
     /// # Safety
     /// Nobody else may touch the target's window at the same time.
-    pub(super) unsafe fn read_single(&self, selection: &Selection) -> Option<()> {
+    pub(super) unsafe fn read_single(
+        &self,
+        selection: &Selection,
+        place: &Placement,
+    ) -> Option<()> {
         let shard = self.grid.layout.addressable()?;
         let Layout::Chunk(leaf) = &shard.inner else { return None };
         if !shard.order.is_sorted() || shard.index.len() > SMALL {
@@ -57,11 +62,11 @@ impl Reading<'_> {
             };
             let done = cached.and_then(|cached| {
                 let Some(range) = cached.index.get(entry).ok()? else {
-                    return self.fill(&inside, self.place).ok();
+                    return self.fill(&inside, place).ok();
                 };
                 let len = range.end - range.start;
                 // SAFETY: passed on from the caller.
-                let out = unsafe { leaf.plain_place(&inside, self.target, self.place, len) };
+                let out = unsafe { leaf.plain_place(&inside, self.target, place, len) };
                 if let Some(out) = out
                     && !ReadBuffer::is_better_than(out, range.start)
                 {
@@ -73,7 +78,7 @@ impl Reading<'_> {
                 let room = scratch.0.room(len as usize, range.start).ok()?;
                 object.read_into(range.start, room).ok()?;
                 // SAFETY: as above.
-                unsafe { shard.inner.decode(context, room, &inside, self.target, self.place) }.ok()
+                unsafe { shard.inner.decode(context, room, &inside, self.target, place) }.ok()
             });
             *context.slot::<Scratch>() = scratch;
             done.filter(|()| matches!(object.is_current(), Ok(true)))

@@ -283,7 +283,8 @@ fn an_array_in_a_store_that_cannot_list_is_looked_at_by_its_grid() {
         });
         assert_eq!((sound, absent), (28, 9));
     });
-    assert_eq!(counts.reads, 40 + 3);
+    // An index that makes no sense is read again, in case it was being changed.
+    assert_eq!(counts.reads, 40 + 1);
     // Damage can be mended there too.
     let aside = Location::root(Arc::new(shardine::store::MemoryStore::new()));
     let summary = repair(&far.engine, &far.location(), &RepairOptions::new(aside), &mut |_| {});

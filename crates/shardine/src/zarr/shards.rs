@@ -32,6 +32,9 @@ pub struct ShardEntries {
     pub gap_bytes: u64,
 }
 
+/// What came of looking at a shard.
+type FoundEntries = Result<Option<ShardEntries>, Error>;
+
 /// How often a shard is looked at again that was replaced meanwhile.
 const ATTEMPTS: u64 = 8;
 
@@ -52,10 +55,7 @@ impl Array {
     pub fn each_shard(
         &self,
         objects: &[PossibleObject],
-        visit: &mut dyn FnMut(
-            &PossibleObject,
-            Result<Option<ShardEntries>, Error>,
-        ) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&PossibleObject, FoundEntries) -> ControlFlow<()>,
     ) {
         // The index as read and as decoded, and what waits for its turn.
         let index = self.grid.layout.addressable().map_or(0, |shard| shard.index.len());
@@ -65,7 +65,7 @@ impl Array {
         in_order(most, objects.len(), &read, &mut |i, found| visit(&objects[i], found));
     }
 
-    fn entries_of(&self, stored: &PossibleObject) -> Result<Option<ShardEntries>, Error> {
+    fn entries_of(&self, stored: &PossibleObject) -> FoundEntries {
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
         let mut listed = stored.listed;
         for attempt in 0..ATTEMPTS {

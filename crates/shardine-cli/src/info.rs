@@ -1,6 +1,7 @@
 //! `shardine info`: what is at a place.
 
 use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -50,6 +51,10 @@ pub struct Stored {
     /// Shards whose index is damaged, and what is wrong with the first.
     pub damaged: u64,
     pub damage: Option<String>,
+    /// Whether the store cannot list, so that each object was asked for. Bytes of damaged shards are not among those counted then.
+    pub asked: bool,
+    /// Whether there may be too many to ask for each: then nothing of the above is known.
+    pub unknown: bool,
 }
 
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
@@ -75,41 +80,54 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
 impl Stored {
     /// Looks at every stored object: one listing for each folder, and for each shard a read of its index.
     pub fn scan(array: &Array) -> Result<Self, Failure> {
-        let objects = array.objects()?;
-        let mut stored = Self {
-            objects: objects.len() as u64,
-            bytes: objects.iter().map(|object| object.len).sum(),
-            ..Self::default()
+        let possible = match array.possible_objects() {
+            Err(shardine::Error::UnlistedObjects { .. }) => {
+                return Ok(Self { unknown: true, ..Self::default() });
+            }
+            possible => possible?,
         };
-        if array.shard_shape().is_none() {
-            stored.entries = Some(stored.objects);
-            return Ok(stored);
-        }
+        let asked = possible.iter().any(|object| object.listed.is_none());
+        let mut stored = Self { asked, ..Self::default() };
         if array.entry_shape().is_none() {
+            let objects = if asked { array.objects()? } else { Vec::new() };
+            stored.objects = if asked { objects.len() } else { possible.len() } as u64;
+            stored.bytes = objects.iter().map(|object| object.len).sum::<u64>()
+                + possible.iter().filter_map(|object| object.listed).sum::<u64>();
+            if array.shard_shape().is_none() {
+                stored.entries = Some(stored.objects);
+            }
             return Ok(stored);
         }
-        let mut entries = 0;
-        let progress = Progress::things("reading indexes", stored.objects);
-        for object in &objects {
+        let (mut entries, mut failed) = (0, None);
+        let progress = Progress::things("reading indexes", possible.len() as u64);
+        array.each_shard(&possible, &mut |object, shard| {
             progress.add(1);
-            match array.shard_entries(&object.cell) {
+            match shard {
                 Ok(Some(shard)) => {
+                    stored.objects += 1;
+                    stored.bytes += shard.len;
                     entries += shard.entries.iter().flatten().count() as u64;
                     stored.gap_bytes += shard.gap_bytes;
                 }
-                // Removed since it was listed.
-                Ok(None) => {
-                    stored.objects -= 1;
-                    stored.bytes -= object.len;
-                }
+                // Not there, or removed since it was listed.
+                Ok(None) => {}
                 Err(error @ shardine::Error::Shard { .. }) => {
+                    stored.objects += 1;
+                    stored.bytes += object.listed.unwrap_or_default();
                     stored.damaged += 1;
                     stored.damage.get_or_insert(error.to_string());
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
             }
-        }
+            ControlFlow::Continue(())
+        });
         progress.finish();
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
         stored.entries = Some(entries);
         Ok(stored)
     }
@@ -204,10 +222,21 @@ pub fn describe(array: &Array, stored: Option<&Stored>) -> Value {
         "chunk_key_encoding": metadata.key_encoding().to_json(),
         "attributes": metadata.attributes(),
     });
-    if let (Some(stored), Value::Object(members)) = (stored, &mut description) {
+    if let (Some(Stored { unknown: true, .. }), Value::Object(members)) = (stored, &mut description)
+    {
+        let stored = json!({
+            "listed": false,
+            "objects": null,
+            "objects_possible": cells(shape, metadata.chunk_shape()),
+            "chunks_possible": cells(shape, array.chunk_shape()),
+            "array_bytes": raw_bytes(shape, data_type),
+        });
+        members.insert("stored".to_owned(), stored);
+    } else if let (Some(stored), Value::Object(members)) = (stored, &mut description) {
         let decoded = decoded_bytes(array, stored);
         let inner = inner_shard(array);
         let stored = json!({
+            "listed": !stored.asked,
             "objects": stored.objects,
             "objects_possible": cells(shape, metadata.chunk_shape()),
             "chunks": stored.entries.filter(|_| inner.is_none()),
@@ -280,6 +309,14 @@ fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Resu
     let possible = cells(shape, array.metadata().chunk_shape());
     let sharded = array.shard_shape().is_some();
     let what = if sharded { "shard" } else { "chunk" };
+    if stored.unknown {
+        let possible = units::count(possible, what);
+        return line(
+            out,
+            "stored",
+            format!("unknown: this store cannot list, and there may be {possible}"),
+        );
+    }
     let mut text = format!("{} of {}", stored.objects, units::count(possible, what));
     let entry = match (stored.entries, inner_shard(array)) {
         (None, _) => what,
@@ -289,6 +326,9 @@ fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Resu
     if let (Some(entries), Some(shape_of_entry)) = (stored.entries, array.entry_shape()) {
         let possible = cells(shape, shape_of_entry);
         text.push_str(&format!(", {entries} of {}", units::count(possible, entry)));
+    }
+    if stored.asked {
+        text.push_str("; each was asked for, as this store cannot list");
     }
     line(out, "stored", text)?;
     let mut text = units::size(stored.bytes);
@@ -378,13 +418,13 @@ fn write_group(out: &mut dyn Write, url: &str, group: &Group) -> Result<(), Fail
     };
     line(out, "consolidated", consolidated)?;
     let children = group.children()?;
-    line(
-        out,
-        "children",
-        if children.is_empty() { "none".to_owned() } else { children.len().to_string() },
-    )?;
+    let mut text = if children.is_empty() { "none".to_owned() } else { children.len().to_string() };
+    if children.iter().any(|child| !child.listed) {
+        text.push_str(", as the consolidated metadata says: this store cannot list");
+    }
+    line(out, "children", text)?;
     let width = children.iter().map(|child| child.name.chars().count()).max().unwrap_or(0);
-    for Child { name, node } in &children {
+    for Child { name, node, .. } in &children {
         let text = match node {
             Ok(node) => one_line(node),
             Err(error) => format!("cannot be read: {error}"),
@@ -395,10 +435,11 @@ fn write_group(out: &mut dyn Write, url: &str, group: &Group) -> Result<(), Fail
 }
 
 fn describe_group(group: &Group) -> Result<Value, Failure> {
-    let children: Vec<Value> = group
-        .children()?
+    let children = group.children()?;
+    let listed = children.iter().all(|child| child.listed);
+    let children: Vec<Value> = children
         .iter()
-        .map(|Child { name, node }| match node {
+        .map(|Child { name, node, .. }| match node {
             Ok(Node::Group(_)) => json!({ "name": name, "kind": "group" }),
             Ok(Node::Array(array)) => json!({
                 "name": name,
@@ -414,6 +455,7 @@ fn describe_group(group: &Group) -> Result<Value, Failure> {
         "format": "zarr3",
         "url": group.location().to_string(),
         "consolidated": group.metadata().consolidated().is_some(),
+        "listed": listed,
         "children": children,
         "attributes": group.metadata().attributes(),
     }))

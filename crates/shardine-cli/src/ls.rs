@@ -1,10 +1,11 @@
 //! `shardine ls`: what is inside.
 
 use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::{Array, Child, Group, Node, ShardEntries, StoredObject};
+use shardine::{Array, Child, Group, Node, PossibleObject, ShardEntries};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -74,8 +75,10 @@ fn write_tree(
     depth: usize,
 ) -> Result<bool, Failure> {
     let children = group.children()?;
+    let mut noted = false;
+    children.iter().for_each(|child| note_unlisted(depth, child.listed, &mut noted));
     let width = children.iter().map(|child| child.name.chars().count()).max().unwrap_or(0);
-    for (i, Child { name, node }) in children.iter().enumerate() {
+    for (i, Child { name, node, .. }) in children.iter().enumerate() {
         let last = i + 1 == children.len();
         let branch = match (recursive, last) {
             (false, _) => "",
@@ -96,8 +99,9 @@ fn write_tree(
 }
 
 fn json_tree(group: &Group, recursive: bool, depth: usize) -> Result<Value, Failure> {
-    let mut nodes = Vec::new();
-    for Child { name, node } in group.children()? {
+    let (mut nodes, mut noted) = (Vec::new(), false);
+    for Child { name, node, listed } in group.children()? {
+        note_unlisted(depth, listed, &mut noted);
         nodes.push(match node {
             Ok(Node::Array(array)) => json!({
                 "name": name,
@@ -135,19 +139,35 @@ fn objects(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Fail
     Ok(())
 }
 
-/// The index of a shard, or a refusal where none can be read.
-fn entries(array: &Array, object: &StoredObject) -> Result<ShardEntries, Failure> {
-    match array.shard_entries(&object.cell)? {
-        Some(entries) => Ok(entries),
-        None if array.shard_shape().is_none() => {
-            Err(Failure::new("the array is not sharded")
-                .hint("without --shards its chunks are listed"))
-        }
-        None => Err(Failure::new(
-            "the index of a shard cannot be read by itself: a codec encodes the whole shard, \
-             or the shard has just been removed",
-        )),
+/// Says once where the nodes of a group come from if the store cannot list.
+fn note_unlisted(depth: usize, listed: bool, noted: &mut bool) {
+    if depth == 0 && !listed && !std::mem::replace(noted, true) {
+        eprintln!(
+            "note: this store cannot list; these are the nodes that the consolidated metadata names"
+        );
     }
+}
+
+/// Reads the indexes of all shards, and hands them over by their places in the grid.
+fn each_shard(
+    array: &Array,
+    objects: &[PossibleObject],
+    write: &mut dyn FnMut(&PossibleObject, ShardEntries) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let mut result = Ok(());
+    array.each_shard(objects, &mut |object, shard| {
+        result = match shard {
+            Ok(Some(shard)) => write(object, shard).map_err(Failure::from),
+            Ok(None) if array.entry_shape().is_none() => Err(Failure::new(
+                "the index of a shard cannot be read by itself: a codec encodes the whole shard",
+            )),
+            // Not there, or removed since it was listed.
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    result
 }
 
 fn shards(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failure> {
@@ -162,8 +182,7 @@ fn shards(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
         true => ("inner_shards", "inner_shards_possible"),
         false => ("chunks", "chunks_possible"),
     };
-    for object in array.objects()? {
-        let shard = entries(array, &object)?;
+    each_shard(array, &array.possible_objects()?, &mut |object, shard| {
         let present = shard.entries.iter().flatten().count();
         let (all, index) = (shard.entries.len(), &shard.index_range);
         if as_json {
@@ -185,7 +204,8 @@ fn shards(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
                 format!("{}..{}", index.start, index.end),
             ]);
         }
-    }
+        Ok(())
+    })?;
     if as_json {
         writeln!(out, "{:#}", Value::Array(listed))?;
     } else {
@@ -197,8 +217,12 @@ fn shards(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
 
 /// Entry by entry, shard after shard: nothing is kept, so there may be any number.
 fn chunks(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failure> {
-    let objects = array.objects()?;
-    let key_width = objects.iter().map(|o| o.key.as_str().len()).max().unwrap_or(0).max(6);
+    let (plain, sharded) = match array.shard_shape() {
+        None => (array.objects()?, Vec::new()),
+        Some(_) => (Vec::new(), array.possible_objects()?),
+    };
+    let keys = plain.iter().map(|o| &o.key).chain(sharded.iter().map(|o| &o.key));
+    let key_width = keys.map(|key| key.as_str().len()).max().unwrap_or(0).max(6);
     let grid: Vec<u64> = array
         .shape()
         .iter()
@@ -225,12 +249,10 @@ fn chunks(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
         let chunk = units::shape_argument(chunk);
         writeln!(out, "{chunk:<cell_width$}  {key:<key_width$}  {offset:>12}  {length:>10}")
     };
-    for object in &objects {
-        if array.shard_shape().is_none() {
-            write(&object.cell, object.key.as_str(), 0, object.len)?;
-            continue;
-        }
-        let shard = entries(array, object)?;
+    for object in plain {
+        write(&object.cell, object.key.as_str(), 0, object.len)?;
+    }
+    each_shard(array, &sharded, &mut |object, shard| {
         for (i, range) in shard.entries.iter().enumerate() {
             let Some(range) = range else { continue };
             let mut i = i as u64;
@@ -241,8 +263,8 @@ fn chunks(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
             }
             write(&chunk, shard.key.as_str(), range.start, range.end - range.start)?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Columns as wide as they need; the first to the left, the others to the right.

@@ -101,6 +101,7 @@ impl Report for JsonReport {
             self.kinds.iter().map(|(kind, &n)| (kind.name().to_owned(), n.into())).collect();
         let totals = json!({
             "decoded": decoded,
+            "listed": !summary.unlisted,
             "arrays": summary.arrays,
             "groups": summary.groups,
             "objects": summary.objects,
@@ -245,6 +246,12 @@ impl Report for TextReport {
                 units::count(summary.chunks_decoded, "chunk")
             )?,
             false => writeln!(self.out, "every index was checked; --decode checks the chunks too")?,
+        }
+        if summary.unlisted {
+            writeln!(
+                self.out,
+                "this store cannot list: what no consolidated metadata names and no grid has room for was not looked for"
+            )?;
         }
         self.out.flush()
     }

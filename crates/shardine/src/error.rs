@@ -139,6 +139,22 @@ pub enum Error {
     /// A data set cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
+    /// The store cannot list, and there is no consolidated metadata that names the nodes of a group.
+    #[error("its store cannot list what is in the group {at}, and it has no consolidated metadata")]
+    UnlistedGroup {
+        /// Where.
+        at: String,
+    },
+    /// The store cannot list, and the grid of an array has room for more objects than are asked for one by one.
+    #[error(
+        "its store cannot list the objects of {at}, and {objects} are too many to ask for each"
+    )]
+    UnlistedObjects {
+        /// Which array.
+        at: String,
+        /// How many there may be.
+        objects: u64,
+    },
     /// The URL cannot be used.
     #[error("\"{url}\": {reason}")]
     Url {
@@ -174,6 +190,13 @@ impl Error {
             }
             Self::NoNode { at } => Some(format!("look for a zarr.json in {at} or below it")),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
+            Self::UnlistedGroup { .. } => Some(
+                "name one of its arrays, or consolidate its metadata where it can be written"
+                    .to_owned(),
+            ),
+            Self::UnlistedObjects { .. } => Some(
+                "look at it through a store that can list, or read its metadata alone".to_owned(),
+            ),
             Self::Exists { .. } => {
                 Some("choose another place, or overwrite the array that is there".to_owned())
             }

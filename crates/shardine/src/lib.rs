@@ -34,5 +34,6 @@ pub use shardine_codec::{
 };
 pub use source::{GeneratorSource, Source, SourceError};
 pub use zarr::{
-    Array, Child, Group, Node, ShardEntries, SliceError, SliceOptions, SliceWriter, StoredObject,
+    Array, Child, Group, Node, PossibleObject, ShardEntries, SliceError, SliceOptions, SliceWriter,
+    StoredObject,
 };

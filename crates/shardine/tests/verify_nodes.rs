@@ -172,8 +172,8 @@ fn an_object_that_changes_while_it_is_checked_is_checked_again() {
     let document = document(&[16, 8], &[8, 8], "uint16".into(), 0.into(), codecs);
     let array = create_in(store.clone(), &document);
     write(&array, "", noise(256, 3));
-    // The document, and of two shards the index and four chunks each.
-    for read in 0..11 {
+    // The document, and two shards that are so small that each is read whole.
+    for read in 0..3 {
         for after in [&store.garble_after, &store.change_after] {
             after.store(read, Ordering::SeqCst);
             let (summary, findings) = check_at(array.location(), true);

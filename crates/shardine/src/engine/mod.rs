@@ -5,6 +5,7 @@ mod budget;
 mod cache;
 mod first_error;
 mod grid;
+mod in_order;
 mod read;
 mod sequencer;
 mod write;
@@ -14,12 +15,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use shardine_codec::Context;
+use shardine_store::Store;
 
 use crate::Error;
 use cache::{IndexCache, KeptObjects, KnownStale};
 
 pub(crate) use budget::{Budget, Permit};
 pub(crate) use grid::{CellKeys, Grid};
+pub(crate) use in_order::{AHEAD, in_order};
 pub(crate) use read::read;
 pub(crate) use write::{Patch, compact, write};
 pub use write::{Strategy, WriteOptions, WriteReport};
@@ -122,6 +125,9 @@ const MAX_MERGED_READ: u64 = 8 << 20;
 /// The same of large reads from a local store: what is read is decoded while it is in the nearest cache of a core.
 const MAX_LOCAL_READ: u64 = 256 << 10;
 
+/// Threads that wait for one far store on behalf of one job.
+const MOST_WAITING: usize = 128;
+
 impl Engine {
     /// Starts an engine.
     pub fn new(options: &EngineOptions) -> Result<Arc<Self>, Error> {
@@ -160,6 +166,16 @@ impl Engine {
     /// Bytes that may be in flight at once.
     pub fn memory_in_flight(&self) -> u64 {
         self.budget.total()
+    }
+
+    /// How many may wait for a store at once, if each takes so many bytes: one if the store is on this machine.
+    pub(crate) fn at_once(&self, store: &dyn Store, bytes: u64) -> usize {
+        let cost = store.read_cost();
+        if cost.local {
+            return 1;
+        }
+        let most = cost.in_flight.clamp(1, MOST_WAITING);
+        usize::try_from(self.memory_in_flight() / bytes.max(1)).unwrap_or(most).clamp(1, most)
     }
 
     /// Zeroed memory for a result; `None` if there is none.
@@ -251,7 +267,8 @@ impl Engine {
         self.kept.remove_array(array);
     }
 
-    fn max_merged_read(&self) -> u64 {
+    /// The most that is worth reading at once.
+    pub(crate) fn max_merged_read(&self) -> u64 {
         MAX_MERGED_READ.min(self.budget.total() / 4).max(1)
     }
 }

@@ -1,13 +1,14 @@
 //! Squeezes gaps out of shards.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use shardine_store::{Key, StoreError};
 
 use super::walk::each_array;
 use crate::engine;
-use crate::{Array, Engine, Error, Location};
+use crate::{Array, Engine, Error, Location, PossibleObject, ShardEntries};
 
 /// How to compact.
 #[derive(Clone, Default)]
@@ -93,7 +94,7 @@ pub struct CompactSummary {
 /// is replaced in one step, and other writers of it wait. `tell` hears of each shard, or of an error: a damaged shard
 /// is left as it is and the others are still done. Gaps inside of shards in shards stay.
 ///
-/// Costs one read for the index of each shard, and for those with gaps their bytes once.
+/// Costs one read for the index of each shard, many at once in a far store, and for those with gaps their bytes once.
 pub fn compact(
     engine: &Arc<Engine>,
     location: &Location,
@@ -112,11 +113,12 @@ pub fn compact(
             }
         };
         summary.arrays += 1;
-        let objects = array.objects()?;
+        let objects = array.possible_objects()?;
         found += objects.len() as u64;
-        for object in objects {
-            match compact_shard(&array, &object.cell, options) {
-                Ok(None) => summary.shards += 1,
+        array.each_shard(&objects, &mut |object, entries| {
+            let exists = object.listed.is_some() || !matches!(entries, Ok(None));
+            match entries.and_then(|entries| compact_shard(&array, object, entries, options)) {
+                Ok(None) => summary.shards += u64::from(exists),
                 Ok(Some(compacted)) => {
                     summary.shards += 1;
                     summary.compacted += 1;
@@ -134,7 +136,8 @@ pub fn compact(
             if let Some(progress) = &options.progress {
                 progress(done, found);
             }
-        }
+            ControlFlow::Continue(())
+        });
         Ok(())
     })?;
     Ok(summary)
@@ -142,19 +145,20 @@ pub fn compact(
 
 fn compact_shard(
     array: &Array,
-    cell: &[u64],
+    object: &PossibleObject,
+    entries: Option<ShardEntries>,
     options: &CompactOptions,
 ) -> Result<Option<Compacted>, Error> {
-    let Some(found) = array.shard_entries(cell)? else { return Ok(None) };
+    let Some(found) = entries else { return Ok(None) };
     let share = found.gap_bytes as f64 / found.len.max(1) as f64;
     if found.gap_bytes == 0 || share < options.min_gap {
         return Ok(None);
     }
     let mut after = found.len - found.gap_bytes;
     if !options.dry_run {
-        engine::compact(&array.engine, &array.grid, cell)?;
-        after = array.shard_entries(cell)?.map_or(0, |found| found.len);
+        engine::compact(&array.engine, &array.grid, &object.cell)?;
+        after = array.shard_entries(&object.cell)?.map_or(0, |found| found.len);
     }
-    let (object, shard) = (found.key, cell.to_vec());
-    Ok(Some(Compacted { object, shard, before: found.len, after }))
+    let shard = object.cell.clone();
+    Ok(Some(Compacted { object: found.key, shard, before: found.len, after }))
 }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
 use super::node::{DOCUMENT, read_document};
-use super::shards::GridContents;
+use super::stored::GridContents;
 use crate::engine::{CellKeys, Grid, Patch, WriteOptions, WriteReport, read, write};
 use crate::layout::{Layout, Target, VariableTable};
 use crate::selection::{Region, RegionError, Selection};
@@ -118,7 +118,8 @@ impl Array {
         // An old array whose codecs are not known here still has its keys.
         for metadata in [old, Some(&self.metadata)].into_iter().flatten() {
             let rank = metadata.shape().len();
-            let found = GridContents::list(&self.location, metadata.key_encoding(), rank)?;
+            let found =
+                GridContents::list(&self.engine, &self.location, metadata.key_encoding(), rank)?;
             for object in &found.objects {
                 store.delete(&object.key, &Condition::None)?;
             }

@@ -7,6 +7,7 @@ mod resize;
 mod shards;
 mod slice_source;
 mod slice_writer;
+mod stored;
 
 /// The object beside an array's metadata that says which file is being appended, or was when the program was killed.
 pub const APPEND_MARKER: &str = ".shardine-append.json";
@@ -14,6 +15,8 @@ pub const APPEND_MARKER: &str = ".shardine-append.json";
 pub use array::Array;
 pub use node::{Child, Group, Node};
 pub(crate) use node::{DOCUMENT, read_document};
-pub(crate) use shards::grid_folder;
-pub use shards::{ShardEntries, StoredObject};
+pub use shards::ShardEntries;
+pub(crate) use shards::{First, actual_length, first_read};
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};
+pub(crate) use stored::{Listings, grid_folder};
+pub use stored::{PossibleObject, StoredObject};

@@ -1,24 +1,17 @@
-use std::ops::Range;
+//! What the indexes of shards say.
+
+use std::ops::{ControlFlow, Range};
+use std::time::Duration;
 
 use shardine_codec::Context;
-use shardine_store::{Key, Object, ReadRange, Recovery, StoreError};
+use shardine_store::{Buffer, Key, Object, ReadRange, Recovery, StoreError};
 
 use super::Array;
-use super::metadata::{ChunkKeyEncoding, Separator};
-use crate::shard::Gaps;
-use crate::{Error, Location};
-
-/// An object of an array's grid: a shard, or a chunk of an array that is not sharded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StoredObject {
-    /// Its key.
-    pub key: Key,
-    /// Its place in the grid.
-    pub cell: Vec<u64>,
-    /// Its length in bytes.
-    pub len: u64,
-}
+use super::stored::{PossibleObject, ask_length, told_length};
+use crate::Error;
+use crate::engine::{AHEAD, in_order};
+use crate::layout::ShardLayout;
+use crate::shard::{Gaps, IndexLocation, ShardError};
 
 /// What the index of a shard says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,54 +32,88 @@ pub struct ShardEntries {
     pub gap_bytes: u64,
 }
 
-impl Array {
-    /// The objects of the grid that are stored, in the order of their keys. Listings only.
-    pub fn objects(&self) -> Result<Vec<StoredObject>, Error> {
-        let rank = self.shape().len();
-        let mut objects =
-            GridContents::list(&self.location, self.metadata.key_encoding(), rank)?.objects;
-        let shape = self.metadata.chunk_shape();
-        objects.retain(|object| {
-            let axes = object.cell.iter().zip(shape).zip(self.shape());
-            axes.clone().all(|((&i, &n), &len)| i < len.div_ceil(n))
-        });
-        Ok(objects)
-    }
+/// What came of looking at a shard.
+type FoundEntries = Result<Option<ShardEntries>, Error>;
 
+/// How often a shard is looked at again that was replaced meanwhile.
+const ATTEMPTS: u64 = 8;
+
+impl Array {
     /// What the index of the shard at `cell` says; `None` if there is no such shard, or the array is not sharded.
     ///
     /// One open and one read. Of shards in shards the outer ones are told; [`entry_shape`](Self::entry_shape)
     /// is the shape of what their entries hold.
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
+        let (key, cell) = (self.grid.keys.key(cell)?, cell.to_vec());
+        self.entries_of(&PossibleObject { key, cell, listed: None })
+    }
+
+    /// What the indexes of these objects say, in this order; see [`shard_entries`](Self::shard_entries).
+    ///
+    /// One read for each, and of a far store as many at once as it has in flight and the engine's memory allows.
+    /// After a break no more are read.
+    pub fn each_shard(
+        &self,
+        objects: &[PossibleObject],
+        visit: &mut dyn FnMut(&PossibleObject, FoundEntries) -> ControlFlow<()>,
+    ) {
+        // The index as read and as decoded, and what waits for its turn.
+        let index = self.grid.layout.addressable().map_or(0, |shard| shard.index.len());
+        let each = index.saturating_mul(2 + 2 * AHEAD as u64);
+        let most = self.engine.at_once(&*self.grid.store, each);
+        let read = |i: usize| self.entries_of(&objects[i]);
+        in_order(most, objects.len(), &read, &mut |i, found| visit(&objects[i], found));
+    }
+
+    fn entries_of(&self, stored: &PossibleObject) -> FoundEntries {
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
-        let key = self.grid.keys.key(cell)?;
+        let mut listed = stored.listed;
+        for attempt in 0..ATTEMPTS {
+            match self.entries_now(shard, stored, listed) {
+                Ok(found) => return Ok(Some(found)),
+                Err(Error::Store(StoreError::NotFound { .. })) => return Ok(None),
+                Err(Error::Store(StoreError::Changed { .. })) => {
+                    listed = None;
+                    std::thread::sleep(Duration::from_millis(attempt * 5));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Unstable { object: stored.key.clone(), attempts: ATTEMPTS as usize })
+    }
+
+    /// What the index says of one version of a shard.
+    fn entries_now(
+        &self,
+        shard: &ShardLayout,
+        stored: &PossibleObject,
+        listed: Option<u64>,
+    ) -> Result<ShardEntries, Error> {
+        let PossibleObject { key, cell, .. } = stored;
         let damaged = |source| Error::Shard {
             object: key.clone(),
-            shard: cell.to_vec(),
+            shard: cell.clone(),
             source: Box::new(source),
         };
         let read_index = |object: &dyn Object| {
-            let len = match object.len() {
-                Some(len) => len,
-                None => object.read(ReadRange::All)?.len() as u64,
-            };
+            let (len, bytes) = read_index(shard, key, object, listed)?;
             let index_range = shard.index.range(len).map_err(damaged)?;
-            let bytes = object.read(ReadRange::Bounded(index_range.clone()))?;
-            let index = shard.index.decode(&mut Context::new(), &bytes, len).map_err(damaged)?;
+            let Some(bytes) = bytes else {
+                let index = shard.index.len();
+                return Err(damaged(ShardError::Truncated { actual: len, index }));
+            };
+            let decode = |c: &mut Context| shard.index.decode(c, &bytes, len);
+            let index = self.engine.with_context(decode).map_err(damaged)?;
             Ok::<_, Error>((index, index_range, len))
         };
         let store = &self.grid.store;
-        let mut object = match store.open(&key, None) {
-            Ok(object) => object,
-            Err(StoreError::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
+        let mut object = store.open(key, None)?;
         let mut found = read_index(&*object);
         if matches!(found, Err(Error::Shard { .. })) {
             // It may be being changed in place, or have been when its writer died.
-            match store.recover(&key)? {
+            match store.recover(key)? {
                 Recovery::Nothing => {}
-                Recovery::Done => object = store.open(&key, None)?,
+                Recovery::Done => object = store.open(key, None)?,
                 Recovery::Before(before) => object = before,
             }
             found = read_index(&*object);
@@ -101,93 +128,68 @@ impl Array {
             entries[at] = Some(range);
         }
         let gap_bytes = Gaps::find(&index, &index_range).map_err(damaged)?.total();
-        Ok(Some(ShardEntries { key, len, index_range, grid, entries, gap_bytes }))
+        Ok(ShardEntries { key: key.clone(), len, index_range, grid, entries, gap_bytes })
     }
 }
 
-/// What there is of a grid below a place.
-#[derive(Debug, Default)]
-pub(super) struct GridContents {
-    /// The objects whose keys name cells, by cell.
-    pub objects: Vec<StoredObject>,
-    /// The folders that such keys go through, each before those inside it.
-    pub folders: Vec<Key>,
-}
-
-impl GridContents {
-    /// Finds them by names alone: a listing for the place and one for each folder.
-    pub fn list(
-        location: &Location,
-        encoding: &ChunkKeyEncoding,
-        rank: usize,
-    ) -> Result<Self, Error> {
-        let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
-        let mut found = Self::default();
-        let mut waiting = vec![location.path.clone()];
-        while let Some(folder) = waiting.pop() {
-            let listing = location.store.list(folder.as_ref())?;
-            for (key, len) in listing.objects {
-                if let Some(cell) = encoding.parse(&key.as_str()[skip..], rank) {
-                    found.objects.push(StoredObject { key, cell, len });
-                }
-            }
-            let inside = listing.folders.into_iter();
-            waiting.extend(
-                inside
-                    .filter(|key| is_grid_folder(encoding, &key.as_str()[skip..], rank))
-                    .map(Some),
-            );
-            found.folders.extend(folder.filter(|folder| Some(folder) != location.path.as_ref()));
-        }
-        found.objects.sort_by(|a, b| a.cell.cmp(&b.cell));
-        Ok(found)
+/// Reads the index of a shard, and tells the shard's length; no bytes if that is less than an index has.
+///
+/// One request. A length that was listed and is not that of the object is [`StoreError::Changed`].
+fn read_index(
+    shard: &ShardLayout,
+    key: &Key,
+    object: &dyn Object,
+    listed: Option<u64>,
+) -> Result<(u64, Option<Buffer>), StoreError> {
+    let Some(len) = object.len().or(listed) else {
+        let First { len, index } = first_read(Some(shard), object, 0)?;
+        return Ok((len, index));
+    };
+    let read = match shard.index.range(len) {
+        Ok(range) => object.read(ReadRange::Bounded(range)).map(Some),
+        Err(_) => ask_length(object).map(|_| None),
+    };
+    match actual_length(object, &read) {
+        Some(actual) if actual != len => Err(StoreError::Changed { key: key.clone() }),
+        _ => Ok((len, read?)),
     }
 }
 
-/// Whether keys of cells of `rank` numbers can go through a folder of this name.
-fn is_grid_folder(encoding: &ChunkKeyEncoding, name: &str, rank: usize) -> bool {
-    grid_folder(encoding, name, rank).is_some()
-}
-
-/// The numbers that a folder of this name has in common with the cells whose keys go through it; `None` if none do.
-pub(crate) fn grid_folder(
-    encoding: &ChunkKeyEncoding,
-    name: &str,
-    rank: usize,
-) -> Option<Vec<u64>> {
-    let numbers = match encoding {
-        ChunkKeyEncoding::Default { separator: Separator::Slash } if name == "c" => {
-            return (rank > 0).then(Vec::new);
-        }
-        ChunkKeyEncoding::Default { separator: Separator::Slash } => name.strip_prefix("c/"),
-        ChunkKeyEncoding::V2 { separator: Separator::Slash } => Some(name),
+/// The length of an object, as far as it or the outcome of a read tells.
+pub(crate) fn actual_length<T>(object: &dyn Object, read: &Result<T, StoreError>) -> Option<u64> {
+    object.len().or(match read {
+        Err(StoreError::OutOfRange { len, .. }) => Some(*len),
         _ => None,
-    }?;
-    // As many numbers as the folder has are one axis less than the key, or more.
-    let parts = numbers.split('/').count();
-    let v2 = ChunkKeyEncoding::V2 { separator: Separator::Slash };
-    if parts < rank { v2.parse(numbers, parts) } else { None }
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What the first read of an object tells whose length is not known.
+#[derive(Debug)]
+pub(crate) struct First {
+    pub len: u64,
+    /// The bytes of its index, if it is a shard and not shorter than that.
+    pub index: Option<Buffer>,
+}
 
-    #[test]
-    fn only_folders_that_keys_go_through_are_of_the_grid() {
-        let slash = ChunkKeyEncoding::default();
-        for name in ["c", "c/0", "c/0/18446744073709551615"] {
-            assert!(is_grid_folder(&slash, name, 3), "{name}");
-        }
-        for name in ["0", "c/0/0/0", "c/x", "c/00", "c/+1", "c/-1", "c/", "d", "c/c", "c0"] {
-            assert!(!is_grid_folder(&slash, name, 3), "{name}");
-        }
-        assert!(!is_grid_folder(&slash, "c", 0));
-        let v2 = ChunkKeyEncoding::V2 { separator: Separator::Slash };
-        assert!(is_grid_folder(&v2, "1/2", 3) && !is_grid_folder(&v2, "1/2/3", 3));
-        assert!(!is_grid_folder(&v2, "c", 3));
-        let separator = Separator::Dot;
-        assert!(!is_grid_folder(&ChunkKeyEncoding::Default { separator }, "c", 3));
-        assert!(!is_grid_folder(&ChunkKeyEncoding::V2 { separator }, "1", 3));
+/// Learns the length of an object by one request, which brings the index if it is a shard, and may bring up to `most` bytes
+/// for the reads to come.
+pub(crate) fn first_read(
+    shard: Option<&ShardLayout>,
+    object: &dyn Object,
+    most: u64,
+) -> Result<First, StoreError> {
+    let Some(shard) = shard else {
+        return Ok(First { len: ask_length(object)?, index: None });
+    };
+    let need = shard.index.len();
+    let most = most.max(need);
+    let range = match shard.index.location() {
+        IndexLocation::Start => ReadRange::Head { need, most },
+        IndexLocation::End => ReadRange::Tail { need, most },
+    };
+    match object.read(range) {
+        Ok(bytes) => Ok(First { len: told_length(object)?, index: Some(bytes) }),
+        Err(StoreError::OutOfRange { len, .. }) => Ok(First { len, index: None }),
+        Err(error) => Err(error),
     }
 }

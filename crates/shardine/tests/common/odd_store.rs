@@ -1,7 +1,8 @@
 //! A store in memory that behaves as remote ones may: what is open is known only by reading, and things change.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use shardine::store::*;
 
@@ -13,6 +14,36 @@ pub struct OddStore {
     pub change_after: AtomicI64,
     /// Reads until one brings bytes that were being overwritten; negative for never.
     pub garble_after: AtomicI64,
+    /// Milliseconds that a request takes.
+    pub latency: AtomicU64,
+    /// Requests that are under way, and the most that ever were.
+    under_way: AtomicUsize,
+    pub peak: AtomicUsize,
+    /// Whether listings are refused.
+    pub unlistable: AtomicBool,
+    /// Objects that are replaced after the next listing that tells of them.
+    pub replaced: Mutex<Vec<(Key, Vec<u8>)>>,
+}
+
+/// A request that is under way.
+struct Request<'a>(&'a OddStore);
+
+impl<'a> Request<'a> {
+    fn begin(store: &'a OddStore) -> Self {
+        let now = store.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+        store.peak.fetch_max(now, Ordering::SeqCst);
+        match store.latency.load(Ordering::SeqCst) {
+            0 => {}
+            latency => std::thread::sleep(Duration::from_millis(latency)),
+        }
+        Self(store)
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl OddStore {
@@ -22,6 +53,11 @@ impl OddStore {
             me: Weak::clone(me),
             change_after: AtomicI64::new(-1),
             garble_after: AtomicI64::new(-1),
+            latency: AtomicU64::new(0),
+            under_way: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            unlistable: AtomicBool::new(false),
+            replaced: Mutex::default(),
         })
     }
 }
@@ -46,6 +82,7 @@ impl Object for Lazy {
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
         let store = self.store.upgrade().unwrap();
+        let _request = Request::begin(&store);
         let object = store.inner.open(&self.key, None)?;
         let (version, len) = (object.version().unwrap(), object.len().unwrap());
         let pinned = self.version().or_else(|| self.expected.clone());
@@ -107,6 +144,18 @@ impl Store for OddStore {
     }
 
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
-        self.inner.list(prefix)
+        let _request = Request::begin(self);
+        if self.unlistable.load(Ordering::SeqCst) {
+            return Err(StoreError::Unsupported { store: self.name(), operation: "list" });
+        }
+        let listing = self.inner.list(prefix)?;
+        let mut replaced = self.replaced.lock().unwrap();
+        for (key, _) in &listing.objects {
+            if let Some(i) = replaced.iter().position(|(replaced, _)| replaced == key) {
+                let (key, bytes) = replaced.swap_remove(i);
+                self.inner.put(&key, &bytes, Condition::None)?;
+            }
+        }
+        Ok(listing)
     }
 }

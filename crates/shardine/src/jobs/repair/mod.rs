@@ -12,7 +12,7 @@ use std::sync::Arc;
 use shardine_store::{Key, Recovery, StoreError};
 
 use super::verify::{Finding, FindingKind, Origin, Severity, VerifyOptions, verify};
-use crate::{Array, Engine, Error, Location, StoredObject};
+use crate::{Array, Engine, Error, Location, PossibleObject};
 
 pub(super) use set_aside::SetAside;
 
@@ -180,8 +180,14 @@ pub fn repair(
         summary: RepairSummary::default(),
         left: Vec::new(),
     };
-    repairing.leftovers()?;
-    repairing.damage()?;
+    let mut found = repairing.look()?;
+    if !found.leftovers.is_empty() {
+        repairing.leftovers(std::mem::take(&mut found.leftovers))?;
+        if !options.dry_run {
+            found = repairing.look()?;
+        }
+    }
+    repairing.damage(found)?;
     let mut summary = repairing.summary;
     summary.bytes_set_aside = repairing.aside.bytes;
     Ok(summary)
@@ -206,6 +212,15 @@ struct Repairing<'a> {
     left: Vec<Repair>,
 }
 
+/// What a verification has found that is to be mended, or told.
+#[derive(Default)]
+struct Found {
+    leftovers: Vec<Finding>,
+    damaged: BTreeMap<Key, Origin>,
+    /// Damage that cannot be mended.
+    left: Vec<Finding>,
+}
+
 impl Repairing<'_> {
     fn tell(&mut self, repair: Repair) {
         match repair.kind {
@@ -220,15 +235,28 @@ impl Repairing<'_> {
         (self.tell)(repair);
     }
 
-    /// Finishes what killed writers began, and removes what they left.
-    fn leftovers(&mut self) -> Result<(), Error> {
-        let mut found = Vec::new();
-        verify(self.engine, self.location, &VerifyOptions::new(), &mut |finding| {
-            if matches!(finding.kind, FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal)
-            {
-                found.push(finding);
+    /// Looks for what there is to do.
+    fn look(&self) -> Result<Found, Error> {
+        let mut found = Found::default();
+        let mut options = VerifyOptions::new().decode(self.options.decode);
+        options.progress = self.options.progress.clone();
+        verify(self.engine, self.location, &options, &mut |finding| match finding.kind {
+            FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal => {
+                found.leftovers.push(finding);
             }
+            _ if finding.severity != Severity::Damage => {}
+            _ => match (&finding.object, &finding.origin) {
+                (Some(object), Some(origin)) if is_mendable(&finding) => {
+                    found.damaged.entry(object.clone()).or_insert_with(|| origin.clone());
+                }
+                _ => found.left.push(finding),
+            },
         })?;
+        Ok(found)
+    }
+
+    /// Finishes what killed writers began, and removes what they left.
+    fn leftovers(&mut self, found: Vec<Finding>) -> Result<(), Error> {
         let store = Arc::clone(&self.location.store);
         for finding in found {
             let Some(key) = &finding.object else { continue };
@@ -270,34 +298,19 @@ impl Repairing<'_> {
     }
 
     /// Mends damaged objects, one after the other.
-    fn damage(&mut self) -> Result<(), Error> {
-        let mut objects: BTreeMap<Key, Origin> = BTreeMap::new();
-        let mut left = Vec::new();
-        let mut options = VerifyOptions::new().decode(self.options.decode);
-        options.progress = self.options.progress.clone();
-        verify(self.engine, self.location, &options, &mut |finding| {
-            if finding.severity != Severity::Damage {
-                return;
-            }
-            match (&finding.object, &finding.origin) {
-                (Some(object), Some(origin)) if is_mendable(&finding) => {
-                    objects.entry(object.clone()).or_insert_with(|| origin.clone());
-                }
-                _ => left.push(finding),
-            }
-        })?;
-        for finding in left {
+    fn damage(&mut self, found: Found) -> Result<(), Error> {
+        for finding in found.left {
             self.tell(Repair::of(RepairKind::Left, &finding));
         }
         let mut opened: Option<Array> = None;
-        for (key, origin) in objects {
+        for (key, origin) in found.damaged {
             let location =
                 Location { store: Arc::clone(&self.location.store), path: origin.array.clone() };
             let array = match opened.take() {
                 Some(array) if array.location().path == origin.array => array,
                 _ => Array::open(self.engine, &location)?,
             };
-            let stored = StoredObject { key, cell: origin.cell, len: 0 };
+            let stored = PossibleObject { key, cell: origin.cell, listed: None };
             self.left.clear();
             match self.object(&array, &stored) {
                 // It is gone, and with it what was wrong.

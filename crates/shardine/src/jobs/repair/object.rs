@@ -11,7 +11,7 @@ use super::{Repair, RepairKind, Repairing, is_mendable};
 use crate::jobs::verify::{Finding, FindingKind, Severity, VerifyOptions, verify_object};
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{IndexLocation, ShardIndex};
-use crate::{Array, Error, StoredObject};
+use crate::{Array, Error, PossibleObject};
 
 /// How often an object is looked at again after something in it was mended: an index that was found may have
 /// damaged chunks, and what is behind entries that overlap shows when they are apart.
@@ -19,7 +19,7 @@ const ROUNDS: usize = 32;
 
 impl Repairing<'_> {
     /// Mends an object. Nobody else changes it meanwhile, where the store has locks.
-    pub(super) fn object(&mut self, array: &Array, stored: &StoredObject) -> Result<(), Error> {
+    pub(super) fn object(&mut self, array: &Array, stored: &PossibleObject) -> Result<(), Error> {
         let options = VerifyOptions::new().decode(self.options.decode);
         for round in 0..ROUNDS {
             let edit = array.grid.store.edit(&stored.key)?;
@@ -49,7 +49,7 @@ impl Repairing<'_> {
 struct Mend<'a, 'r> {
     repairing: &'a mut Repairing<'r>,
     array: &'a Array,
-    stored: &'a StoredObject,
+    stored: &'a PossibleObject,
     edit: Edit,
 }
 

@@ -83,7 +83,7 @@ impl Check<'_, '_> {
         drop(index);
         placed.sort_unstable_by_key(|p| (p.start, p.end, p.entry));
         self.overlaps(&mut placed, &at, path)?;
-        if let Source::Object(_) = source {
+        if let Source::Object { .. } = source {
             self.gap_bytes += len.saturating_sub(covered(&placed, &index_range));
         }
         placed.retain(|placed| placed.sound);
@@ -91,11 +91,20 @@ impl Check<'_, '_> {
             return self.chunks(source, &leaf.codec, &placed, at.start, path);
         }
         let bounds = shard.to_stored(bounds);
-        for Placed { start, end, entry, .. } in placed {
-            let inside = shard.chunk_bounds(&shard.cell(entry as usize), &bounds);
-            path.push(entry);
-            self.layout(source, &shard.inner, at.start + start..at.start + end, path, &inside)?;
-            path.pop();
+        let mut rest = placed.as_slice();
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(self.entries_ahead(rest));
+            rest = after;
+            let place = |placed: &Placed| at.start + placed.start..at.start + placed.end;
+            let wanted = part.iter().filter_map(|p| self.wanted(&shard.inner, place(p)));
+            let ahead = self.read_ahead(source, &wanted.collect::<Vec<_>>())?;
+            let source = source.with(&ahead);
+            for placed in part {
+                let inside = shard.chunk_bounds(&shard.cell(placed.entry as usize), &bounds);
+                path.push(placed.entry);
+                self.layout(source, &shard.inner, place(placed), path, &inside)?;
+                path.pop();
+            }
         }
         Ok(())
     }

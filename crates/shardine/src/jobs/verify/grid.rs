@@ -1,14 +1,17 @@
 //! From an array to its objects, and to what is among them by mistake.
 
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use shardine_store::Key;
+use shardine_store::{Key, StoreError};
 
 use super::finding::Origin;
 use super::{Finding, FindingKind, Run, add};
+use crate::engine::in_order;
 use crate::layout::Layout;
-use crate::zarr::{APPEND_MARKER, DOCUMENT, grid_folder};
-use crate::{Array, Error, StoredObject};
+use crate::zarr::{APPEND_MARKER, DOCUMENT, Listings, grid_folder};
+use crate::{Array, Error, PossibleObject};
 
 /// Objects that are checked before their findings are told in order.
 const BATCH: usize = 256;
@@ -34,13 +37,16 @@ impl Run<'_> {
         let location = array.location();
         let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
         let mut batch = Vec::new();
-        let mut waiting = vec![location.path.clone()];
-        while let Some(folder) = waiting.pop() {
+        let mut listings = Listings::new(self.engine, location);
+        while let Some(folder) = listings.folder() {
             let listed = self
                 .leftovers(location, folder.as_ref())
-                .and_then(|()| location.store.list(folder.as_ref()).map_err(Error::from));
+                .and_then(|()| listings.list(folder.as_ref()).map_err(Error::from));
             let listing = match listed {
                 Ok(listing) => listing,
+                Err(Error::Store(StoreError::Unsupported { .. })) if folder == location.path => {
+                    return self.unlisted_array(array);
+                }
                 Err(error) => {
                     self.unreadable(folder.as_ref(), &error);
                     continue;
@@ -50,7 +56,7 @@ impl Run<'_> {
                 let name = key.as_str().get(skip..).unwrap_or_default();
                 match place(array, name) {
                     Place::Cell(cell) => {
-                        batch.push(StoredObject { key, cell, len });
+                        batch.push(PossibleObject { key, cell, listed: Some(len) });
                         if batch.len() == BATCH {
                             self.batch(array, &std::mem::take(&mut batch));
                         }
@@ -73,15 +79,33 @@ impl Run<'_> {
                     _ => self.stray(key, "is no part of the array"),
                 }
             }
+            let mut inside = Vec::new();
             for key in listing.folders.into_iter().rev() {
                 let name = key.as_str().get(skip..).unwrap_or_default();
                 match place(array, name) {
-                    Place::Folder { .. } => waiting.push(Some(key)),
+                    Place::Folder { .. } => inside.push(key),
                     Place::Cell(_) => {
                         self.blocked(key, "is a folder where an object of the grid belongs");
                     }
                     _ => self.stray(key, "is a folder that is no part of the array"),
                 }
+            }
+            listings.push(inside.into_iter().rev());
+        }
+        self.batch(array, &batch);
+    }
+
+    /// Checks every object that the grid of an array has room for, where the store cannot list them.
+    fn unlisted_array(&self, array: &Array) {
+        self.unlisted.store(true, Ordering::Relaxed);
+        let mut batch = Vec::new();
+        for cell in array.cells() {
+            match array.grid.keys.key(&cell) {
+                Ok(key) => batch.push(PossibleObject { key, cell, listed: None }),
+                Err(error) => self.unreadable(array.location().path.as_ref(), &error.into()),
+            }
+            if batch.len() == BATCH {
+                self.batch(array, &std::mem::take(&mut batch));
             }
         }
         self.batch(array, &batch);
@@ -96,14 +120,30 @@ impl Run<'_> {
     }
 
     /// Checks some objects, and tells what was found in their order.
-    fn batch(&self, array: &Array, objects: &[StoredObject]) {
+    fn batch(&self, array: &Array, objects: &[PossibleObject]) {
         add(&self.counters.found, objects.len() as u64);
+        let pace = self.pace(array, objects.len());
+        let check = |i: usize| {
+            let findings = self.object(array, &objects[i], pace);
+            if findings.is_none() && objects[i].listed.is_none() {
+                self.counters.found.fetch_sub(1, Ordering::Relaxed);
+            } else {
+                add(&self.counters.objects, 1);
+            }
+            self.progress();
+            findings.unwrap_or_default()
+        };
+        if let Some(pace) = pace {
+            in_order(pace.objects, objects.len(), &check, &mut |_, findings| {
+                self.tell(findings);
+                ControlFlow::Continue(())
+            });
+            return;
+        }
         let slots: Vec<Mutex<Vec<Finding>>> = objects.iter().map(|_| Mutex::default()).collect();
         let check = |i: usize| {
-            let findings = self.object(array, &objects[i]);
+            let findings = check(i);
             *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = findings;
-            add(&self.counters.objects, 1);
-            self.progress();
         };
         if objects.len() < self.engine.threads() {
             // The workers are left to the chunks of each.
@@ -119,14 +159,18 @@ impl Run<'_> {
 
     /// How many may work at once for the memory of their indexes and chunks to stay in the budget.
     pub(super) fn workers(&self, array: &Array) -> usize {
-        let layout = &array.grid.layout;
-        // The index as read, as decoded, and its entries by their places.
-        let index = layout.addressable().map_or(0, |shard| shard.index.len().saturating_mul(4));
-        let payload = if self.options.decode { payload(layout).saturating_mul(2) } else { 0 };
-        let cost = index.saturating_add(payload).max(1);
+        let cost = memory(&array.grid.layout, self.options.decode);
         let threads = self.engine.threads();
         usize::try_from(self.engine.memory_in_flight() / cost).unwrap_or(threads).clamp(1, threads)
     }
+}
+
+/// Memory that the check of an object takes, beside what is read ahead of it.
+pub(super) fn memory(layout: &Layout, decode: bool) -> u64 {
+    // The index as read, as decoded, and its entries by their places.
+    let index = layout.addressable().map_or(0, |shard| shard.index.len().saturating_mul(4));
+    let payload = if decode { payload(layout).saturating_mul(2) } else { 0 };
+    index.saturating_add(payload).max(1)
 }
 
 /// Decoded bytes of what is decoded at a time.

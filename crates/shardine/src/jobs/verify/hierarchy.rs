@@ -1,6 +1,8 @@
 //! From a place to all nodes below it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -8,6 +10,7 @@ use shardine_codec::{CodecError, DataTypeError};
 use shardine_store::{Key, StoreError};
 
 use super::{Finding, FindingKind, Run};
+use crate::engine::in_order;
 use crate::jobs::walk::MAX_DEPTH;
 use crate::layout::LayoutError;
 use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
@@ -16,6 +19,9 @@ use crate::{Array, Error, Location};
 
 /// How long a writer of a document may take that does not replace it as a whole.
 const SETTLE: Duration = Duration::from_millis(20);
+
+/// Memory that is reckoned for a document on its way.
+const IN_FLIGHT: u64 = 64 << 10;
 
 /// How many nodes were checked.
 #[derive(Debug, Default)]
@@ -83,16 +89,17 @@ impl Walk<'_, '_> {
                 let consolidated = consolidated(location, &metadata)?;
                 let own = consolidated.is_some();
                 self.outer.extend(consolidated);
-                self.children(location, depth);
+                let result = self.children(location, depth);
                 if let Some(done) = self.outer.pop_if(|_| own) {
                     self.missing(&done);
                 }
+                result?;
             }
         }
         Ok(())
     }
 
-    fn children(&mut self, location: &Location, depth: usize) {
+    fn children(&mut self, location: &Location, depth: usize) -> Result<(), Error> {
         let folder = location.path.as_ref();
         let listed = self.run.leftovers(location, folder).and_then(|()| {
             let listing = location.store.list(folder)?;
@@ -100,33 +107,62 @@ impl Walk<'_, '_> {
         });
         let folders = match listed {
             Ok(folders) => folders,
-            Err(error) => return self.run.unreadable(folder, &error),
+            Err(Error::Store(StoreError::Unsupported { .. })) => self.named_children(location)?,
+            Err(error) => {
+                self.run.unreadable(folder, &error);
+                return Ok(());
+            }
         };
-        for folder in folders {
-            if depth >= MAX_DEPTH {
+        if depth >= MAX_DEPTH {
+            for folder in folders {
                 let message = format!("lies more than {MAX_DEPTH} groups deep");
                 let kind = FindingKind::NotChecked;
                 self.run.tell([Finding::new(kind, Some(folder), message)]);
-                continue;
             }
-            let child = Location { store: location.store.clone(), path: Some(folder.clone()) };
-            let result =
-                settled_document(&child).and_then(|node| self.node(&child, node, depth + 1));
-            match result {
+            return Ok(());
+        }
+        let child =
+            |folder: &Key| Location { store: location.store.clone(), path: Some(folder.clone()) };
+        let most = self.run.engine.at_once(&*location.store, IN_FLIGHT);
+        let read = |i: usize| settled_document(&child(&folders[i]));
+        in_order(most, folders.len(), &read, &mut |i, document| {
+            let (folder, child) = (&folders[i], child(&folders[i]));
+            match document.and_then(|node| self.node(&child, node, depth + 1)) {
                 Ok(()) => {}
-                Err(Error::NoNode { .. }) => self.not_a_node(&child, folder),
+                Err(Error::NoNode { .. }) => self.not_a_node(&child, folder.clone()),
                 Err(error) if refusal(&error).is_some() => {
                     self.run.tell([refused(&child, &error)]);
                 }
-                Err(error) => self.run.unreadable(Some(&folder), &error),
+                Err(error) => self.run.unreadable(Some(folder), &error),
             }
-        }
+            ControlFlow::Continue(())
+        });
+        Ok(())
+    }
+
+    /// The children of a group that consolidated metadata names, for a store that cannot list.
+    fn named_children(&self, location: &Location) -> Result<Vec<Key>, Error> {
+        self.run.unlisted.store(true, Ordering::Relaxed);
+        // The outermost names all.
+        let Some(outer) = self.outer.first() else {
+            return Err(Error::UnlistedGroup { at: location.to_string() });
+        };
+        let own = location.path.as_ref().and_then(|path| path.as_str().get(outer.skip..));
+        let names = outer.nodes.keys().filter_map(|path| match own {
+            None | Some("") => Some(path.as_str()),
+            Some(own) => path.strip_prefix(own)?.strip_prefix('/'),
+        });
+        let direct = names.filter(|name| !name.is_empty() && !name.contains('/'));
+        // A name that is no part of a key has been told with the metadata.
+        Ok(direct.filter_map(|name| location.join(name).ok()?.path).collect())
     }
 
     /// Tells of a folder without metadata, unless there is nothing in it at all.
     fn not_a_node(&self, location: &Location, folder: Key) {
         match location.store.list(Some(&folder)) {
             Ok(listing) if listing.objects.is_empty() && listing.folders.is_empty() => {}
+            // It was not listed, but named by consolidated metadata, which is told of.
+            Err(StoreError::Unsupported { .. }) => {}
             Ok(_) => {
                 let message = format!("there is no {DOCUMENT} in this folder of a group");
                 self.run.tell([Finding::new(FindingKind::NoMetadata, Some(folder), message)]);

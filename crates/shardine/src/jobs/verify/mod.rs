@@ -1,5 +1,6 @@
 //! Finds damage in arrays and whole hierarchies. Nothing is ever written.
 
+mod ahead;
 mod entries;
 mod finding;
 mod grid;
@@ -9,12 +10,12 @@ mod payload;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_store::{Key, LeftoverKind};
 
-use crate::{Array, Engine, Error, Location, StoredObject};
+use crate::{Array, Engine, Error, Location, PossibleObject};
 
 pub(super) use finding::Origin;
 pub use finding::{Finding, FindingKind, Severity};
@@ -79,6 +80,9 @@ pub struct VerifySummary {
     pub damage: u64,
     /// Findings that are not.
     pub notices: u64,
+    /// Whether the store could not list: nodes were looked for by what consolidated metadata names, objects by asking for
+    /// each that the grid has room for. What neither leads to was not looked for.
+    pub unlisted: bool,
 }
 
 impl VerifySummary {
@@ -117,6 +121,8 @@ struct Run<'a> {
     counters: Counters,
     /// Objects whose journals have been told.
     journals: Mutex<HashSet<Key>>,
+    /// Whether something could not be listed.
+    unlisted: AtomicBool,
 }
 
 impl<'a> Run<'a> {
@@ -127,7 +133,8 @@ impl<'a> Run<'a> {
     ) -> Self {
         let report = Mutex::new(Report { tell, damage: 0, notices: 0 });
         let (counters, journals) = (Counters::default(), Mutex::default());
-        Self { engine, options, report, counters, journals }
+        let unlisted = AtomicBool::new(false);
+        Self { engine, options, report, counters, journals, unlisted }
     }
 
     fn tell(&self, findings: impl IntoIterator<Item = Finding>) {
@@ -191,15 +198,15 @@ impl<'a> Run<'a> {
 pub(super) fn verify_object(
     engine: &Arc<Engine>,
     array: &Array,
-    object: &StoredObject,
+    object: &PossibleObject,
     options: &VerifyOptions,
 ) -> Vec<Finding> {
     let mut told = Vec::new();
     let mut tell = |finding| told.push(finding);
     let run = Run::new(engine, options, &mut tell);
-    let last = run.object(array, object);
+    let last = run.object(array, object, run.pace(array, 1));
     drop(run);
-    told.extend(last);
+    told.extend(last.into_iter().flatten());
     told
 }
 
@@ -211,7 +218,10 @@ pub(super) fn verify_object(
 ///
 /// Costs the listings of all folders, one read for each `zarr.json` and one for each index; with
 /// [`decode`](VerifyOptions::decode) every chunk is read and decoded too. Memory is that of one index, and of one chunk
-/// being decoded, for each thread. An object that is replaced, removed or changed while it is checked is checked again.
+/// being decoded, for each thread. In a far store as many objects are checked at once as it has requests in flight and the
+/// engine's memory allows, and chunks are read in large pieces. Where the store cannot list, consolidated metadata and
+/// the grids of arrays say what there may be ([`VerifySummary::unlisted`]): one read for each shard that is possible,
+/// and [`Error::UnlistedGroup`] for a group without consolidated metadata. An object that is replaced, removed or changed while it is checked is checked again.
 /// Nothing is written and nothing is recovered: a shard whose change in place was interrupted is told as
 /// [`FindingKind::LeftoverJournal`].
 ///
@@ -248,5 +258,6 @@ pub fn verify(
         gap_bytes: counters.gap_bytes.into_inner(),
         damage: report.damage,
         notices: report.notices,
+        unlisted: run.unlisted.into_inner(),
     })
 }

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use shardine_store::{Buffer, Key, LeftoverKind, Object, ReadRange, StoreError};
 
+use super::ahead::{Held, Pace};
 use super::grid::at_cell;
 use super::{Finding, FindingKind, Run, Severity, add};
 use crate::layout::Layout;
-use crate::{Array, StoredObject};
+use crate::zarr::{First, actual_length, first_read};
+use crate::{Array, PossibleObject};
 
 /// How often an object that changes is looked at again.
 const ATTEMPTS: u64 = 8;
@@ -21,7 +23,9 @@ const PENDING: usize = 256;
 pub(super) struct Check<'a, 'r> {
     pub run: &'a Run<'r>,
     pub array: &'a Array,
-    pub stored: &'a StoredObject,
+    pub stored: &'a PossibleObject,
+    /// How a far store is read; `None` if it is on this machine.
+    pub pace: Option<Pace>,
     pub object: Arc<dyn Object>,
     pub len: u64,
     pub findings: Vec<Finding>,
@@ -37,8 +41,8 @@ pub(super) struct Check<'a, 'r> {
 /// Where the bytes of a shard come from.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
-    /// The object.
-    Object(&'a dyn Object),
+    /// The object, of which some bytes may have been read ahead.
+    Object { object: &'a dyn Object, held: &'a [Held] },
     /// A shard that had to be decoded first.
     Decoded(&'a [u8]),
 }
@@ -62,7 +66,10 @@ impl<'a> Source<'a> {
     /// These bytes, which are known to lie inside.
     pub fn read(self, key: &Key, range: Range<u64>) -> Result<Bytes<'a>, StoreError> {
         match self {
-            Self::Object(object) => object.read(ReadRange::Bounded(range)).map(Bytes::Read),
+            Self::Object { object, held } => match Held::find(held, &range) {
+                Some(bytes) => Ok(Bytes::Slice(bytes)),
+                None => object.read(ReadRange::Bounded(range)).map(Bytes::Read),
+            },
             Self::Decoded(bytes) => {
                 let inside = ReadRange::Bounded(range).resolve(key, bytes.len() as u64)?;
                 Ok(Bytes::Slice(&bytes[inside.start as usize..inside.end as usize]))
@@ -72,41 +79,64 @@ impl<'a> Source<'a> {
 }
 
 impl Run<'_> {
-    /// What is wrong with an object. One that is gone has nothing wrong.
-    pub(super) fn object(&self, array: &Array, stored: &StoredObject) -> Vec<Finding> {
+    /// What is wrong with an object; `None` if it is not there.
+    pub(super) fn object(
+        &self,
+        array: &Array,
+        stored: &PossibleObject,
+        pace: Option<Pace>,
+    ) -> Option<Vec<Finding>> {
         let finding = |kind, message: String| {
             at_cell(array, Finding::new(kind, Some(stored.key.clone()), message), &stored.cell)
         };
         // A store may learn the true length only when it reads.
-        let mut len = stored.len;
+        let mut len = stored.listed;
         for attempt in 0..ATTEMPTS {
-            match self.attempt(array, stored, &mut len) {
-                Ok(findings) => return findings,
-                Err(StoreError::NotFound { .. }) => return Vec::new(),
+            match self.attempt(array, stored, pace, &mut len) {
+                Ok(findings) => return Some(findings),
+                Err(StoreError::NotFound { .. }) => return None,
                 Err(StoreError::Changed { .. }) => {
                     std::thread::sleep(Duration::from_millis(attempt * 5));
                 }
-                Err(error) => return vec![finding(FindingKind::Unreadable, error.to_string())],
+                Err(error) => {
+                    return Some(vec![finding(FindingKind::Unreadable, error.to_string())]);
+                }
             }
         }
         let message = format!("it kept changing, and was given up after {ATTEMPTS} attempts");
-        vec![finding(FindingKind::NotChecked, message)]
+        Some(vec![finding(FindingKind::NotChecked, message)])
     }
 
     fn attempt(
         &self,
         array: &Array,
-        stored: &StoredObject,
-        len: &mut u64,
+        stored: &PossibleObject,
+        pace: Option<Pace>,
+        known: &mut Option<u64>,
     ) -> Result<Vec<Finding>, StoreError> {
         let changed = || StoreError::Changed { key: stored.key.clone() };
         let store = &array.grid.store;
         let object = store.open(&stored.key, None)?;
+        let shard = array.grid.layout.addressable();
+        let mut held = Vec::new();
+        let len = match object.len().or(*known) {
+            Some(len) => len,
+            None => {
+                // All of a small shard is wanted if its chunks are.
+                let most = pace.filter(|_| self.options.decode).map_or(0, |pace| pace.piece);
+                let First { len, index } = first_read(shard, &*object, most)?;
+                if let (Some(bytes), Some(Ok(range))) = (index, shard.map(|s| s.index.range(len))) {
+                    held.push(Held { range, bytes });
+                }
+                len
+            }
+        };
         let mut check = Check {
             run: self,
             array,
             stored,
-            len: object.len().unwrap_or(*len),
+            pace,
+            len,
             object: Arc::clone(&object),
             findings: Vec::new(),
             chunks: 0,
@@ -115,11 +145,11 @@ impl Run<'_> {
             opaque: None,
             without_index: false,
         };
-        let result = check.whole();
-        if let Some(actual) = object.len()
+        let result = check.whole(&held);
+        if let Some(actual) = actual_length(&*object, &result)
             && actual != check.len
         {
-            *len = actual;
+            *known = Some(actual);
             return Err(changed());
         }
         result?;
@@ -169,7 +199,7 @@ impl Run<'_> {
 }
 
 impl Check<'_, '_> {
-    fn whole(&mut self) -> Result<(), StoreError> {
+    fn whole(&mut self, held: &[Held]) -> Result<(), StoreError> {
         let layout = &self.array.grid.layout;
         if self.len == 0 && !may_be_empty(layout) {
             let message = "it has no bytes at all".to_owned();
@@ -177,7 +207,11 @@ impl Check<'_, '_> {
         }
         let bounds = self.array.grid.bounds(&self.stored.cell);
         let object = Arc::clone(&self.object);
-        self.layout(Source::Object(&*object), layout, 0..self.len, &mut Vec::new(), &bounds)?;
+        let source = Source::Object { object: &*object, held };
+        let wanted = self.wanted(layout, 0..self.len);
+        let ahead = self.read_ahead(source, wanted.as_slice())?;
+        let source = source.with(&ahead);
+        self.layout(source, layout, 0..self.len, &mut Vec::new(), &bounds)?;
         if self.gap_bytes > 0 {
             let share = self.gap_bytes as f64 / self.len as f64 * 100.0;
             let message = format!(

@@ -60,7 +60,21 @@ impl Check<'_, '_> {
             return Ok(());
         }
         let workers = self.run.workers(self.array);
-        for part in placed.chunks(SHARE) {
+        let mut rest = placed;
+        while !rest.is_empty() {
+            let count = match self.pace {
+                Some(_) => self.entries_ahead(rest),
+                None => rest.len().min(SHARE),
+            };
+            let (part, after) = rest.split_at(count);
+            rest = after;
+            let place = |i: usize| base + part[i].start..base + part[i].end;
+            let wanted: Vec<Range<u64>> = match self.pace {
+                Some(_) => (0..part.len()).map(place).collect(),
+                None => Vec::new(),
+            };
+            let ahead = self.read_ahead(source, &wanted)?;
+            let source = source.with(&ahead);
             let problems: Mutex<Vec<(usize, Problem)>> = Mutex::default();
             let failed: Mutex<Option<StoreError>> = Mutex::default();
             let done = AtomicU64::new(0);
@@ -69,8 +83,7 @@ impl Check<'_, '_> {
                 if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
                     return;
                 }
-                let at = base + part[i].start..base + part[i].end;
-                match decode(context, source, key, codec, at) {
+                match decode(context, source, key, codec, place(i)) {
                     Ok(None) => {}
                     Ok(Some(problem)) => {
                         let mut problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,9 +103,8 @@ impl Check<'_, '_> {
             let mut problems = problems.into_inner().unwrap_or_else(PoisonError::into_inner);
             problems.sort_unstable_by_key(|(i, _)| *i);
             for (i, (kind, message)) in problems {
-                let at = base + part[i].start..base + part[i].end;
                 path.push(part[i].entry);
-                let result = self.find(kind, path, Some(at), message);
+                let result = self.find(kind, path, Some(place(i)), message);
                 path.pop();
                 result?;
             }

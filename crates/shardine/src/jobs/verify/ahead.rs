@@ -1,0 +1,156 @@
+//! What is read ahead of an object in a far store: merged, and some of it at once.
+
+use std::ops::{ControlFlow, Range};
+
+use shardine_store::{Buffer, ReadRange, StoreError};
+
+use super::Run;
+use super::entries::Placed;
+use super::grid::memory;
+use super::object::{Check, Source};
+use crate::Array;
+use crate::engine::in_order;
+use crate::layout::Layout;
+
+/// Bytes for which it is worth to have another request in flight.
+const WORTH: u64 = 1 << 20;
+
+/// Entries that are looked at after one step of reading ahead.
+const ENTRIES: usize = 1 << 16;
+
+/// How the objects of a far store are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Objects that are checked at once.
+    pub objects: usize,
+    /// Reads of each that are made at once.
+    reads: usize,
+    /// The most that is read by one of them.
+    pub piece: u64,
+    /// The most that is read ahead of an object.
+    part: u64,
+    /// Gaps that are cheaper to read than to skip.
+    gap: u64,
+}
+
+impl Run<'_> {
+    /// How to check `count` objects of an array within the budget; `None` if they are on this machine.
+    pub(super) fn pace(&self, array: &Array, count: usize) -> Option<Pace> {
+        let store = &*array.grid.store;
+        let cost = store.read_cost();
+        if cost.local {
+            return None;
+        }
+        let budget = self.engine.memory_in_flight();
+        let in_flight = self.engine.at_once(store, 1);
+        let largest = self.engine.max_merged_read();
+        let piece = (budget / 2 / in_flight as u64).clamp(WORTH.min(largest), largest);
+        let mut each = memory(&array.grid.layout, self.options.decode);
+        if self.options.decode {
+            each = each.saturating_add(piece);
+        }
+        let objects = self.engine.at_once(store, each).min(count.max(1));
+        let part = (budget / 2 / objects as u64).max(piece);
+        let reads = in_flight.div_ceil(objects);
+        Some(Pace { objects, reads, piece, part, gap: cost.request_in_bytes })
+    }
+}
+
+/// Bytes of an object that were read ahead.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub range: Range<u64>,
+    pub bytes: Buffer,
+}
+
+impl Held {
+    /// These bytes, if they are among those that are held, which are in order.
+    pub fn find<'a>(held: &'a [Self], range: &Range<u64>) -> Option<&'a [u8]> {
+        let after = held.partition_point(|held| held.range.start <= range.start);
+        let held = held.get(after.checked_sub(1)?)?;
+        let start = usize::try_from(range.start - held.range.start).ok()?;
+        let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
+        held.bytes.get(start..start.checked_add(len)?)
+    }
+}
+
+impl<'a> Source<'a> {
+    /// The same with these bytes read ahead, if there are any.
+    pub fn with<'b>(self, ahead: &'b [Held]) -> Source<'b>
+    where
+        'a: 'b,
+    {
+        match self {
+            Self::Object { object, .. } if !ahead.is_empty() => {
+                Source::Object { object, held: ahead }
+            }
+            source => source,
+        }
+    }
+}
+
+impl Check<'_, '_> {
+    /// What will be read of something at these bytes: all of it if it is decoded and small, else its index.
+    pub fn wanted(&self, layout: &Layout, at: Range<u64>) -> Option<Range<u64>> {
+        let pace = self.pace?;
+        let len = at.end - at.start;
+        if self.run.options.decode && len <= pace.piece {
+            return Some(at);
+        }
+        let index = layout.addressable()?.index.range(len).ok()?;
+        Some(at.start + index.start..at.start + index.end)
+    }
+
+    /// How many of these entries, which are in order, are looked at after one step of reading ahead: all, if nothing is.
+    pub fn entries_ahead(&self, placed: &[Placed]) -> usize {
+        let Some(pace) = self.pace else { return placed.len() };
+        let (mut bytes, mut end) = (0u64, None);
+        let fits = |placed: &&Placed| {
+            let gap = end.map_or(0, |end| placed.start.saturating_sub(end).min(pace.gap));
+            bytes = bytes.saturating_add(gap).saturating_add(placed.end - placed.start);
+            end = Some(placed.end);
+            bytes <= pace.part
+        };
+        placed.iter().take(ENTRIES).take_while(fits).count().max(1)
+    }
+
+    /// Reads ranges of a far object, which are in order and do not overlap. What is too large is left to who wants it.
+    pub fn read_ahead(
+        &self,
+        source: Source<'_>,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Held>, StoreError> {
+        let (Some(pace), Source::Object { object, held }) = (self.pace, source) else {
+            return Ok(Vec::new());
+        };
+        if ranges.iter().all(|range| Held::find(held, range).is_some()) {
+            return Ok(Vec::new());
+        }
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for range in ranges.iter().filter(|range| range.end - range.start <= pace.part) {
+            match merged.last_mut() {
+                Some(last)
+                    if range.start.saturating_sub(last.end) <= pace.gap
+                        && range.end.saturating_sub(last.start) <= pace.piece =>
+                {
+                    last.end = last.end.max(range.end);
+                }
+                _ => merged.push(range.clone()),
+            }
+        }
+        let mut ahead = Vec::with_capacity(merged.len());
+        let mut failed = None;
+        let read = |i: usize| object.read(ReadRange::Bounded(merged[i].clone()));
+        in_order(pace.reads, merged.len(), &read, &mut |i, bytes| match bytes {
+            Ok(bytes) => {
+                ahead.push(Held { range: merged[i].clone(), bytes });
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        });
+        failed.map_or(Ok(ahead), Err)
+    }
+}

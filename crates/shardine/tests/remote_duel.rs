@@ -1,0 +1,136 @@
+//! Two processes that update one shard on S3, while answers get lost on the way.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::collections::HashMap;
+use std::process::{Child, Command};
+
+use common::*;
+use shardine::{Array, Elements, Location, StoreOptions, WriteOptions};
+use shardine_testbed::{Faults, Proxy, ProxyOptions, SeaweedFs};
+
+const BUCKET: &str = "duel";
+
+/// How often each process updates its chunk.
+const UPDATES: u16 = 500;
+
+/// What the processes are told by.
+const PLACE: &str = "SHARDINE_DUEL_PLACE";
+const COLUMN: &str = "SHARDINE_DUEL_COLUMN";
+const COUNT: &str = "SHARDINE_DUEL_COUNT";
+
+fn location(endpoint: &str, name: &str) -> Location {
+    let options = StoreOptions::new()
+        .with("aws_endpoint", endpoint)
+        .with("aws_access_key_id", SeaweedFs::ACCESS_KEY)
+        .with("aws_secret_access_key", SeaweedFs::SECRET_KEY)
+        .with("aws_region", SeaweedFs::REGION)
+        .with("read_timeout", "5");
+    Location::with_options(&format!("s3://{BUCKET}/{name}"), &options).unwrap()
+}
+
+/// One of the processes: writes 1, 2, 3 ... to its chunk, and reads each back.
+#[test]
+fn updater() {
+    let Ok(place) = std::env::var(PLACE) else { return };
+    let (endpoint, name) = place.split_once(' ').unwrap();
+    let column: u64 = std::env::var(COLUMN).unwrap().parse().unwrap();
+    let count: u16 = std::env::var(COUNT).unwrap().parse().unwrap();
+    let array = Array::open(&engine(), &location(endpoint, name)).unwrap();
+    let width = array.chunk_shape()[1];
+    let region = format!(":,{}:{}", column * width, (column + 1) * width).parse().unwrap();
+    for value in 1..=count {
+        let elements = (array.shape()[0] * width) as usize;
+        let bytes = value.to_le_bytes().repeat(elements);
+        array.write(&region, Elements::Fixed(bytes.clone()).as_ref(), &WriteOptions::new()).unwrap();
+        if value.is_multiple_of(50) {
+            assert!(array.read(&region).unwrap().into_fixed().unwrap() == bytes);
+        }
+    }
+}
+
+/// An updater; ends with its owner.
+struct Updater(Child);
+
+impl Updater {
+    fn start(place: &str, column: u64, count: u16) -> Self {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["updater", "--exact", "--nocapture"])
+            .env(PLACE, place)
+            .env(COLUMN, column.to_string())
+            .env(COUNT, count.to_string())
+            .spawn();
+        Self(child.unwrap())
+    }
+}
+
+impl Drop for Updater {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
+fn duel(document: &serde_json::Value, count: u16, seed: u64) {
+    let server = SeaweedFs::shared().unwrap();
+    server.create_bucket(BUCKET).unwrap();
+    let proxy = Proxy::start(server.addr(), ProxyOptions::default()).unwrap();
+    let name = format!("{}-{seed}", std::process::id());
+    let there = location(&proxy.url(), &name);
+    let array = Array::create(&engine(), &there, metadata(document), false).unwrap();
+    // What nobody updates has to stay.
+    let (rows, columns) = (array.shape()[0] as usize, array.shape()[1] as usize);
+    let mut model = noise(rows * columns * 2, seed);
+    write(&array, ":,:", model.clone());
+    proxy.reset();
+    let faults: Faults = "lost-answer:method=PUT,p=0.05;lost-answer:method=POST,p=0.05;drop:p=0.01;drop-middle:p=0.01;\
+        status=503:p=0.02;status=500:p=0.005;truncate:method=GET,p=0.02"
+        .parse()
+        .unwrap();
+    proxy.set_faults(faults.seed(seed));
+    let place = format!("{} {name}", proxy.url());
+    let mut updaters = [0, 2].map(|column| Updater::start(&place, column, count));
+    for updater in &mut updaters {
+        assert!(updater.0.wait().unwrap().success());
+    }
+    proxy.set_faults(Faults::none());
+    let width = array.chunk_shape()[1] as usize;
+    for row in 0..rows {
+        for column in [0, 2] {
+            let at = (row * columns + column * width) * 2;
+            model[at..at + width * 2].copy_from_slice(&count.to_le_bytes().repeat(width));
+        }
+    }
+    assert!(read(&reopen(&array), ":,:") == model, "something was lost");
+    // At the server: each write has taken place, and no write twice.
+    let mut writes: HashMap<String, usize> = HashMap::new();
+    let mut lost = 0;
+    let requests = proxy.requests();
+    let taken = |status: Option<u16>| status.is_some_and(|status| status / 100 == 2);
+    for request in requests.iter().filter(|request| request.path().contains("/c/")) {
+        lost += usize::from(request.fault == Some("lost-answer") && taken(request.upstream_status));
+        if request.method == "PUT"
+            && taken(request.upstream_status)
+            && let Some(history) = request.header("x-amz-meta-shardinewrites")
+        {
+            *writes.entry(history.rsplit(' ').next().unwrap().to_owned()).or_default() += 1;
+        }
+    }
+    if !writes.is_empty() {
+        assert_eq!(writes.len(), 2 * usize::from(count), "each update is one write");
+        assert!(writes.values().all(|&times| times == 1), "a write took place twice");
+        println!("{} requests, {lost} answers lost after the fact", requests.len());
+    }
+    assert!(lost > 0, "the trial was too easy");
+}
+
+#[test]
+fn two_processes_update_one_shard_and_nothing_is_lost_or_done_twice() {
+    duel(&sharded(&[32, 128], &[32, 128], &[32, 32]), UPDATES, 1);
+}
+
+#[test]
+fn the_same_with_a_shard_that_is_streamed() {
+    duel(&sharded(&[512, 2048], &[512, 2048], &[512, 512]), 40, 2);
+}

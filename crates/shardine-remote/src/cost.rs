@@ -10,8 +10,8 @@ const WEIGHT: f64 = 0.2;
 const TELLING: u64 = 128 << 10;
 
 /// What a request is worth is never taken to be outside of this, in bytes: a measurement may be a fluke, and what is
-/// read in vain is paid for, if not with time.
-const WORTH: (f64, f64) = (65_536.0, 4_194_304.0);
+/// read in vain is paid for, if not with time; and what the two machines have to do for a request has its cost at any distance.
+const WORTH: (f64, f64) = (524_288.0, 4_194_304.0);
 
 /// The distance and the width of the way to a store.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ mod tests {
             far.arriving();
             far.body(1 << 20, Duration::from_millis(40));
         }
-        assert_eq!(near.request_in_bytes(), 65_536);
+        assert_eq!(near.request_in_bytes(), 524_288);
         let expected = 0.08 * (1u64 << 20) as f64 / 0.04;
         let worth = far.request_in_bytes() as f64;
         assert!((worth / expected - 1.0).abs() < 0.01, "{worth}");

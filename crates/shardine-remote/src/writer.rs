@@ -19,6 +19,9 @@ const MOST_PARTS: usize = 10_000;
 /// Bytes that are read at once of an object that is copied from.
 const PIECE: u64 = 4 << 20;
 
+/// How many of these are read side by side.
+const AHEAD: usize = 4;
+
 /// Writes an object: what is small is kept and sent in one request, what is large is uploaded in parts meanwhile.
 pub(crate) struct RemoteWriter {
     remote: Arc<Remote>,
@@ -120,6 +123,22 @@ impl RemoteWriter {
     }
 }
 
+/// Reads several ranges side by side, as the source may be as far away as the target.
+fn read_all(source: &dyn Object, mut ranges: Vec<ReadRange>) -> Vec<Result<Buffer, StoreError>> {
+    let Some(last) = ranges.pop() else { return Vec::new() };
+    std::thread::scope(|scope| {
+        let begun: Vec<_> =
+            ranges.into_iter().map(|range| scope.spawn(|| source.read(range))).collect();
+        let last = source.read(last);
+        let lost = || {
+            let (path, error) = (format!("{source:?}"), io::Error::other("the reader panicked"));
+            StoreError::Io { operation: "read", path, source: error }
+        };
+        let others = begun.into_iter().map(|read| read.join().unwrap_or_else(|_| Err(lost())));
+        others.chain([last]).collect()
+    })
+}
+
 /// Adds bytes to memory that is taken in few steps and never beyond `most`, which small objects do not reach.
 fn grow(
     memory: &mut Vec<u8>,
@@ -154,11 +173,17 @@ impl ObjectWriter for RemoteWriter {
         let offset = state.len;
         let mut at = range.start;
         loop {
-            let end = range.end.min(at.saturating_add(PIECE));
-            let bytes: Buffer = source.read(ReadRange::Bounded(at..end))?;
-            self.add(&mut state, &bytes)?;
-            state.len += bytes.len() as u64;
-            at = end;
+            let mut pieces = Vec::with_capacity(AHEAD);
+            while pieces.len() < AHEAD && (pieces.is_empty() || at < range.end) {
+                let end = range.end.min(at.saturating_add(PIECE));
+                pieces.push(ReadRange::Bounded(at..end));
+                at = end;
+            }
+            for bytes in read_all(source, pieces) {
+                let bytes = bytes?;
+                self.add(&mut state, &bytes)?;
+                state.len += bytes.len() as u64;
+            }
             if at >= range.end {
                 break;
             }

@@ -44,7 +44,9 @@ fn updater() {
     for value in 1..=count {
         let elements = (array.shape()[0] * width) as usize;
         let bytes = value.to_le_bytes().repeat(elements);
-        array.write(&region, Elements::Fixed(bytes.clone()).as_ref(), &WriteOptions::new()).unwrap();
+        array
+            .write(&region, Elements::Fixed(bytes.clone()).as_ref(), &WriteOptions::new())
+            .unwrap();
         if value.is_multiple_of(50) {
             assert!(array.read(&region).unwrap().into_fixed().unwrap() == bytes);
         }

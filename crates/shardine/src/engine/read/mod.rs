@@ -26,6 +26,9 @@ use crate::shard::{ShardError, ShardIndex};
 /// Objects that are open at once.
 const WAVE: usize = 128;
 
+/// The same where they are far away, opening them costs nothing, and they have no index: there each wave is a time to wait.
+const FAR_WAVE: usize = 2048;
+
 /// How often a shard that changes under the reader is read again.
 const ATTEMPTS: usize = 8;
 
@@ -114,7 +117,8 @@ pub(crate) unsafe fn read(
     }
     // Indexes that are in memory at once stay a small part of the budget.
     let index = grid.layout.addressable().map_or(0, |shard| shard.index.len());
-    let wave = (engine.budget.total() / 4 / index.max(1)).clamp(1, WAVE as u64) as usize;
+    let most = if cost.local || index > 0 { WAVE } else { FAR_WAVE };
+    let wave = (engine.budget.total() / 4 / index.max(1)).clamp(1, most as u64) as usize;
     let mut objects = objects(wanted, grid.cell_shape());
     loop {
         let mut todo: Vec<Parts> = objects.by_ref().take(wave).collect();

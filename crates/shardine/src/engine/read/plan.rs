@@ -135,18 +135,24 @@ impl<'a> Reading<'a> {
         }
         // A small object is fetched with its index; but for what is not wanted of many large ones a request more is saved
         // once, as they are under way together.
-        let guess = (self.cost.request_in_bytes / GUESS).max(SMALL) / unknown.len() as u64;
-        let reads = unknown.iter().map(|(node, shard)| {
+        // Several parts of one shard need its index once.
+        unknown.sort_by(|(a, _), (b, _)| (a.object, &a.path).cmp(&(b.object, &b.path)));
+        let groups: Vec<_> = unknown
+            .chunk_by(|(a, _), (b, _)| (a.object, &a.path) == (b.object, &b.path))
+            .filter_map(|group| group.split_first())
+            .collect();
+        let guess = (self.cost.request_in_bytes / GUESS).max(SMALL) / groups.len() as u64;
+        let reads = groups.iter().map(|((node, shard), _)| {
             let len = shard.index.len();
             self.index_range(opened, node, shard, guess)
                 .map(|range| (node.object, range, len.max(guess)))
         });
         let reads: Vec<_> = reads.collect::<Result<_, _>>()?;
         let indexes: Vec<Mutex<Option<Arc<CachedIndex>>>> =
-            unknown.iter().map(|_| Mutex::new(None)).collect();
+            groups.iter().map(|_| Mutex::new(None)).collect();
         let inline = inline || reads.len() == 1;
         self.batch(opened, reads, inline, &|i, bytes| {
-            let (node, shard) = &unknown[i];
+            let (node, shard) = groups[i].0;
             let object = &opened[node.object];
             let len = match (&node.range, object.object.len()) {
                 (Some(range), _) => range.end - range.start,
@@ -165,11 +171,13 @@ impl<'a> Reading<'a> {
             *indexes[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
             Ok(())
         });
-        for ((node, shard), index) in unknown.iter().zip(indexes) {
+        for ((first, others), index) in groups.into_iter().zip(indexes) {
             // An index that is not there failed, or its object changed or vanished.
             if let Some(cached) = index.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                let found = Found { next: &mut next, wanted, inline };
-                self.expand(opened, node, shard, &cached.index, found)?;
+                for (node, shard) in std::iter::once(first).chain(others) {
+                    let found = Found { next: &mut next, wanted, inline };
+                    self.expand(opened, node, shard, &cached.index, found)?;
+                }
             }
         }
         Ok(next)
@@ -320,6 +328,12 @@ impl<'a> Reading<'a> {
         for (i, &number) in order.iter().enumerate() {
             let node = &nodes[number as usize];
             if let Some(last) = fetches.last_mut()
+                && last.object == node.object
+                && last.range.is_none()
+                && node.range.is_none()
+            {
+                last.nodes.end = i + 1;
+            } else if let Some(last) = fetches.last_mut()
                 && last.object == node.object
                 && let (Some(a), Some(b)) = (&mut last.range, &node.range)
                 && b.start <= a.end.saturating_add(gap)

@@ -6,11 +6,14 @@
 use std::path::PathBuf;
 
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
-use crate::{instructions, usage, value, venv};
+use crate::{bench_remote, instructions, usage, value, venv};
 
 pub fn main(args: &[String]) -> Result {
     if args.iter().any(|option| option == "--instructions") {
         return instructions::main(args);
+    }
+    if args.iter().any(|option| option == "--remote") {
+        return bench_remote::main(args);
     }
     let mut passed: Vec<String> = Vec::new();
     let mut out: Option<String> = None;

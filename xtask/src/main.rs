@@ -4,6 +4,7 @@
 //! kinds of check with as much time as you like to give them.
 
 mod bench;
+mod bench_remote;
 mod debian;
 mod differential;
 mod fuzz;
@@ -48,6 +49,11 @@ cargo xtask <command>
       Times the engine beside other Zarr implementations and a floor that does the least
       work; report, plot and runs go to docs/bench, or those of a quick or partial run to
       target/bench/report. --syscalls counts system calls instead and adds them to the report.
+
+  bench --remote [--quick] [--only R1,R2] [--repeats N] [--latency-ms N] [--peers shardine,...]
+        [--out FOLDER]
+      The same on an S3 server (SeaweedFS, which is installed if need be) behind a proxy that
+      holds every answer back by 20 ms; what it measures is in docs/bench/remote.md.
 
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than

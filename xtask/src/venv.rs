@@ -16,6 +16,11 @@ pub fn ensure_bench() -> Result<PathBuf> {
     install(".venv-bench", "peers/bench/requirements.txt")
 }
 
+/// The same for the benchmark on a remote store.
+pub fn ensure_bench_remote() -> Result<PathBuf> {
+    install(".venv-remote", "peers/bench-remote/requirements.txt")
+}
+
 /// The same for the object storage servers that come as Python packages.
 pub fn ensure_servers() -> Result<PathBuf> {
     install(".servers/venv", "peers/servers/requirements.txt")

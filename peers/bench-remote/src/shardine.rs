@@ -1,7 +1,5 @@
 //! The engine under test, with its default options.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use ::shardine::zarr::metadata::NodeMetadata;
 use ::shardine::{
     Array, Elements, ElementsRef, Engine, EngineOptions, Location, Region, StoreOptions,
@@ -56,26 +54,8 @@ fn bytes(elements: Elements) -> Result<Vec<u8>> {
     }
 }
 
-/// Reads of this many blocks are in flight at once.
-const IN_FLIGHT: usize = 64;
-
 /// Reads all blocks at once.
 pub fn read_many(array: &Array, blocks: &[Block]) -> Result<Vec<Vec<u8>>> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut mine = Vec::new();
-        while let Some((at, block)) = {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            blocks.get(at).map(|block| (at, block))
-        } {
-            mine.push((at, array.read(&region(block))));
-        }
-        mine
-    };
-    let mut all: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..IN_FLIGHT).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
-    });
-    all.sort_by_key(|&(at, _)| at);
-    all.into_iter().map(|(_, elements)| bytes(elements?)).collect()
+    let regions: Vec<Region> = blocks.iter().map(region).collect();
+    array.read_many(&regions)?.into_iter().map(bytes).collect()
 }

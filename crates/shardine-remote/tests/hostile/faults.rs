@@ -28,24 +28,27 @@ fn faults() -> Vec<Rule> {
         Rule::new(status(429, None)).times(1),
         Rule::new(Fault::Truncate).times(2),
         Rule::new(Fault::Slow { piece: 8000, pause: Duration::from_millis(5) }).times(2),
-        Rule::new(Fault::Stall(Duration::from_millis(1300))).times(1),
+        Rule::new(Fault::Stall(Duration::from_millis(2500))).times(1),
     ]
 }
 
-fn through(proxy: &Proxy, prefix: &str) -> RemoteStore {
-    let options = s3_options(proxy.addr()).with("read_timeout", "1").with("part_size", "5242880");
+fn through(proxy: &Proxy, prefix: &str, read_timeout: &str) -> RemoteStore {
+    let options =
+        s3_options(proxy.addr()).with("read_timeout", read_timeout).with("part_size", "5242880");
     store(&format!("s3://{BUCKET}/{prefix}"), &options)
 }
 
 /// Runs something for each fault, side by side, with a clean store and one with the fault to come.
 fn with_each(name: &str, run: impl Fn(&RemoteStore, &RemoteStore, &dyn Fn()) + Sync) {
     std::thread::scope(|scope| {
-        for rule in faults() {
+        for (i, rule) in faults().into_iter().enumerate() {
             let run = &run;
+            // The last fault is one that is noticed only by that.
+            let timeout = if i + 1 == faults().len() { "2" } else { "30" };
             scope.spawn(move || {
                 let (proxy, prefix) = (s3_proxy(), fresh(name));
                 let bad = || proxy.set_faults(Faults::from(rule.clone()));
-                run(&s3(&prefix), &through(&proxy, &prefix), &bad);
+                run(&s3(&prefix), &through(&proxy, &prefix, timeout), &bad);
             });
         }
     });
@@ -88,7 +91,7 @@ fn batches_bring_the_right_bytes() {
         let proxy = s3_proxy();
         let prefix = fresh("batches");
         s3(&prefix).put(&key("o"), &data, Condition::None).unwrap();
-        let faulty = through(&proxy, &prefix);
+        let faulty = through(&proxy, &prefix, "2");
         let rules = faults().into_iter().map(|rule| rule.times(u64::MAX).probability(0.04));
         proxy.set_faults(Faults::new(3, rules));
         let object = faulty.open(&key("o"), None).unwrap();

@@ -141,7 +141,12 @@ fn add(store: &RemoteStore, token: &str, padding: usize) -> usize {
     let mut conflicts = 0;
     loop {
         let edit = store.edit(&key("list")).unwrap();
-        let mut text = edit.object.read(ReadRange::All).unwrap().to_vec();
+        let mut text = match edit.object.read(ReadRange::All) {
+            Ok(text) => text.to_vec(),
+            // Another replaced it meanwhile.
+            Err(StoreError::Changed { .. }) => continue,
+            Err(error) => panic!("{error}"),
+        };
         text.truncate(text.len() - padding);
         text.extend_from_slice(token.as_bytes());
         text.push(b'\n');
@@ -149,7 +154,6 @@ fn add(store: &RemoteStore, token: &str, padding: usize) -> usize {
         match store.put(&key("list"), &text, edit.condition()) {
             Ok(_) => return conflicts,
             Err(StoreError::Conflict { .. }) => conflicts += 1,
-            // It was read while another replaced it.
             Err(error) => panic!("{error}"),
         }
     }

@@ -198,7 +198,6 @@ fn of_options_with_wrong_names_and_values() {
     for (url, name) in [
         ("s3://b/x", "aws_secret_acess_key"),
         ("gs://b/x", "google_service_account_key"),
-        ("gs://b/x", "google_service_account"),
         ("az://b/x", "azure_storage_account_key"),
         ("az://b/x", "azure_storage_client_secret"),
         ("http://h/x", "aws_secret_access_key"),

@@ -22,11 +22,14 @@ struct Stored {
     writes: Option<String>,
 }
 
+/// By number.
+type Parts = HashMap<u64, Vec<u8>>;
+
 #[derive(Default)]
 struct State {
     objects: HashMap<String, Stored>,
-    /// Parts by number, and what the metadata will be.
-    uploads: HashMap<String, (HashMap<u64, Vec<u8>>, Option<String>)>,
+    /// With what the metadata will be.
+    uploads: HashMap<String, (Parts, Option<String>)>,
     next: u64,
 }
 

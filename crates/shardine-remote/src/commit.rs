@@ -165,10 +165,19 @@ async fn publish_one(staged: RemoteStaged) -> Result<Published, StoreError> {
     let write = Write { remote: &remote, key: &key, path: &path, expected, id: &id };
     if !matches!(condition, Condition::None) {
         let parts = matches!(content, Content::Parts(_));
-        if !remote.tuning.single_writer {
-            remote.probe.check(&remote, parts).await?;
-        } else if !write.holds().await? {
-            return Err(StoreError::Conflict { key });
+        let allowed = if !remote.tuning.single_writer {
+            remote.probe.check(&remote, parts).await
+        } else {
+            match write.holds().await {
+                Ok(false) => Err(StoreError::Conflict { key: key.clone() }),
+                outcome => outcome.map(drop),
+            }
+        };
+        if let Err(error) = allowed {
+            if let Content::Parts(upload) = content {
+                upload.abort().await;
+            }
+            return Err(error);
         }
     }
     let history = history_of(&condition).with(&id);

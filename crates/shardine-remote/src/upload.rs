@@ -158,29 +158,37 @@ impl Upload {
 
     /// It is complete.
     pub fn forget(&self) {
-        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
-        unfinished.remove(&self.shared.number);
+        self.shared.forget();
     }
 
     /// Has the store drop the parts.
     pub async fn abort(&self) {
-        self.forget();
         self.shared.abort().await;
+        self.forget();
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shared) = unfinished.remove(&self.shared.number) {
+        let unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = unfinished.get(&self.shared.number).cloned() {
             drop(unfinished);
-            // Of parts that are still on their way the store knows what to do: their upload is gone.
-            drop(runtime::spawn(async move { shared.abort().await }));
+            // Of parts that are still on their way the store knows what to do: their upload is gone. A programme that
+            // ends before that is done can still wait for it.
+            drop(runtime::spawn(async move {
+                shared.abort().await;
+                shared.forget();
+            }));
         }
     }
 }
 
 impl Shared {
+    fn forget(&self) {
+        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
+        unfinished.remove(&self.number);
+    }
+
     async fn begin(self: &Arc<Self>) -> Result<&String, StoreError> {
         let begin = async || {
             if self.given_up.load(Ordering::SeqCst) {

@@ -155,7 +155,7 @@ fn a_programme_that_ends_can_abort_what_it_began() {
             environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
         in_child("aborts::begin_and_end", &environment);
         let (begun, completed, aborted) = seen(&proxy);
-        assert_eq!((begun, completed, aborted), (3, 1, 2));
+        assert!(begun == 4 && completed == 1 && aborted >= 3, "{begun} {completed} {aborted}");
         assert_eq!(s3(&prefix).list(None).unwrap().objects.len(), 1);
     });
 }
@@ -182,5 +182,13 @@ fn begin_and_end() {
     abort_unfinished_uploads(Duration::from_secs(5));
     // As a programme ends that has no time to drop anything.
     writers.into_iter().for_each(std::mem::forget);
+    // What was dropped just before is waited for, even if it has hardly begun.
+    let last = begin("c");
+    while request(addr, "GET", "/__proxy/log", &[], b"").unwrap().text().matches("?uploads").count()
+        < 4
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(last);
     abort_unfinished_uploads(Duration::from_secs(5));
 }

@@ -1,6 +1,7 @@
 //! Making objects visible: once, and only if nobody else was faster.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -164,10 +165,19 @@ async fn publish_one(staged: RemoteStaged) -> Result<Published, StoreError> {
     let write = Write { remote: &remote, key: &key, path: &path, expected, id: &id };
     if !matches!(condition, Condition::None) {
         let parts = matches!(content, Content::Parts(_));
-        if !remote.tuning.single_writer {
-            remote.probe.check(&remote, parts).await?;
-        } else if !write.holds().await? {
-            return Err(StoreError::Conflict { key });
+        let allowed = if !remote.tuning.single_writer {
+            remote.probe.check(&remote, parts).await
+        } else {
+            match write.holds().await {
+                Ok(false) => Err(StoreError::Conflict { key: key.clone() }),
+                outcome => outcome.map(drop),
+            }
+        };
+        if let Err(error) = allowed {
+            if let Content::Parts(upload) = content {
+                upload.abort().await;
+            }
+            return Err(error);
         }
     }
     let history = history_of(&condition).with(&id);
@@ -249,13 +259,15 @@ impl Write<'_> {
         let payload = PutPayload::from_iter(pieces);
         let single = self.remote.tuning.single_writer;
         let mode = if single { PutMode::Overwrite } else { self.expected.mode(self.remote.kind) };
-        let mut attempt = 0;
+        let (mut attempt, since) = (0, Instant::now());
         loop {
             attempt += 1;
             let mut options = PutOptions::from(mode.clone());
             options.attributes = attributes(history);
+            let exchange = Exchange::with(HeaderMap::new());
             let permit = self.remote.requests.acquire().await;
-            let result = self.remote.store.put_opts(self.path, payload.clone(), options).await;
+            let put = self.remote.store.put_opts(self.path, payload.clone(), options);
+            let result = exchange.run(put).await;
             drop(permit);
             let error = match result {
                 Ok(result) => match self.published(&result) {
@@ -267,9 +279,11 @@ impl Write<'_> {
                 },
                 Err(error) => error,
             };
-            if let Some(outcome) = self.judge(&error, attempt).await? {
+            let again = attempt < ATTEMPTS && self.remote.may_retry(&exchange, attempt, since);
+            if let Some(outcome) = self.judge(&error, again).await? {
                 return Ok(outcome);
             }
+            Remote::pause(attempt).await;
         }
     }
 
@@ -290,7 +304,7 @@ impl Write<'_> {
             false => self.expected.headers(self.remote.kind),
         };
         headers.extend(upload.late_headers());
-        let mut attempt = 0;
+        let (mut attempt, since) = (0, Instant::now());
         loop {
             attempt += 1;
             let exchange = Exchange::with(headers.clone());
@@ -307,9 +321,11 @@ impl Write<'_> {
                 },
                 Err(error) => error,
             };
-            if let Some(outcome) = self.judge(&error, attempt).await? {
+            let again = attempt < ATTEMPTS && self.remote.may_retry(&exchange, attempt, since);
+            if let Some(outcome) = self.judge(&error, again).await? {
                 return Ok(outcome);
             }
+            Remote::pause(attempt).await;
             if let Error::NotFound { .. } = error {
                 // The upload is gone, and was not completed by this write.
                 return Err(self.remote.failed("complete the upload of", self.key, &error));
@@ -318,7 +334,7 @@ impl Write<'_> {
     }
 
     /// What an error means: the write took place after all, or failed, or (`None`) is to be tried again.
-    async fn judge(&self, error: &Error, attempt: usize) -> Result<Option<Published>, StoreError> {
+    async fn judge(&self, error: &Error, again: bool) -> Result<Option<Published>, StoreError> {
         let refused = matches!(
             error,
             Error::PermissionDenied { .. }
@@ -329,10 +345,12 @@ impl Write<'_> {
         if refused {
             return Err(self.remote.failed("write", self.key, error));
         }
-        match self.doubt().await? {
+        // If not even that can be found out, what failed first says more.
+        let doubt = self.doubt().await.map_err(|_| self.remote.failed("write", self.key, error))?;
+        match doubt {
             Doubt::Done(published) => Ok(Some(published)),
             Doubt::Lost => Err(StoreError::Conflict { key: self.key.clone() }),
-            Doubt::Nothing if attempt < ATTEMPTS => Ok(None),
+            Doubt::Nothing if again => Ok(None),
             Doubt::Nothing => Err(match error {
                 // To the store something else was there, though it says now that there was not.
                 Error::Precondition { .. } | Error::AlreadyExists { .. } => {

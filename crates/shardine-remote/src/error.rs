@@ -5,7 +5,7 @@ use std::io;
 use object_store::Error;
 use shardine_store::{Key, StoreError};
 
-use crate::place::chain;
+use crate::place::{chain, user_of};
 
 /// What must not be in a message.
 #[derive(Clone, Default)]
@@ -15,19 +15,42 @@ pub(crate) struct Secrets(Vec<String>);
 const SHORT: usize = 4;
 
 impl Secrets {
-    /// Adds one, if there is one.
-    pub fn add(&mut self, secret: Option<String>) {
-        self.0.extend(secret.filter(|secret| secret.len() >= SHORT));
+    /// Adds one, if there is one, also as it looks in a URL.
+    pub fn add(&mut self, secret: Option<&str>) {
+        let Some(secret) = secret else { return };
+        let decoded = decoded(secret);
+        for plain in [secret, &decoded] {
+            let encoded: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();
+            let in_path = encoded.replace('+', "%20").replace("%2F", "/");
+            self.0.extend([plain.to_owned(), encoded, in_path]);
+        }
+        // Of a signed query that is taken apart.
+        for pair in secret.trim_start_matches('?').split('&') {
+            if let Some(("sig", signature)) = pair.split_once('=') {
+                self.add(Some(signature));
+            }
+        }
+        self.0.retain(|secret| secret.len() >= SHORT);
         // One may be a part of another.
-        self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        self.0.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self.0.dedup();
+    }
+
+    /// Adds the password in a URL, if there is one.
+    pub fn add_password(&mut self, url: &str) {
+        self.add(user_of(url).and_then(|user| user.split_once(':')).map(|(_, password)| password));
     }
 
     /// Adds the values of options that are named like secrets.
     pub fn add_pairs<'a>(&mut self, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
         const NAMES: [&str; 6] = ["secret", "key", "token", "password", "sas", "credential"];
         let named = |name: &str| NAMES.iter().any(|part| name.contains(part));
-        let found = pairs.filter(|(name, _)| named(name) && !name.ends_with("key_id"));
-        found.for_each(|(_, value)| self.add(Some(value.to_owned())));
+        for (name, value) in pairs {
+            self.add_password(value);
+            if named(name) && !name.ends_with("key_id") {
+                self.add(Some(value));
+            }
+        }
     }
 
     /// A text without them, and without the queries of URLs, which may hold signatures.
@@ -49,6 +72,23 @@ impl Secrets {
         }
         hidden
     }
+}
+
+/// A text of a URL without its escapes.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, others)) = rest.split_first() {
+        let digits = others.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let (byte, left) = match byte {
+            Some(byte) if *first == b'%' => (byte, others.get(2..).unwrap_or_default()),
+            _ => (*first, others),
+        };
+        bytes.push(byte);
+        rest = left;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl std::fmt::Debug for Secrets {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
+use futures_util::StreamExt as _;
 use object_store::azure::{AzureAuthorizer, AzureCredential, MicrosoftAzure};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
@@ -14,11 +15,16 @@ use object_store::{ClientOptions, HeaderMap};
 
 use crate::cost::Cost;
 
+/// No answer to a write is longer, nor is a list of a thousand objects; no message of an error need be.
+const LONGEST: usize = 16 << 20;
+
 /// Of one request: headers to be added to it, and what came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     /// Added to each request made in its scope.
     pub headers: HeaderMap,
+    /// Whether answers are taken whole into memory, so that one that breaks off is asked for again.
+    whole: bool,
     status: AtomicU16,
 }
 
@@ -29,7 +35,12 @@ tokio::task_local! {
 impl Exchange {
     /// With headers.
     pub fn with(headers: HeaderMap) -> Arc<Self> {
-        Arc::new(Self { headers, status: AtomicU16::new(0) })
+        Arc::new(Self { headers, ..Self::default() })
+    }
+
+    /// Of answers that are taken whole, like those that list objects.
+    pub fn whole() -> Arc<Self> {
+        Arc::new(Self { whole: true, ..Self::default() })
     }
 
     /// Runs what makes the request.
@@ -76,7 +87,7 @@ struct Service {
 impl HttpService for Service {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let Ok(exchange) = EXCHANGE.try_with(Arc::clone) else {
-            return self.inner.execute(request).await;
+            return self.execute(request, false).await;
         };
         if !exchange.headers.is_empty() {
             for (name, value) in &exchange.headers {
@@ -86,8 +97,8 @@ impl HttpService for Service {
         }
         exchange.status.store(0, Ordering::Relaxed);
         // What is sent takes time of its own, which says nothing about the distance.
-        let sent = request.body().is_empty().then(Instant::now);
-        let response = self.inner.execute(request).await?;
+        let sent = (request.body().content_length() == 0).then(Instant::now);
+        let response = self.execute(request, exchange.whole).await?;
         if let Some(sent) = sent {
             self.connector.cost.head(sent.elapsed());
         }
@@ -97,6 +108,34 @@ impl HttpService for Service {
 }
 
 impl Service {
+    /// Makes a request. Of what `object_store` would take whole into memory, an answer has only so much.
+    async fn execute(&self, request: HttpRequest, whole: bool) -> Result<HttpResponse, HttpError> {
+        let is_read = request.method().as_str() == "GET" && !whole;
+        let response = self.inner.execute(request).await?;
+        let is_error = !response.status().is_success();
+        if is_read && !is_error {
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let mut body = body.bytes_stream();
+        let mut kept = Vec::new();
+        while let Some(piece) = body.next().await {
+            match piece {
+                Ok(piece) => kept.extend_from_slice(&piece),
+                // The status says what is wrong, and must not be lost for a message that is.
+                Err(_) if is_error => break,
+                Err(error) => return Err(HttpError::new(HttpErrorKind::Interrupted, error)),
+            }
+            if kept.len() > LONGEST {
+                kept.truncate(LONGEST);
+                break;
+            }
+        }
+        // A message that is no UTF-8 would hide the status as well.
+        let text = String::from_utf8_lossy(&kept).into_owned();
+        Ok(HttpResponse::from_parts(parts, text.into()))
+    }
+
     async fn sign(&self, request: &mut HttpRequest) -> Result<(), HttpError> {
         let Some(signer) = self.connector.signer.get() else { return Ok(()) };
         let refused = |error| HttpError::new::<object_store::Error>(HttpErrorKind::Unknown, error);

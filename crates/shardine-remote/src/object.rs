@@ -144,7 +144,10 @@ impl Inner {
         match range {
             ReadRange::All => None,
             ReadRange::Bounded(range) => Some(GetRange::Bounded(range.clone())),
-            ReadRange::Head { need, most } => Some(GetRange::Bounded(0..*need.max(most))),
+            ReadRange::Head { need, most } => {
+                // Not every server takes a range that ends beyond all lengths.
+                Some(GetRange::Bounded(0..(*need.max(most)).min(len.unwrap_or(u64::MAX))))
+            }
             ReadRange::Suffix(n) => Some(last(*n, len)),
             ReadRange::Tail { need, most } => Some(last(*need.max(most), len)),
         }
@@ -178,7 +181,11 @@ impl Inner {
         let mut attempt = 0;
         loop {
             match self.get_once(range.clone()).await {
-                Err(Failure::CutOff(_)) if attempt + 1 < SHORT => attempt += 1,
+                Err(Failure::CutOff(_))
+                    if attempt + 1 < SHORT && attempt < self.remote.tuning.max_retries =>
+                {
+                    attempt += 1;
+                }
                 result => return result,
             }
         }

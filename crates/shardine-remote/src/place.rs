@@ -75,6 +75,11 @@ pub(crate) fn connect(
     if bucket.is_empty() {
         return Err(bad("it names no bucket: scheme://bucket/path"));
     }
+    // Azure's URLs may have an account behind an @, and names of Amazon's resources have colons.
+    let is_name = !bucket.contains(':') || bucket.starts_with("arn:");
+    if !is_name || (kind != Kind::Azure && bucket.contains('@')) {
+        return Err(bad("what it names is no bucket; users and passwords are given as options"));
+    }
     let path = path.trim_matches('/');
     let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
     let name = if path.is_empty() {
@@ -90,7 +95,8 @@ pub(crate) fn connect(
     let plain = |value: &str| value.to_ascii_lowercase().starts_with("http://");
     let (store, multipart): (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>) = match kind {
         Kind::S3 => {
-            let mut builder = AmazonS3Builder::from_env();
+            // Objects are removed one by one, for which not every store takes a list.
+            let mut builder = AmazonS3Builder::from_env().with_disable_bulk_delete(true);
             for (name, value) in others {
                 let key: AmazonS3ConfigKey = name.parse().map_err(|_| unknown(&name, "S3"))?;
                 builder = builder.with_config(key, value);
@@ -99,7 +105,7 @@ pub(crate) fn connect(
             let endpoints = endpoints.iter().filter_map(|key| builder.get_config_value(key));
             let is_plain = endpoints.into_iter().any(|endpoint| plain(&endpoint));
             let keys = [AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
-            keys.iter().for_each(|key| secrets.add(builder.get_config_value(key)));
+            keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
             let client_key = |key| AmazonS3ConfigKey::Client(key);
             for (key, value) in client_config(tuning, is_plain, |key| {
                 builder.get_config_value(&client_key(key)).is_some()
@@ -118,7 +124,7 @@ pub(crate) fn connect(
                     name.parse().map_err(|_| unknown(&name, "Google Cloud Storage"))?;
                 builder = builder.with_config(key, value);
             }
-            secrets.add(builder.get_config_value(&GoogleConfigKey::ServiceAccountKey));
+            secrets.add(builder.get_config_value(&GoogleConfigKey::ServiceAccountKey).as_deref());
             let client_key = |key| GoogleConfigKey::Client(key);
             for (key, value) in client_config(tuning, false, |key| {
                 builder.get_config_value(&client_key(key)).is_some()
@@ -140,7 +146,7 @@ pub(crate) fn connect(
             let is_plain = endpoint.is_some_and(|endpoint| plain(&endpoint));
             let keys =
                 [AzureConfigKey::AccessKey, AzureConfigKey::ClientSecret, AzureConfigKey::SasKey];
-            keys.iter().for_each(|key| secrets.add(builder.get_config_value(key)));
+            keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
             let client_key = |key| AzureConfigKey::Client(key);
             for (key, value) in client_config(tuning, is_plain, |key| {
                 builder.get_config_value(&client_key(key)).is_some()
@@ -177,7 +183,7 @@ fn http(
     if parsed.query().is_some() || parsed.fragment().is_some() {
         return Err(bad("a data set is more than one object, so its URL has no query or fragment"));
     }
-    secrets.add(parsed.password().map(str::to_owned));
+    secrets.add_password(url);
     let mut options = ClientOptions::new();
     for (name, value) in others {
         let key: ClientConfigKey = name.parse().map_err(|_| unknown(&name, "HTTP"))?;
@@ -202,17 +208,31 @@ fn http(
 
 /// A URL without a password, a query or a fragment.
 pub(crate) fn without_secrets(url: &str) -> String {
-    let end = url.find(['?', '#']).unwrap_or(url.len());
-    let url = &url[..end];
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let host_end = rest.find('/').unwrap_or(rest.len());
-    match rest[..host_end].rfind('@') {
-        // In Azure's URLs what stands before the @ is the container.
-        Some(at) if matches!(kind_of(scheme), Some(Kind::Http)) => {
-            format!("{scheme}://{}", &rest[at + 1..])
-        }
+    let without_user = match (url.split_once("://"), user_of(url)) {
+        (Some((scheme, rest)), Some(user)) => format!("{scheme}://{}", &rest[user.len() + 1..]),
         _ => url.to_owned(),
-    }
+    };
+    let end = without_user.find(['?', '#']).unwrap_or(without_user.len());
+    without_user[..end].to_owned()
+}
+
+/// The user and the password in a URL, which stand before an @.
+pub(crate) fn user_of(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = &rest[..end];
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    let user = match host.rfind('@') {
+        Some(at) => &host[..at],
+        // What looks like a port and is none is the beginning of a password with a / or the like in it.
+        None if port.is_some_and(|port| !port.bytes().all(|b| b.is_ascii_digit())) => {
+            &rest[..rest.rfind('@')?]
+        }
+        None => return None,
+    };
+    // In Azure's URLs what stands before the @ is the container.
+    let is_container = kind_of(scheme) == Some(Kind::Azure) && !user.contains(':');
+    (!is_container).then_some(user)
 }
 
 fn unknown(name: &str, store: &str) -> StoreError {

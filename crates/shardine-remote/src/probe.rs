@@ -1,6 +1,7 @@
 //! Whether a store does what it is asked: some take a conditional write and ignore the condition.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
@@ -83,9 +84,25 @@ fn nobodys(kind: Kind) -> UpdateVersion {
 
 async fn writes(remote: &Arc<Remote>) -> Result<bool, StoreError> {
     let path = path(remote)?;
-    let put = |mode| {
-        let payload = PutPayload::from_static(b"shardine looks whether conditions count");
-        remote.store.put_opts(&path, payload, PutOptions::from(mode))
+    let put = async |mode: PutMode| {
+        let (mut attempt, since) = (0, Instant::now());
+        loop {
+            attempt += 1;
+            let payload = PutPayload::from_static(b"shardine looks whether conditions count");
+            let options = PutOptions::from(mode.clone());
+            let exchange = Exchange::with(HeaderMap::new());
+            let put = remote.store.put_opts(&path, payload, options);
+            match exchange.run(put).await {
+                // `object_store` does not ask again if there is no answer, as it does not know that nobody else
+                // writes here.
+                Err(Error::Generic { .. })
+                    if exchange.status() == 0 && remote.may_retry(&exchange, attempt, since) =>
+                {
+                    Remote::pause(attempt).await;
+                }
+                result => return result,
+            }
+        }
     };
     match put(PutMode::Create).await {
         // Nobody else has this name: its own first try took place, and the answer was lost.

@@ -1,5 +1,6 @@
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
@@ -12,7 +13,7 @@ use tokio::sync::Semaphore;
 use crate::commit::{self, History, Published};
 use crate::cost::Cost;
 use crate::error::{Secrets, failed};
-use crate::exchange::Connector;
+use crate::exchange::{Connector, Exchange};
 use crate::object::RemoteObject;
 use crate::options::{StoreOptions, Tuning};
 use crate::place::{self, Kind, Place};
@@ -25,6 +26,9 @@ const UNIT: u64 = 4096;
 
 /// Bytes of an object that come along when it is opened to be changed: the index of most shards at the end is in them.
 const EDITED: u64 = 64 << 10;
+
+/// How often an object is opened to be changed that others change meanwhile.
+const EDITS: usize = 10;
 
 /// Objects in a bucket of S3, Google Cloud Storage or Azure, or on an HTTP server, below a prefix.
 ///
@@ -150,6 +154,19 @@ impl Remote {
         Arc::clone(&self.uploads).acquire_many_owned(units).await.ok()
     }
 
+    /// Whether what failed may be asked for again: not if `object_store` has done that for as long as it may.
+    pub fn may_retry(&self, exchange: &Exchange, attempt: usize, since: Instant) -> bool {
+        let tried_again = matches!(exchange.status(), 408 | 429 | 500..);
+        !tried_again
+            && attempt <= self.tuning.max_retries
+            && since.elapsed() < self.tuning.retry_timeout
+    }
+
+    /// Waits before the next attempt.
+    pub async fn pause(attempt: usize) {
+        tokio::time::sleep(Duration::from_millis(50 << attempt.min(6))).await;
+    }
+
     /// Whether the store can take parts of an object.
     pub fn check_writable(&self, operation: &'static str) -> Result<(), StoreError> {
         if self.kind == Kind::Http {
@@ -242,8 +259,18 @@ impl Store for RemoteStore {
     fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
         self.0.check_writable("be written to")?;
         let path = self.0.path(key)?;
-        let object = Arc::new(RemoteObject::new(Arc::clone(&self.0), key.clone(), path, None));
-        object.read(ReadRange::Tail { need: 0, most: EDITED })?;
+        let mut attempt = 0;
+        let object = loop {
+            attempt += 1;
+            let (remote, path) = (Arc::clone(&self.0), path.clone());
+            let object = Arc::new(RemoteObject::new(remote, key.clone(), path, None));
+            match object.read(ReadRange::Tail { need: 0, most: EDITED }) {
+                Ok(_) => break object,
+                // Where that takes two requests, others may write between them. What they wrote is as good.
+                Err(StoreError::Changed { .. }) if attempt < EDITS => {}
+                Err(error) => return Err(error),
+            }
+        };
         let changed = || StoreError::Changed { key: key.clone() };
         let version = object.version().ok_or_else(changed)?;
         let held = RemoteHeld { history: object.history(), store: self.0.name.clone() };
@@ -279,10 +306,24 @@ impl Store for RemoteStore {
                     return Ok(());
                 }
             }
-            let _permit = remote.requests.acquire().await;
-            match remote.store.delete(&path).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(remote.failed("remove", &key, &error)),
+            let (mut attempt, since) = (0, Instant::now());
+            loop {
+                attempt += 1;
+                let exchange = Exchange::with(Default::default());
+                let permit = remote.requests.acquire().await;
+                let result = exchange.run(remote.store.delete(&path)).await;
+                drop(permit);
+                match result {
+                    Ok(()) | Err(object_store::Error::NotFound { .. }) => return Ok(()),
+                    // `object_store` does not ask again if there is no answer. To remove twice does no harm.
+                    Err(object_store::Error::Generic { .. })
+                        if exchange.status() == 0
+                            && remote.may_retry(&exchange, attempt, since) =>
+                    {
+                        Remote::pause(attempt).await;
+                    }
+                    Err(error) => return Err(remote.failed("remove", &key, &error)),
+                }
             }
         };
         let name = self.0.name.clone();
@@ -304,7 +345,7 @@ impl Store for RemoteStore {
         let remote = Arc::clone(&self.0);
         let task = async move {
             let _permit = remote.requests.acquire().await;
-            remote.store.list_with_delimiter(Some(&full)).await
+            Exchange::whole().run(remote.store.list_with_delimiter(Some(&full))).await
         };
         let path = match prefix {
             Some(key) => format!("{}/{key}", self.0.name),

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -15,6 +15,7 @@ use shardine_store::{Key, StoreError};
 use tokio::sync::OnceCell;
 
 use crate::commit::attributes;
+use crate::exchange::Exchange;
 use crate::place::Kind;
 use crate::runtime::{self, Waiting};
 use crate::store::Remote;
@@ -38,7 +39,9 @@ struct Shared {
     id: OnceCell<String>,
     /// Its number among those of this process.
     number: u64,
-    failed: std::sync::atomic::AtomicBool,
+    failed: AtomicBool,
+    /// Nobody wants it any more.
+    given_up: AtomicBool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -86,7 +89,12 @@ impl Upload {
             id: OnceCell::new(),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             failed: Default::default(),
+            given_up: Default::default(),
         });
+        // Before it is begun, so that whoever gives it up meanwhile finds it.
+        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
+        unfinished.insert(shared.number, Arc::clone(&shared));
+        drop(unfinished);
         Ok(Self { shared, parts: Mutex::default() })
     }
 
@@ -150,41 +158,49 @@ impl Upload {
 
     /// It is complete.
     pub fn forget(&self) {
-        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
-        unfinished.remove(&self.shared.number);
+        self.shared.forget();
     }
 
     /// Has the store drop the parts.
     pub async fn abort(&self) {
-        self.forget();
         self.shared.abort().await;
+        self.forget();
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shared) = unfinished.remove(&self.shared.number) {
+        let unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = unfinished.get(&self.shared.number).cloned() {
             drop(unfinished);
-            // Of parts that are still on their way the store knows what to do: their upload is gone.
-            drop(runtime::spawn(async move { shared.abort().await }));
+            // Of parts that are still on their way the store knows what to do: their upload is gone. A programme that
+            // ends before that is done can still wait for it.
+            drop(runtime::spawn(async move {
+                shared.abort().await;
+                shared.forget();
+            }));
         }
     }
 }
 
 impl Shared {
+    fn forget(&self) {
+        let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
+        unfinished.remove(&self.number);
+    }
+
     async fn begin(self: &Arc<Self>) -> Result<&String, StoreError> {
         let begin = async || {
+            if self.given_up.load(Ordering::SeqCst) {
+                return Err(Error::Generic { store: "upload", source: "it was given up".into() });
+            }
             let _permit = self.remote.requests.acquire().await;
             let mut options = PutMultipartOptions::default();
             // Azure takes them with the completion.
             if self.remote.kind != Kind::Azure {
                 options.attributes = attributes(&self.history);
             }
-            let id = self.multipart.create_multipart_opts(&self.path, options).await?;
-            let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
-            unfinished.insert(self.number, Arc::clone(self));
-            Ok(id)
+            self.multipart.create_multipart_opts(&self.path, options).await
         };
         let begun = self.id.get_or_try_init(begin).await;
         begun.map_err(|error: Error| self.remote.failed("begin the upload of", &self.key, &error))
@@ -197,15 +213,24 @@ impl Shared {
     ) -> Result<PartId, StoreError> {
         let id = self.begin().await?;
         let payload = PutPayload::from_iter(pieces);
-        let mut attempt = 0;
+        let (mut attempt, since) = (0, Instant::now());
         loop {
             attempt += 1;
-            let _permit = self.remote.requests.acquire().await;
-            let put = self.multipart.put_part(&self.path, id, number, payload.clone()).await;
+            let exchange = Exchange::with(HeaderMap::new());
+            let permit = self.remote.requests.acquire().await;
+            let put = self.multipart.put_part(&self.path, id, number, payload.clone());
+            let put = exchange.run(put).await;
+            drop(permit);
             match put {
                 Ok(part) => return Ok(part),
                 // What `object_store` does not try again: a part that came half.
-                Err(Error::Generic { .. }) if attempt < 3 => {}
+                Err(Error::Generic { .. })
+                    if attempt < 3
+                        && !self.given_up.load(Ordering::SeqCst)
+                        && self.remote.may_retry(&exchange, attempt, since) =>
+                {
+                    Remote::pause(attempt).await;
+                }
                 Err(error) => {
                     return Err(self.remote.failed("upload a part of", &self.key, &error));
                 }
@@ -214,7 +239,10 @@ impl Shared {
     }
 
     async fn abort(&self) {
-        if let Some(id) = self.id.get() {
+        self.given_up.store(true, Ordering::SeqCst);
+        // A beginning that is under way is waited for; none is made from now on.
+        let id = self.id.get_or_try_init(async || Err(())).await;
+        if let Ok(id) = id {
             // What cannot be aborted is left to the store's own rules.
             drop(self.multipart.abort_multipart(&self.path, id).await);
         }

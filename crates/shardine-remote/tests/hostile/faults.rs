@@ -28,7 +28,7 @@ fn faults() -> Vec<Rule> {
         Rule::new(status(429, None)).times(1),
         Rule::new(Fault::Truncate).times(2),
         Rule::new(Fault::Slow { piece: 8000, pause: Duration::from_millis(5) }).times(2),
-        Rule::new(Fault::Stall(Duration::from_millis(2500))).times(1),
+        Rule::new(Fault::Stall(Duration::from_millis(1300))).times(1),
     ]
 }
 
@@ -44,7 +44,7 @@ fn with_each(name: &str, run: impl Fn(&RemoteStore, &RemoteStore, &dyn Fn()) + S
         for (i, rule) in faults().into_iter().enumerate() {
             let run = &run;
             // The last fault is one that is noticed only by that.
-            let timeout = if i + 1 == faults().len() { "2" } else { "30" };
+            let timeout = if i + 1 == faults().len() { "1" } else { "30" };
             scope.spawn(move || {
                 let (proxy, prefix) = (s3_proxy(), fresh(name));
                 let bad = || proxy.set_faults(Faults::from(rule.clone()));

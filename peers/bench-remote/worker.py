@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 # Requests in flight, for whoever can be told; as many as shardine has.
-IN_FLIGHT = 64
+IN_FLIGHT = 128
 
 
 class TensorStore:

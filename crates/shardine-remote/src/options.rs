@@ -10,7 +10,7 @@ use shardine_store::StoreError;
 ///
 /// | name | meaning |
 /// |---|---|
-/// | `requests` | requests in flight at once; 64 |
+/// | `requests` | requests in flight at once; 128 |
 /// | `part_size` | bytes of a part of an upload; 8 MiB, at least 5 MiB |
 /// | `max_retries` | how often a request is tried again; 10 |
 /// | `retry_timeout` | seconds after which no request is tried again; 180 |
@@ -95,7 +95,7 @@ impl Tuning {
     /// Takes its options out of the others, which are returned.
     pub fn new(options: &StoreOptions) -> Result<(Self, Vec<(String, String)>), StoreError> {
         let mut tuning = Self {
-            requests: 64,
+            requests: 128,
             part_size: 8 << 20,
             max_retries: 10,
             retry_timeout: Duration::from_secs(180),

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::job::Job;
 
 /// Requests in flight at once.
-const IN_FLIGHT: usize = 64;
+const IN_FLIGHT: usize = 128;
 
 /// Bytes of a request.
 const RANGE: u64 = 8 << 20;

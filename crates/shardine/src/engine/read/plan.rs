@@ -51,7 +51,7 @@ pub(super) struct Plan<'a> {
 }
 
 /// How much of the time that a request takes is work, for this machine or the other, and not distance.
-const REQUESTS_WORK: u64 = 16;
+const REQUESTS_WORK: u64 = 32;
 
 /// How much of the time that a request takes may be spent on bytes which perhaps save another one.
 const GUESS: u64 = 8;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use shardine::CopyError;
+use shardine::store::StoreError;
 
 /// The end of a verb that failed.
 #[derive(Debug)]
@@ -99,6 +100,9 @@ impl From<shardine::Error> for Failure {
                 Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
             }
             shardine::Error::Copy(error) => copy_hint(error),
+            shardine::Error::Store(StoreError::Io { path, source, .. }) if path.contains("://") => {
+                remote_hint(source)
+            }
             _ => error.hint(),
         };
         match hint {
@@ -106,6 +110,18 @@ impl From<shardine::Error> for Failure {
             None => failure,
         }
     }
+}
+
+/// What helps with a remote store that lets nobody in, or was not asked for want of credentials.
+fn remote_hint(error: &io::Error) -> Option<String> {
+    // Without credentials S3 is believed to be used from inside Amazon, where a server hands them out.
+    let asked_for_some = error.to_string().contains("/latest/api/token");
+    let refused = error.kind() == io::ErrorKind::PermissionDenied;
+    (asked_for_some || refused).then(|| {
+        "credentials come from the environment (AWS_ACCESS_KEY_ID and so on) or --store-option; a public bucket is \
+         read with --store-option aws_skip_signature=true; docs/remote.md has the details"
+            .to_owned()
+    })
 }
 
 /// What helps against a copy that was refused, where there is an option for it.

@@ -15,7 +15,7 @@ const INTERRUPTED: i32 = 130;
 const ATTEMPTS: usize = 100;
 
 /// How long remote stores are waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)

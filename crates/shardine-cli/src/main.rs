@@ -72,7 +72,11 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => refuse(&failure),
+        Err(failure) => {
+            // What was uploaded in vain is not left behind.
+            shardine::abort_unfinished_uploads(interrupt::PATIENCE);
+            refuse(&failure)
+        }
     }
 }
 

@@ -120,11 +120,22 @@ impl Expected {
             (Self::This(version), Kind::Google) => ("x-goog-if-generation-match", &*version.0),
             (Self::This(version), _) => ("if-match", &*version.0),
         };
-        // A version came in a header, so it can go in one.
+        // What is in no header was seen to be refused before.
         if let Ok(value) = HeaderValue::from_str(header.1) {
             headers.insert(header.0, value);
         }
         headers
+    }
+
+    /// Whether the store can be asked for it: not for what has a weak ETag, or none.
+    fn can_be_asked_for(&self, kind: Kind) -> bool {
+        match self {
+            Self::Anything | Self::Nothing => true,
+            Self::This(version) => {
+                HeaderValue::from_str(&version.0).is_ok()
+                    && (kind == Kind::Google || version.0.starts_with('"'))
+            }
+        }
     }
 }
 
@@ -159,14 +170,23 @@ pub(crate) async fn publish(staged: Vec<RemoteStaged>) -> Result<Vec<Version>, S
 }
 
 async fn publish_one(staged: RemoteStaged) -> Result<Published, StoreError> {
-    let RemoteStaged { remote, key, condition, id, content } = staged;
+    let RemoteStaged { remote, key, condition, id, content, memory: _memory } =
+        staged.admit().await;
     let path = remote.path(&key)?;
     let expected = Expected::new(&condition);
     let write = Write { remote: &remote, key: &key, path: &path, expected, id: &id };
     if !matches!(condition, Condition::None) {
         let parts = matches!(content, Content::Parts(_));
         let allowed = if !remote.tuning.single_writer {
-            remote.probe.check(&remote, parts).await
+            if write.expected.can_be_asked_for(remote.kind) {
+                remote.probe.check(&remote, parts).await
+            } else {
+                Err(StoreError::Unsupported {
+                    store: remote.name.clone(),
+                    operation: "be updated safely, as it tells no strong ETags \
+                        (if nobody else writes there, say so with --single-writer)",
+                })
+            }
         } else {
             match write.holds().await {
                 Ok(false) => Err(StoreError::Conflict { key: key.clone() }),
@@ -254,8 +274,6 @@ impl Write<'_> {
 
     /// Writes an object in one request.
     async fn put(&self, pieces: Vec<Bytes>, history: &str) -> Result<Published, StoreError> {
-        let len = pieces.iter().map(Bytes::len).sum();
-        let _memory = self.remote.memory(len).await;
         let payload = PutPayload::from_iter(pieces);
         let single = self.remote.tuning.single_writer;
         let mode = if single { PutMode::Overwrite } else { self.expected.mode(self.remote.kind) };

@@ -108,7 +108,10 @@ pub(crate) fn failed(
     secrets: &Secrets,
     error: &Error,
 ) -> StoreError {
-    if let Error::NotFound { .. } = error {
+    // What is missing when something is written is a bucket or an upload, not the object.
+    if let Error::NotFound { .. } = error
+        && ["read", "look for"].contains(&operation)
+    {
         return StoreError::NotFound { key: key.clone(), store: store.to_owned() };
     }
     let mut message = secrets.hide(&chain(error));

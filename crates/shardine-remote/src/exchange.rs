@@ -21,7 +21,7 @@ const LONGEST: usize = 16 << 20;
 /// Of one request: headers to be added to it, and what came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
-    /// Added to each request made in its scope.
+    /// Added to the request that completes an upload.
     pub headers: HeaderMap,
     /// Whether answers are taken whole into memory, so that one that breaks off is asked for again.
     whole: bool,
@@ -89,7 +89,7 @@ impl HttpService for Service {
         let Ok(exchange) = EXCHANGE.try_with(Arc::clone) else {
             return self.execute(request, false).await;
         };
-        if !exchange.headers.is_empty() {
+        if !exchange.headers.is_empty() && is_completion(&request) {
             for (name, value) in &exchange.headers {
                 request.headers_mut().insert(name, value.clone());
             }
@@ -105,6 +105,12 @@ impl HttpService for Service {
         exchange.status.store(response.status().as_u16(), Ordering::Relaxed);
         Ok(response)
     }
+}
+
+/// Whether a request completes an upload. In the scope of one others may be made, for a token, say: they are none of its.
+fn is_completion(request: &HttpRequest) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.contains("uploadId=") || query.contains("comp=blocklist")
 }
 
 impl Service {

@@ -30,6 +30,8 @@ pub(crate) struct Place {
     pub kind: Kind,
     /// For messages; without secrets.
     pub name: String,
+    /// The same for the same place, whatever it is called.
+    pub identity: String,
     /// What all keys begin with; empty, or it ends in a slash.
     pub prefix: String,
     pub store: Arc<dyn ObjectStore>,
@@ -92,83 +94,100 @@ pub(crate) fn connect(
         reason: secrets.hide(&chain(&error)),
     };
     let retry = retry(tuning);
+    let named = client_names(&others);
     let plain = |value: &str| value.to_ascii_lowercase().starts_with("http://");
-    let (store, multipart): (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>) = match kind {
-        Kind::S3 => {
-            // Objects are removed one by one, for which not every store takes a list.
-            let mut builder = AmazonS3Builder::from_env().with_disable_bulk_delete(true);
-            for (name, value) in others {
-                let key: AmazonS3ConfigKey = name.parse().map_err(|_| unknown(&name, "S3"))?;
-                builder = builder.with_config(key, value);
-            }
-            let endpoints = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
-            let endpoints = endpoints.iter().filter_map(|key| builder.get_config_value(key));
-            let is_plain = endpoints.into_iter().any(|endpoint| plain(&endpoint));
-            let keys = [AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
-            keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
-            let client_key = |key| AmazonS3ConfigKey::Client(key);
-            for (key, value) in client_config(tuning, is_plain, |key| {
-                builder.get_config_value(&client_key(key)).is_some()
-            }) {
-                builder = builder.with_config(client_key(key), value);
-            }
-            let builder = builder.with_bucket_name(bucket).with_retry(retry);
-            let store = builder.with_http_connector(connector).build();
-            let store = Arc::new(store.map_err(|error| failed(&secrets, error))?);
-            (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
-        }
-        Kind::Google => {
-            let mut builder = GoogleCloudStorageBuilder::from_env();
-            for (name, value) in others {
-                let key: GoogleConfigKey =
-                    name.parse().map_err(|_| unknown(&name, "Google Cloud Storage"))?;
-                builder = builder.with_config(key, value);
-            }
-            secrets.add(builder.get_config_value(&GoogleConfigKey::ServiceAccountKey).as_deref());
-            let client_key = |key| GoogleConfigKey::Client(key);
-            for (key, value) in client_config(tuning, false, |key| {
-                builder.get_config_value(&client_key(key)).is_some()
-            }) {
-                builder = builder.with_config(client_key(key), value);
-            }
-            let builder = builder.with_bucket_name(bucket).with_retry(retry);
-            let store = builder.with_http_connector(connector).build();
-            let store = Arc::new(store.map_err(|error| failed(&secrets, error))?);
-            (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
-        }
-        _ => {
-            let mut builder = MicrosoftAzureBuilder::from_env();
-            for (name, value) in others {
-                let key: AzureConfigKey = name.parse().map_err(|_| unknown(&name, "Azure"))?;
-                builder = builder.with_config(key, value);
-            }
-            let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
-            let is_plain = endpoint.is_some_and(|endpoint| plain(&endpoint));
-            let keys =
-                [AzureConfigKey::AccessKey, AzureConfigKey::ClientSecret, AzureConfigKey::SasKey];
-            keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
-            let client_key = |key| AzureConfigKey::Client(key);
-            for (key, value) in client_config(tuning, is_plain, |key| {
-                builder.get_config_value(&client_key(key)).is_some()
-            }) {
-                builder = builder.with_config(client_key(key), value);
-            }
-            let builder = match bucket.split_once('@') {
-                Some(_) => builder.with_url(format!("{scheme}://{bucket}")),
-                None => builder.with_container_name(bucket),
-            };
-            let account = builder.get_config_value(&AzureConfigKey::AccountName);
-            let builder = builder.with_retry(retry).with_http_connector(connector.clone());
-            let store = Arc::new(builder.build().map_err(|error| failed(&secrets, error))?);
-            // The emulator's account has this name, which the builder knows and does not tell.
-            let from_url = bucket.split_once('@').and_then(|(_, host)| host.split('.').next());
-            let account = account.or(from_url.map(str::to_owned));
-            let account = account.unwrap_or_else(|| "devstoreaccount1".to_owned());
-            drop(connector.signer.set(Signer { store: (*store).clone(), account }));
-            (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
-        }
+    let host = |endpoint: &str| {
+        let endpoint = without_secrets(endpoint);
+        endpoint
+            .split_once("://")
+            .map_or(endpoint.as_str(), |(_, host)| host)
+            .trim_end_matches('/')
+            .to_owned()
     };
-    Ok(Place { kind, name, prefix, store, multipart: Some(multipart), secrets })
+    let (host, store, multipart): (String, Arc<dyn ObjectStore>, Arc<dyn MultipartStore>) =
+        match kind {
+            Kind::S3 => {
+                // Objects are removed one by one, for which not every store takes a list.
+                let mut builder = AmazonS3Builder::from_env().with_disable_bulk_delete(true);
+                for (name, value) in others {
+                    let key: AmazonS3ConfigKey = name.parse().map_err(|_| unknown(&name, "S3"))?;
+                    builder = builder.with_config(key, value);
+                }
+                let endpoints = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
+                let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
+                let is_plain = endpoint.as_deref().is_some_and(plain);
+                let host = endpoint.map_or_else(|| "aws".to_owned(), |endpoint| host(&endpoint));
+                let keys = [AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
+                keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
+                let client_key = |key| AmazonS3ConfigKey::Client(key);
+                for (key, value) in client_config(tuning, is_plain, &named) {
+                    builder = builder.with_config(client_key(key), value);
+                }
+                let builder = builder.with_bucket_name(bucket).with_retry(retry);
+                let store = builder.with_http_connector(connector).build();
+                let store = Arc::new(store.map_err(|error| failed(&secrets, error))?);
+                (host, Arc::clone(&store) as Arc<dyn ObjectStore>, store)
+            }
+            Kind::Google => {
+                let mut builder = GoogleCloudStorageBuilder::from_env();
+                for (name, value) in others {
+                    let key: GoogleConfigKey =
+                        name.parse().map_err(|_| unknown(&name, "Google Cloud Storage"))?;
+                    builder = builder.with_config(key, value);
+                }
+                secrets
+                    .add(builder.get_config_value(&GoogleConfigKey::ServiceAccountKey).as_deref());
+                let client_key = |key| GoogleConfigKey::Client(key);
+                for (key, value) in client_config(tuning, false, &named) {
+                    builder = builder.with_config(client_key(key), value);
+                }
+                let builder = builder.with_bucket_name(bucket).with_retry(retry);
+                let store = builder.with_http_connector(connector).build();
+                let store = Arc::new(store.map_err(|error| failed(&secrets, error))?);
+                ("google".to_owned(), Arc::clone(&store) as Arc<dyn ObjectStore>, store)
+            }
+            _ => {
+                let mut builder = MicrosoftAzureBuilder::from_env();
+                for (name, value) in others {
+                    let key: AzureConfigKey = name.parse().map_err(|_| unknown(&name, "Azure"))?;
+                    builder = builder.with_config(key, value);
+                }
+                let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
+                let is_plain = endpoint.as_deref().is_some_and(plain);
+                let keys = [
+                    AzureConfigKey::AccessKey,
+                    AzureConfigKey::ClientSecret,
+                    AzureConfigKey::SasKey,
+                ];
+                keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
+                let client_key = |key| AzureConfigKey::Client(key);
+                for (key, value) in client_config(tuning, is_plain, &named) {
+                    builder = builder.with_config(client_key(key), value);
+                }
+                let builder = match bucket.split_once('@') {
+                    Some(_) => builder.with_url(format!("{scheme}://{bucket}")),
+                    None => builder.with_container_name(bucket),
+                };
+                let account = builder.get_config_value(&AzureConfigKey::AccountName);
+                let builder = builder.with_retry(retry).with_http_connector(connector.clone());
+                let store = Arc::new(builder.build().map_err(|error| failed(&secrets, error))?);
+                // The emulator's account has this name, which the builder knows and does not tell.
+                let from_url = bucket.split_once('@').and_then(|(_, host)| host.split('.').next());
+                let account = account.or(from_url.map(str::to_owned));
+                let account = account.unwrap_or_else(|| "devstoreaccount1".to_owned());
+                let host = endpoint.map_or_else(|| account.clone(), |endpoint| host(&endpoint));
+                drop(connector.signer.set(Signer { store: (*store).clone(), account }));
+                (host, Arc::clone(&store) as Arc<dyn ObjectStore>, store)
+            }
+        };
+    let canonical = match kind {
+        Kind::S3 => "s3",
+        Kind::Google => "gs",
+        _ => "az",
+    };
+    let bucket = bucket.split_once('@').map_or(bucket, |(container, _)| container);
+    let identity = format!("{canonical}://{host}/{bucket}/{path}").trim_end_matches('/').to_owned();
+    Ok(Place { kind, name, identity, prefix, store, multipart: Some(multipart), secrets })
 }
 
 fn http(
@@ -184,15 +203,13 @@ fn http(
         return Err(bad("a data set is more than one object, so its URL has no query or fragment"));
     }
     secrets.add_password(url);
+    let named = client_names(&others);
     let mut options = ClientOptions::new();
     for (name, value) in others {
         let key: ClientConfigKey = name.parse().map_err(|_| unknown(&name, "HTTP"))?;
         options = options.with_config(key, value);
     }
-    let is_set = |options: &ClientOptions, key| options.get_config_value(&key).is_some();
-    for (key, value) in client_config(tuning, parsed.scheme() == "http", |key| {
-        matches!(key, ClientConfigKey::ReadTimeout) && is_set(&options, key)
-    }) {
+    for (key, value) in client_config(tuning, parsed.scheme() == "http", &named) {
         options = options.with_config(key, value);
     }
     let builder = HttpBuilder::new()
@@ -203,7 +220,8 @@ fn http(
     let store = builder.build().map_err(|error| bad(&secrets.hide(&chain(&error))))?;
     let name = without_secrets(url).trim_end_matches('/').to_owned();
     let (prefix, store) = (String::new(), Arc::new(store));
-    Ok(Place { kind: Kind::Http, name, prefix, store, multipart: None, secrets })
+    let identity = name.clone();
+    Ok(Place { kind: Kind::Http, name, identity, prefix, store, multipart: None, secrets })
 }
 
 /// A URL without a password, a query or a fragment.
@@ -247,12 +265,18 @@ fn retry(tuning: &Tuning) -> RetryConfig {
     }
 }
 
+/// The names of options as the HTTP client knows them, without that of a store before them.
+fn client_names(options: &[(String, String)]) -> Vec<String> {
+    let short = |name: &str| {
+        let prefixes = ["aws_", "azure_", "google_"];
+        let short = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
+        short.unwrap_or(name).to_owned()
+    };
+    options.iter().map(|(name, _)| short(name)).collect()
+}
+
 /// What the HTTP client is told unless the user has said otherwise.
-fn client_config(
-    tuning: &Tuning,
-    plain: bool,
-    is_set: impl Fn(ClientConfigKey) -> bool,
-) -> Vec<(ClientConfigKey, String)> {
+fn client_config(tuning: &Tuning, plain: bool, named: &[String]) -> Vec<(ClientConfigKey, String)> {
     let seconds = format!("{} seconds", tuning.read_timeout.as_secs());
     // A large part on a slow line takes its time; what counts is that something moves.
     let mut config = vec![
@@ -265,12 +289,7 @@ fn client_config(
     if plain {
         config.push((ClientConfigKey::AllowHttp, "true".to_owned()));
     }
-    config.retain(|(key, _)| {
-        matches!(
-            key,
-            ClientConfigKey::Timeout | ClientConfigKey::ConnectTimeout | ClientConfigKey::AllowHttp
-        ) || !is_set(*key)
-    });
+    config.retain(|(key, _)| !named.iter().any(|name| name == key.as_ref()));
     config
 }
 

@@ -71,14 +71,14 @@ fn is_condition(error: &Error) -> bool {
     )
 }
 
+/// An ETag that no object has.
+const NOBODYS_ETAG: &str = "\"00000000000000000000000000000000\"";
+
 /// A version that no object has.
 fn nobodys(kind: Kind) -> UpdateVersion {
     match kind {
         Kind::Google => UpdateVersion { e_tag: None, version: Some("1".to_owned()) },
-        _ => UpdateVersion {
-            e_tag: Some("\"00000000000000000000000000000000\"".to_owned()),
-            version: None,
-        },
+        _ => UpdateVersion { e_tag: Some(NOBODYS_ETAG.to_owned()), version: None },
     }
 }
 
@@ -140,21 +140,37 @@ async fn try_upload(
     let payload = || PutPayload::from_static(b"shardine looks whether conditions count");
     remote.store.put_opts(path, payload(), PutOptions::default()).await?;
     let id = multipart.create_multipart(path).await?;
-    let part = multipart.put_part(path, &id, 0, payload()).await?;
-    let mut headers = HeaderMap::new();
-    let (name, value) = match remote.kind {
-        Kind::Google => ("x-goog-if-generation-match", "0"),
-        _ => ("if-none-match", "*"),
-    };
-    headers.insert(name, HeaderValue::from_static(value));
-    let complete = multipart.complete_multipart(path, &id, vec![part]);
-    match Exchange::with(headers).run(complete).await {
-        Ok(_) => Ok(false),
-        Err(error) if is_condition(&error) => {
-            // It stays if this fails, and is some bytes.
-            drop(multipart.abort_multipart(path, &id).await);
-            Ok(true)
-        }
-        Err(error) => Err(error),
+    let tried = try_completions(remote, multipart, path, &id, payload()).await;
+    if !matches!(tried, Ok(false)) {
+        // It stays if this fails, and is some bytes.
+        drop(multipart.abort_multipart(path, &id).await);
     }
+    tried
+}
+
+/// Tries to complete an upload on conditions that do not hold, of both kinds.
+async fn try_completions(
+    remote: &Arc<Remote>,
+    multipart: &dyn MultipartStore,
+    path: &Path,
+    id: &String,
+    payload: PutPayload,
+) -> Result<bool, Error> {
+    let part = multipart.put_part(path, id, 0, payload).await?;
+    let conditions = match remote.kind {
+        Kind::Google => [("x-goog-if-generation-match", "0"), ("x-goog-if-generation-match", "1")],
+        _ => [("if-none-match", "*"), ("if-match", NOBODYS_ETAG)],
+    };
+    for (name, value) in conditions {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_static(value));
+        let complete = multipart.complete_multipart(path, id, vec![part.clone()]);
+        match Exchange::with(headers).run(complete).await {
+            Ok(_) => return Ok(false),
+            Err(error) if is_condition(&error) => {}
+            Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::{OnceLock, mpsc};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -11,6 +11,12 @@ const THREADS: usize = 2;
 
 fn runtime() -> io::Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    static MAKING: Mutex<()> = Mutex::new(());
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    // One at a time: a runtime that is too many could not be dropped everywhere.
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }

@@ -42,6 +42,7 @@ pub struct RemoteStore(pub(crate) Arc<Remote>);
 pub(crate) struct Remote {
     pub kind: Kind,
     pub name: String,
+    identity: String,
     pub prefix: String,
     pub store: Arc<dyn ObjectStore>,
     pub multipart: Option<Arc<dyn object_store::multipart::MultipartStore>>,
@@ -74,7 +75,7 @@ impl RemoteStore {
         let connector = Connector::default();
         let cost = Arc::clone(&connector.cost);
         let place = place::connect(url, &tuning, others, connector)?;
-        let Place { kind, name, prefix, store, multipart, secrets } = place;
+        let Place { kind, name, identity, prefix, store, multipart, secrets } = place;
         // At least two parts, so that one is filled while another is on its way.
         let memory = tuning.memory.max(2 * tuning.part_size as u64);
         let upload_units =
@@ -82,6 +83,7 @@ impl RemoteStore {
         Ok(Self(Arc::new(Remote {
             kind,
             name,
+            identity,
             prefix,
             store,
             multipart,
@@ -204,6 +206,10 @@ impl Store for RemoteStore {
         self.0.name.clone()
     }
 
+    fn identity(&self) -> String {
+        self.0.identity.clone()
+    }
+
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
         let path = self.0.path(key)?;
         Ok(Arc::new(RemoteObject::new(Arc::clone(&self.0), key.clone(), path, expected.cloned())))
@@ -238,6 +244,19 @@ impl Store for RemoteStore {
                 Ok(staged) if Arc::ptr_eq(&staged.remote, &self.0) => own.push(staged),
                 Ok(_) => return Pending::done(Err(StoreError::ForeignStaged { key })),
                 Err(error) => return Pending::done(Err(error)),
+            }
+        }
+        // Whoever publishes one after the other is held back here, so that not all of them are in memory. Several at once
+        // wait for each other's memory on the way.
+        if own.len() == 1
+            && let Some(staged) = own.pop()
+        {
+            match runtime::run(staged.admit()) {
+                Ok(staged) => own.push(staged),
+                Err(source) => {
+                    let (operation, path) = ("publish to", self.0.name.clone());
+                    return Pending::done(Err(StoreError::Io { operation, path, source }));
+                }
             }
         }
         match runtime::begin(commit::publish(own)) {

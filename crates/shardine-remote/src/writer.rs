@@ -9,6 +9,8 @@ use shardine_store::{
     Buffer, Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, Staged, StoreError,
 };
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use crate::commit::{WriteId, history_of};
 use crate::store::Remote;
 use crate::upload::Upload;
@@ -58,6 +60,21 @@ pub(crate) struct RemoteStaged {
     pub condition: Condition,
     pub id: WriteId,
     pub content: Content,
+    /// What it takes of the memory for uploads, once it is on its way.
+    pub memory: Option<OwnedSemaphorePermit>,
+}
+
+impl RemoteStaged {
+    /// Waits for the memory that its bytes take while they are on their way; parts have theirs already.
+    pub async fn admit(mut self) -> Self {
+        if let Content::Whole(pieces) = &self.content
+            && self.memory.is_none()
+        {
+            let len = pieces.iter().map(Bytes::len).sum();
+            self.memory = self.remote.memory(len).await;
+        }
+        self
+    }
 }
 
 /// The bytes of a new object.
@@ -127,14 +144,22 @@ impl RemoteWriter {
 fn read_all(source: &dyn Object, mut ranges: Vec<ReadRange>) -> Vec<Result<Buffer, StoreError>> {
     let Some(last) = ranges.pop() else { return Vec::new() };
     std::thread::scope(|scope| {
-        let begun: Vec<_> =
-            ranges.into_iter().map(|range| scope.spawn(|| source.read(range))).collect();
+        let begin = |range: ReadRange| {
+            let reader = std::thread::Builder::new().name("shardine-ahead".to_owned());
+            let again = range.clone();
+            reader.spawn_scoped(scope, || source.read(range)).map_err(|_| again)
+        };
+        let begun: Vec<_> = ranges.into_iter().map(begin).collect();
         let last = source.read(last);
         let lost = || {
             let (path, error) = (format!("{source:?}"), io::Error::other("the reader panicked"));
             StoreError::Io { operation: "read", path, source: error }
         };
-        let others = begun.into_iter().map(|read| read.join().unwrap_or_else(|_| Err(lost())));
+        let others = begun.into_iter().map(|read| match read {
+            Ok(read) => read.join().unwrap_or_else(|_| Err(lost())),
+            // Where there are no more threads, this one does it.
+            Err(range) => source.read(range),
+        });
         others.chain([last]).collect()
     })
 }
@@ -222,6 +247,9 @@ impl ObjectWriter for RemoteWriter {
         };
         let (remote, key) = (Arc::clone(&self.remote), self.key.clone());
         let (condition, id) = (self.condition.clone(), self.id.clone());
-        Ok(Staged::new(key.clone(), RemoteStaged { remote, key, condition, id, content }))
+        Ok(Staged::new(
+            key.clone(),
+            RemoteStaged { remote, key, condition, id, content, memory: None },
+        ))
     }
 }

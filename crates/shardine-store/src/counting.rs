@@ -163,6 +163,10 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.name()
     }
 
+    fn identity(&self) -> String {
+        self.inner.identity()
+    }
+
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
         self.log.add(Call::Open { key: key.clone() });
         let inner = self.inner.open(key, expected)?;

@@ -129,6 +129,10 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.name()
     }
 
+    fn identity(&self) -> String {
+        self.inner.identity()
+    }
+
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
         self.faults.pass(Operation::Open, Some(key))?;
         let inner = self.inner.open(key, expected)?;

@@ -13,6 +13,10 @@ macro_rules! forward {
                 (**self).name()
             }
 
+            fn identity(&self) -> String {
+                (**self).identity()
+            }
+
             fn open(
                 &self,
                 key: &Key,

@@ -353,6 +353,11 @@ pub trait Store: Debug + Send + Sync {
     /// A name for messages: the URL or path of its root.
     fn name(&self) -> String;
 
+    /// What tells its root from the roots of all others, whatever they are called: same text, same place. Without secrets.
+    fn identity(&self) -> String {
+        self.name()
+    }
+
     /// Opens an object for reading.
     ///
     /// `expected` is the version that the caller knows something about. A store to which opening is

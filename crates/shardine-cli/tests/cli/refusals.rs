@@ -24,10 +24,18 @@ fn a_mistake_in_the_arguments_is_one_line() {
 #[test]
 fn places_that_this_version_cannot_reach_are_named() {
     let folder = array();
-    for url in ["s3://bucket/a", "gs://bucket/a", "http://host/a", "https://host/a"] {
+    for (url, reason) in [
+        ("ftp://host/a", "ftp:// is not known"),
+        ("s3://", "names no bucket"),
+        ("s3://user:secret@bucket/a", "given as options"),
+        ("http://127.0.0.1/a?b=c", "no query"),
+    ] {
         let errors = folder.refused(&["info", url]);
-        assert!(errors.contains("local files only"), "{errors}");
+        assert!(errors.contains(reason), "{errors}");
+        assert!(!errors.contains("secret"), "{errors}");
     }
+    let errors = folder.refused(&["info", "s3://bucket/a", "--store-option", "no=such"]);
+    assert!(errors.contains("\"no\": S3 has no such option"), "{errors}");
     let errors = folder.refused(&["info", "nothing"]);
     assert!(errors.contains("there is no Zarr array or group at"), "{errors}");
     folder.put("file", b"x");

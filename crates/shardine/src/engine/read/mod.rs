@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use shardine_codec::strided::Placement;
-use shardine_store::{Key, Object, ReadCost, Recovery, StoreError, Version};
+use shardine_store::{Key, Object, ReadCost, ReadRange, Recovery, StoreError, Version};
 
 use smallvec::{SmallVec, smallvec};
 
@@ -205,6 +205,7 @@ impl<'a> Reading<'a> {
         let nodes = roots.collect();
         self.follow(&opened, nodes, &mut wanted, inline)?;
         self.fetch(&opened, &mut wanted, inline)?;
+        self.ask_unread(&opened, inline)?;
         for (i, opened) in opened.iter().enumerate() {
             if !opened.is_sound()? {
                 self.lose(i, Lost::Changed);
@@ -229,6 +230,20 @@ impl<'a> Reading<'a> {
             }
         }
         Ok(again)
+    }
+
+    /// Asks after objects of which nothing was read because an index from earlier says that nothing is there.
+    fn ask_unread(&self, opened: &[Opened], inline: bool) -> Result<(), Error> {
+        let unread = |(i, opened): (usize, &Opened)| {
+            let nothing_said = opened.expected.is_some() && opened.object.version().is_none();
+            nothing_said.then_some((i, ReadRange::Bounded(0..0), 0))
+        };
+        let reads: Vec<_> = opened.iter().enumerate().filter_map(unread).collect();
+        if !reads.is_empty() {
+            let inline = inline || reads.len() == 1;
+            self.batch(opened, reads, inline, &|_, _| Ok(()));
+        }
+        self.check()
     }
 
     fn fill_all(&self, parts: &[Part]) -> Result<(), Error> {

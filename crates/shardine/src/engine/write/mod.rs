@@ -7,8 +7,10 @@ mod stream;
 mod task;
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use shardine_store::{
     Buffer, Condition, CreateOptions, Edit, Key, Object, Pending, ReadRange, Staged, StoreError,
@@ -39,6 +41,9 @@ const STREAM: u64 = 1 << 20;
 
 /// Bytes of bookkeeping for each piece of work in flight.
 const OVERHEAD: u64 = 1024;
+
+/// Objects that are removed together.
+const REMOVED: usize = 4096;
 
 /// Pieces of work that wait for a store far away at once.
 const FAR: usize = 32;
@@ -92,13 +97,17 @@ pub(crate) fn write(
         return Err(Error::Strategy { strategy: options.strategy, reason });
     }
     let tasks = tasks(patches, grid.cell_shape(), |cell| grid.bounds(cell));
-    match grid.layout.addressable() {
+    let mut tasks = tasks;
+    let written = match grid.layout.addressable() {
         Some(shard) if grid.layout.decoded_len() > STREAM || named => {
-            for task in tasks {
-                writing.stream(shard, &task)?;
-            }
+            tasks.try_for_each(|task| writing.stream(shard, &task))
         }
-        _ => writing.objects(tasks)?,
+        _ => writing.objects(tasks),
+    };
+    if let Err(error) = written {
+        // What is on its way must not arrive after the caller has been told, and perhaps has written again.
+        drop(writing.wait_for_pending());
+        return Err(error);
     }
     writing.publish_staged()?;
     let counters = &writing.counters;
@@ -246,10 +255,16 @@ impl<'a> Writing<'a> {
         key: &Key,
         mut attempt: impl FnMut() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        for _ in 0..ATTEMPTS {
+        for tried in 0..ATTEMPTS {
             match attempt() {
                 Err(Error::Store(StoreError::Conflict { .. } | StoreError::Changed { .. })) => {}
                 result => return result,
+            }
+            if !self.local && tried > 0 {
+                // Of many who try again and again at once few would get through.
+                let chance =
+                    RandomState::new().build_hasher().finish() % (5 * tried.min(40) as u64);
+                std::thread::sleep(Duration::from_millis(chance));
             }
         }
         Err(Error::Contention { object: key.clone(), attempts: ATTEMPTS })
@@ -304,11 +319,21 @@ impl<'a> Writing<'a> {
         if !staged.is_empty() {
             self.grid.store.publish(staged)?;
         }
+        self.wait_for_pending()?;
+        self.remove_covered()
+    }
+
+    /// Waits for all objects that are on their way, whatever becomes of some.
+    fn wait_for_pending(&self) -> Result<(), Error> {
         let pending =
             std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        // All are waited for, whatever becomes of some.
         let outcomes: Vec<_> = pending.into_iter().map(Pending::wait).collect();
         outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))?;
+        Ok(())
+    }
+
+    /// Removes the objects of a far store that were covered with fill value.
+    fn remove_covered(&self) -> Result<(), Error> {
         let removed =
             std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
         self.far(removed.into_iter(), FAR, |key| {
@@ -327,7 +352,7 @@ impl<'a> Writing<'a> {
     ) -> Result<(), Error> {
         let (work, first_error) = (Mutex::new(work), FirstError::default());
         let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let all = || {
+        let all = &|| {
             while !first_error.is_set()
                 && let Some(item) = next()
             {
@@ -339,14 +364,11 @@ impl<'a> Writing<'a> {
         std::thread::scope(|scope| {
             // The caller is one of them, and does not start others for a single piece.
             for _ in 1..at_once {
-                let Some(item) = next() else { break };
-                let (all, run, first_error) = (&all, &run, &first_error);
-                scope.spawn(move || {
-                    if let Err(error) = run(item) {
-                        first_error.set(error);
-                    }
-                    all();
-                });
+                let helper = std::thread::Builder::new().name("shardine-far".to_owned());
+                // Where there are no more threads, those that are there do it.
+                if helper.spawn_scoped(scope, all).is_err() {
+                    break;
+                }
             }
             all();
         });
@@ -363,8 +385,12 @@ impl<'a> Writing<'a> {
     ) -> Result<(), Error> {
         if covered && !self.local {
             // With the others at the end: each is a request.
-            self.removed.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
-            return Ok(());
+            let many = {
+                let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+                removed.push(key.clone());
+                removed.len() >= REMOVED
+            };
+            return if many { self.remove_covered() } else { Ok(()) };
         }
         if covered {
             // Most objects that are covered with fill value were never there; looking is cheaper than removing.

@@ -229,9 +229,12 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         if len > 0 {
             writer.append(&buffer)?;
         }
-        drop((buffer, permit));
+        drop(buffer);
         self.job.moved(len);
-        self.written(task, writer, len, Some(checksum))
+        // A far store has the bytes in memory until they are sent, which is now.
+        let written = self.written(task, writer, len, Some(checksum));
+        drop(permit);
+        written
     }
 
     /// Moves a file in the kernel.

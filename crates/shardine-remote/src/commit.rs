@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, Error, HeaderMap, HeaderValue, ObjectStoreExt, PutMode, PutOptions,
-    PutPayload, PutResult, UpdateVersion,
+    Attribute, Attributes, Error, HeaderMap, HeaderValue, PutMode, PutOptions, PutPayload,
+    PutResult, UpdateVersion,
 };
 use shardine_store::{Condition, Key, StoreError, Version};
 
@@ -378,10 +378,4 @@ impl Write<'_> {
             }),
         }
     }
-}
-
-/// Removes what was made for a trial.
-pub(crate) async fn remove(remote: &Remote, path: &Path) {
-    // What is left is an object of some bytes.
-    drop(remote.store.delete(path).await);
 }

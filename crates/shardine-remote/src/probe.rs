@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
-use object_store::{Error, HeaderMap, HeaderValue, PutMode, PutOptions, PutPayload, UpdateVersion};
+use object_store::{
+    Error, HeaderMap, HeaderValue, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
+};
 use shardine_store::StoreError;
 use tokio::sync::OnceCell;
 
-use crate::commit::remove;
 use crate::exchange::Exchange;
 use crate::place::Kind;
 use crate::store::Remote;
@@ -173,4 +174,10 @@ async fn try_completions(
         }
     }
     Ok(true)
+}
+
+/// Removes what was made for a trial.
+async fn remove(remote: &Remote, path: &Path) {
+    // What is left is an object of some bytes.
+    drop(remote.store.delete(path).await);
 }

@@ -10,7 +10,7 @@ use shardine_store::{
 };
 use tokio::sync::Semaphore;
 
-use crate::commit::{self, History, Published};
+use crate::commit::{self, History};
 use crate::cost::Cost;
 use crate::error::{Secrets, failed};
 use crate::exchange::{Connector, Exchange};
@@ -169,7 +169,7 @@ impl Remote {
         tokio::time::sleep(Duration::from_millis(50 << attempt.min(6))).await;
     }
 
-    /// Whether the store can take parts of an object.
+    /// Refuses what only reads can be made of.
     pub fn check_writable(&self, operation: &'static str) -> Result<(), StoreError> {
         if self.kind == Kind::Http {
             return Err(StoreError::Unsupported { store: self.name.clone(), operation });
@@ -395,11 +395,5 @@ impl Store for RemoteStore {
         listing.objects.sort();
         listing.folders.sort();
         Ok(listing)
-    }
-}
-
-impl From<Published> for Version {
-    fn from(published: Published) -> Self {
-        published.0
     }
 }

@@ -3,13 +3,14 @@
 mod compact;
 mod in_place;
 mod options;
+mod publish;
 mod stream;
 mod task;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use shardine_store::{
@@ -42,14 +43,8 @@ const STREAM: u64 = 1 << 20;
 /// Bytes of bookkeeping for each piece of work in flight.
 const OVERHEAD: u64 = 1024;
 
-/// Objects that are removed together.
-const REMOVED: usize = 4096;
-
 /// Pieces of work that wait for a store far away at once.
 const FAR: usize = 32;
-
-/// Objects that are made durable together.
-const PUBLISH: usize = 64;
 
 #[derive(Default)]
 struct Counters {
@@ -280,131 +275,6 @@ impl<'a> Writing<'a> {
             Err(StoreError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Makes an object visible: at once if it was merged with what stood there, else with others.
-    fn publish(&self, staged: Staged, covered: bool) -> Result<(), Error> {
-        if !covered {
-            self.grid.store.publish(vec![staged])?;
-            add(&self.counters.objects_written, 1);
-            return Ok(());
-        }
-        add(&self.counters.objects_written, 1);
-        if !self.local {
-            let pending = self.grid.store.publish_later(vec![staged]);
-            let oldest = {
-                let mut all = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-                all.push_back(pending);
-                if all.len() > PUBLISH { all.pop_front() } else { None }
-            };
-            if let Some(oldest) = oldest {
-                oldest.wait()?;
-            }
-            return Ok(());
-        }
-        let full = {
-            let mut waiting = self.staged.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.push(staged);
-            if waiting.len() < PUBLISH { Vec::new() } else { std::mem::take(&mut *waiting) }
-        };
-        if !full.is_empty() {
-            self.grid.store.publish(full)?;
-        }
-        Ok(())
-    }
-
-    fn publish_staged(&self) -> Result<(), Error> {
-        let staged =
-            std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
-        if !staged.is_empty() {
-            self.grid.store.publish(staged)?;
-        }
-        self.wait_for_pending()?;
-        self.remove_covered()
-    }
-
-    /// Waits for all objects that are on their way, whatever becomes of some.
-    fn wait_for_pending(&self) -> Result<(), Error> {
-        let pending =
-            std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        let outcomes: Vec<_> = pending.into_iter().map(Pending::wait).collect();
-        outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))?;
-        Ok(())
-    }
-
-    /// Removes the objects of a far store that were covered with fill value.
-    fn remove_covered(&self) -> Result<(), Error> {
-        let removed =
-            std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
-        self.far(removed.into_iter(), FAR, |key| {
-            self.grid.store.delete(&key, &Condition::None)?;
-            add(&self.counters.objects_removed, 1);
-            Ok(())
-        })
-    }
-
-    /// Has many pieces of work under way that wait for a store far away, each on a thread of its own.
-    fn far<T: Send>(
-        &self,
-        work: impl Iterator<Item = T> + Send,
-        at_once: usize,
-        run: impl Fn(T) -> Result<(), Error> + Sync,
-    ) -> Result<(), Error> {
-        let (work, first_error) = (Mutex::new(work), FirstError::default());
-        let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let all = &|| {
-            while !first_error.is_set()
-                && let Some(item) = next()
-            {
-                if let Err(error) = run(item) {
-                    first_error.set(error);
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            // The caller is one of them, and does not start others for a single piece.
-            for _ in 1..at_once {
-                let helper = std::thread::Builder::new().name("shardine-far".to_owned());
-                // Where there are no more threads, those that are there do it.
-                if helper.spawn_scoped(scope, all).is_err() {
-                    break;
-                }
-            }
-            all();
-        });
-        first_error.into_result()
-    }
-
-    /// Removes an object in which nothing but fill value is left.
-    fn remove(
-        &self,
-        key: &Key,
-        covered: bool,
-        existed: bool,
-        condition: &Condition,
-    ) -> Result<(), Error> {
-        if covered && !self.local {
-            // With the others at the end: each is a request.
-            let many = {
-                let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
-                removed.push(key.clone());
-                removed.len() >= REMOVED
-            };
-            return if many { self.remove_covered() } else { Ok(()) };
-        }
-        if covered {
-            // Most objects that are covered with fill value were never there; looking is cheaper than removing.
-            match self.grid.store.open(key, None) {
-                Err(StoreError::NotFound { .. }) => return Ok(()),
-                Err(error) => return Err(error.into()),
-                Ok(_) => {}
-            }
-        } else if !existed {
-            return Ok(());
-        }
-        self.grid.store.delete(key, condition)?;
-        add(&self.counters.objects_removed, 1);
-        Ok(())
     }
 
     /// Writes a large shard: its chunks are encoded in parallel and laid down as they are ready.

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use object_store::multipart::PartId;
 use object_store::path::Path;
 use object_store::{
     Attribute, Attributes, Error, HeaderMap, HeaderValue, PutMode, PutOptions, PutPayload,
@@ -216,6 +217,23 @@ struct Write<'a> {
     id: &'a WriteId,
 }
 
+/// What makes an object visible.
+enum Request<'a> {
+    Put { payload: PutPayload, options: PutOptions },
+    Complete { upload: &'a Upload, parts: Vec<PartId> },
+}
+
+impl Request<'_> {
+    async fn send(&self, write: &Write<'_>) -> Result<PutResult, Error> {
+        match self {
+            Self::Put { payload, options } => {
+                write.remote.store.put_opts(write.path, payload.clone(), options.clone()).await
+            }
+            Self::Complete { upload, parts } => upload.complete(parts.clone()).await,
+        }
+    }
+}
+
 /// What a failed write may have come to.
 enum Doubt {
     /// It took place.
@@ -274,40 +292,27 @@ impl Write<'_> {
 
     /// Writes an object in one request.
     async fn put(&self, pieces: Vec<Bytes>, history: &str) -> Result<Published, StoreError> {
-        let payload = PutPayload::from_iter(pieces);
         let single = self.remote.tuning.single_writer;
         let mode = if single { PutMode::Overwrite } else { self.expected.mode(self.remote.kind) };
-        let (mut attempt, since) = (0, Instant::now());
-        loop {
-            attempt += 1;
-            let mut options = PutOptions::from(mode.clone());
-            options.attributes = attributes(history);
-            let exchange = Exchange::with(HeaderMap::new());
-            let permit = self.remote.requests.acquire().await;
-            let put = self.remote.store.put_opts(self.path, payload.clone(), options);
-            let result = exchange.run(put).await;
-            drop(permit);
-            let error = match result {
-                Ok(result) => match self.published(&result) {
-                    Some(published) => return Ok(published),
-                    None => match self.doubt().await? {
-                        Doubt::Done(published) => return Ok(published),
-                        _ => return Err(StoreError::Conflict { key: self.key.clone() }),
-                    },
-                },
-                Err(error) => error,
-            };
-            let again = attempt < ATTEMPTS && self.remote.may_retry(&exchange, attempt, since);
-            if let Some(outcome) = self.judge(&error, again).await? {
-                return Ok(outcome);
-            }
-            Remote::pause(attempt).await;
-        }
+        let mut options = PutOptions::from(mode);
+        options.attributes = attributes(history);
+        let request = Request::Put { payload: PutPayload::from_iter(pieces), options };
+        self.send(&request, HeaderMap::new()).await
     }
 
     /// Completes an upload in parts.
     async fn complete(&self, upload: Upload) -> Result<Published, StoreError> {
-        let result = self.complete_once(&upload).await;
+        let result = match upload.parts().await {
+            Ok(parts) => {
+                let mut headers = match self.remote.tuning.single_writer {
+                    true => HeaderMap::new(),
+                    false => self.expected.headers(self.remote.kind),
+                };
+                headers.extend(upload.late_headers());
+                self.send(&Request::Complete { upload: &upload, parts }, headers).await
+            }
+            Err(error) => Err(error),
+        };
         match &result {
             Ok(_) => upload.forget(),
             Err(_) => upload.abort().await,
@@ -315,19 +320,18 @@ impl Write<'_> {
         result
     }
 
-    async fn complete_once(&self, upload: &Upload) -> Result<Published, StoreError> {
-        let parts = upload.parts().await?;
-        let mut headers = match self.remote.tuning.single_writer {
-            true => HeaderMap::new(),
-            false => self.expected.headers(self.remote.kind),
-        };
-        headers.extend(upload.late_headers());
+    /// Sends a request until it is known what came of it.
+    async fn send(
+        &self,
+        request: &Request<'_>,
+        headers: HeaderMap,
+    ) -> Result<Published, StoreError> {
         let (mut attempt, since) = (0, Instant::now());
         loop {
             attempt += 1;
             let exchange = Exchange::with(headers.clone());
             let permit = self.remote.requests.acquire().await;
-            let result = exchange.run(upload.complete(parts.clone())).await;
+            let result = exchange.run(request.send(self)).await;
             drop(permit);
             let error = match result {
                 Ok(result) => match self.published(&result) {
@@ -343,11 +347,11 @@ impl Write<'_> {
             if let Some(outcome) = self.judge(&error, again).await? {
                 return Ok(outcome);
             }
-            Remote::pause(attempt).await;
             if let Error::NotFound { .. } = error {
-                // The upload is gone, and was not completed by this write.
-                return Err(self.remote.failed("complete the upload of", self.key, &error));
+                // The bucket or the upload is gone, and this write did not take place.
+                return Err(self.remote.failed("write", self.key, &error));
             }
+            Remote::pause(attempt).await;
         }
     }
 

@@ -65,8 +65,11 @@ pub(crate) fn connect(
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut secrets = Secrets::default();
     secrets.add_pairs(others.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    // What is wrong with a value can be said without it, and under a wrong name it may be anything.
+    let mut values = secrets.clone();
+    others.iter().for_each(|(_, value)| values.add(Some(value)));
     if kind == Kind::Http {
-        return http(url, tuning, others, connector, secrets, &bad);
+        return http(url, tuning, others, connector, secrets, &|error| bad(&values.hide(error)));
     }
     if rest.contains(['?', '#']) {
         return Err(bad(
@@ -91,7 +94,7 @@ pub(crate) fn connect(
     };
     let failed = |secrets: &Secrets, error: object_store::Error| StoreError::Url {
         url: name.clone(),
-        reason: secrets.hide(&chain(&error)),
+        reason: values.hide(&secrets.hide(&chain(&error))),
     };
     let retry = retry(tuning);
     let named = client_names(&others);

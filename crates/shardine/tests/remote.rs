@@ -65,7 +65,10 @@ fn volume(location: &Location, index: &str) -> Array {
     let codecs = json!([sharding]);
     let document = document(&[256, 256, 256], &[256, 256, 256], "uint16".into(), 0.into(), codecs);
     let array = Array::create(&engine(), location, metadata(&document), false).unwrap();
-    write(&array, ":,:,:", noise(256 * 256 * 256 * 2, 1));
+    // Chunks take all of their 64 KiB.
+    let elements: Vec<u8> =
+        noise(256 * 256 * 256 * 4, 1).chunks(2).map(|pair| pair[0] ^ (pair[1] >> 1)).collect();
+    write(&array, ":,:,:", elements);
     array
 }
 

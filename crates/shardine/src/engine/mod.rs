@@ -122,6 +122,10 @@ impl Drop for Sharing {
 /// The largest single read that is made of several chunks.
 const MAX_MERGED_READ: u64 = 8 << 20;
 
+/// The same of a far store: what has arrived is decoded while the rest is on its way, so pieces are not too large, and not
+/// too small for the time that a request takes.
+const MAX_FAR_READ: u64 = 2 << 20;
+
 /// The same of large reads from a local store: what is read is decoded while it is in the nearest cache of a core.
 const MAX_LOCAL_READ: u64 = 256 << 10;
 

@@ -8,7 +8,7 @@ use shardine_store::{ReadCost, ReadRange};
 
 use super::{CachedIndex, Opened, Part, Path, Reading};
 use crate::Error;
-use crate::engine::MAX_LOCAL_READ;
+use crate::engine::{MAX_FAR_READ, MAX_LOCAL_READ};
 use crate::layout::{Layout, ShardLayout, advance};
 use crate::selection::Selection;
 use crate::shard::{IndexLocation, ShardIndex};
@@ -318,6 +318,10 @@ impl<'a> Reading<'a> {
         let mut most = self.engine.max_merged_read();
         if cost.local && stored > most {
             most = most.min(MAX_LOCAL_READ);
+        }
+        // Of what is not much, fewer requests are better.
+        if !cost.local && stored > 3 * MAX_FAR_READ {
+            most = most.min(MAX_FAR_READ);
         }
         let gap = if cost.local {
             cost.request_in_bytes

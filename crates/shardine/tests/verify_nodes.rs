@@ -201,8 +201,12 @@ fn a_shard_that_is_being_replaced_is_judged_by_a_version_that_it_had() {
                 }
             }
         });
+        // A check that fails ends the other thread too.
+        let _stop = StopOnDrop(&stop);
         for _ in 0..50 {
-            let findings = check(&array, false);
+            let mut findings = check(&array, false);
+            // The file of a writer that is about to rename it may look like one that was left.
+            findings.retain(|f| f.kind != shardine::FindingKind::LeftoverTemporary);
             // A version that stayed for as long as the check took is a version that counts.
             assert!(findings.iter().all(|f| f.object == Some(key("c/0/0"))), "{findings:?}");
             assert!(
@@ -210,10 +214,18 @@ fn a_shard_that_is_being_replaced_is_judged_by_a_version_that_it_had() {
                 "{findings:?}"
             );
         }
-        stop.store(true, Ordering::SeqCst);
     });
     put(&array, "c/0/0", &sound);
     assert_eq!(check(&array, true), []);
+}
+
+/// Tells another thread to stop, also when this one panics.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 #[test]

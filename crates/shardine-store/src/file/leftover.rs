@@ -1,7 +1,10 @@
 //! Files that writers made for themselves and did not take away.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use super::temporary::{journal_of, kind_of};
 use super::{FileStore, failed, is_missing, open_for_reading};
@@ -33,7 +36,11 @@ pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Vec<Leftov
             Some(object) => store.path(object),
             None => entry.path(),
         };
-        let in_use = kind != LeftoverKind::SetAside && is_locked(&locked);
+        let in_use = kind != LeftoverKind::SetAside && is_locked_soon(&locked, metadata.len());
+        // Its writer may have given it its own name since it was listed, and has no lock on it any more.
+        if !in_use && !is_still(&entry.path(), &metadata) {
+            continue;
+        }
         found.push(Leftover { name: name.to_owned(), kind, object, len: metadata.len(), in_use });
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -50,7 +57,8 @@ pub(super) fn remove(
         let reason = "it is no leftover that may be removed";
         return Err(StoreError::Key { text: name.to_owned(), reason });
     }
-    if is_locked(&path) {
+    let len = fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
+    if is_locked_soon(&path, len) {
         return Ok(false);
     }
     match store.0.disk.remove(&path) {
@@ -64,9 +72,31 @@ fn folder_of(store: &FileStore, prefix: Option<&Key>) -> PathBuf {
     prefix.map_or_else(|| store.root().to_owned(), |key| store.path(key))
 }
 
+/// How long a writer may take from making its file to locking it.
+const MADE: Duration = Duration::from_millis(20);
+
+/// Whether somebody holds the lock of a file of `len` bytes, or is about to take it: there is a moment in which the file
+/// is there, with nothing in it.
+fn is_locked_soon(path: &Path, len: u64) -> bool {
+    if is_locked(path) {
+        return true;
+    }
+    if len > 0 {
+        return false;
+    }
+    thread::sleep(MADE);
+    is_locked(path)
+}
+
+/// Whether a name still stands for the file that it stood for.
+fn is_still(path: &Path, before: &fs::Metadata) -> bool {
+    fs::symlink_metadata(path)
+        .is_ok_and(|now| (now.dev(), now.ino()) == (before.dev(), before.ino()))
+}
+
 /// Whether somebody holds the lock of a file, or may hold it: what cannot be opened or locked, as the file of another
 /// user or one where there are no locks, does not tell.
-fn is_locked(path: &std::path::Path) -> bool {
+fn is_locked(path: &Path) -> bool {
     match open_for_reading(path) {
         Ok(file) => file.try_lock_shared().is_err(),
         Err(e) => !is_missing(&e),

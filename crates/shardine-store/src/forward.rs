@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, Pending,
+    Buffer, Condition, CreateOptions, Edit, FileStore, Key, Leftover, Listing, Object, ObjectWriter, Pending,
     ReadCost, Reads, Recovery, Staged, Store, StoreError, Version,
 };
 
@@ -15,6 +15,10 @@ macro_rules! forward {
 
             fn identity(&self) -> String {
                 (**self).identity()
+            }
+
+            fn files(&self) -> Option<&FileStore> {
+                (**self).files()
             }
 
             fn open(

@@ -3,7 +3,7 @@ use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Buffer, Edit, Holding, Key, StoreError, batch};
+use crate::{Buffer, Edit, FileStore, Holding, Key, StoreError, batch};
 
 /// Which bytes of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -295,6 +295,8 @@ pub enum LeftoverKind {
     Journal,
     /// A journal that did not belong to the object beside it, and was set aside.
     SetAside,
+    /// The folder of a job that builds an array anew beside the old one.
+    Job,
 }
 
 /// A file of a store's own that a writer made on the way: left behind, or still in use.
@@ -356,6 +358,11 @@ pub trait Store: Debug + Send + Sync {
     /// What tells its root from the roots of all others, whatever they are called: same text, same place. Without secrets.
     fn identity(&self) -> String {
         self.name()
+    }
+
+    /// The store itself, if its objects are files of this machine: for what only files can do.
+    fn files(&self) -> Option<&FileStore> {
+        None
     }
 
     /// Opens an object for reading.

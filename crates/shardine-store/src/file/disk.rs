@@ -47,6 +47,20 @@ pub enum DiskStep<'a> {
         /// The name that it gets.
         to: &'a Path,
     },
+    /// Two folders exchange their names.
+    Exchange {
+        /// One of them.
+        one: &'a Path,
+        /// The other.
+        other: &'a Path,
+    },
+    /// A file gets a second name.
+    Link {
+        /// The name that it has.
+        from: &'a Path,
+        /// The one that it gets too.
+        to: &'a Path,
+    },
     /// A file is removed.
     Remove {
         /// Its path.

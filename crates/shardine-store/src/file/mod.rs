@@ -12,14 +12,15 @@ mod publish;
 mod recover;
 mod stamp;
 mod temporary;
+mod tree;
 mod writer;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -31,6 +32,7 @@ use crate::{
 
 pub use disk::{DiskObserver, DiskStep, Verdict};
 pub use temporary::is_own_file;
+pub use tree::JobLock;
 
 /// How much memory a store made by [`FileStore::new`] keeps for its next reads.
 const RETAINED: usize = 16 << 20;
@@ -46,7 +48,8 @@ const RETAINED: usize = 16 << 20;
 ///
 /// **Writing.** A new object is a temporary file beside its place ([`is_own_file`] knows the name), which
 /// is removed if the object is given up. [`publish`](Store::publish) syncs all files of a batch, then
-/// renames each into its place, then syncs the folders. Condition and rename happen under an exclusive
+/// renames each into its place, then syncs the folders; of a large batch, on the common file systems of this machine, by
+/// one sync of the whole file system. Condition and rename happen under an exclusive
 /// advisory lock (`flock`) on the file that is replaced, or by a rename that fails if the name is taken, so writers in
 /// other processes on the same machine, and on file systems that carry such locks across machines, lose no update;
 /// programs that take no lock are not held back by it. Where a file system has no such locks, a write on the condition
@@ -68,6 +71,9 @@ struct Inner {
     disk: disk::Disk,
     /// Folders that this store made and whose entry in their parent is not known to be durable.
     fresh: Mutex<BTreeSet<PathBuf>>,
+    /// The root, opened before the first byte is written: the kernel tells of bytes that were lost on their way to the disk
+    /// to whoever had something open before.
+    sync_handle: OnceLock<Option<fs::File>>,
 }
 
 impl FileStore {
@@ -91,7 +97,8 @@ impl FileStore {
         // A later change of the working folder must not move the store.
         let root = std::path::absolute(&root).unwrap_or(root);
         let local = local::LocalSystems::default();
-        Self(Arc::new(Inner { root, pool, local, disk, fresh: Mutex::default() }))
+        let (fresh, sync_handle) = (Mutex::default(), OnceLock::new());
+        Self(Arc::new(Inner { root, pool, local, disk, fresh, sync_handle }))
     }
 
     /// The folder that the keys are relative to.
@@ -105,6 +112,20 @@ impl FileStore {
 
     fn not_found(&self, key: &Key) -> StoreError {
         StoreError::NotFound { key: key.clone(), store: self.name() }
+    }
+
+    /// Opens what [`Inner::sync_handle`] is, before anything is written.
+    fn open_sync_handle(&self) {
+        self.0.sync_handle.get_or_init(|| fs::File::open(&self.0.root).ok());
+    }
+
+    /// The handle by which all files on these devices can be made durable at once; `None` if they are not one file system of
+    /// this machine, or somebody wants to see each step.
+    fn system_of(&self, mut devices: impl Iterator<Item = Option<u64>>) -> Option<&fs::File> {
+        let handle = self.0.sync_handle.get()?.as_ref()?;
+        let device = handle.metadata().ok()?.dev();
+        let known = !self.0.disk.is_watched() && self.0.local.is_local(handle, device);
+        (known && devices.all(|of| of == Some(device))).then_some(handle)
     }
 
     /// Makes a folder and the missing ones above it, and remembers to make them durable.
@@ -144,6 +165,10 @@ impl Store for FileStore {
         ReadCost::local(16 << 10)
     }
 
+    fn files(&self) -> Option<&FileStore> {
+        Some(self)
+    }
+
     fn create(
         &self,
         key: &Key,
@@ -181,7 +206,8 @@ impl Store for FileStore {
         for entry in entries {
             let entry = entry.map_err(|e| failed("list", &path, e))?;
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| !is_own_file(name)) else { continue };
+            let own = |name: &str| is_own_file(name) || temporary::is_job_folder(name);
+            let Some(name) = name.to_str().filter(|name| !own(name)) else { continue };
             let Ok(key) = prefix.map_or_else(|| Key::new(name), |key| key.join(name)) else {
                 continue;
             };

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::thread;
@@ -21,6 +21,9 @@ use crate::{Condition, Key, Staged, StoreError, Version};
 
 /// So many files of a batch are synced at once; a journal commits them together.
 const SYNCS: usize = 8;
+
+/// From so many files on, or folders, the whole file system is synced instead of each of them.
+const TOGETHER: usize = 16;
 
 /// A file whose bytes are durable under its temporary name.
 struct Durable {
@@ -41,7 +44,7 @@ pub(super) fn publish(store: &FileStore, staged: Vec<Staged>) -> Result<Vec<Vers
         Err(StoreError::ForeignStaged { key: staged.key.clone() })
     };
     let staged = staged.into_iter().map(own).collect::<Result<Vec<_>, _>>()?;
-    let durable = sync_files(staged)?;
+    let durable = sync_files(store, staged)?;
     let mut touched = BTreeSet::new();
     let versions = durable
         .into_iter()
@@ -113,8 +116,16 @@ pub(super) fn remove_empty_folder(store: &FileStore, key: &Key) -> Result<(), St
     above.sync()
 }
 
-/// Makes the bytes of all files durable, several at a time. Keeps their order.
-fn sync_files(mut staged: Vec<FileStaged>) -> Result<Vec<Durable>, StoreError> {
+/// Makes the bytes of all files durable, several at a time or all at once. Keeps their order.
+fn sync_files(store: &FileStore, mut staged: Vec<FileStaged>) -> Result<Vec<Durable>, StoreError> {
+    let device = |staged: &FileStaged| staged.file.metadata().ok().map(|found| found.dev());
+    if staged.len() >= TOGETHER
+        && let Some(system) = store.system_of(staged.iter().map(device))
+    {
+        staged.iter().try_for_each(prepare)?;
+        sync_system(store, system)?;
+        return staged.into_iter().map(close).collect();
+    }
     let share = staged.len().div_ceil(SYNCS);
     let mut shares = Vec::with_capacity(SYNCS);
     while staged.len() > 1 {
@@ -145,13 +156,35 @@ fn sync_files(mut staged: Vec<FileStaged>) -> Result<Vec<Durable>, StoreError> {
 
 /// Makes the bytes of one file durable, and its descriptor closed without an error.
 fn sync_file(staged: FileStaged) -> Result<Durable, StoreError> {
-    let FileStaged { file, temporary, store, key, path, condition } = staged;
-    keep_mode(&file, &path)?;
+    prepare(&staged)?;
+    let step = DiskStep::SyncFile { path: staged.temporary.path() };
+    let synced = staged.store.0.disk.ask(step).and_then(|()| staged.file.sync_all());
+    synced.map_err(|e| failed("sync", &staged.path, e))?;
+    close(staged)
+}
+
+/// Gives a file the mode and the time that it is to have.
+fn prepare(staged: &FileStaged) -> Result<(), StoreError> {
+    let FileStaged { file, path, .. } = staged;
+    keep_mode(file, path)?;
     // Many file systems' clocks tick too slowly to tell apart two files that had one inode in turn.
-    file.set_modified(SystemTime::now()).map_err(|e| failed("set the time of", &path, e))?;
-    let step = DiskStep::SyncFile { path: temporary.path() };
-    let synced = store.0.disk.ask(step).and_then(|()| file.sync_all());
-    synced.map_err(|e| failed("sync", &path, e))?;
+    file.set_modified(SystemTime::now()).map_err(|e| failed("set the time of", path, e))
+}
+
+/// Makes everything durable that was written to the file system behind `handle`.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn sync_system(store: &FileStore, handle: &File) -> Result<(), StoreError> {
+    nix::unistd::syncfs(handle).map_err(|e| failed("sync the file system of", store.root(), e))
+}
+
+/// Never called: no file system is known to be of this machine.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn sync_system(store: &FileStore, _: &File) -> Result<(), StoreError> {
+    Err(failed("sync the file system of", store.root(), io::ErrorKind::Unsupported))
+}
+
+fn close(staged: FileStaged) -> Result<Durable, StoreError> {
+    let FileStaged { file, temporary, key, path, condition, .. } = staged;
     // Some file systems tell of a failed write when a descriptor is closed, be it one of two.
     let kept = file.try_clone().map_err(|e| failed("close", &path, e))?;
     match nix::unistd::close(file) {
@@ -240,8 +273,11 @@ fn sync_folders(store: &FileStore, touched: BTreeSet<PathBuf>) -> Result<(), Sto
             }
         }
     }
-    for path in &all {
-        Folder::open(&store.0.disk, path)?.sync()?;
+    let device = |path: &PathBuf| fs::metadata(path).ok().map(|found| found.dev());
+    let system = if all.len() < TOGETHER { None } else { store.system_of(all.iter().map(device)) };
+    match system {
+        Some(system) => sync_system(store, system)?,
+        None => all.iter().try_for_each(|path| Folder::open(&store.0.disk, path)?.sync())?,
     }
     let mut fresh = store.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
     for made in &settled {

@@ -12,6 +12,7 @@ const PREFIX: &str = ".shardine-";
 const SUFFIX: &str = ".tmp";
 const JOURNAL: &str = ".journal";
 const ASIDE: &str = ".aside";
+const JOB: &str = ".job";
 
 /// Whether a file of this name is one that a [`FileStore`](super::FileStore) makes for itself: `.shardine-` …
 /// `.tmp` (an object that was still being written), `.journal` (of a change in place) or `.aside`.
@@ -32,6 +33,21 @@ pub(super) fn kind_of(name: &str) -> Option<LeftoverKind> {
     suffixes.into_iter().find_map(|(suffix, kind)| {
         rest.strip_suffix(suffix).is_some_and(|middle| !middle.is_empty()).then_some(kind)
     })
+}
+
+/// Whether a folder of this name is one in which a job works: `.shardine-` … `.job`.
+pub(super) fn is_job_folder(name: &str) -> bool {
+    job_of(name).is_some()
+}
+
+/// The name of the folder that a job works on, by that of the folder in which it works.
+pub(super) fn job_of(name: &str) -> Option<&str> {
+    name.strip_prefix(PREFIX)?.strip_suffix(JOB).filter(|of| !of.is_empty())
+}
+
+/// The name of the folder in which a job on the folder `name` works.
+pub(super) fn job_folder(name: &str) -> String {
+    format!("{PREFIX}{name}{JOB}")
 }
 
 /// The name of the journal of the file `name`.

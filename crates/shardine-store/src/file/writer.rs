@@ -158,6 +158,7 @@ impl ObjectWriter for FileWriter {
 fn begin(store: &FileStore, folder: &Path, path: &Path) -> Result<(Temporary, File), StoreError> {
     let attempt = || {
         store.make_folder(folder)?;
+        store.open_sync_handle();
         Temporary::create(&store.0.disk, folder).map_err(|e| failed("create a file for", path, e))
     };
     let mut attempts = 0;

@@ -105,6 +105,8 @@ kinds! {
     LeftoverTemporary = "leftover-temporary" Notice,
     /// The journal of a change in place that was interrupted.
     LeftoverJournal = "leftover-journal" Notice,
+    /// A job such as `reshard` was interrupted; the array beside its folder is whole.
+    UnfinishedJob = "unfinished-job" Notice,
     /// A journal that belonged to another version of its object, and was set aside.
     SetAside = "set-aside" Notice,
     /// Something that this version cannot check, or that kept changing.
@@ -199,6 +201,7 @@ impl Finding {
             NoMetadata => "restore its zarr.json if there was a node",
             ConsolidatedMetadata => "consolidate the metadata again",
             LeftoverTemporary | LeftoverJournal => "run `shardine repair`",
+            UnfinishedJob => "run the command that began it again",
             SetAside => "it is kept for whoever wants to know, and may be removed",
             SharedBytes | EntryOutsideArray | Gap | NotChecked => return None,
         })

@@ -165,6 +165,10 @@ impl<'a> Run<'a> {
                     FindingKind::SetAside,
                     "a journal that belonged to another version of its object was set aside",
                 ),
+                LeftoverKind::Job => (
+                    FindingKind::UnfinishedJob,
+                    "a job that builds the array beside it anew was interrupted",
+                ),
             };
             if let (LeftoverKind::Journal, Some(object)) = (leftover.kind, &leftover.object)
                 && !self.first_journal_of(object)
@@ -175,7 +179,10 @@ impl<'a> Run<'a> {
                 Some(folder) => folder.join(&leftover.name),
                 None => Key::new(&leftover.name),
             };
-            let message = format!("{what} ({} bytes)", leftover.len);
+            let message = match leftover.kind {
+                LeftoverKind::Job => what.to_owned(),
+                _ => format!("{what} ({} bytes)", leftover.len),
+            };
             self.tell([Finding::new(kind, name.ok(), message)]);
         }
         Ok(())

@@ -1,0 +1,199 @@
+//! Whole folders: exchanged in one step, carried over, removed. What a job needs that builds an array anew beside the
+//! old one and then puts it into its place.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use nix::errno::Errno;
+
+use super::disk::DiskStep;
+use super::folder::Folder;
+use super::temporary::job_folder;
+use super::{FileStore, Inner, failed, is_missing};
+use crate::{Key, StoreError};
+
+/// The name of the file in the folder of a job that says what the job is, and whose lock says that it is under way.
+pub(super) const JOB_FILE: &str = "job.json";
+
+/// Keeps a job from being run twice at once, for as long as it lives or its process does.
+#[derive(Debug)]
+pub struct JobLock {
+    _file: File,
+}
+
+impl FileStore {
+    /// The store of the folder in which the folder at `path` lies, and the key of that folder in it.
+    ///
+    /// Links are resolved first: what is beside a link to a folder is not beside the folder.
+    pub fn beside(&self, path: Option<&Key>) -> Result<(Self, Key), StoreError> {
+        let folder = path.map_or_else(|| self.root().to_owned(), |key| self.path(key));
+        let found = folder.canonicalize().map_err(|e| failed("examine", &folder, e))?;
+        let name = found.file_name().and_then(OsStr::to_str);
+        let (Some(above), Some(name)) = (found.parent(), name) else {
+            let (text, reason) = (found.display().to_string(), "nothing can lie beside it");
+            return Err(StoreError::Key { text, reason });
+        };
+        let inner = Inner {
+            root: above.to_owned(),
+            pool: Arc::clone(&self.0.pool),
+            local: super::local::LocalSystems::default(),
+            disk: self.0.disk.clone(),
+            fresh: Mutex::default(),
+            sync_handle: OnceLock::new(),
+        };
+        Ok((Self(Arc::new(inner)), Key::new(name)?))
+    }
+
+    /// The key of the folder in which a job on the folder `name` of this store works.
+    ///
+    /// Listings leave it out, and [`leftovers`](crate::Store::leftovers) tells it.
+    pub fn job_folder(&self, name: &Key) -> Result<Key, StoreError> {
+        Key::new(&job_folder(name.as_str()))
+    }
+
+    /// Makes a folder, and those above it; durable with what is published in it.
+    pub fn make_folder_at(&self, folder: &Key) -> Result<(), StoreError> {
+        self.make_folder(&self.path(folder))
+    }
+
+    /// The key of the file that says what the job in a job folder is.
+    pub fn job_file(&self, folder: &Key) -> Result<Key, StoreError> {
+        folder.join(JOB_FILE)
+    }
+
+    /// Takes the lock of a job's file, which has to be there; `None` if another process has it.
+    ///
+    /// Where a file system has no locks, nobody is kept out.
+    pub fn lock_job(&self, folder: &Key) -> Result<Option<JobLock>, StoreError> {
+        let path = self.path(&self.job_file(folder)?);
+        let file = super::open_for_reading(&path).map_err(|e| failed("open", &path, e))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Ok(()) => Ok(Some(JobLock { _file: file })),
+            Err(TryLockError::Error(e)) if super::lacks_locks(&e) => {
+                Ok(Some(JobLock { _file: file }))
+            }
+            Err(TryLockError::Error(e)) => Err(failed("lock", &path, e)),
+        }
+    }
+
+    /// Whether there is a folder. A link to one counts.
+    pub fn has_folder(&self, folder: &Key) -> bool {
+        self.path(folder).is_dir()
+    }
+
+    /// Lets two folders exchange their names, in one step that is durable when this returns.
+    ///
+    /// [`StoreError::Unsupported`] where the kernel or the file system cannot.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    pub fn exchange(&self, one: &Key, other: &Key) -> Result<(), StoreError> {
+        use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
+        let (one, other) = (self.path(one), self.path(other));
+        let operation = "exchange folders with";
+        self.0
+            .disk
+            .ask(DiskStep::Exchange { one: &one, other: &other })
+            .map_err(|e| failed(operation, &one, e))?;
+        match renameat2(AT_FDCWD, &other, AT_FDCWD, &one, RenameFlags::RENAME_EXCHANGE) {
+            Ok(()) => self.sync_names(&[&one, &other]),
+            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
+                let store = self.root().display().to_string();
+                Err(StoreError::Unsupported { store, operation: "exchange two folders" })
+            }
+            Err(e) => Err(failed(operation, &one, e)),
+        }
+    }
+
+    /// Lets two folders exchange their names, in one step that is durable when this returns.
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    pub fn exchange(&self, _: &Key, _: &Key) -> Result<(), StoreError> {
+        let store = self.root().display().to_string();
+        Err(StoreError::Unsupported { store, operation: "exchange two folders" })
+    }
+
+    /// Gives a folder another name, which nothing has. Durable when this returns.
+    pub fn move_folder(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
+        let (from, to) = (self.path(from), self.path(to));
+        let operation = "move a folder to";
+        if fs::symlink_metadata(&to).is_ok() {
+            return Err(failed(operation, &to, io::ErrorKind::AlreadyExists));
+        }
+        let asked = self.0.disk.ask(DiskStep::Rename { from: &from, to: &to });
+        asked.and_then(|()| fs::rename(&from, &to)).map_err(|e| failed(operation, &to, e))?;
+        self.sync_names(&[&from, &to])
+    }
+
+    /// Makes the names in the folders of these paths durable.
+    fn sync_names(&self, paths: &[&Path]) -> Result<(), StoreError> {
+        let mut folders: Vec<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+        folders.dedup();
+        folders.into_iter().try_for_each(|folder| Folder::open(&self.0.disk, folder)?.sync())
+    }
+
+    /// Gives what is at `from`, a file or a folder with all that is in it, a second name: the same file, by a link, or a copy
+    /// where links cannot be made. What is there already stays. Not durable before something is published in the same folder.
+    pub fn carry(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
+        self.carry_path(&self.path(from), &self.path(to))
+    }
+
+    fn carry_path(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        let found = fs::symlink_metadata(from).map_err(|e| failed("examine", from, e))?;
+        if found.is_dir() {
+            self.make_folder(to)?;
+            return entries(from)?
+                .iter()
+                .try_for_each(|name| self.carry_path(&from.join(name), &to.join(name)));
+        }
+        if fs::symlink_metadata(to).is_ok() {
+            return Ok(());
+        }
+        let linked = self.0.disk.ask(DiskStep::Link { from, to });
+        match linked.and_then(|()| fs::hard_link(from, to)) {
+            Ok(()) => Ok(()),
+            Err(_) if found.is_file() => {
+                let copied = fs::copy(from, to).and_then(|_| File::open(to)?.sync_all());
+                copied.map_err(|e| failed("carry over to", to, e))
+            }
+            Err(e) => Err(failed("carry over to", to, e)),
+        }
+    }
+
+    /// Removes a folder with all that is in it, if it is there. Links are removed, not followed.
+    pub fn remove_tree(&self, folder: &Key) -> Result<(), StoreError> {
+        let path = self.path(folder);
+        self.remove_path(&path)?;
+        self.sync_names(&[&path])
+    }
+
+    fn remove_path(&self, path: &Path) -> Result<(), StoreError> {
+        let found = match fs::symlink_metadata(path) {
+            Ok(found) => found,
+            Err(e) if is_missing(&e) => return Ok(()),
+            Err(e) => return Err(failed("examine", path, e)),
+        };
+        let disk = &self.0.disk;
+        let removed = if found.is_dir() {
+            for name in entries(path)? {
+                self.remove_path(&path.join(name))?;
+            }
+            disk.ask(DiskStep::RemoveFolder { path }).and_then(|()| fs::remove_dir(path))
+        } else {
+            disk.remove(path)
+        };
+        match removed {
+            Err(e) if !is_missing(&e) => Err(failed("remove", path, e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let read = || -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into())).collect()
+    };
+    read().map_err(|e| failed("list", folder, e))
+}

@@ -10,6 +10,7 @@ mod jobs;
 mod layout;
 mod location;
 mod memory;
+pub mod plan;
 mod selection;
 pub mod shard;
 mod source;

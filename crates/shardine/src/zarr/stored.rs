@@ -115,7 +115,7 @@ impl Array {
     }
 
     /// The length of an object that may not be there.
-    fn length(&self, key: &Key) -> Result<Option<u64>, StoreError> {
+    pub(crate) fn length(&self, key: &Key) -> Result<Option<u64>, StoreError> {
         let asked = self.grid.store.open(key, None).and_then(|object| ask_length(&*object));
         match asked {
             Ok(len) => Ok(Some(len)),

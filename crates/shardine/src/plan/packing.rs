@@ -1,0 +1,104 @@
+//! How many chunks go into a shard.
+
+use crate::shard::MAX_CHUNKS_PER_SHARD;
+
+/// Bytes that the index takes for a chunk.
+pub(super) const ENTRY: u64 = 16;
+
+/// How many chunks along each axis bring a shard near a size.
+///
+/// `chunk_grid` is the number of chunks of the array along each axis (0 counts as 1), `encoded_chunk_bytes` what one of them takes
+/// in its shard beside its entry of the index. The axis with the fewest chunks is doubled first, on a tie the last, along which
+/// chunks are neighbours in C order; so a shard is as even as the grid allows. It is never beyond the grid and never has
+/// more than [`MAX_CHUNKS_PER_SHARD`] chunks, and its bytes are as near to the target as doubling comes: at most 1.42 times
+/// as many, unless one chunk alone is more, and at least 0.7 times as many unless the grid or the limit is in the way.
+///
+/// ```
+/// use shardine::plan::chunks_per_shard_for;
+///
+/// // Chunks of 64 KiB: 1024 of them are 64 MiB.
+/// assert_eq!(chunks_per_shard_for(&[16, 64, 64], 64 << 10, 64 << 20), [8, 8, 16]);
+/// // Short axes are taken whole, and the others make up for it.
+/// assert_eq!(chunks_per_shard_for(&[3, 64, 64], 64 << 10, 64 << 20), [3, 16, 16]);
+/// ```
+pub fn chunks_per_shard_for(
+    chunk_grid: &[u64],
+    encoded_chunk_bytes: u64,
+    target_bytes: u64,
+) -> Vec<u64> {
+    pack(chunk_grid, encoded_chunk_bytes, target_bytes, MAX_CHUNKS_PER_SHARD)
+}
+
+/// The same with a limit of chunks per shard.
+pub(super) fn pack(chunk_grid: &[u64], chunk_bytes: u64, target: u64, most: u64) -> Vec<u64> {
+    let each = u128::from(chunk_bytes) + u128::from(ENTRY);
+    let target = u128::from(target);
+    let mut packed = vec![1u64; chunk_grid.len()];
+    let mut open: Vec<usize> = (0..chunk_grid.len()).filter(|&k| chunk_grid[k] > 1).collect();
+    let mut chunks = 1u64;
+    // An axis with the fewest chunks, on a tie the last.
+    while let Some(at) = (0..open.len()).min_by_key(|&i| (packed[open[i]], usize::MAX - open[i])) {
+        let k = open[at];
+        // Both are within the limit, so nothing overflows.
+        let longer = packed[k].saturating_mul(2).min(chunk_grid[k]);
+        let more = (chunks / packed[k]).saturating_mul(longer);
+        let (before, after) = (u128::from(chunks) * each, u128::from(more) * each);
+        // Past the target, it is the nearer of the two in proportion.
+        let nearer = after <= target
+            || before.checked_mul(after).is_some_and(|product| product < target * target);
+        if more > most || !nearer {
+            open.remove(at);
+            continue;
+        }
+        (packed[k], chunks) = (longer, more);
+        if longer == chunk_grid[k] {
+            open.remove(at);
+        }
+    }
+    packed
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_shard_comes_near_its_size_and_is_even() {
+        for (grid, bytes, expected) in [
+            (&[64, 64, 64][..], 128 << 10, &[8, 8, 8][..]),
+            (&[64, 64, 64], 100 << 10, &[8, 8, 8]),
+            (&[64, 64, 64], 64 << 20, &[1, 1, 1]),
+            (&[64, 64, 64], 1 << 40, &[1, 1, 1]),
+            (&[1, 1, 1000], 1 << 20, &[1, 1, 64]),
+            (&[5, 1, 7], 1 << 20, &[5, 1, 7]),
+            (&[0, 0], 1, &[1, 1]),
+            (&[], 1, &[]),
+        ] {
+            assert_eq!(chunks_per_shard_for(grid, bytes, 64 << 20), expected, "{grid:?} {bytes}");
+        }
+        assert_eq!(chunks_per_shard_for(&[u64::MAX], 0, u64::MAX), [MAX_CHUNKS_PER_SHARD]);
+        assert_eq!(chunks_per_shard_for(&[u64::MAX, u64::MAX], u64::MAX, u64::MAX), [1, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_shard_is_beyond_its_limits(
+            grid in proptest::collection::vec(prop_oneof![0u64..4, 0u64..3000, any::<u64>()], 0..64),
+            bytes in prop_oneof![0u64..100, 0u64..(1 << 24), any::<u64>()],
+            target in prop_oneof![0u64..100, 0u64..(1 << 30), any::<u64>()],
+        ) {
+            let packed = chunks_per_shard_for(&grid, bytes, target);
+            prop_assert_eq!(packed.len(), grid.len());
+            prop_assert!(packed.iter().zip(&grid).all(|(&n, &most)| n >= 1 && n <= most.max(1)));
+            let chunks: u128 = packed.iter().map(|&n| u128::from(n)).product();
+            prop_assert!(chunks <= u128::from(MAX_CHUNKS_PER_SHARD));
+            let size = chunks as f64 * (bytes as f64 + ENTRY as f64);
+            prop_assert!(chunks == 1 || size <= 1.42 * target as f64);
+            // Whoever could still be doubled is kept from it by the target or the limit.
+            let full = packed.iter().zip(&grid).all(|(&n, &most)| n >= most.max(1) / 2 + 1);
+            prop_assert!(full || size >= 0.7 * target as f64 || chunks * 2 > u128::from(MAX_CHUNKS_PER_SHARD));
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! What the chunks of an array really take.
+
+use std::ops::ControlFlow;
+
+use shardine_store::{Key, StoreError};
+
+use crate::engine::in_order;
+use crate::zarr::{PossibleObject, grid_folder};
+use crate::{Array, ElementSize, Error};
+
+/// Objects whose length is asked for, at most.
+const ASKED: usize = 128;
+
+/// Shards whose index is read, at most, and bytes of indexes that are.
+const INDEXES: usize = 32;
+const INDEX_BYTES: u64 = 8 << 20;
+
+/// Fewer objects than this are no sample.
+const ENOUGH: usize = 8;
+
+/// Folders that are listed of one depth, and in all, where asking has found too little.
+const LISTED: usize = 16;
+const ALL_LISTED: usize = 128;
+
+/// Memory that is reckoned for an answer.
+const ANSWER: u64 = 256 << 10;
+
+/// What some stored chunks of an array take, encoded.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Sample {
+    /// The shape of what was measured, in elements: a chunk. Where only the length of something larger can be told without
+    /// decoding it, that: an inner shard, or a shard that is encoded as a whole.
+    pub shape: Vec<u64>,
+    /// How many of them were found and measured.
+    pub count: u64,
+    /// How many were looked for, as far as that is known: absent ones are fill value.
+    pub looked: u64,
+    /// Stored objects that were looked at.
+    pub objects: u64,
+    /// Their encoded bytes on average.
+    pub mean: u64,
+    /// Half of them take no more than this.
+    pub median: u64,
+    /// The largest.
+    pub max: u64,
+    /// How many times smaller they are than what they decode to; `None` for types of variable length.
+    pub ratio: Option<f64>,
+}
+
+impl Sample {
+    /// Encoded bytes of something of this shape (a chunk, a shard) if it is like what was measured.
+    pub fn bytes_of(&self, shape: &[u64]) -> u64 {
+        scaled(self.mean, shape, &self.shape)
+    }
+
+    /// The share of what was looked for that was there, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.count as f64 / self.looked.max(self.count).max(1) as f64
+    }
+}
+
+/// Bytes in the proportion of two shapes.
+pub(super) fn scaled(bytes: u64, shape: &[u64], of: &[u64]) -> u64 {
+    let elements = |shape: &[u64]| shape.iter().fold(1.0, |n, &length| n * length.max(1) as f64);
+    if shape == of {
+        return bytes;
+    }
+    // Past 2^64 it stays there.
+    (bytes as f64 * (elements(shape) / elements(of))).round() as u64
+}
+
+/// Measures what chunks of an array take, encoded, from a few that lie far apart; `None` if none was found.
+///
+/// Of a sharded array the indexes of at most 32 shards are read, of another one the lengths of at most 128 objects asked for:
+/// a request each, many at once. Only if that finds next to nothing, because most is absent, some folders are listed, at most 128.
+/// No chunk is read, and shards whose index is damaged do not count. The same array gives the same sample.
+pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
+    let sharded = array.entry_shape().is_some();
+    let most = match array.grid.layout.addressable() {
+        Some(shard) => {
+            usize::try_from(INDEX_BYTES / shard.index.len().max(1)).unwrap_or(1).clamp(1, INDEXES)
+        }
+        None => ASKED,
+    };
+    let measure = |objects: &[PossibleObject]| match sharded {
+        true => entries(array, objects),
+        false => lengths(array, objects),
+    };
+    let cells = array.cells();
+    let all = cells.count <= most as u64;
+    let cells = if all { cells.collect() } else { spread(&object_grid(array), most) };
+    let objects = cells.into_iter().map(|cell| {
+        let key = array.grid.keys.key(&cell)?;
+        Ok(PossibleObject { key, cell, listed: None })
+    });
+    let mut found = measure(&objects.collect::<Result<Vec<_>, Error>>()?)?;
+    if !all && found.objects < ENOUGH.min(most) as u64 {
+        match listed(array) {
+            Ok(objects) => {
+                let listed = measure(&thinned(objects, most))?;
+                // What was looked for in vain still tells how much is there.
+                found = Found { looked: found.looked.max(listed.looked), ..listed };
+            }
+            Err(Error::Store(StoreError::Unsupported { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let shape = array.entry_shape().unwrap_or(array.metadata().chunk_shape()).to_vec();
+    let element = match array.data_type().size() {
+        ElementSize::Fixed(size) => Some(size),
+        ElementSize::Variable => None,
+    };
+    Ok(found.sample(shape, element))
+}
+
+/// What was measured.
+#[derive(Debug, Default)]
+struct Found {
+    sizes: Vec<u64>,
+    looked: u64,
+    objects: u64,
+}
+
+impl Found {
+    fn sample(mut self, shape: Vec<u64>, element: Option<usize>) -> Option<Sample> {
+        self.sizes.sort_unstable();
+        let max = *self.sizes.last()?;
+        let median = *self.sizes.get((self.sizes.len() - 1) / 2)?;
+        let total: u128 = self.sizes.iter().map(|&n| u128::from(n)).sum();
+        // No more than the largest.
+        let mean = (total / self.sizes.len() as u128) as u64;
+        let ratio = element.filter(|_| total > 0).map(|size| {
+            let decoded = shape.iter().fold(size as f64, |n, &length| n * length as f64);
+            decoded * self.sizes.len() as f64 / total as f64
+        });
+        let count = self.sizes.len() as u64;
+        let (looked, objects) = (self.looked, self.objects);
+        Some(Sample { shape, count, looked, objects, mean, median, max, ratio })
+    }
+}
+
+/// Objects along each axis.
+fn object_grid(array: &Array) -> Vec<u64> {
+    let axes = array.shape().iter().zip(array.metadata().chunk_shape());
+    axes.map(|(&length, &n)| length.div_ceil(n.max(1))).collect()
+}
+
+/// Cells of a grid that lie far apart: along every axis, each of `count` equal parts has one of them.
+fn spread(grid: &[u64], count: usize) -> Vec<Vec<u64>> {
+    // A lattice: along each axis the parts come in an order of its own, in steps that are powers of a number which has no divisor
+    // in common with the count, so that none is left out.
+    let n = count.max(1) as u64;
+    let golden = (n as f64 * 0.618).round() as u64;
+    let step = (golden.max(1)..).find(|&step| coprime(step, n)).unwrap_or(1) % n;
+    let mut steps = Vec::with_capacity(grid.len());
+    let mut power = 1 % n;
+    for _ in grid {
+        steps.push(power);
+        power = power * step % n;
+    }
+    let cell = |i: u64| {
+        let at = |(&step, &cells): (&u64, &u64)| {
+            // The middle of a part.
+            let twice = 2 * (i * step % n) + 1;
+            (u128::from(twice) * u128::from(cells) / u128::from(2 * n)) as u64
+        };
+        steps.iter().zip(grid).map(at).collect::<Vec<u64>>()
+    };
+    let mut cells: Vec<Vec<u64>> = (0..n).map(cell).collect();
+    cells.sort_unstable();
+    cells.dedup();
+    cells
+}
+
+fn coprime(a: u64, b: u64) -> bool {
+    let (mut a, mut b) = (a, b);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a == 1
+}
+
+/// At most so many of a list, evenly.
+fn thinned<T>(list: Vec<T>, most: usize) -> Vec<T> {
+    let every = list.len().div_ceil(most.max(1)).max(1);
+    list.into_iter().skip(every / 2).step_by(every).collect()
+}
+
+/// What the indexes of shards tell.
+fn entries(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
+    let (mut found, mut failed) = (Found::default(), None);
+    array.each_shard(objects, &mut |object, shard| {
+        match shard {
+            Ok(Some(shard)) => {
+                found.objects += 1;
+                found.looked += inside(array, &object.cell, shard.entries.len());
+                found
+                    .sizes
+                    .extend(shard.entries.iter().flatten().map(|range| range.end - range.start));
+            }
+            Ok(None) => found.looked += inside(array, &object.cell, usize::MAX),
+            Err(Error::Shard { .. }) => {}
+            Err(error) => {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    failed.map_or(Ok(found), Err)
+}
+
+/// Entries of a shard whose chunks are in the array; the others are absent in every shard at its edge.
+fn inside(array: &Array, cell: &[u64], most: usize) -> u64 {
+    let bounds = array.grid.bounds(cell);
+    let axes = bounds.iter().zip(array.entry_shape().unwrap_or_default());
+    let count = axes.fold(1u64, |n, (&b, &c)| n.saturating_mul(b.div_ceil(c.max(1))));
+    count.min(most as u64)
+}
+
+/// The lengths of objects: as listed, or by a request each.
+fn lengths(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
+    let (mut found, mut failed) = (Found::default(), None);
+    let most = match objects.first() {
+        Some(PossibleObject { listed: None, .. }) => array.engine.at_once(&*array.grid.store, 1),
+        _ => 1,
+    };
+    let ask = |i: usize| match objects[i].listed {
+        Some(len) => Ok(Some(len)),
+        None => array.length(&objects[i].key),
+    };
+    in_order(most, objects.len(), &ask, &mut |_, length| match length {
+        Ok(length) => {
+            found.looked += 1;
+            found.objects += u64::from(length.is_some());
+            found.sizes.extend(length);
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failed = Some(error.into());
+            ControlFlow::Break(())
+        }
+    });
+    failed.map_or(Ok(found), Err)
+}
+
+/// Objects of some folders, from the outermost inwards, of each depth a few that lie apart.
+fn listed(array: &Array) -> Result<Vec<PossibleObject>, Error> {
+    let (location, rank) = (array.location(), array.shape().len());
+    let encoding = array.metadata().key_encoding();
+    let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
+    let grid = object_grid(array);
+    let store = &*location.store;
+    let at_once = array.engine.at_once(store, ANSWER);
+    let (mut objects, mut left) = (Vec::new(), ALL_LISTED);
+    let mut folders: Vec<Option<Key>> = vec![location.path.clone()];
+    while !folders.is_empty() && left > 0 {
+        let these = thinned(std::mem::take(&mut folders), LISTED.min(left));
+        left -= these.len();
+        let mut failed = None;
+        let list = |i: usize| store.list(these[i].as_ref());
+        in_order(at_once, these.len(), &list, &mut |_, listing| {
+            let listing = match listing {
+                Ok(listing) => listing,
+                Err(error) => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            };
+            for (key, len) in listing.objects {
+                let cell = key.as_str().get(skip..).and_then(|name| encoding.parse(name, rank));
+                if let Some(cell) = cell.filter(|cell| cell.iter().zip(&grid).all(|(i, n)| i < n)) {
+                    objects.push(PossibleObject { key, cell, listed: Some(len) });
+                }
+            }
+            let inner = listing.folders.into_iter().filter(|key| {
+                let name = key.as_str().get(skip..);
+                name.is_some_and(|name| grid_folder(encoding, name, rank).is_some())
+            });
+            folders.extend(inner.map(Some));
+            ControlFlow::Continue(())
+        });
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+    }
+    objects.sort_by(|a, b| a.cell.cmp(&b.cell));
+    Ok(objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_lie_apart_along_every_axis() {
+        let cells = spread(&[64, 64, 64], 32);
+        assert_eq!(cells.len(), 32);
+        for k in 0..3 {
+            let mut quarters = [0; 4];
+            for cell in &cells {
+                quarters[cell[k] as usize / 16] += 1;
+            }
+            assert_eq!(quarters, [8; 4], "{k}");
+        }
+        assert!(spread(&[u64::MAX; 64], 9).iter().all(|cell| cell.len() == 64));
+        assert_eq!(spread(&[], 9), [[0u64; 0]]);
+        assert_eq!(spread(&[1, 2], 9), [[0, 0], [0, 1]]);
+        for count in 1..200 {
+            assert_eq!(spread(&[1000, 1000], count).len(), count);
+        }
+    }
+
+    #[test]
+    fn a_list_is_thinned_evenly() {
+        assert_eq!(thinned((0..10).collect(), 3), [2, 6]);
+        assert_eq!(thinned((0..10).collect(), 10), (0..10).collect::<Vec<_>>());
+        assert_eq!(thinned((0..3).collect(), 0), [1]);
+        assert!(thinned(Vec::<u8>::new(), 3).is_empty());
+    }
+}

@@ -7,8 +7,8 @@ use shardine::{Engine, EngineOptions, Location, StoreOptions};
 
 use crate::failure::Failure;
 use crate::{
-    append, bench, compact, completions, copy, create, demo, info, interrupt, ls, read, repair,
-    units, verify, write,
+    append, bench, compact, completions, copy, create, demo, info, interrupt, ls, read, repack,
+    repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -20,6 +20,7 @@ Examples:
   shardine append image.zarr planes.npy
   shardine read image.zarr --region 0:64,:,7:8 -o part.npy
   shardine verify image.zarr
+  shardine reshard image.zarr --chunks-per-shard 8
   shardine copy image.zarr backup.zarr
   shardine bench image.zarr
 
@@ -52,6 +53,9 @@ pub enum Verb {
     Repair(repair::Repair),
     Compact(compact::Compact),
     Copy(copy::Copy),
+    Shard(repack::Shard),
+    Unshard(repack::Unshard),
+    Reshard(repack::Reshard),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }

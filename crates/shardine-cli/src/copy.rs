@@ -118,7 +118,7 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
         "copied {}, {} in {} ({}/s)",
         units::count(report.objects_copied, "object"),
         units::size(report.bytes_copied),
-        if seconds < 1.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") },
+        units::duration(seconds),
         units::size((report.bytes_copied as f64 / seconds.max(1e-9)) as u64)
     );
     if report.resumed {

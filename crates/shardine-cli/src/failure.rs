@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-use shardine::CopyError;
 use shardine::store::StoreError;
+use shardine::{CopyError, RepackError};
 
 /// The end of a verb that failed.
 #[derive(Debug)]
@@ -100,6 +100,7 @@ impl From<shardine::Error> for Failure {
                 Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
             }
             shardine::Error::Copy(error) => copy_hint(error),
+            shardine::Error::Repack(error) => repack_hint(error),
             shardine::Error::Store(StoreError::Io { path, source, .. }) if path.contains("://") => {
                 remote_hint(source)
             }
@@ -124,10 +125,32 @@ fn remote_hint(error: &io::Error) -> Option<String> {
     })
 }
 
+/// What helps against a job that was refused, where there is an option or a verb for it.
+fn repack_hint(error: &RepackError) -> Option<String> {
+    match error {
+        RepackError::NeedsTarget { .. } => Some("give -o with the place of the result".to_owned()),
+        RepackError::BothVersions { at } => Some(format!(
+            "`shardine migrate {} --remove-v2` removes the v2 metadata; -o writes the result elsewhere",
+            quoted(at)
+        )),
+        RepackError::ZarrV2 { at } => Some(format!(
+            "-o writes the result elsewhere; or make it version 3 first: `shardine migrate {} --remove-v2`",
+            quoted(at)
+        )),
+        RepackError::OtherJob { .. } | RepackError::Marker { .. } => {
+            Some("finish that job, or give --restart to begin anew".to_owned())
+        }
+        _ => error.hint(),
+    }
+}
+
 /// What helps against a copy that was refused, where there is an option for it.
 fn copy_hint(error: &CopyError) -> Option<String> {
     match error {
-        CopyError::OtherCopy { at, from } => Some(format!(
+        CopyError::OtherCopy { request: Some(_), .. } => {
+            Some("finish it, choose another name, or give --restart".to_owned())
+        }
+        CopyError::OtherCopy { at, from, .. } => Some(format!(
             "finish it with `shardine copy {} {}`, choose another name, or give --overwrite",
             quoted(from),
             quoted(at)

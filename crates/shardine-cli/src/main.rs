@@ -21,9 +21,11 @@ mod interrupt;
 mod ls;
 mod npy;
 mod output_file;
+mod packing;
 mod progress;
 mod raw_variable;
 mod read;
+mod repack;
 mod repair;
 mod slabs;
 mod stored_type;
@@ -67,6 +69,9 @@ fn main() -> ExitCode {
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
         Verb::Copy(args) => copy::run(args, &cli.machine),
+        Verb::Shard(args) => repack::shard(args, &cli.machine),
+        Verb::Unshard(args) => repack::unshard(args, &cli.machine),
+        Verb::Reshard(args) => repack::reshard(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };

@@ -1,5 +1,10 @@
 //! Numbers as people write and read them.
 
+/// A time for people.
+pub fn duration(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
+}
+
 /// A number of bytes: `64MiB`, `1.5GB`, `4096`. A unit without `i` or `B` (`64M`) is a binary one.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let refuse = || format!("\"{text}\" is not a size such as 64MiB, 1GB or 4096");

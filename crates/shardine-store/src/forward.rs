@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Buffer, Condition, CreateOptions, Edit, FileStore, Key, Leftover, Listing, Object, ObjectWriter, Pending,
-    ReadCost, Reads, Recovery, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Edit, FileStore, Key, Leftover, Listing, Object,
+    ObjectWriter, Pending, ReadCost, Reads, Recovery, Staged, Store, StoreError, Version,
 };
 
 /// A pointer to a store is a store, so that wrappers take shared and boxed ones.

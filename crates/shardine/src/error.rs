@@ -3,7 +3,7 @@ use std::ops::Range;
 use shardine_store::{Key, StoreError};
 
 use crate::engine::Strategy;
-use crate::jobs::CopyError;
+use crate::jobs::{CopyError, RepackError};
 use crate::layout::{DecodeError, EncodeError, LayoutError};
 use crate::selection::RegionError;
 use crate::shard::ShardError;
@@ -139,6 +139,9 @@ pub enum Error {
     /// A data set cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
+    /// The chunks of a data set cannot be packed anew as it was asked.
+    #[error(transparent)]
+    Repack(#[from] RepackError),
     /// The store cannot list, and there is no consolidated metadata that names the nodes of a group.
     #[error("its store cannot list what is in the group {at}, and it has no consolidated metadata")]
     UnlistedGroup {
@@ -210,6 +213,7 @@ impl Error {
                 "leave the choice to Shardine with the strategy auto, or make the array with a crc32c after the bytes of its index".to_owned(),
             ),
             Self::Copy(error) => error.hint(),
+            Self::Repack(error) => error.hint(),
             Self::Contention { .. } | Self::Unstable { .. } => {
                 Some("run it again when fewer writers are at work".to_owned())
             }

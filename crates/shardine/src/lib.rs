@@ -22,6 +22,10 @@ pub use shardine_store as store;
 pub use engine::{Engine, EngineOptions, Strategy, WriteOptions, WriteReport};
 pub use error::Error;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
+pub use jobs::{
+    CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
+    RepackProgress, RepackedArray, repack,
+};
 pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
 pub use jobs::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};

@@ -32,6 +32,12 @@ pub trait Source: Sync {
 
     /// A box of variable-length elements, in C order.
     fn variable_box(&self, start: &[u64], shape: &[u64]) -> Result<VariableElements, SourceError>;
+
+    /// What boxes have in common that are cheaper had one after the other by the same thread, by where a box begins: they come
+    /// from one block that has to be decoded as a whole, say. `None` if it does not matter.
+    fn together(&self, _start: &[u64]) -> Option<Vec<u64>> {
+        None
+    }
 }
 
 /// Elements in memory, in C order.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::temporary::{job_of, journal_of, kind_of};
-use super::tree::JOB_FILE;
+use super::tree::LOCK_FILE;
 use super::{FileStore, failed, is_missing, open_for_reading};
 use crate::{Key, Leftover, LeftoverKind, StoreError};
 
@@ -25,7 +25,7 @@ pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Vec<Leftov
         let Some(name) = name.to_str() else { continue };
         if let Some(of) = job_of(name) {
             let object = prefix.map_or_else(|| Key::new(of), |prefix| prefix.join(of)).ok();
-            let in_use = is_locked(&entry.path().join(JOB_FILE));
+            let in_use = is_locked(&entry.path().join(LOCK_FILE));
             let kind = LeftoverKind::Job;
             found.push(Leftover { name: name.to_owned(), kind, object, len: 0, in_use });
             continue;

@@ -1,4 +1,5 @@
 use std::fs::Metadata;
+use std::hash::Hash;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
@@ -51,6 +52,11 @@ impl Stamp {
     /// them after the last write, as everything does here that finishes a file.
     pub fn is_telling(&self, now: SystemTime) -> bool {
         self.modified != self.changed || self.has_settled(now)
+    }
+
+    /// What a change of the bytes changes, and a second name of the file does not.
+    pub fn of_bytes(&self) -> impl Hash + use<> {
+        (self.device, self.inode, self.len, self.modified)
     }
 
     pub fn version(&self) -> Version {

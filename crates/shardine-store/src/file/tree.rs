@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -11,12 +12,16 @@ use nix::errno::Errno;
 
 use super::disk::DiskStep;
 use super::folder::Folder;
-use super::temporary::job_folder;
+use super::stamp::Stamp;
+use super::temporary::{is_job_folder, is_own_file, job_folder, kind_of};
 use super::{FileStore, Inner, failed, is_missing};
-use crate::{Key, StoreError};
+use crate::{Key, LeftoverKind, StoreError};
 
-/// The name of the file in the folder of a job that says what the job is, and whose lock says that it is under way.
-pub(super) const JOB_FILE: &str = "job.json";
+/// The name of the file in the folder of a job whose lock says that the job is under way.
+pub(super) const LOCK_FILE: &str = "lock";
+
+/// Deeper than any data set that is not a loop of links.
+const MAX_DEPTH: usize = 128;
 
 /// Keeps a job from being run twice at once, for as long as it lives or its process does.
 #[derive(Debug)]
@@ -59,17 +64,17 @@ impl FileStore {
         self.make_folder(&self.path(folder))
     }
 
-    /// The key of the file that says what the job in a job folder is.
-    pub fn job_file(&self, folder: &Key) -> Result<Key, StoreError> {
-        folder.join(JOB_FILE)
-    }
-
-    /// Takes the lock of a job's file, which has to be there; `None` if another process has it.
+    /// Takes the lock of the job that works in a folder, which has to be there; `None` if another process has it.
     ///
     /// Where a file system has no locks, nobody is kept out.
     pub fn lock_job(&self, folder: &Key) -> Result<Option<JobLock>, StoreError> {
-        let path = self.path(&self.job_file(folder)?);
-        let file = super::open_for_reading(&path).map_err(|e| failed("open", &path, e))?;
+        let path = self.path(&folder.join(LOCK_FILE)?);
+        self.0
+            .disk
+            .ask(DiskStep::Create { path: &path })
+            .map_err(|e| failed("create", &path, e))?;
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(|e| failed("create", &path, e))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Ok(None),
             Ok(()) => Ok(Some(JobLock { _file: file })),
@@ -160,6 +165,86 @@ impl FileStore {
             }
             Err(e) => Err(failed("carry over to", to, e)),
         }
+    }
+
+    /// Visits the names in a folder, in any order, without holding all of them: each with whether it is that of a folder.
+    ///
+    /// Files that the store itself makes are left out, and so are names that are not Unicode.
+    pub fn each_name(
+        &self,
+        folder: &Key,
+        visit: &mut dyn FnMut(&str, bool) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let path = self.path(folder);
+        let list = |e| failed("list", &path, e);
+        for entry in fs::read_dir(&path).map_err(list)? {
+            let entry = entry.map_err(list)?;
+            let name = entry.file_name();
+            let own = |name: &str| is_own_file(name) || is_job_folder(name);
+            if let Some(name) = name.to_str().filter(|name| !own(name)) {
+                visit(name, entry.path().is_dir())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A number that is the same as long as nothing in a folder, and in those inside it, is written, renamed or removed.
+    ///
+    /// One `stat` for each file, and memory for none. Temporary files and journals do not count.
+    pub fn fingerprint(&self, folder: &Key) -> Result<u64, StoreError> {
+        self.fingerprint_of(&self.path(folder), folder.as_str(), 0)
+    }
+
+    fn fingerprint_of(&self, path: &Path, name: &str, depth: usize) -> Result<u64, StoreError> {
+        if depth > MAX_DEPTH {
+            return Err(failed("list", path, io::ErrorKind::QuotaExceeded));
+        }
+        let list = |e| failed("list", path, e);
+        // A sum does not depend on the order in which a folder lists.
+        let mut sum = 0u64;
+        for entry in fs::read_dir(path).map_err(list)? {
+            let entry = entry.map_err(list)?;
+            let file = entry.file_name();
+            if file.to_str().is_some_and(|file| is_own_file(file) || is_job_folder(file)) {
+                continue;
+            }
+            let found = match fs::metadata(entry.path()) {
+                Ok(found) => found,
+                Err(e) if is_missing(&e) => continue,
+                Err(e) => return Err(failed("examine", &entry.path(), e)),
+            };
+            // By the place below the folder, which may be renamed meanwhile.
+            let inside = format!("{}/{}", if depth == 0 { "" } else { name }, file.display());
+            if found.is_dir() {
+                let of = self.fingerprint_of(&entry.path(), &inside, depth + 1)?;
+                sum = sum.wrapping_add(of);
+                continue;
+            }
+            let mut hasher = DefaultHasher::new();
+            (inside, Stamp::from(&found).of_bytes()).hash(&mut hasher);
+            sum = sum.wrapping_add(hasher.finish());
+        }
+        Ok(sum)
+    }
+
+    /// Removes temporary files that writers left in a folder and in those inside it. For who knows that nobody writes there.
+    pub fn remove_temporaries(&self, folder: &Key) -> Result<(), StoreError> {
+        self.remove_temporaries_in(&self.path(folder), 0)
+    }
+
+    fn remove_temporaries_in(&self, path: &Path, depth: usize) -> Result<(), StoreError> {
+        if depth > MAX_DEPTH {
+            return Err(failed("list", path, io::ErrorKind::QuotaExceeded));
+        }
+        for name in entries(path)? {
+            let inside = path.join(&name);
+            if name.to_str().and_then(kind_of) == Some(LeftoverKind::Temporary) {
+                self.remove_path(&inside)?;
+            } else if fs::symlink_metadata(&inside).is_ok_and(|found| found.is_dir()) {
+                self.remove_temporaries_in(&inside, depth + 1)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes a folder with all that is in it, if it is there. Links are removed, not followed.

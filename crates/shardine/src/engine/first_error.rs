@@ -5,7 +5,7 @@ use crate::Error;
 
 /// The first error of work that several do at once; the others stop when they see it.
 #[derive(Debug, Default)]
-pub(super) struct FirstError {
+pub(crate) struct FirstError {
     failed: AtomicBool,
     error: Mutex<Option<Error>>,
 }

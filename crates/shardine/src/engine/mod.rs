@@ -21,10 +21,11 @@ use crate::Error;
 use cache::{IndexCache, KeptObjects, KnownStale};
 
 pub(crate) use budget::{Budget, Permit};
+pub(crate) use first_error::FirstError;
 pub(crate) use grid::{CellKeys, Grid};
 pub(crate) use in_order::{AHEAD, in_order};
 pub(crate) use read::read;
-pub(crate) use write::{Patch, compact, write};
+pub(crate) use write::{Patch, compact, is_streamed, write};
 pub use write::{Strategy, WriteOptions, WriteReport};
 
 /// How much of the machine the engine may use.

@@ -2,11 +2,16 @@
 
 mod compact;
 mod copy;
+mod repack;
 mod repair;
 mod verify;
 mod walk;
 
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
+pub use repack::{
+    CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
+    RepackProgress, RepackedArray, repack,
+};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use verify::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};

@@ -19,10 +19,13 @@ use shardine_codec::{ArraySpec, ArrayStages, ByteStages, ChunkCodec, ElementSize
 pub use decode::DecodeError;
 pub(crate) use decode::{HANDLE, Target, VariableTable, advance, for_each_offset};
 pub(crate) use index_format::IndexFormat;
+pub(crate) use resolve::Configuration;
 pub use resolve::LayoutError;
 pub use update::EncodeError;
 pub(crate) use update::{EncodeOptions, EncodedChunks, Outcome, SourceView, Update};
 pub(crate) use update_plan::{Action, UpdatePlan};
+
+use smallvec::SmallVec;
 
 use crate::selection::{Axis, Selection};
 use crate::shard::{ShardError, morton_order};
@@ -87,6 +90,31 @@ impl Layout {
             Self::Shard(shard) if shard.after.is_empty() => Some(shard),
             _ => None,
         }
+    }
+
+    /// Whether its innermost chunks can be reached, as they are encoded, without decoding anything but indexes.
+    pub fn is_addressable_throughout(&self) -> bool {
+        match self {
+            Self::Chunk(_) => true,
+            Self::Shard(shard) => shard.after.is_empty() && shard.inner.is_addressable_throughout(),
+            Self::Staged(_) => false,
+        }
+    }
+
+    /// In which object an innermost chunk is, and by which entries it is reached there.
+    ///
+    /// The other way round from [`chunk_coordinates`](Self::chunk_coordinates).
+    pub fn find_chunk(&self, chunk: &[u64]) -> (Vec<u64>, SmallVec<[u32; 4]>) {
+        let Self::Shard(shard) = self else { return (chunk.to_vec(), SmallVec::new()) };
+        let (stored, inner) = shard.inner.find_chunk(&shard.to_stored(chunk));
+        let axes = || stored.iter().zip(&shard.grid);
+        let inside: Axes<u64> = axes().map(|(&i, &n)| i % n).collect();
+        let cell: Axes<u64> = axes().map(|(&i, &n)| i / n).collect();
+        let mut path = SmallVec::new();
+        // A shard has fewer than 2^27 entries.
+        path.push(shard.entry(&inside) as u32);
+        path.extend(inner);
+        (shard.to_array_order(&cell), path)
     }
 
     /// The shape of the innermost chunks, along the axes of the array.

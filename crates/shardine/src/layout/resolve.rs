@@ -214,15 +214,15 @@ fn codec_error(at: &str, source: CodecError) -> LayoutError {
 }
 
 /// The configuration of a sharding codec.
-struct Configuration {
-    chunk_shape: Vec<u64>,
-    codecs: Vec<CodecSpec>,
-    index_codecs: Vec<CodecSpec>,
-    location: IndexLocation,
+pub(crate) struct Configuration {
+    pub chunk_shape: Vec<u64>,
+    pub codecs: Vec<CodecSpec>,
+    pub index_codecs: Vec<CodecSpec>,
+    pub location: IndexLocation,
 }
 
 impl Configuration {
-    fn parse(json: &Map<String, Value>, at: &str) -> Result<Self, LayoutError> {
+    pub fn parse(json: &Map<String, Value>, at: &str) -> Result<Self, LayoutError> {
         let refuse = |member: &str, reason: &str| LayoutError::Sharding {
             at: format!("{at}.{member}"),
             reason: reason.to_owned(),

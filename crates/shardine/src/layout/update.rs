@@ -82,6 +82,11 @@ impl<'a> SourceView<'a> {
         Self { source: self.source, at, axes: self.axes.clone() }
     }
 
+    /// Where the elements begin in the source, by its axes.
+    pub fn start(&self) -> Axes<u64> {
+        self.by_source_axis(&self.at)
+    }
+
     /// What is by axis of the chunk, by axis of the source.
     fn by_source_axis<T: Copy + Default>(&self, values: &[T]) -> Axes<T> {
         let mut out: Axes<T> = values.iter().map(|_| T::default()).collect();

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
 use super::node::{DOCUMENT, read_document};
 use super::stored::GridContents;
-use crate::engine::{CellKeys, Grid, Patch, WriteOptions, WriteReport, read, write};
+use crate::engine::{CellKeys, Grid, Patch, WriteOptions, WriteReport, is_streamed, read, write};
 use crate::layout::{Layout, Target, VariableTable};
 use crate::selection::{Region, RegionError, Selection};
 use crate::source::{MemorySource, Source};
@@ -195,6 +195,11 @@ impl Array {
             Layout::Chunk(_) => None,
             _ => Some(self.metadata.chunk_shape()),
         }
+    }
+
+    /// Whether a write streams its objects, and does not encode them in memory.
+    pub(crate) fn streams(&self) -> bool {
+        is_streamed(&self.grid.layout)
     }
 
     /// The shape of what an entry of a shard's index refers to: a chunk, or of shards in shards the next

@@ -1,6 +1,7 @@
 //! What the indexes of shards say.
 
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 use std::time::Duration;
 
 use shardine_codec::Context;
@@ -11,7 +12,7 @@ use super::stored::{PossibleObject, ask_length, told_length};
 use crate::Error;
 use crate::engine::{AHEAD, in_order};
 use crate::layout::ShardLayout;
-use crate::shard::{Gaps, IndexLocation, ShardError};
+use crate::shard::{Gaps, IndexLocation, ShardError, ShardIndex};
 
 /// What the index of a shard says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,15 @@ pub struct ShardEntries {
     pub entries: Vec<Option<Range<u64>>>,
     /// Bytes that neither the index nor an entry refers to.
     pub gap_bytes: u64,
+}
+
+/// A shard whose index was read from the object that is open.
+#[derive(Debug)]
+pub(crate) struct OpenShard {
+    pub object: Arc<dyn Object>,
+    pub index: ShardIndex,
+    pub index_range: Range<u64>,
+    pub len: u64,
 }
 
 /// What came of looking at a shard.
@@ -67,9 +77,18 @@ impl Array {
 
     fn entries_of(&self, stored: &PossibleObject) -> FoundEntries {
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
+        self.attempts(stored, &mut |listed| self.entries_now(shard, stored, listed))
+    }
+
+    /// Looks at an object again as long as it is replaced meanwhile; `None` if it is not there.
+    fn attempts<T>(
+        &self,
+        stored: &PossibleObject,
+        look: &mut dyn FnMut(Option<u64>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
         let mut listed = stored.listed;
         for attempt in 0..ATTEMPTS {
-            match self.entries_now(shard, stored, listed) {
+            match look(listed) {
                 Ok(found) => return Ok(Some(found)),
                 Err(Error::Store(StoreError::NotFound { .. })) => return Ok(None),
                 Err(Error::Store(StoreError::Changed { .. })) => {
@@ -89,6 +108,41 @@ impl Array {
         stored: &PossibleObject,
         listed: Option<u64>,
     ) -> Result<ShardEntries, Error> {
+        let OpenShard { index, index_range, len, .. } =
+            self.open_shard_now(shard, stored, listed)?;
+        let PossibleObject { key, cell, .. } = stored;
+        let damaged = |source| Error::Shard {
+            object: key.clone(),
+            shard: cell.clone(),
+            source: Box::new(source),
+        };
+        let mut entries = vec![None; index.len()];
+        let grid = shard.to_array_order(&shard.grid);
+        for entry in 0..index.len() {
+            let Some(range) = index.get(entry).map_err(damaged)? else { continue };
+            let cell = shard.to_array_order(&shard.cell(entry));
+            let at = cell.iter().zip(&grid).fold(0, |n, (&i, &g)| n * g as usize + i as usize);
+            entries[at] = Some(range);
+        }
+        let gap_bytes = Gaps::find(&index, &index_range).map_err(damaged)?.total();
+        Ok(ShardEntries { key: key.clone(), len, index_range, grid, entries, gap_bytes })
+    }
+
+    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
+    pub(crate) fn open_shard(&self, cell: &[u64]) -> Result<Option<OpenShard>, Error> {
+        let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
+        let (key, cell) = (self.grid.keys.key(cell)?, cell.to_vec());
+        let stored = PossibleObject { key, cell, listed: None };
+        self.attempts(&stored, &mut |listed| self.open_shard_now(shard, &stored, listed))
+    }
+
+    /// Opens one version of a shard.
+    fn open_shard_now(
+        &self,
+        shard: &ShardLayout,
+        stored: &PossibleObject,
+        listed: Option<u64>,
+    ) -> Result<OpenShard, Error> {
         let PossibleObject { key, cell, .. } = stored;
         let damaged = |source| Error::Shard {
             object: key.clone(),
@@ -119,16 +173,7 @@ impl Array {
             found = read_index(&*object);
         }
         let (index, index_range, len) = found?;
-        let mut entries = vec![None; index.len()];
-        let grid = shard.to_array_order(&shard.grid);
-        for entry in 0..index.len() {
-            let Some(range) = index.get(entry).map_err(damaged)? else { continue };
-            let cell = shard.to_array_order(&shard.cell(entry));
-            let at = cell.iter().zip(&grid).fold(0, |n, (&i, &g)| n * g as usize + i as usize);
-            entries[at] = Some(range);
-        }
-        let gap_bytes = Gaps::find(&index, &index_range).map_err(damaged)?.total();
-        Ok(ShardEntries { key: key.clone(), len, index_range, grid, entries, gap_bytes })
+        Ok(OpenShard { object, index, index_range, len })
     }
 }
 

@@ -153,7 +153,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    fn new(grid: Vec<u64>) -> Self {
+    pub fn new(grid: Vec<u64>) -> Self {
         let count = grid.iter().fold(1u64, |count, &n| count.saturating_mul(n));
         let next = (!grid.contains(&0)).then(|| vec![0; grid.len()]);
         Self { count: if next.is_some() { count } else { 0 }, grid, next }

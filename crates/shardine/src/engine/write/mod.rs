@@ -94,7 +94,7 @@ pub(crate) fn write(
     let tasks = tasks(patches, grid.cell_shape(), |cell| grid.bounds(cell));
     let mut tasks = tasks;
     let written = match grid.layout.addressable() {
-        Some(shard) if grid.layout.decoded_len() > STREAM || named => {
+        Some(shard) if is_streamed(&grid.layout) || named => {
             tasks.try_for_each(|task| writing.stream(shard, &task))
         }
         _ => writing.objects(tasks),
@@ -115,6 +115,11 @@ pub(crate) fn write(
         chunks_empty: get(&counters.chunks_empty),
         bytes_written: get(&counters.bytes_written),
     })
+}
+
+/// Whether the chunks of one object are encoded in parallel and laid down as they are ready, and not several objects at once.
+pub(crate) fn is_streamed(layout: &Layout) -> bool {
+    layout.addressable().is_some() && layout.decoded_len() > STREAM
 }
 
 struct Writing<'a> {

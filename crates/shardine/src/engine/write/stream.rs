@@ -1,5 +1,6 @@
 //! A large shard on its way out: encoded by many, laid down in order.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -44,12 +45,23 @@ struct Tally {
 struct Batches<'a> {
     rest: &'a [u32],
     count: usize,
+    /// How many of them are to go to one worker, one group after the other; empty if it does not matter.
+    groups: std::vec::IntoIter<usize>,
 }
 
 impl<'a> Batches<'a> {
     fn next(&mut self, plan: &UpdatePlan<'_>, chunk: u64) -> Option<Entries<'a>> {
         if self.rest.is_empty() {
             return None;
+        }
+        if let Some(group) = self.groups.next() {
+            let touched = |entries: &[u32]| {
+                entries.iter().filter(|&&entry| plan.touches(entry as usize)).count()
+            };
+            let (entries, rest) = self.rest.split_at(group.min(self.rest.len()));
+            self.rest = rest;
+            self.count += 1;
+            return Some(Entries { number: self.count - 1, entries, encoded: touched(entries) });
         }
         let mut encoded = 0u64;
         let end = self.rest.iter().take(KEPT).position(|&entry| {
@@ -172,9 +184,16 @@ impl Stream<'_, '_> {
         let tally = Tally::default();
         let engine = self.writing.engine;
         let chunk = self.shard.inner.decoded_len();
+        let grouped = self.grouped(plan, entries)?;
+        let (entries, groups) = match &grouped {
+            Some((entries, groups)) => (entries.as_slice(), groups.clone()),
+            None => (entries, Vec::new()),
+        };
+        let largest = groups.iter().max().map_or(0, |&n| (n as u64).saturating_mul(chunk));
         // Decoded elements and their encoded form; an old chunk beside them where there is one.
         let copies = if self.old.is_some() { 3 } else { 2 };
-        let cost = PIECE.saturating_add(chunk).saturating_mul(copies).saturating_add(OVERHEAD);
+        let piece = PIECE.max(largest);
+        let cost = piece.saturating_add(chunk).saturating_mul(copies).saturating_add(OVERHEAD);
         let affordable = (engine.budget.total() / cost).max(1) as usize;
         // The lock of a shard is held here. Of small shards others wait for it who are workers and have memory of the
         // budget, so that whoever has the lock must wait for neither.
@@ -185,7 +204,8 @@ impl Stream<'_, '_> {
         let _permit = if small { None } else { engine.admit(cost.saturating_mul(window as u64)) };
         // Of this attempt alone: another one starts afresh.
         let first_error = FirstError::default();
-        let batches = Mutex::new(Batches { rest: entries, count: 0 });
+        let groups = groups.into_iter();
+        let batches = Mutex::new(Batches { rest: entries, count: 0, groups });
         let finished = AtomicUsize::new(0);
         engine.share(workers, workers, &|_, context| {
             let _guard = GiveUp(sink);
@@ -215,6 +235,39 @@ impl Stream<'_, '_> {
             return Err(Error::Unfinished { object: self.key.clone() });
         }
         Ok(tally.chunks.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The entries of the plan with those together that are cheaper had together, and how many are in each group; `None` if
+    /// it does not matter.
+    fn grouped(
+        &self,
+        plan: &UpdatePlan<'_>,
+        entries: &[u32],
+    ) -> Result<Option<(Vec<u32>, Vec<usize>)>, Error> {
+        // What is kept of an old shard has its own order.
+        let ([part], None) = (&*self.task.parts, self.old) else { return Ok(None) };
+        let view = part.view();
+        if view.source.together(&view.start()).is_none() {
+            return Ok(None);
+        }
+        let view = view.to_stored(self.shard);
+        let mut ranks: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut ranked = Vec::with_capacity(entries.len());
+        for &entry in entries {
+            let action = plan.action(entry as usize).map_err(|source| self.damaged(source))?;
+            let Some(Action::Encode { cells, .. }) = action else { continue };
+            let [(_, cell)] = &*cells else { continue };
+            let group = view.source.together(&view.advance(&cell.at).start()).unwrap_or_default();
+            let next = ranks.len();
+            ranked.push((*ranks.entry(group).or_insert(next), entry));
+        }
+        // In the order in which each group comes first; inside of a group as they were.
+        ranked.sort_by_key(|(rank, _)| *rank);
+        let mut groups = vec![0; ranks.len()];
+        for (rank, _) in &ranked {
+            groups[*rank] += 1;
+        }
+        Ok(Some((ranked.into_iter().map(|(_, entry)| entry).collect(), groups)))
     }
 
     /// Encodes consecutive entries.

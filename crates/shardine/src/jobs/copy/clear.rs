@@ -4,7 +4,6 @@ use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Condition, Key};
 
-use super::job::is_marker;
 use super::keys::{KeySource, Listed, is_document};
 use super::queue::{Queue, Work, Worker};
 use crate::{Error, Location};
@@ -14,6 +13,7 @@ struct Remover<'a> {
     keys: &'a Listed<'a>,
     queue: &'a Queue<Option<Key>, Key>,
     folders: &'a Mutex<Vec<Key>>,
+    marker: &'a Key,
 }
 
 impl Worker<Option<Key>, Key> for Remover<'_> {
@@ -24,7 +24,7 @@ impl Worker<Option<Key>, Key> for Remover<'_> {
                 let folders = found.branches.iter().flatten().cloned();
                 self.folders.lock().unwrap_or_else(PoisonError::into_inner).extend(folders);
                 let keys = found.objects.into_iter().map(|object| object.key);
-                let keys = keys.filter(|key| !is_marker(self.target, key)).collect();
+                let keys = keys.filter(|key| key != self.marker).collect();
                 self.queue.add(found.branches, keys);
                 Ok(())
             }
@@ -38,7 +38,8 @@ impl Worker<Option<Key>, Key> for Remover<'_> {
 }
 
 /// Removes all objects but the marker, the metadata of the root first, and then the folders that are empty.
-pub(super) fn clear(target: &Location, threads: usize) -> Result<(), Error> {
+pub(in crate::jobs) fn clear(target: &Location, threads: usize, marker: &str) -> Result<(), Error> {
+    let marker = target.key(marker)?;
     let listing = target.store.list(target.path.as_ref())?;
     for (key, _) in listing.objects.iter().filter(|(key, _)| is_document(key)) {
         target.store.delete(key, &Condition::None)?;
@@ -46,7 +47,13 @@ pub(super) fn clear(target: &Location, threads: usize) -> Result<(), Error> {
     let folders = Mutex::default();
     let keys = Listed::new(target);
     let queue = Queue::new(keys.first(), Vec::new());
-    queue.run(threads, || Remover { target, keys: &keys, queue: &queue, folders: &folders })?;
+    queue.run(threads, || Remover {
+        target,
+        keys: &keys,
+        queue: &queue,
+        folders: &folders,
+        marker: &marker,
+    })?;
     let mut folders = folders.into_inner().unwrap_or_else(PoisonError::into_inner);
     // From the inside out, so that a folder of empty ones is empty when its turn comes.
     folders.sort();

@@ -31,12 +31,17 @@ pub enum CopyError {
         at: String,
     },
     /// The target is the unfinished result of another copy.
-    #[error("{at} is the unfinished copy of {from}")]
+    #[error(
+        "{at} is the unfinished copy of {from}{}",
+        request.as_ref().map(|request| format!(", which asked for {request}")).unwrap_or_default()
+    )]
     OtherCopy {
         /// The target.
         at: String,
         /// What was being copied.
         from: String,
+        /// What was asked for, if its chunks were to be packed anew.
+        request: Option<String>,
     },
     /// The object that says what is being copied makes no sense.
     #[error("\"{marker}\", which tells of a copy that was interrupted, is damaged")]

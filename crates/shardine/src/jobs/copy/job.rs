@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shardine_store::{Condition, Key, StoreError};
 
 use super::keys::{Found, FoundObject, KeySource, document_rank, is_document, parent};
-use super::marker::COPY_MARKER;
 use super::options::CopyProgress;
 use super::pieces::Pieces;
 use super::queue::Queue;
@@ -282,9 +281,4 @@ impl<'a> Job<'a> {
             check: self.options.check,
         }
     }
-}
-
-/// Whether a key of the target is that of the marker.
-pub(super) fn is_marker(target: &Location, key: &Key) -> bool {
-    target.key(COPY_MARKER).is_ok_and(|marker| marker == *key)
 }

@@ -55,7 +55,7 @@ pub(super) fn document_rank(key: &Key) -> Option<u8> {
 }
 
 /// Whether an object describes others.
-pub(super) fn is_document(key: &Key) -> bool {
+pub(in crate::jobs) fn is_document(key: &Key) -> bool {
     document_rank(key).is_some()
 }
 

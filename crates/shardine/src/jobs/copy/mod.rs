@@ -1,20 +1,21 @@
 //! Copies whole data sets from store to store, byte for byte.
 
-mod clear;
+pub(super) mod clear;
 mod error;
 mod job;
-mod keys;
-mod marker;
+pub(super) mod keys;
+pub(super) mod marker;
 mod options;
 mod pieces;
-mod place;
+pub(super) mod place;
 mod queue;
 mod worker;
 
 use crate::{Error, Location};
 use job::Job;
 use keys::{FromMetadata, KeySource};
-use marker::Start;
+use marker::{COPY, Marker, Start};
+use serde_json::Value;
 
 pub use error::CopyError;
 pub use marker::COPY_MARKER;
@@ -72,14 +73,15 @@ fn run<K: KeySource>(
     options: &CopyOptions,
     keys: &K,
 ) -> Result<CopyReport, Error> {
-    let start = marker::begin(source, target, options.overwrite)?;
+    let mut marker = Marker::new(&COPY, source, Value::Null);
+    let start = marker.begin(source, target, options.overwrite)?;
     let job = Job::new(source, target, options, start == Start::Resumed);
     if start == Start::Clear {
-        clear::clear(target, job.threads)?;
-        marker::cleared(source, target)?;
+        clear::clear(target, job.threads, COPY_MARKER)?;
+        marker.cleared(target)?;
     }
     job.copy_objects(keys)?;
     job.copy_documents()?;
-    marker::end(target)?;
+    marker.end(target)?;
     Ok(job.report())
 }

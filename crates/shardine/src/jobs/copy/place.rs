@@ -35,7 +35,7 @@ fn canonical(path: &Path) -> PathBuf {
 }
 
 /// Refuses two places of which one is the other or lies in it.
-pub(super) fn check_apart(source: &Location, target: &Location) -> Result<(), Error> {
+pub(in crate::jobs) fn check_apart(source: &Location, target: &Location) -> Result<(), Error> {
     let is_url = |location: &Location| location.store.name().contains("://");
     let is_local = |location: &Location| location.store.read_cost().local && !is_url(location);
     let same_store = Arc::as_ptr(&source.store).cast::<()>() == Arc::as_ptr(&target.store).cast();

@@ -194,6 +194,36 @@ impl ArrayMetadata {
         Ok(())
     }
 
+    /// The same array stored in another way: all else that the document says stays, be it understood or not.
+    pub fn with_layout(
+        &self,
+        chunk_shape: &[u64],
+        codecs: &[CodecSpec],
+        key_encoding: ChunkKeyEncoding,
+    ) -> Result<Self, MetadataError> {
+        let mut document = self.document.clone();
+        let grid = json!({ "name": "regular", "configuration": { "chunk_shape": chunk_shape } });
+        for (member, value) in [
+            ("chunk_grid", grid),
+            ("chunk_key_encoding", key_encoding.to_json()),
+            ("codecs", codec_specs_to_json(codecs)),
+        ] {
+            // What means the same is left as somebody has written it.
+            if member != "chunk_key_encoding" || key_encoding != self.key_encoding {
+                document.set(member, Some(value));
+            }
+        }
+        let mut fill = self.fill.clone();
+        let fill_json = document.required("fill_value")?;
+        if is_big_endian_fill(&self.data_type, fill_json, codecs)
+            != is_big_endian_fill(&self.data_type, fill_json, &self.codecs)
+        {
+            turn_round(&self.data_type, &mut fill);
+            document.set("fill_value", Some(self.data_type.fill_to_json(&fill)));
+        }
+        Self::from_document(document)
+    }
+
     /// Changes the attributes, all of them.
     pub fn set_attributes(&mut self, attributes: Map<String, Value>) {
         self.document.set("attributes", Some(Value::Object(attributes)));

@@ -67,6 +67,26 @@ impl GroupMetadata {
         self.consolidated = None;
     }
 
+    /// Takes over what another document says of the nodes below.
+    pub(crate) fn copy_consolidated(&mut self, from: &Self) {
+        let member = from.document.get("consolidated_metadata").cloned();
+        self.document.set("consolidated_metadata", member);
+        self.consolidated = from.consolidated.clone();
+    }
+
+    /// Replaces what the metadata of the nodes below says of one of them. Tells whether it says anything of it.
+    pub fn set_consolidated(&mut self, path: &str, node: &NodeMetadata) -> bool {
+        let Some(mut member) = self.document.get("consolidated_metadata").cloned() else {
+            return false;
+        };
+        let known = self.consolidated.iter_mut().flatten().find(|(known, _)| known == path);
+        let stored = member.get_mut("metadata").and_then(|nodes| nodes.get_mut(path));
+        let (Some((_, known)), Some(stored)) = (known, stored) else { return false };
+        (*known, *stored) = (Ok(node.clone()), node.to_json());
+        self.document.set("consolidated_metadata", Some(member));
+        true
+    }
+
     /// The whole document, members that are not understood included, in its order.
     pub fn to_json(&self) -> Value {
         self.document.to_json()

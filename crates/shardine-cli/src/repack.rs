@@ -1,0 +1,231 @@
+//! `shardine shard`, `unshard` and `reshard`: chunks are packed anew, and moved as they are.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::{Value, json};
+use shardine::{
+    Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray, repack,
+};
+
+use crate::cli::Machine;
+use crate::failure::Failure;
+use crate::packing::{JobArgs, PackingArgs};
+use crate::progress::Progress;
+use crate::units;
+
+const SHARD_EXAMPLES: &str = "\
+Examples:
+  shardine shard image.zarr --chunks-per-shard 8
+  shardine shard image.zarr --target-size 64MiB -o sharded.zarr
+  shardine shard image.zarr --shard 512,512,512 --index start
+
+Encoded chunks are moved as they are. Without -o the array is built anew beside the old one, checked, and exchanged
+with it in one step; the old one goes last. A run that was stopped is gone on with by the same command.";
+
+const UNSHARD_EXAMPLES: &str = "\
+Examples:
+  shardine unshard image.zarr
+  shardine unshard image.zarr -o chunks.zarr
+
+Encoded chunks are moved as they are. A run that was stopped is gone on with by the same command.";
+
+const RESHARD_EXAMPLES: &str = "\
+Examples:
+  shardine reshard image.zarr --chunks-per-shard 4,4,16
+  shardine reshard image.zarr --shard none
+  shardine reshard image.zarr --index start
+  shardine reshard image.zarr --chunk 32,32,32 --shard 256,256,256 --codec zstd:5 -o new.zarr
+
+Encoded chunks are moved as they are, unless --chunk or --codec asks for others. A run that was stopped is gone on
+with by the same command.";
+
+/// Pack the chunks of an array, or of all arrays below a group, into shards
+#[derive(Debug, Args)]
+#[command(after_help = SHARD_EXAMPLES)]
+pub struct Shard {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    packing: PackingArgs,
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+/// Make each chunk of an array, or of all arrays below a group, an object of its own
+#[derive(Debug, Args)]
+#[command(after_help = UNSHARD_EXAMPLES)]
+pub struct Unshard {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+/// Pack the chunks of an array, or of all arrays below a group, in another way
+#[derive(Debug, Args)]
+#[command(after_help = RESHARD_EXAMPLES)]
+pub struct Reshard {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    packing: PackingArgs,
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    /// The array or group
+    url: String,
+    /// Where the result goes; without it the data set itself is changed
+    #[arg(short, long, value_name = "DST")]
+    output: Option<String>,
+}
+
+pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
+    let packing = args.packing.packing().unwrap_or_else(PackingArgs::default_packing);
+    run(&args.place, args.packing.options(packing)?, &args.job, machine)
+}
+
+pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
+    run(&args.place, RepackOptions::new().packing(Packing::Unsharded), &args.job, machine)
+}
+
+pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
+    if !args.packing.asks() {
+        return Err(Failure::new("nothing is asked for").hint(
+            "say how: --chunks-per-shard, --shard, --target-size, --index, --chunk or --codec; \
+             `shardine plan` recommends a packing",
+        ));
+    }
+    let packing = args.packing.packing().unwrap_or(Packing::Keep);
+    run(&args.place, args.packing.options(packing)?, &args.job, machine)
+}
+
+fn run(
+    place: &Place,
+    options: RepackOptions,
+    job: &JobArgs,
+    machine: &Machine,
+) -> Result<(), Failure> {
+    let source = machine.location(&place.url)?;
+    let target = place.output.as_deref().map(|url| machine.location(url)).transpose()?;
+    run_job(&source, target.as_ref(), options, job, machine, &place.url)
+}
+
+/// Runs a job and reports.
+pub fn run_job(
+    source: &Location,
+    target: Option<&Location>,
+    options: RepackOptions,
+    job: &JobArgs,
+    machine: &Machine,
+    name: &str,
+) -> Result<(), Failure> {
+    let engine = machine.engine()?;
+    let progress = Progress::things("packing", 0);
+    let mut options = job.apply(options);
+    if !progress.is_hidden() {
+        let bar = progress.clone();
+        options = options.progress(move |now| {
+            bar.set(now.done, now.total);
+            if !now.array.is_empty() {
+                bar.say(now.array);
+            }
+        });
+    }
+    let start = Instant::now();
+    let mut arrays = Vec::new();
+    let mut written = Ok(());
+    let result = repack(&engine, source, target, &options, &mut |array| {
+        if !job.json && written.is_ok() {
+            let line = describe(&array, name, job.dry_run);
+            written = progress.suspend(|| writeln!(io::stdout(), "{line}"));
+        }
+        arrays.push(array);
+    });
+    progress.finish();
+    let seconds = start.elapsed().as_secs_f64();
+    if job.json {
+        let report = json!({
+            "dry_run": job.dry_run,
+            "arrays": arrays.iter().map(to_json).collect::<Vec<_>>(),
+            "failed": result.as_ref().err().map(ToString::to_string),
+            "seconds": seconds,
+        });
+        writeln!(io::stdout(), "{report}")?;
+    }
+    written?;
+    result?;
+    if !job.json && !job.dry_run {
+        let sum = |of: fn(&RepackedArray) -> u64| arrays.iter().map(of).sum::<u64>();
+        let bytes = sum(|array| array.bytes_written);
+        writeln!(
+            io::stdout(),
+            "{}: {} moved, {} recoded, {} empty; {} written, {} in {}",
+            units::count(arrays.len() as u64, "array"),
+            units::count(sum(|array| array.chunks_moved), "chunk"),
+            sum(|array| array.chunks_recoded),
+            sum(|array| array.chunks_empty),
+            units::count(sum(|array| array.objects_written), "object"),
+            units::size(bytes),
+            units::duration(seconds),
+        )?;
+    }
+    Ok(())
+}
+
+/// One line about an array.
+fn describe(array: &RepackedArray, name: &str, dry_run: bool) -> String {
+    let name = match array.path.as_str() {
+        "" => name.to_owned(),
+        path => format!("{}/{path}", name.trim_end_matches('/')),
+    };
+    let packing = match &array.shard_shape {
+        Some(shard) => {
+            format!("chunks {} in shards {}", units::shape(&array.chunk_shape), units::shape(shard))
+        }
+        None => format!("chunks {}, no shards", units::shape(&array.chunk_shape)),
+    };
+    let how = if array.moves { "moved" } else { "encoded anew" };
+    match array.outcome {
+        RepackOutcome::Unchanged => format!("{name}: {packing} already"),
+        _ if dry_run => format!("{name}: would have {packing}; its chunks would be {how}"),
+        outcome => {
+            let mut line = format!("{name}: {packing}");
+            if outcome == RepackOutcome::Resumed {
+                line += "; an earlier run was gone on with";
+            }
+            line += match array.check {
+                RepackCheck::None => "; nothing was checked",
+                RepackCheck::Elements => "; all elements were compared",
+                _ if array.moves => "; all bytes were compared",
+                _ => "",
+            };
+            line
+        }
+    }
+}
+
+fn to_json(array: &RepackedArray) -> Value {
+    json!({
+        "path": array.path,
+        "outcome": match array.outcome {
+            RepackOutcome::Unchanged => "unchanged",
+            RepackOutcome::Resumed => "resumed",
+            _ => "done",
+        },
+        "chunk": array.chunk_shape,
+        "shard": array.shard_shape,
+        "moves": array.moves,
+        "chunks_moved": array.chunks_moved,
+        "chunks_recoded": array.chunks_recoded,
+        "chunks_empty": array.chunks_empty,
+        "objects_written": array.objects_written,
+        "bytes_written": array.bytes_written,
+        "objects_kept": array.objects_kept,
+        "verified": array.check.as_str(),
+    })
+}

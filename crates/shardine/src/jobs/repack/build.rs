@@ -1,0 +1,206 @@
+//! Builds the new array: tasks, one for each new object or box of them, which depend on nothing but the old array.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use shardine_codec::Context;
+
+use super::chunks::ChunkFinder;
+use super::publisher::Publisher;
+use super::{RepackCheck, RepackOptions, RepackProgress, RepackedArray};
+use crate::engine::FirstError;
+use crate::layout::Layout;
+use crate::zarr::Cells;
+use crate::{Array, Error};
+
+/// Chunks along the last axis that are moved by one task where neither array has shards.
+const TOGETHER: u64 = 256;
+
+/// One array being built.
+pub(super) struct Build<'a> {
+    pub old: &'a Array,
+    pub new: &'a Array,
+    pub options: &'a RepackOptions,
+    pub check: RepackCheck,
+    /// Whether an earlier run has left something in the place of the new one.
+    pub resumed: bool,
+    /// The path of the array below the place that was named.
+    pub path: &'a str,
+    counters: Counters,
+    pub(super) publisher: Publisher<'a>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    moved: AtomicU64,
+    recoded: AtomicU64,
+    empty: AtomicU64,
+    written: AtomicU64,
+    bytes: AtomicU64,
+    kept: AtomicU64,
+    done: AtomicU64,
+}
+
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// What became of the chunks of an object.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub moved: u64,
+    pub recoded: u64,
+    pub empty: u64,
+}
+
+impl<'a> Build<'a> {
+    pub fn new(
+        old: &'a Array,
+        new: &'a Array,
+        options: &'a RepackOptions,
+        check: RepackCheck,
+        resumed: bool,
+        path: &'a str,
+    ) -> Self {
+        let publisher = Publisher::new(&*new.grid.store);
+        let counters = Counters::default();
+        Self { old, new, options, check, resumed, path, counters, publisher }
+    }
+
+    /// Builds all objects, and has them checked. They are durable afterwards.
+    pub fn run(&self, moves: bool) -> Result<(), Error> {
+        if moves {
+            self.move_all()?;
+        } else {
+            self.recode_all()?;
+        }
+        if self.check == RepackCheck::Elements {
+            self.compare_elements()?;
+        }
+        Ok(())
+    }
+
+    fn move_all(&self) -> Result<(), Error> {
+        let grid = self.chunk_grid();
+        let unit = self.unit(&grid);
+        let axes = grid.iter().zip(&unit);
+        let tasks = Cells::new(axes.map(|(&n, &unit)| n.div_ceil(unit)).collect());
+        let finder = ChunkFinder::new(self.old);
+        self.share(tasks, &|task, _| self.move_task(&finder, &task, &unit, &grid))?;
+        for cell in self.publisher.finish()? {
+            self.check_moved(&finder, &cell)?;
+        }
+        Ok(())
+    }
+
+    /// Has the workers do tasks until there are none, or one fails.
+    pub(super) fn share<T: Send>(
+        &self,
+        tasks: impl Iterator<Item = T> + Send,
+        run: &(dyn Fn(T, &mut Context) -> Result<(), Error> + Sync),
+    ) -> Result<(), Error> {
+        let engine = &self.new.engine;
+        let (tasks, first_error) = (Mutex::new(tasks), FirstError::default());
+        let workers = engine.threads();
+        engine.share(workers, workers, &|_, context| {
+            while !first_error.is_set() {
+                let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some(task) = next else { break };
+                if let Err(error) = run(task, context) {
+                    first_error.set(error);
+                }
+            }
+        });
+        first_error.into_result()
+    }
+
+    /// Chunks of the new array along each axis.
+    pub(super) fn chunk_grid(&self) -> Vec<u64> {
+        let axes = self.new.shape().iter().zip(self.new.chunk_shape());
+        axes.map(|(&len, &n)| len.div_ceil(n)).collect()
+    }
+
+    /// How many chunks along each axis make a task.
+    fn unit(&self, grid: &[u64]) -> Vec<u64> {
+        let per_object = |array: &Array| -> Option<Vec<u64>> {
+            let axes = array.shard_shape()?.iter().zip(array.chunk_shape());
+            Some(axes.map(|(&shard, &chunk)| (shard / chunk).max(1)).collect())
+        };
+        // The objects of an array without shards are made from one shard after the other.
+        per_object(self.new).or_else(|| per_object(self.old)).unwrap_or_else(|| {
+            let mut unit = vec![1; grid.len()];
+            if let Some(last) = unit.last_mut() {
+                *last = TOGETHER;
+            }
+            unit
+        })
+    }
+
+    fn move_task(
+        &self,
+        finder: &ChunkFinder<'_>,
+        task: &[u64],
+        unit: &[u64],
+        grid: &[u64],
+    ) -> Result<(), Error> {
+        if let Layout::Shard(shard) = &self.new.grid.layout {
+            return self.move_shard(finder, shard, task, grid);
+        }
+        let axes = task.iter().zip(unit).zip(grid);
+        let start: Vec<u64> = axes.clone().map(|((&i, &unit), _)| i * unit).collect();
+        let count = axes.map(|((&i, &unit), &n)| unit.min(n - i * unit)).collect();
+        for inside in Cells::new(count) {
+            let chunk: Vec<u64> = start.iter().zip(&inside).map(|(&a, &b)| a + b).collect();
+            self.move_chunk(finder, &chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what became of an object's chunks, and that they are done.
+    pub(super) fn count(&self, tally: Tally) {
+        self.add(tally);
+        self.advance(tally.moved + tally.recoded + tally.empty);
+    }
+
+    /// Counts what became of an object's chunks.
+    pub(super) fn add(&self, tally: Tally) {
+        let counters = &self.counters;
+        add(&counters.moved, tally.moved);
+        add(&counters.recoded, tally.recoded);
+        add(&counters.empty, tally.empty);
+    }
+
+    /// So many more chunks of the grid are done.
+    pub(super) fn advance(&self, chunks: u64) {
+        let before = self.counters.done.fetch_add(chunks, Ordering::Relaxed);
+        if let Some(tell) = &self.options.progress {
+            let total = self.chunk_grid().iter().product();
+            tell(RepackProgress { array: self.path.to_owned(), done: before + chunks, total });
+        }
+    }
+
+    pub(super) fn wrote(&self, objects: u64, bytes: u64) {
+        add(&self.counters.written, objects);
+        add(&self.counters.bytes, bytes);
+    }
+
+    pub(super) fn kept(&self) {
+        add(&self.counters.kept, 1);
+    }
+
+    /// Puts what was counted into the report.
+    pub fn report(&self, report: &mut RepackedArray) {
+        let counters = &self.counters;
+        report.chunks_moved = get(&counters.moved);
+        report.chunks_recoded = get(&counters.recoded);
+        report.chunks_empty = get(&counters.empty);
+        report.objects_written = get(&counters.written);
+        report.bytes_written = get(&counters.bytes);
+        report.objects_kept = get(&counters.kept);
+        report.check = self.check;
+    }
+}

@@ -1,0 +1,196 @@
+//! Where the encoded chunks of an array lie.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shardine_store::{Object, ReadRange, StoreError};
+use smallvec::SmallVec;
+
+use crate::layout::{Layout, ShardLayout};
+use crate::shard::ShardIndex;
+use crate::{Array, Error};
+
+/// Shards that are kept open at once. A process may commonly have a thousand files open.
+const OPEN: usize = 64;
+
+/// The most bytes of indexes that are kept, as a share of the memory in flight.
+const INDEX_SHARE: u64 = 4;
+
+/// The bytes of a chunk.
+#[derive(Debug, Clone)]
+pub(super) struct EncodedChunk {
+    pub object: Arc<dyn Object>,
+    /// `None` if it is all of the object, whose length may not be known yet.
+    pub range: Option<Range<u64>>,
+}
+
+impl EncodedChunk {
+    /// Which bytes to ask for.
+    pub fn read_range(&self) -> ReadRange {
+        match &self.range {
+            Some(range) => ReadRange::Bounded(range.clone()),
+            None => ReadRange::All,
+        }
+    }
+
+    /// What brings chunks of one object together, in the order in which they lie there.
+    pub fn place(&self) -> (usize, u64) {
+        let start = self.range.as_ref().map_or(0, |range| range.start);
+        (Arc::as_ptr(&self.object).cast::<()>().addr(), start)
+    }
+
+    /// Whether the bytes of `next` follow at once.
+    pub fn is_followed_by(&self, next: &Self) -> bool {
+        let same = Arc::as_ptr(&self.object).cast::<()>() == Arc::as_ptr(&next.object).cast();
+        match (&self.range, &next.range) {
+            (Some(a), Some(b)) => same && a.end == b.start,
+            _ => false,
+        }
+    }
+}
+
+/// Which shard: its cell, and the entries that lead to it if it lies in another.
+type ShardKey = (Vec<u64>, SmallVec<[u32; 4]>);
+
+/// A shard with its index, or that there is none.
+type Known = Option<Arc<KnownShard>>;
+
+#[derive(Debug)]
+struct KnownShard {
+    object: Arc<dyn Object>,
+    /// Where it begins in the object.
+    start: u64,
+    index: ShardIndex,
+}
+
+/// Finds the innermost chunks of an array, whatever they are packed into.
+#[derive(Debug)]
+pub(super) struct ChunkFinder<'a> {
+    array: &'a Array,
+    /// The last ones that were looked at, the newest last.
+    shards: Mutex<VecDeque<(ShardKey, Known)>>,
+    most_memory: u64,
+}
+
+impl<'a> ChunkFinder<'a> {
+    /// Of an array whose layout is addressable throughout.
+    pub fn new(array: &'a Array) -> Self {
+        let most_memory = array.engine.memory_in_flight() / INDEX_SHARE;
+        Self { array, shards: Mutex::default(), most_memory }
+    }
+
+    /// The bytes of a chunk, by its place in the grid of innermost chunks; `None` if it is not stored.
+    ///
+    /// In a far store a chunk that is an object of its own is not asked for here: its first read tells whether it is there.
+    pub fn find(&self, chunk: &[u64]) -> Result<Option<EncodedChunk>, Error> {
+        let layout = &self.array.grid.layout;
+        let (cell, path) = layout.find_chunk(chunk);
+        let Layout::Shard(outer) = layout else {
+            let key = self.array.grid.keys.key(&cell)?;
+            return match self.array.grid.store.open(&key, None) {
+                Ok(object) => {
+                    let range = object.len().map(|len| 0..len);
+                    Ok(Some(EncodedChunk { object, range }))
+                }
+                Err(StoreError::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error.into()),
+            };
+        };
+        let (Some((last, leading)), mut shard) = (path.split_last(), outer) else {
+            return Ok(None);
+        };
+        let Some(mut known) = self.outer(&cell)? else { return Ok(None) };
+        for (depth, &entry) in leading.iter().enumerate() {
+            let Layout::Shard(inner) = &shard.inner else { return Ok(None) };
+            let key = (cell.clone(), SmallVec::from_slice(&leading[..=depth]));
+            let Some(inside) = self.inner(key, &known, inner, entry, &cell)? else {
+                return Ok(None);
+            };
+            (known, shard) = (inside, inner);
+        }
+        let found = self.entry(&known, *last, &cell)?;
+        Ok(found
+            .map(|range| EncodedChunk { object: Arc::clone(&known.object), range: Some(range) }))
+    }
+
+    /// The bytes of an entry, in the object.
+    fn entry(
+        &self,
+        known: &KnownShard,
+        entry: u32,
+        cell: &[u64],
+    ) -> Result<Option<Range<u64>>, Error> {
+        let found = known.index.get(entry as usize).map_err(|source| self.damaged(cell, source))?;
+        Ok(found.map(|range| known.start + range.start..known.start + range.end))
+    }
+
+    fn damaged(&self, cell: &[u64], source: crate::shard::ShardError) -> Error {
+        match self.array.grid.keys.key(cell) {
+            Ok(object) => Error::Shard { object, shard: cell.to_vec(), source: Box::new(source) },
+            Err(error) => error.into(),
+        }
+    }
+
+    /// A shard that is an object.
+    fn outer(&self, cell: &[u64]) -> Result<Known, Error> {
+        self.cached((cell.to_vec(), SmallVec::new()), || {
+            let opened = self.array.open_shard(cell)?;
+            Ok(opened.map(|opened| KnownShard {
+                object: opened.object,
+                start: 0,
+                index: opened.index,
+            }))
+        })
+    }
+
+    /// A shard that is an entry of another.
+    fn inner(
+        &self,
+        key: ShardKey,
+        around: &KnownShard,
+        layout: &ShardLayout,
+        entry: u32,
+        cell: &[u64],
+    ) -> Result<Known, Error> {
+        self.cached(key, || {
+            let Some(range) = self.entry(around, entry, cell)? else { return Ok(None) };
+            let len = range.end - range.start;
+            let damaged = |source| self.damaged(cell, source);
+            let index = layout.index.range(len).map_err(damaged)?;
+            let bytes = range.start + index.start..range.start + index.end;
+            let bytes = around.object.read(ReadRange::Bounded(bytes))?;
+            let index = self
+                .array
+                .engine
+                .with_context(|context| layout.index.decode(context, &bytes, len))
+                .map_err(damaged)?;
+            Ok(Some(KnownShard { object: Arc::clone(&around.object), start: range.start, index }))
+        })
+    }
+
+    fn cached(
+        &self,
+        key: ShardKey,
+        load: impl FnOnce() -> Result<Option<KnownShard>, Error>,
+    ) -> Result<Known, Error> {
+        {
+            let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, known)) = shards.iter().rev().find(|(cached, _)| *cached == key) {
+                return Ok(known.clone());
+            }
+        }
+        // Two may load it at once, which is better than one waiting for the other.
+        let loaded = load()?.map(Arc::new);
+        let memory = |known: &Known| known.as_ref().map_or(0, |known| known.index.memory() as u64);
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        shards.push_back((key, loaded.clone()));
+        while shards.len() > OPEN
+            || shards.len() > 1
+                && shards.iter().map(|(_, known)| memory(known)).sum::<u64>() > self.most_memory
+        {
+            shards.pop_front();
+        }
+        Ok(loaded)
+    }
+}

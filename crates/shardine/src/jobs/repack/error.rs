@@ -1,0 +1,121 @@
+use shardine_store::Key;
+
+/// Why the chunks of an array cannot be packed anew.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepackError {
+    /// Something that was asked for does not fit the array.
+    #[error("{at}: {reason}")]
+    Layout {
+        /// The array.
+        at: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// Only files can be exchanged in one step.
+    #[error("{at} cannot be changed in place: its store has no step that replaces a whole array")]
+    NeedsTarget {
+        /// The array.
+        at: String,
+    },
+    /// The array is described by both versions, which share the chunks.
+    #[error(
+        "{at} has Zarr v2 metadata beside its zarr.json; whoever reads it by that would find no chunks any more"
+    )]
+    BothVersions {
+        /// The array.
+        at: String,
+    },
+    /// The array is of Zarr v2, and groups of that version would not see an array of version 3.
+    #[error("{at} is a Zarr v2 array, which has no shards")]
+    ZarrV2 {
+        /// The array.
+        at: String,
+    },
+    /// Another job on the same array is under way.
+    #[error("another job on {at} is under way")]
+    Busy {
+        /// The array.
+        at: String,
+    },
+    /// An earlier job that asked for something else was interrupted.
+    #[error("an earlier job on {at} was interrupted, and it asked for something else ({request})")]
+    OtherJob {
+        /// The array.
+        at: String,
+        /// What it asked for.
+        request: String,
+    },
+    /// What tells of an interrupted job makes no sense.
+    #[error(
+        "\"{marker}\", which tells of a job that was interrupted, does not fit what is there: {reason}"
+    )]
+    Marker {
+        /// The file or object.
+        marker: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// Somebody wrote to the array meanwhile.
+    #[error("{at} was changed while its chunks were moved")]
+    Changed {
+        /// The array.
+        at: String,
+    },
+    /// The same, at the very last moment: the old array is kept.
+    #[error(
+        "{at} was changed in the moment in which it was replaced; the array as it was then is at {kept}"
+    )]
+    ChangedAtCommit {
+        /// The array.
+        at: String,
+        /// Where the old one is.
+        kept: String,
+    },
+    /// A chunk is not what it was.
+    #[error("chunk {chunk:?} in \"{object}\" is not what it was before it was moved")]
+    Differs {
+        /// The new object.
+        object: Key,
+        /// The chunk's place in the grid of chunks.
+        chunk: Vec<u64>,
+    },
+    /// The elements of the new array are not those of the old one.
+    #[error("the elements from {start:?} on, of shape {shape:?}, are not what they were")]
+    Elements {
+        /// Where the box begins in which they differ.
+        start: Vec<u64>,
+        /// Its shape.
+        shape: Vec<u64>,
+    },
+}
+
+impl RepackError {
+    /// What to do next.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Layout { .. } => return None,
+            Self::NeedsTarget { .. } => "name another place for the result".to_owned(),
+            Self::BothVersions { .. } => {
+                "remove the v2 metadata first, or name another place for the result".to_owned()
+            }
+            Self::ZarrV2 { .. } => {
+                "migrate it to version 3 first, or name another place for the result".to_owned()
+            }
+            Self::Busy { .. } => "wait for it".to_owned(),
+            Self::OtherJob { .. } | Self::Marker { .. } => {
+                "finish that job, or give it up by beginning anew".to_owned()
+            }
+            Self::Changed { .. } => {
+                "the array is as it was; run the job again when nobody writes".to_owned()
+            }
+            Self::ChangedAtCommit { .. } => {
+                "write the latest changes again, and remove the old array".to_owned()
+            }
+            Self::Differs { .. } | Self::Elements { .. } => {
+                "the old array is untouched; check the memory and the disk of this machine, and run the job again"
+                    .to_owned()
+            }
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Packs chunks into shards, out of shards, and into other shards: by moving the encoded chunks as they are, wherever
+//! they are not to be encoded in another way.
+
+mod build;
+mod chunks;
+mod consolidated;
+mod error;
+mod in_place;
+mod moving;
+mod options;
+mod out;
+mod publisher;
+mod recode;
+mod target;
+
+use std::sync::Arc;
+
+use super::walk::each_array;
+use crate::{Engine, Error, Location};
+
+pub use error::RepackError;
+pub use options::{
+    CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackProgress, RepackedArray,
+};
+pub use out::REPACK_MARKER;
+
+/// Packs the chunks of an array, or of all arrays below a group, anew; in their place, or at `target`.
+///
+/// An encoded chunk is the same in a shard, in another shard and as an object of its own. So chunks are moved as they are, in
+/// the kernel between files of this machine, unless the options ask for other chunks or codecs: then they are encoded anew, in
+/// one pass over the data where the two shapes of chunks allow it. Of shards in shards the innermost chunks are moved. A chunk that is not
+/// stored stays so, and so does one that holds nothing but the fill value and is stored. All that the metadata says beside
+/// the packing stays.
+///
+/// **In place** each array is built anew in a folder beside it, checked, made durable, and exchanged with the old one in one
+/// step; the old one is removed last. Whoever opens the array finds the old or the new one at every moment, and what
+/// else lies in its folder is carried over. That needs room for a copy. A run that was killed is gone on with by the same call; one that asks for
+/// something else is refused. Copies of the metadata in groups above are renewed. Only for files.
+///
+/// **At a target**, be it in another store, the whole hierarchy is made, with everything that lies in it. The metadata of each node comes after
+/// all that it describes, and [`REPACK_MARKER`] says that the result is unfinished until then.
+///
+/// The old array must not be written to meanwhile. Where that can be told, a change is noticed: then chunks are moved again, or the job fails, and the
+/// old array is not removed.
+///
+/// `tell` hears of each array when it is done. In place an array that cannot be packed does not keep others from it; the
+/// first error is returned in the end.
+///
+/// Costs one open for each chunk of an array without shards, one read for each index, and the bytes once; the check reads them
+/// twice more, mostly from memory. Memory is that of the indexes of some shards, and of the chunks in flight if they are encoded anew.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use shardine::{Array, Elements, Engine, Location, Region, WriteOptions, zarr::metadata::NodeMetadata};
+/// use shardine::{Packing, RepackOptions, repack};
+/// # let document = br#"{
+/// #     "zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8",
+/// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
+/// #     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]
+/// # }"#;
+/// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
+/// # let engine = Engine::shared()?;
+/// # let source = Location::root(Arc::new(shardine::store::MemoryStore::new()));
+/// # let target = Location::root(Arc::new(shardine::store::MemoryStore::new()));
+/// # let array = Array::create(&engine, &source, metadata, false)?;
+/// # array.write(&Region::all(), Elements::Fixed(vec![1, 2, 0, 4]).as_ref(), &WriteOptions::new())?;
+/// let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![2]));
+/// repack(&engine, &source, Some(&target), &options, &mut |array| {
+///     assert_eq!((array.chunks_moved, array.chunks_empty, array.objects_written), (3, 1, 2));
+/// })?;
+/// assert_eq!(Array::open(&engine, &target)?.read(&Region::all())?, Elements::Fixed(vec![1, 2, 0, 4]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn repack(
+    engine: &Arc<Engine>,
+    source: &Location,
+    target: Option<&Location>,
+    options: &RepackOptions,
+    tell: &mut dyn FnMut(RepackedArray),
+) -> Result<(), Error> {
+    if let Some(target) = target {
+        return out::repack(engine, source, target, options, tell);
+    }
+    in_place::recover_missing(source)?;
+    let mut first_error = None;
+    each_array(engine, source, &mut |array| {
+        let done = array.and_then(|array| {
+            let path = below(source, array.location());
+            let mut report = RepackedArray { path, ..RepackedArray::default() };
+            in_place::repack(&array, options, &mut report)?;
+            Ok(report)
+        });
+        match done {
+            Ok(report) => tell(report),
+            Err(error) => drop(first_error.get_or_insert(error)),
+        }
+        Ok(())
+    })?;
+    first_error.map_or(Ok(()), Err)
+}
+
+/// The path of a node below a place.
+fn below(place: &Location, node: &Location) -> String {
+    let path = node.path.as_ref().map(|path| path.as_str()).unwrap_or_default();
+    let above = place.path.as_ref().map(|path| path.as_str()).unwrap_or_default();
+    path.strip_prefix(above).unwrap_or(path).trim_start_matches('/').to_owned()
+}

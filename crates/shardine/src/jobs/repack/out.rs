@@ -1,0 +1,282 @@
+//! Packs the chunks of a data set anew in another place.
+
+use shardine_store::{
+    Condition, CreateOptions, Key, ObjectWriter, ReadRange, StoreError, StoreExt,
+};
+
+use super::build::Build;
+use super::{RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, target};
+use crate::jobs::copy::clear::clear;
+use crate::jobs::copy::keys::is_document;
+use crate::jobs::copy::marker::{JobKind, Marker, Start};
+use crate::jobs::copy::place::check_apart;
+use crate::jobs::walk::MAX_DEPTH;
+use crate::zarr::metadata::{ChunkKeyEncoding, NodeMetadata};
+use crate::zarr::{DOCUMENT, grid_folder};
+use crate::{Array, Engine, Error, Group, Location, Node};
+
+/// The object at the root of a target that says what is being made there, or was when the program was killed.
+pub const REPACK_MARKER: &str = ".shardine-repack.json";
+
+const REPACK: JobKind = JobKind { marker: REPACK_MARKER, member: "shardine_repack" };
+
+/// Bytes of other objects that are held at once.
+const PIECE: u64 = 1 << 20;
+
+/// One job.
+struct Out<'a> {
+    engine: &'a std::sync::Arc<Engine>,
+    source: &'a Location,
+    target: &'a Location,
+    options: &'a RepackOptions,
+    check: RepackCheck,
+    resumed: bool,
+}
+
+/// Makes the new data set; `tell` hears of each array.
+pub(super) fn repack(
+    engine: &std::sync::Arc<Engine>,
+    source: &Location,
+    target: &Location,
+    options: &RepackOptions,
+    tell: &mut dyn FnMut(RepackedArray),
+) -> Result<(), Error> {
+    check_apart(source, target)?;
+    let node = Node::open(engine, source)?;
+    let mut marker = Marker::new(&REPACK, source, options.request());
+    let mut resumed = false;
+    if !options.dry_run {
+        let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
+        let start = marker.begin(source, target, overwrite)?;
+        if start == Start::Clear {
+            clear(target, engine.threads(), REPACK_MARKER)?;
+            marker.cleared(target)?;
+        }
+        resumed = start == Start::Resumed;
+    }
+    let local = target.store.read_cost().local;
+    let default = if local { RepackCheck::Bytes } else { RepackCheck::None };
+    let check = options.check.unwrap_or(default);
+    let out = Out { engine, source, target, options, check, resumed };
+    if resumed {
+        out.remove_leftovers(target.path.clone(), 0)?;
+    }
+    match node {
+        Node::Array(array) => drop(out.array(&array, "", tell)?),
+        Node::Group(group) => drop(out.group(&group, "", 0, tell)?),
+    }
+    if !options.dry_run {
+        marker.end(target)?;
+    }
+    Ok(())
+}
+
+impl Out<'_> {
+    /// The same place in source or target.
+    fn place(location: &Location, path: &str) -> Result<Location, Error> {
+        if path.is_empty() { Ok(location.clone()) } else { location.join(path) }
+    }
+
+    /// Temporary files of a run that was killed.
+    fn remove_leftovers(&self, folder: Option<Key>, depth: usize) -> Result<(), Error> {
+        let store = &self.target.store;
+        if depth > MAX_DEPTH || store.files().is_none() {
+            return Ok(());
+        }
+        for leftover in store.leftovers(folder.as_ref())? {
+            if leftover.kind == shardine_store::LeftoverKind::Temporary {
+                store.remove_leftover(folder.as_ref(), &leftover.name)?;
+            }
+        }
+        for inside in store.list(folder.as_ref())?.folders {
+            self.remove_leftovers(Some(inside), depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// The metadata of all nodes below a group, by their paths below it, once they are made.
+    fn group(
+        &self,
+        group: &Group,
+        path: &str,
+        depth: usize,
+        tell: &mut dyn FnMut(RepackedArray),
+    ) -> Result<Vec<(String, NodeMetadata)>, Error> {
+        if depth > MAX_DEPTH {
+            let reason = "groups lie too deep in each other".to_owned();
+            return Err(RepackError::Layout { at: group.location().to_string(), reason }.into());
+        }
+        let mut below = Vec::new();
+        let mut nodes = Vec::new();
+        for child in group.children()? {
+            let inside = match path {
+                "" => child.name.clone(),
+                _ => format!("{path}/{}", child.name),
+            };
+            match child.node? {
+                Node::Array(array) => {
+                    let metadata = self.array(&array, &inside, tell)?;
+                    below.push((child.name.clone(), NodeMetadata::Array(metadata)));
+                }
+                Node::Group(group) => {
+                    let nested = self.group(&group, &inside, depth + 1, tell)?;
+                    below.extend(
+                        nested
+                            .into_iter()
+                            .map(|(path, node)| (format!("{}/{path}", child.name), node)),
+                    );
+                }
+            }
+            nodes.push(child.name);
+        }
+        if self.options.dry_run {
+            return Ok(below);
+        }
+        let source = group.location();
+        self.copy_others(source.path.as_ref(), &|name, is_folder| match is_folder {
+            true => !nodes.iter().any(|node| node == name),
+            false => true,
+        })?;
+        let mut metadata = group.metadata().clone();
+        for (path, node) in &below {
+            metadata.set_consolidated(path, node);
+        }
+        let key = Self::place(self.target, path)?.key(DOCUMENT)?;
+        self.target.store.put(&key, &metadata.to_bytes(), Condition::None)?;
+        Ok(below)
+    }
+
+    fn array(
+        &self,
+        old: &Array,
+        path: &str,
+        tell: &mut dyn FnMut(RepackedArray),
+    ) -> Result<crate::zarr::metadata::ArrayMetadata, Error> {
+        let mut report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
+        let wanted = target::wanted(old, self.options, key_encoding(old))?;
+        if let Ok(stored) = target::Stored::of(&wanted.metadata) {
+            report.chunk_shape = stored.chunk_shape;
+            report.shard_shape = stored.shards.map(|shards| shards.shape);
+        }
+        let place = Self::place(self.target, path)?;
+        let new = Array::from_metadata(self.engine, &place, wanted.metadata.clone())?;
+        let moves = wanted.same_chunks
+            && old.grid.layout.is_addressable_throughout()
+            && new.grid.layout.is_addressable_throughout();
+        report.moves = moves;
+        if self.options.dry_run {
+            tell(report);
+            return Ok(wanted.metadata);
+        }
+        if self.resumed {
+            report.outcome = RepackOutcome::Resumed;
+        }
+        let document = place.key(DOCUMENT)?;
+        let text = wanted.metadata.to_bytes();
+        if self.resumed && place.store.get(&document)?.is_some_and(|found| *found == *text) {
+            // Its document comes last: it was finished by an earlier run.
+            report.check = self.check;
+            tell(report);
+            return Ok(wanted.metadata);
+        }
+        let before = fingerprint(old)?;
+        let build = Build::new(old, &new, self.options, self.check, self.resumed, path);
+        build.run(moves)?;
+        build.report(&mut report);
+        let (encoding, rank) = (*old.metadata().key_encoding(), old.shape().len());
+        let above = old.location().path.as_ref();
+        self.copy_others(above, &|name, is_folder| match is_folder {
+            true => grid_folder(&encoding, name, rank).is_none(),
+            false => encoding.parse(name, rank).is_none(),
+        })?;
+        if fingerprint(old)? != before {
+            return Err(RepackError::Changed { at: old.location().to_string() }.into());
+        }
+        place.store.put(&document, &text, Condition::None)?;
+        tell(report);
+        Ok(wanted.metadata)
+    }
+
+    /// Copies what lies in a folder of the source and belongs to no node: whatever people keep with their data.
+    ///
+    /// `is_other` tells by name whether something directly in the folder is that.
+    fn copy_others(
+        &self,
+        folder: Option<&Key>,
+        is_other: &dyn Fn(&str, bool) -> bool,
+    ) -> Result<(), Error> {
+        let listing = match self.source.store.list(folder) {
+            // Then nobody knows of anything else.
+            Err(StoreError::Unsupported { .. }) => return Ok(()),
+            listing => listing?,
+        };
+        let name = |key: &Key| key.as_str().rsplit('/').next().unwrap_or_default().to_owned();
+        for (key, _) in &listing.objects {
+            let name = name(key);
+            if !is_document(key) && !name.starts_with(".shardine-") && is_other(&name, false) {
+                self.copy_object(key)?;
+            }
+        }
+        for key in &listing.folders {
+            if is_other(&name(key), true) {
+                self.copy_folder(key, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_folder(&self, folder: &Key, depth: usize) -> Result<(), Error> {
+        let listing = self.source.store.list(Some(folder))?;
+        if depth > MAX_DEPTH {
+            return Ok(());
+        }
+        listing.objects.iter().try_for_each(|(key, _)| self.copy_object(key))?;
+        listing.folders.iter().try_for_each(|folder| self.copy_folder(folder, depth + 1))
+    }
+
+    fn copy_object(&self, key: &Key) -> Result<(), Error> {
+        let below = match &self.source.path {
+            None => Some(key.as_str()),
+            Some(path) => {
+                key.as_str().strip_prefix(path.as_str()).and_then(|k| k.strip_prefix('/'))
+            }
+        };
+        let Some(below) = below else { return Ok(()) };
+        let object = self.source.store.open(key, None)?;
+        let options = CreateOptions { head: 0, condition: Condition::None };
+        let writer = self.target.store.create(&self.target.key(below)?, options)?;
+        match object.len() {
+            None => drop(writer.append(&object.read(ReadRange::All)?)?),
+            Some(len) => append_pieces(&*writer, &*object, len)?,
+        }
+        self.target.store.publish(vec![writer.finish(&[])?])?;
+        Ok(())
+    }
+}
+
+fn append_pieces(
+    writer: &dyn ObjectWriter,
+    object: &dyn shardine_store::Object,
+    len: u64,
+) -> Result<(), StoreError> {
+    let mut at = 0;
+    while at < len {
+        let end = len.min(at + PIECE);
+        writer.append_from(object, at..end)?;
+        at = end;
+    }
+    Ok(())
+}
+
+/// How the objects of the new array are named: as before, unless that is the way of Zarr v2.
+fn key_encoding(old: &Array) -> ChunkKeyEncoding {
+    *old.metadata().key_encoding()
+}
+
+/// What changes when somebody writes to the array, where that can be told.
+fn fingerprint(array: &Array) -> Result<Option<u64>, Error> {
+    let location = array.location();
+    let Some(files) = location.store.files() else { return Ok(None) };
+    let (beside, name) = files.beside(location.path.as_ref())?;
+    Ok(Some(beside.fingerprint(&name)?))
+}

@@ -1,0 +1,272 @@
+//! What the new array is to be: its metadata, worked out from the old one's and from what is asked for.
+
+use serde_json::{Map, json};
+use shardine_codec::{Codec, from_spec};
+
+use super::{Packing, RepackError, RepackOptions};
+use crate::layout::Configuration;
+use crate::plan;
+use crate::shard::{IndexLocation, MAX_CHUNKS_PER_SHARD};
+use crate::zarr::metadata::{
+    ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
+};
+use crate::{Array, CodecSpec, Error};
+
+/// The name of the codec that makes shards.
+const SHARDING: &str = "sharding_indexed";
+
+/// How an array is stored, without the nesting of codecs in codecs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Stored {
+    /// All codecs that a chunk goes through, those around shards included.
+    pub codecs: Vec<CodecSpec>,
+    /// The shape of the innermost chunks, by axis of the array.
+    pub chunk_shape: Vec<u64>,
+    pub shards: Option<Shards>,
+}
+
+/// How the outermost shards are made.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shards {
+    pub shape: Vec<u64>,
+    pub index_codecs: Vec<CodecSpec>,
+    pub location: IndexLocation,
+    /// Whether nothing but the chunks' own codecs is inside, and nothing around.
+    pub plain: bool,
+}
+
+impl Stored {
+    pub fn of(metadata: &ArrayMetadata) -> Result<Self, String> {
+        let shape = metadata.chunk_shape();
+        let specs = metadata.codecs();
+        let (codecs, chunk) = flatten(specs)?;
+        let shards = match specs.iter().find(|spec| spec.name == SHARDING) {
+            None => None,
+            Some(spec) => {
+                let found = Configuration::parse(&spec.configuration, "codecs")
+                    .map_err(|error| error.to_string())?;
+                let plain =
+                    specs.len() == 1 && found.codecs.iter().all(|inner| inner.name != SHARDING);
+                Some(Shards {
+                    shape: shape.to_vec(),
+                    index_codecs: found.index_codecs,
+                    location: found.location,
+                    plain,
+                })
+            }
+        };
+        Ok(Self { codecs, chunk_shape: chunk.unwrap_or_else(|| shape.to_vec()), shards })
+    }
+
+    /// The shape of objects and their codecs, for the metadata.
+    fn to_layout(&self) -> (Vec<u64>, Vec<CodecSpec>) {
+        let Some(shards) = &self.shards else {
+            return (self.chunk_shape.clone(), self.codecs.clone());
+        };
+        let location = match shards.location {
+            IndexLocation::Start => "start",
+            IndexLocation::End => "end",
+        };
+        let mut configuration = Map::new();
+        configuration.insert("chunk_shape".into(), json!(self.chunk_shape));
+        configuration.insert("codecs".into(), codec_specs_to_json(&self.codecs));
+        configuration.insert("index_codecs".into(), codec_specs_to_json(&shards.index_codecs));
+        configuration.insert("index_location".into(), location.into());
+        let codec = CodecSpec { name: SHARDING.into(), configuration, must_understand: true };
+        (shards.shape.clone(), vec![codec])
+    }
+}
+
+/// The codecs of a chunk, those around shards before and after it, and the shape of the innermost chunks if there are shards.
+fn flatten(specs: &[CodecSpec]) -> Result<(Vec<CodecSpec>, Option<Vec<u64>>), String> {
+    let Some(position) = specs.iter().position(|spec| spec.name == SHARDING) else {
+        return Ok((specs.to_vec(), None));
+    };
+    let found = Configuration::parse(&specs[position].configuration, "codecs")
+        .map_err(|error| error.to_string())?;
+    let (inner, chunk) = flatten(&found.codecs)?;
+    let chunk = chunk.unwrap_or(found.chunk_shape);
+    // Stored axis i is axis order[i] of the array.
+    let mut order: Vec<usize> = (0..chunk.len()).collect();
+    for spec in &specs[..position] {
+        if let Ok(Codec::ArrayToArray(codec)) = from_spec(spec)
+            && let Some(permutation) = codec.permutation()
+        {
+            order = permutation.iter().filter_map(|&k| order.get(k).copied()).collect();
+        }
+    }
+    let mut by_axis = vec![1; chunk.len()];
+    for (&k, &n) in order.iter().zip(&chunk) {
+        by_axis[k] = n;
+    }
+    let mut codecs = specs[..position].to_vec();
+    codecs.extend(inner);
+    codecs.extend_from_slice(&specs[position + 1..]);
+    Ok((codecs, Some(by_axis)))
+}
+
+/// What is to be built.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub metadata: ArrayMetadata,
+    /// Whether the chunks of both arrays are encoded alike.
+    pub same_chunks: bool,
+    /// Whether the array is so already.
+    pub unchanged: bool,
+}
+
+/// Works out what is to be built.
+pub(super) fn wanted(
+    array: &Array,
+    options: &RepackOptions,
+    key_encoding: ChunkKeyEncoding,
+) -> Result<Wanted, Error> {
+    let refuse = |reason: String| {
+        Error::from(RepackError::Layout { at: array.location().to_string(), reason })
+    };
+    let metadata = array.metadata();
+    let old = Stored::of(metadata).map_err(refuse)?;
+    let rank = array.shape().len();
+    let chunk_shape = options.chunk.clone().unwrap_or_else(|| old.chunk_shape.clone());
+    if chunk_shape.len() != rank {
+        return Err(refuse(format!("chunks of {} axes for an array of {rank}", chunk_shape.len())));
+    }
+    if chunk_shape.contains(&0) {
+        return Err(refuse("a chunk cannot be 0 long".to_owned()));
+    }
+    let codecs = match &options.codecs {
+        Some(choice) => choice.codecs(array.data_type()).map_err(refuse)?,
+        None => old.codecs.clone(),
+    };
+    let shape =
+        shard_shape(array, &old, &chunk_shape, &options.packing).map_err(|error| match error {
+            Refused::Reason(reason) => refuse(reason),
+            Refused::Error(error) => error,
+        })?;
+    let shards = match shape {
+        None => None,
+        Some(shape) => Some(Shards {
+            shape,
+            index_codecs: match &old.shards {
+                Some(shards) => shards.index_codecs.clone(),
+                None => default_index_codecs().map_err(refuse)?,
+            },
+            location: options
+                .index
+                .or(old.shards.as_ref().map(|shards| shards.location))
+                .unwrap_or(IndexLocation::End),
+            plain: true,
+        }),
+    };
+    let new = Stored { codecs, chunk_shape, shards };
+    let (object_shape, object_codecs) = new.to_layout();
+    let same_chunks = new.codecs == old.codecs && new.chunk_shape == old.chunk_shape;
+    let unchanged = new == old && key_encoding == *metadata.key_encoding();
+    let metadata = if unchanged {
+        metadata.clone()
+    } else {
+        metadata
+            .with_layout(&object_shape, &object_codecs, key_encoding)
+            .map_err(|error| refuse(error.to_string()))?
+    };
+    Ok(Wanted { metadata, same_chunks, unchanged })
+}
+
+enum Refused {
+    Reason(String),
+    Error(Error),
+}
+
+impl From<String> for Refused {
+    fn from(reason: String) -> Self {
+        Self::Reason(reason)
+    }
+}
+
+/// The shape of the new shards; `None` for none.
+fn shard_shape(
+    array: &Array,
+    old: &Stored,
+    chunk: &[u64],
+    packing: &Packing,
+) -> Result<Option<Vec<u64>>, Refused> {
+    let per_axis = |chunks: &[u64]| -> Result<Option<Vec<u64>>, Refused> {
+        if chunks.iter().all(|&n| n == 1) {
+            return Ok(None);
+        }
+        let axes = chunk.iter().zip(chunks);
+        let shape: Option<Vec<u64>> = axes.map(|(&n, &per)| n.checked_mul(per)).collect();
+        let count = chunks.iter().try_fold(1u64, |count, &n| count.checked_mul(n));
+        match (shape, count) {
+            (Some(shape), Some(count)) if count <= MAX_CHUNKS_PER_SHARD => Ok(Some(shape)),
+            _ => Err(format!("a shard cannot hold more than {MAX_CHUNKS_PER_SHARD} chunks").into()),
+        }
+    };
+    match packing {
+        Packing::Unsharded => Ok(None),
+        Packing::Keep => match &old.shards {
+            None => Ok(None),
+            Some(shards) => multiple(&shards.shape, chunk).map(Some),
+        },
+        Packing::Shard(shape) => multiple(shape, chunk).map(Some),
+        Packing::ChunksPerShard(chunks) => match chunks.as_slice() {
+            [] if chunk.is_empty() => Ok(None),
+            chunks if chunks.contains(&0) => {
+                Err("a shard cannot hold 0 chunks along an axis".to_owned().into())
+            }
+            [all] => per_axis(&vec![*all; chunk.len()]),
+            chunks if chunks.len() == chunk.len() => per_axis(chunks),
+            chunks => {
+                let (given, rank) = (chunks.len(), chunk.len());
+                Err(format!("chunks per shard for {given} axes, but the array has {rank}").into())
+            }
+        },
+        Packing::TargetSize(target) => {
+            let sample = plan::sample(array).map_err(Refused::Error)?;
+            let decoded = || {
+                let elements = chunk.iter().fold(1u64, |n, &len| n.saturating_mul(len));
+                elements.saturating_mul(array.grid.layout.element_size() as u64)
+            };
+            let mean = sample.map_or_else(decoded, |sample| sample.bytes_of(chunk)).max(1);
+            if let Some(shards) = &old.shards
+                && shards.plain
+                && let Ok(shape) = multiple(&shards.shape, chunk)
+                && is_near(&shape, chunk, mean, *target)
+            {
+                // A sample of the same chunks may come out otherwise in other shards; that is no reason to begin anew.
+                return Ok(Some(shape));
+            }
+            let axes = array.shape().iter().zip(chunk);
+            let grid: Vec<u64> = axes.map(|(&len, &n)| len.div_ceil(n).max(1)).collect();
+            per_axis(&plan::chunks_per_shard_for(&grid, mean, *target))
+        }
+    }
+}
+
+/// Whether shards of such chunks are of about the size that is wanted.
+fn is_near(shard: &[u64], chunk: &[u64], chunk_bytes: u64, target: u64) -> bool {
+    let axes = shard.iter().zip(chunk);
+    let bytes: f64 = axes.map(|(&shard, &chunk)| (shard / chunk) as f64).product::<f64>();
+    let ratio = bytes * chunk_bytes as f64 / target.max(1) as f64;
+    (0.5..=2.0).contains(&ratio)
+}
+
+fn multiple(shard: &[u64], chunk: &[u64]) -> Result<Vec<u64>, Refused> {
+    if shard.len() != chunk.len() {
+        let (given, rank) = (shard.len(), chunk.len());
+        return Err(format!("shards of {given} axes for an array of {rank}").into());
+    }
+    let axes = shard.iter().zip(chunk);
+    if axes.clone().any(|(&shard, &chunk)| shard == 0 || shard % chunk != 0) {
+        return Err(format!("shards of {shard:?} are no multiple of chunks of {chunk:?}").into());
+    }
+    Ok(shard.to_vec())
+}
+
+fn default_index_codecs() -> Result<Vec<CodecSpec>, String> {
+    let codecs = json!([
+        { "name": "bytes", "configuration": { "endian": "little" } },
+        { "name": "crc32c" },
+    ]);
+    codec_specs_from_json(&codecs).map_err(|error| error.to_string())
+}

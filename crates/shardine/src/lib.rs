@@ -33,6 +33,7 @@ pub use shardine_codec::{
     CodecSpec, DataType, ElementSize, Elements, ElementsRef, FillValue, Kind, VariableElements,
 };
 pub use source::{GeneratorSource, Source, SourceError};
+pub use zarr::metadata::ZarrFormat;
 pub use zarr::{
     Array, Child, Group, Node, PossibleObject, ShardEntries, SliceError, SliceOptions, SliceWriter,
     StoredObject,

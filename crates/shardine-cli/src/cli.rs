@@ -7,8 +7,8 @@ use shardine::{Engine, EngineOptions, Location, StoreOptions, ZarrFormat};
 
 use crate::failure::Failure;
 use crate::{
-    append, bench, compact, completions, copy, create, demo, info, interrupt, ls, read, repair,
-    units, verify, write,
+    append, bench, compact, completions, copy, create, demo, info, interrupt, ls, migrate, read,
+    repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -52,6 +52,7 @@ pub enum Verb {
     Repair(repair::Repair),
     Compact(compact::Compact),
     Copy(copy::Copy),
+    Migrate(migrate::Migrate),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }

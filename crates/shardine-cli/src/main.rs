@@ -19,6 +19,7 @@ mod info;
 mod input;
 mod interrupt;
 mod ls;
+mod migrate;
 mod npy;
 mod output_file;
 mod progress;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
         Verb::Copy(args) => copy::run(args, &cli.machine),
+        Verb::Migrate(args) => migrate::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };

@@ -3,7 +3,7 @@ use std::ops::Range;
 use shardine_store::{Key, StoreError};
 
 use crate::engine::Strategy;
-use crate::jobs::CopyError;
+use crate::jobs::{CopyError, MigrateError};
 use crate::layout::{DecodeError, EncodeError, LayoutError};
 use crate::selection::RegionError;
 use crate::shard::ShardError;
@@ -139,6 +139,9 @@ pub enum Error {
     /// A data set cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
+    /// A hierarchy cannot be migrated.
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
     /// What would change metadata of Zarr version 2, which is only read.
     #[error("{at} has metadata of Zarr version 2 (\"{object}\"), which is never changed")]
     ZarrV2 {
@@ -221,6 +224,7 @@ impl Error {
                 "leave the choice to Shardine with the strategy auto, or make the array with a crc32c after the bytes of its index".to_owned(),
             ),
             Self::Copy(error) => error.hint(),
+            Self::Migrate(error) => Some(error.hint()),
             Self::Contention { .. } | Self::Unstable { .. } => {
                 Some("run it again when fewer writers are at work".to_owned())
             }

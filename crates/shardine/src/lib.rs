@@ -23,6 +23,7 @@ pub use error::Error;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
 pub use jobs::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};
+pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::Location;

@@ -2,11 +2,13 @@
 
 mod compact;
 mod copy;
+mod migrate;
 mod repair;
 mod verify;
 mod walk;
 
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
+pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use verify::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};

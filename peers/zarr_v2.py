@@ -312,13 +312,14 @@ class Check:
 def peers(case: Case, document: dict, expected: np.ndarray) -> str | None:
     """Compares what other implementations read of version 3; says which of them cannot."""
     names = [codec["name"] for codec in document["codecs"]]
-    skipped = None
-    array = zarr.open_array(case.node, mode="r", zarr_format=3)
+    try:
+        array = zarr.open_array(case.node, mode="r", zarr_format=3)
+    except Exception as error:  # noqa: BLE001
+        raise Failed(f"zarr-python cannot open: {error!r}") from error
     if array.attrs["units"] != "nm" or array.attrs["nan"] == array.attrs["nan"]:
         raise Failed("zarr-python finds other attributes")
-    if known_fault(case, names):
-        skipped = known_fault(case, names)
-    else:
+    skipped = known_fault(case, document)
+    if skipped is None:
         try:
             values = np.asarray(array[...])
         except Exception as error:  # noqa: BLE001
@@ -338,7 +339,12 @@ def peers(case: Case, document: dict, expected: np.ndarray) -> str | None:
     return skipped
 
 
-def known_fault(case: Case, names: list[str]) -> str | None:
+def known_fault(case: Case, document: dict) -> str | None:
+    """Why zarr-python cannot read what it should be able to."""
+    for codec in document["codecs"]:
+        astype = codec.get("configuration", {}).get("astype", "|u1")
+        if case.dtype.itemsize == 1 and np.dtype(astype).itemsize > 1:
+            return "zarr-python forgets the byte order if the array's own type has none"
     return None
 
 

@@ -129,8 +129,7 @@ impl Codecs {
 
     fn add(&mut self, step: &Step<'_>) -> Result<(), MetadataError> {
         match step.id {
-            "delta" | "fixedscaleoffset" | "quantize" => self.retyped(step, "dtype", "astype"),
-            "astype" => self.retyped(step, "decode_dtype", "encode_dtype"),
+            "delta" | "fixedscaleoffset" => self.retyped(step),
             "bitround" | "packbits" => {
                 let elements = self.elements(step)?;
                 if step.id == "packbits" {
@@ -213,18 +212,18 @@ impl Codecs {
     }
 
     /// Adds a filter that computes with elements of one type and stores them in another.
-    fn retyped(&mut self, step: &Step<'_>, from: &str, to: &str) -> Result<(), MetadataError> {
+    fn retyped(&mut self, step: &Step<'_>) -> Result<(), MetadataError> {
         let elements = self.elements(step)?;
-        let missing = || MetadataError::missing(format!("{}.{from}", step.member));
-        let input = step.numbers(from)?.ok_or_else(missing)?;
+        let missing = || MetadataError::missing(format!("{}.dtype", step.member));
+        let input = step.numbers("dtype")?.ok_or_else(missing)?;
         // Times are stored as the numbers of their units.
         let kind = if "Mm".contains(elements.kind) { 'i' } else { elements.kind };
         if input != (NumpyType { kind, ..elements }) {
             let reason =
                 "its type or byte order is not that of what enters it, and version 3 cannot say so";
-            return Err(unsupported(&format!("{}.{from}", step.member), step.id, reason));
+            return Err(unsupported(&format!("{}.dtype", step.member), step.id, reason));
         }
-        self.chunk = Chunk::Elements(step.numbers(to)?.unwrap_or(input));
+        self.chunk = Chunk::Elements(step.numbers("astype")?.unwrap_or(input));
         self.chain.push(step.numcodecs());
         Ok(())
     }

@@ -59,6 +59,17 @@ pub fn append_peers() -> Result {
         .run()
 }
 
+/// Has zarr-python write arrays of version 2, and compares what is read of them before and after `migrate`.
+pub fn zarr_v2() -> Result {
+    Cmd::new(root().join(".venv/bin/python"))
+        .arg("peers/zarr_v2.py")
+        .arg("--shardine")
+        .arg(cli()?)
+        .args(["--cases", "220", "--seed", "1"])
+        .args(["--jobs", &parallelism().to_string()])
+        .run()
+}
+
 /// Builds the command line as the differential tests use it.
 pub fn build_cli() -> Result {
     Cmd::cargo("build --package shardine-cli").run()

@@ -47,6 +47,11 @@ const STEPS: &[Step] = &[
         run: || differential::Run::short().run(),
     },
     Step {
+        name: "zarr-v2",
+        about: "arrays of Zarr v2 read the same, also after migrate",
+        run: differential::zarr_v2,
+    },
+    Step {
         name: "append-peers",
         about: "zarr-python reads each plane that was appended",
         run: differential::append_peers,

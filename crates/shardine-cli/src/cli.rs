@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
-use shardine::{Engine, EngineOptions, Location, StoreOptions};
+use shardine::{Engine, EngineOptions, Location, StoreOptions, ZarrFormat};
 
 use crate::failure::Failure;
 use crate::{
-    append, bench, compact, completions, copy, create, demo, info, interrupt, ls, read, repack,
-    repair, units, verify, write,
+    append, bench, compact, completions, copy, create, demo, info, interrupt, ls, migrate, read,
+    repack, repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,7 @@ Exit status: 0 done; 1 verify found damage; 2 anything else, with one line on st
 /// Packs chunked arrays into shards, and reads, updates, describes and checks them.
 ///
 /// A shard is one stored object that holds many chunks and an index that finds them. Arrays are Zarr v3, so
-/// what is written here can be read by any Zarr v3 library, and the other way round.
+/// what is written here can be read by any Zarr v3 library, and the other way round. Zarr v2 is read too.
 #[derive(Debug, Parser)]
 #[command(name = "shardine", version, after_help = EXAMPLES, propagate_version = false)]
 #[command(max_term_width = 110, arg_required_else_help = true)]
@@ -56,6 +56,7 @@ pub enum Verb {
     Shard(repack::Shard),
     Unshard(repack::Unshard),
     Reshard(repack::Reshard),
+    Migrate(migrate::Migrate),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }
@@ -76,6 +77,17 @@ pub struct Machine {
     /// Nobody else writes there: update a store that ignores the conditions of writes
     #[arg(long, global = true, help_heading = "Store")]
     single_writer: bool,
+    /// Look only at the metadata of this Zarr version, 2 or 3; without it 3 goes before 2 where there are both
+    #[arg(long, global = true, value_name = "VERSION", value_parser = parse_format, help_heading = "Store")]
+    pub zarr_format: Option<ZarrFormat>,
+}
+
+fn parse_format(text: &str) -> Result<ZarrFormat, String> {
+    match text {
+        "2" => Ok(ZarrFormat::V2),
+        "3" => Ok(ZarrFormat::V3),
+        _ => Err("known are 2 and 3".to_owned()),
+    }
 }
 
 pub fn parse_option(text: &str) -> Result<(String, String), String> {
@@ -97,7 +109,7 @@ impl Machine {
         let mut options =
             StoreOptions::new().single_writer(self.single_writer).memory(self.memory / 4);
         options.pairs = self.store_option.iter().chain(own).cloned().collect();
-        let location = Location::with_options(url, &options)?;
+        let location = Location::with_options(url, &options)?.with_format(self.zarr_format);
         if !location.store.read_cost().local {
             interrupt::will_clean_up();
         }

@@ -101,6 +101,10 @@ impl From<shardine::Error> for Failure {
             }
             shardine::Error::Copy(error) => copy_hint(error),
             shardine::Error::Repack(error) => repack_hint(error),
+            shardine::Error::ZarrV2 { at, .. } => Some(format!(
+                "`shardine migrate {}` gives it the metadata of version 3, and leaves the chunks where they are",
+                quoted(at)
+            )),
             shardine::Error::Store(StoreError::Io { path, source, .. }) if path.contains("://") => {
                 remote_hint(source)
             }

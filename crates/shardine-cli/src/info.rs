@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::zarr::formats_at;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
-use shardine::{Array, Child, CodecSpec, DataType, ElementSize, Group, Node};
+use shardine::{Array, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -59,22 +60,57 @@ pub struct Stored {
 
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
-    let node = Node::open(&engine, &machine.location(&args.url)?)?;
+    let location = machine.location(&args.url)?;
+    let node = Node::open(&engine, &location)?;
+    // A store may refuse to say that there is nothing; then this is all that is known.
+    let formats = formats_at(&location).unwrap_or_else(|_| vec![node.zarr_format()]);
     let mut out = BufWriter::new(io::stdout().lock());
-    match node {
-        Node::Array(array) => {
-            let stored = if args.fast { None } else { Some(Stored::scan(&array)?) };
-            if args.json {
-                writeln!(out, "{:#}", describe(&array, stored.as_ref()))?;
-            } else {
-                write_array(&mut out, &args.url, &array, stored.as_ref())?;
-            }
+    if args.json {
+        let mut description = match node {
+            Node::Array(array) => describe(&array, args.stored(&array)?.as_ref()),
+            Node::Group(group) => describe_group(&group)?,
+        };
+        if let Value::Object(members) = &mut description {
+            let formats: Vec<&str> = formats.iter().map(|&format| format_id(format)).collect();
+            members.insert("formats".to_owned(), json!(formats));
         }
-        Node::Group(group) if args.json => writeln!(out, "{:#}", describe_group(&group)?)?,
-        Node::Group(group) => write_group(&mut out, &args.url, &group)?,
+        writeln!(out, "{description:#}")?;
+    } else {
+        match node {
+            Node::Array(array) => {
+                write_array(&mut out, &args.url, &array, args.stored(&array)?.as_ref())?;
+            }
+            Node::Group(group) => write_group(&mut out, &args.url, &group)?,
+        }
+        if formats.len() > 1 {
+            let other = "metadata of Zarr v2 and of Zarr v3, of which v3 is used unless --zarr-format says otherwise";
+            line(&mut out, "there is", other)?;
+        }
     }
     out.flush()?;
     Ok(())
+}
+
+impl Info {
+    fn stored(&self, array: &Array) -> Result<Option<Stored>, Failure> {
+        if self.fast { Ok(None) } else { Stored::scan(array).map(Some) }
+    }
+}
+
+/// A version for programs.
+fn format_id(format: ZarrFormat) -> &'static str {
+    match format {
+        ZarrFormat::V2 => "zarr2",
+        ZarrFormat::V3 => "zarr3",
+    }
+}
+
+/// A version for people.
+fn format_name(format: ZarrFormat) -> &'static str {
+    match format {
+        ZarrFormat::V2 => "Zarr v2",
+        ZarrFormat::V3 => "Zarr v3",
+    }
 }
 
 impl Stored {
@@ -206,7 +242,7 @@ pub fn describe(array: &Array, stored: Option<&Stored>) -> Value {
     let chunk_codecs = sharding.as_ref().map_or(metadata.codecs(), |sharding| &sharding.codecs);
     let mut description = json!({
         "kind": "array",
-        "format": "zarr3",
+        "format": format_id(array.zarr_format()),
         "url": array.location().to_string(),
         "shape": shape,
         "dtype": data_type.to_json(),
@@ -271,7 +307,8 @@ pub fn write_array(
     let (shape, data_type) = (array.shape(), array.data_type());
     let sharding = sharding(metadata.codecs());
     line(out, "array", url)?;
-    line(out, "format", if sharding.is_some() { "Zarr v3, sharded" } else { "Zarr v3" })?;
+    let sharded = if sharding.is_some() { ", sharded" } else { "" };
+    line(out, "format", format!("{}{sharded}", format_name(array.zarr_format())))?;
     line(out, "shape", format!("{}{}", units::shape(shape), axis_names(metadata)))?;
     line(out, "type", type_line(data_type))?;
     line(out, "fill value", data_type.format_element(&metadata.fill().0))?;
@@ -410,7 +447,7 @@ pub fn one_line(node: &Node) -> String {
 fn write_group(out: &mut dyn Write, url: &str, group: &Group) -> Result<(), Failure> {
     let metadata = group.metadata();
     line(out, "group", url)?;
-    line(out, "format", "Zarr v3")?;
+    line(out, "format", format_name(group.zarr_format()))?;
     line(out, "attributes", summary(metadata.attributes().keys()))?;
     let consolidated = match metadata.consolidated() {
         Some(nodes) => format!("metadata of {}", units::count(nodes.len() as u64, "node")),
@@ -452,7 +489,7 @@ fn describe_group(group: &Group) -> Result<Value, Failure> {
         .collect();
     Ok(json!({
         "kind": "group",
-        "format": "zarr3",
+        "format": format_id(group.zarr_format()),
         "url": group.location().to_string(),
         "consolidated": group.metadata().consolidated().is_some(),
         "listed": listed,

@@ -19,6 +19,7 @@ mod info;
 mod input;
 mod interrupt;
 mod ls;
+mod migrate;
 mod npy;
 mod output_file;
 mod packing;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Shard(args) => repack::shard(args, &cli.machine),
         Verb::Unshard(args) => repack::unshard(args, &cli.machine),
         Verb::Reshard(args) => repack::reshard(args, &cli.machine),
+        Verb::Migrate(args) => migrate::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };

@@ -3,7 +3,7 @@ use std::ops::Range;
 use shardine_store::{Key, StoreError};
 
 use crate::engine::Strategy;
-use crate::jobs::{CopyError, RepackError};
+use crate::jobs::{CopyError, MigrateError, RepackError};
 use crate::layout::{DecodeError, EncodeError, LayoutError};
 use crate::selection::RegionError;
 use crate::shard::ShardError;
@@ -142,6 +142,17 @@ pub enum Error {
     /// The chunks of a data set cannot be packed anew as it was asked.
     #[error(transparent)]
     Repack(#[from] RepackError),
+    /// A hierarchy cannot be migrated.
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
+    /// What would change metadata of Zarr version 2, which is only read.
+    #[error("{at} has metadata of Zarr version 2 (\"{object}\"), which is never changed")]
+    ZarrV2 {
+        /// Which node.
+        at: String,
+        /// Its document, or one of them.
+        object: Key,
+    },
     /// The store cannot list, and there is no consolidated metadata that names the nodes of a group.
     #[error("its store cannot list what is in the group {at}, and it has no consolidated metadata")]
     UnlistedGroup {
@@ -191,7 +202,7 @@ impl Error {
             Self::MetadataChanged { .. } => {
                 Some("open the array again, and let only one at a time change its shape".to_owned())
             }
-            Self::NoNode { at } => Some(format!("look for a zarr.json in {at} or below it")),
+            Self::NoNode { at } => Some(format!("look for a zarr.json, .zarray or .zgroup in {at} or below it")),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
             Self::UnlistedGroup { .. } => Some(
                 "name one of its arrays, or consolidate its metadata where it can be written"
@@ -207,13 +218,17 @@ impl Error {
                 Some("choose another place, or remove the group first".to_owned())
             }
             Self::Metadata { source, .. } if **source == MetadataError::ZarrV2 => {
-                Some("this version reads Zarr v3 only".to_owned())
+                Some("Zarr version 2 has its metadata in .zarray and .zgroup, not in zarr.json".to_owned())
             }
+            Self::ZarrV2 { .. } => Some(
+                "migrate it to version 3 first, which leaves the chunks where they are".to_owned(),
+            ),
             Self::Strategy { .. } => Some(
                 "leave the choice to Shardine with the strategy auto, or make the array with a crc32c after the bytes of its index".to_owned(),
             ),
             Self::Copy(error) => error.hint(),
             Self::Repack(error) => error.hint(),
+            Self::Migrate(error) => Some(error.hint()),
             Self::Contention { .. } | Self::Unstable { .. } => {
                 Some("run it again when fewer writers are at work".to_owned())
             }

@@ -28,6 +28,7 @@ pub use jobs::{
 };
 pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
 pub use jobs::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};
+pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::Location;
@@ -38,6 +39,7 @@ pub use shardine_codec::{
     CodecSpec, DataType, ElementSize, Elements, ElementsRef, FillValue, Kind, VariableElements,
 };
 pub use source::{GeneratorSource, Source, SourceError};
+pub use zarr::metadata::ZarrFormat;
 pub use zarr::{
     Array, Child, Group, Node, PossibleObject, ShardEntries, SliceError, SliceOptions, SliceWriter,
     StoredObject,

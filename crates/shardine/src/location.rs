@@ -5,6 +5,7 @@ use shardine_remote::{RemoteStore, StoreOptions};
 use shardine_store::{FileStore, Key, Store};
 
 use crate::Error;
+use crate::zarr::metadata::ZarrFormat;
 
 /// Where a data set is: a store and a place in it.
 #[derive(Debug, Clone)]
@@ -13,12 +14,15 @@ pub struct Location {
     pub store: Arc<dyn Store>,
     /// The place of the node; `None` is the root of the store.
     pub path: Option<Key>,
+    /// The version whose documents are looked at here and below; `None` looks for version 3 and, where that has none, for
+    /// version 2.
+    pub format: Option<ZarrFormat>,
 }
 
 impl Location {
     /// The root of a store.
     pub fn root(store: Arc<dyn Store>) -> Self {
-        Self { store, path: None }
+        Self { store, path: None, format: None }
     }
 
     /// Understands a path, or a URL with `file://`, `s3://`, `gs://`, `az://`, `http://` or `https://`. Nothing needs
@@ -56,7 +60,17 @@ impl Location {
 
     /// The place of a child.
     pub fn join(&self, name: &str) -> Result<Self, Error> {
-        Ok(Self { store: Arc::clone(&self.store), path: Some(self.key(name)?) })
+        Ok(self.at(Some(self.key(name)?)))
+    }
+
+    /// Another place in the same store.
+    pub fn at(&self, path: Option<Key>) -> Self {
+        Self { store: Arc::clone(&self.store), path, format: self.format }
+    }
+
+    /// The same place, where only the documents of one version are looked at.
+    pub fn with_format(self, format: Option<ZarrFormat>) -> Self {
+        Self { format, ..self }
     }
 
     /// The key of an object of this node.

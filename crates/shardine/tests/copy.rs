@@ -162,7 +162,7 @@ fn what_is_under_way_stays_within_the_memory() {
         for memory_bytes in [1_000, 40_000, 64 << 10] {
             let from = match memory_bytes {
                 // Pieces are small: so may objects be.
-                1_000 => Location { store: source.clone(), path: Some(key("small")) },
+                1_000 => Location::root(source.clone()).at(Some(key("small"))),
                 _ => at(&source),
             };
             let to = memory();

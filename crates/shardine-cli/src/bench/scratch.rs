@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use shardine::store::{CreateOptions, FileStore, ReadRange, StoreError};
+use shardine::store::{Condition, CreateOptions, FileStore, ReadRange, StoreError, StoreExt};
 use shardine::{Array, Location, WriteOptions};
 use tempfile::TempDir;
 
@@ -63,10 +63,12 @@ impl Scratch {
     /// Copies some shards as they are, in the kernel where it can.
     pub fn copy(&self, subject: &Subject, from: &Location) -> Result<(), Failure> {
         let to = self.location();
-        let document = from.key("zarr.json")?;
         let names = self.cells.iter().map(|cell| subject.array.metadata().key_encoding().key(cell));
         let progress = Progress::things("copying shards", self.cells.len() as u64);
-        copy_object(from, &document, &to, "zarr.json")?;
+        // Of an array of version 2 the copy is one of version 3 with the same chunks.
+        let document = subject.array.metadata().to_bytes();
+        let put = to.store.put(&to.key("zarr.json")?, &document, Condition::Absent);
+        put.map_err(shardine::Error::from)?;
         for name in names {
             copy_object(from, &from.key(&name)?, &to, &name)?;
             progress.add(1);

@@ -12,7 +12,7 @@ use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NewArray, NodeMetadata, Separator,
     codec_specs_from_json, codec_specs_to_json,
 };
-use shardine::{Array, CodecSpec, DataType, FillValue};
+use shardine::{Array, CodecSpec, DataType, FillValue, ZarrFormat};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -133,6 +133,9 @@ fn separator(text: &str) -> Result<Separator, String> {
 }
 
 pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
+    if machine.zarr_format == Some(ZarrFormat::V2) {
+        return Err(Failure::new("--zarr-format 2: new arrays are of Zarr version 3"));
+    }
     let location = machine.location(&args.url)?;
     let metadata = match &args.metadata {
         Some(file) => from_file(file)?,

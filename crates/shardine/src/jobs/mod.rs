@@ -2,6 +2,7 @@
 
 mod compact;
 mod copy;
+mod migrate;
 mod repack;
 mod repair;
 mod verify;
@@ -9,6 +10,7 @@ mod walk;
 
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
+pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use repack::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
     RepackProgress, RepackedArray, repack,

@@ -5,8 +5,8 @@ use shardine_codec::{ArraySpec, DataType, ElementSize, Elements, ElementsRef};
 use shardine_store::{Condition, Key, StoreError, StoreExt};
 use smallvec::SmallVec;
 
-use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
-use super::node::{DOCUMENT, read_document};
+use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrFormat};
+use super::node::{DOCUMENT, V2_DOCUMENTS, array_document, read_document};
 use super::stored::GridContents;
 use crate::engine::{CellKeys, Grid, Patch, WriteOptions, WriteReport, is_streamed, read, write};
 use crate::layout::{Layout, Target, VariableTable};
@@ -14,7 +14,7 @@ use crate::selection::{Region, RegionError, Selection};
 use crate::source::{MemorySource, Source};
 use crate::{Engine, Error, Location};
 
-/// A Zarr v3 array.
+/// A Zarr array, of version 3 or, to be read and written as it is, of version 2.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,6 +48,20 @@ pub struct Array {
     entry_shape: Option<Vec<u64>>,
 }
 
+/// Refuses to make a new array over one that has documents of version 2: they would be wrong from then on.
+fn refuse_v2<'a>(
+    location: &Location,
+    objects: impl IntoIterator<Item = &'a Key>,
+) -> Result<(), Error> {
+    for key in objects {
+        let name = key.as_str().rsplit('/').next().unwrap_or_default();
+        if V2_DOCUMENTS.contains(&name) {
+            return Err(Error::ZarrV2 { at: location.to_string(), object: key.clone() });
+        }
+    }
+    Ok(())
+}
+
 /// Bytes from which on a caller's buffer is filled past the caches.
 const STREAMED: usize = 16 << 20;
 
@@ -69,7 +83,7 @@ impl CellKeys for ArrayKeys {
 }
 
 impl Array {
-    /// Opens an array. One read.
+    /// Opens an array. One read; of version 2, three.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         match read_document(location)? {
             NodeMetadata::Array(metadata) => Self::from_metadata(engine, location, metadata),
@@ -81,7 +95,7 @@ impl Array {
     ///
     /// Without `overwrite` the place must be empty. With it the old array's metadata goes first and its
     /// chunks after, so that no reader takes them for the new one's; folders that this leaves empty go
-    /// last. A group is never replaced. Costs a listing and a write, and to replace an array a listing for
+    /// last. A group is never replaced, nor is what has documents of version 2. Costs a listing and a write, and to replace an array a listing for
     /// each of its folders and a removal for each of its objects and folders.
     pub fn create(
         engine: &Arc<Engine>,
@@ -89,11 +103,14 @@ impl Array {
         metadata: ArrayMetadata,
         overwrite: bool,
     ) -> Result<Self, Error> {
-        let array = Self::from_metadata(engine, location, metadata)?;
+        let array = Self::from_metadata(engine, location, metadata.into_v3())?;
         let exists = || Error::Exists { at: location.to_string() };
         let listing = location.store.list(location.path.as_ref())?;
         if !(listing.objects.is_empty() && listing.folders.is_empty()) {
-            match read_document(location) {
+            if overwrite {
+                refuse_v2(location, listing.objects.iter().map(|(key, _)| key))?;
+            }
+            match read_document(&location.clone().with_format(None)) {
                 Ok(NodeMetadata::Group(_)) => {
                     return Err(Error::GroupExists { at: location.to_string() });
                 }
@@ -143,7 +160,7 @@ impl Array {
             fill: metadata.fill().clone(),
         };
         let layout = Layout::new(metadata.codecs(), spec);
-        let object = location.key(DOCUMENT)?;
+        let object = location.key(array_document(metadata.zarr_format()))?;
         let layout = layout.map_err(|source| Error::Layout { object, source: Box::new(source) })?;
         let keys = ArrayKeys { location: location.clone(), encoding: *metadata.key_encoding() };
         Ok(Self {
@@ -165,6 +182,22 @@ impl Array {
     /// Its metadata.
     pub fn metadata(&self) -> &ArrayMetadata {
         &self.metadata
+    }
+
+    /// The version of its documents. Those of version 2 are only read: see [`Error::ZarrV2`].
+    pub fn zarr_format(&self) -> ZarrFormat {
+        self.metadata.zarr_format()
+    }
+
+    /// An error if its metadata is of version 2 and so cannot be changed.
+    pub(super) fn check_changeable(&self) -> Result<(), Error> {
+        match self.zarr_format() {
+            ZarrFormat::V3 => Ok(()),
+            format @ ZarrFormat::V2 => Err(Error::ZarrV2 {
+                at: self.location.to_string(),
+                object: self.location.key(array_document(format))?,
+            }),
+        }
     }
 
     /// Where it is.

@@ -13,8 +13,11 @@ mod stored;
 pub const APPEND_MARKER: &str = ".shardine-append.json";
 
 pub use array::Array;
+pub use node::formats_at;
 pub use node::{Child, Group, Node};
-pub(crate) use node::{DOCUMENT, read_document};
+pub(crate) use node::{
+    DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document, read_v2, read_v3,
+};
 pub use shards::ShardEntries;
 pub(crate) use shards::{First, actual_length, first_read};
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};

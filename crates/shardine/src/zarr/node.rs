@@ -1,15 +1,51 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use shardine_store::{StoreError, StoreExt};
+use shardine_store::{Key, StoreError, StoreExt};
 
 use super::Array;
-use super::metadata::{ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata};
+use super::metadata::{
+    ArrayMetadata, ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata, ZarrFormat,
+};
 use crate::engine::in_order;
 use crate::{Engine, Error, Location};
 
 /// The name of the document that makes a node.
 pub(crate) const DOCUMENT: &str = "zarr.json";
+
+/// Those of version 2.
+const V2_ARRAY: &str = ".zarray";
+const V2_GROUP: &str = ".zgroup";
+const V2_ATTRIBUTES: &str = ".zattrs";
+const V2_CONSOLIDATED: &str = ".zmetadata";
+
+/// All documents of version 2, in the order in which they may be removed.
+pub(crate) const V2_DOCUMENTS: [&str; 4] = [V2_CONSOLIDATED, V2_ARRAY, V2_GROUP, V2_ATTRIBUTES];
+
+/// The documents that a node of such metadata may have.
+pub(crate) fn node_documents(metadata: &NodeMetadata) -> &'static [&'static str] {
+    match (metadata.zarr_format(), metadata) {
+        (ZarrFormat::V3, _) => &[DOCUMENT],
+        (ZarrFormat::V2, NodeMetadata::Array(_)) => &[V2_ARRAY, V2_ATTRIBUTES],
+        (ZarrFormat::V2, NodeMetadata::Group(_)) => &[V2_GROUP, V2_ATTRIBUTES, V2_CONSOLIDATED],
+    }
+}
+
+/// The document that tells of the nodes below a group.
+pub(crate) fn consolidated_name(format: ZarrFormat) -> &'static str {
+    match format {
+        ZarrFormat::V2 => V2_CONSOLIDATED,
+        ZarrFormat::V3 => DOCUMENT,
+    }
+}
+
+/// The document that makes an array.
+pub(crate) fn array_document(format: ZarrFormat) -> &'static str {
+    match format {
+        ZarrFormat::V2 => V2_ARRAY,
+        ZarrFormat::V3 => DOCUMENT,
+    }
+}
 
 /// An array or a group.
 #[derive(Debug)]
@@ -22,9 +58,17 @@ pub enum Node {
 }
 
 impl Node {
-    /// Opens what is at a place. One read.
+    /// Opens what is at a place. One read; of version 2, three to five.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         Self::from_metadata(engine, location, read_document(location)?, None)
+    }
+
+    /// The version of its documents.
+    pub fn zarr_format(&self) -> ZarrFormat {
+        match self {
+            Self::Array(array) => array.zarr_format(),
+            Self::Group(group) => group.zarr_format(),
+        }
     }
 
     fn from_metadata(
@@ -45,25 +89,62 @@ impl Node {
     }
 }
 
-/// Reads the document of a node.
+/// Reads the document of a node: that of version 3, or if there is none, those of version 2.
 pub(crate) fn read_document(location: &Location) -> Result<NodeMetadata, Error> {
+    let found = match location.format {
+        Some(ZarrFormat::V3) => read_v3(location)?,
+        Some(ZarrFormat::V2) => read_v2(location)?,
+        None => match read_v3(location)? {
+            None => read_v2(location)?,
+            found => found,
+        },
+    };
+    found.ok_or_else(|| Error::NoNode { at: location.to_string() })
+}
+
+fn refused(object: Key) -> impl FnOnce(MetadataError) -> Error {
+    |source| Error::Metadata { object, source: Box::new(source) }
+}
+
+/// Reads the document of a node of version 3; `None` if there is none.
+pub(crate) fn read_v3(location: &Location) -> Result<Option<NodeMetadata>, Error> {
     let key = location.key(DOCUMENT)?;
-    match location.store.get(&key)? {
-        Some(bytes) => NodeMetadata::parse(&bytes)
-            .map_err(|source| Error::Metadata { object: key, source: Box::new(source) }),
-        None => {
-            for name in [".zarray", ".zgroup"] {
-                let object = location.key(name)?;
-                if location.store.get(&object)?.is_some() {
-                    return Err(Error::Metadata {
-                        object,
-                        source: Box::new(MetadataError::ZarrV2),
-                    });
-                }
-            }
-            Err(Error::NoNode { at: location.to_string() })
-        }
+    let Some(bytes) = location.store.get(&key)? else { return Ok(None) };
+    NodeMetadata::parse(&bytes).map(Some).map_err(refused(key))
+}
+
+/// Reads the documents of a node of version 2; `None` if there are none.
+pub(crate) fn read_v2(location: &Location) -> Result<Option<NodeMetadata>, Error> {
+    let get = |name: &str| {
+        let key = location.key(name)?;
+        let bytes = location.store.get(&key)?;
+        Ok::<_, Error>((key, bytes))
+    };
+    if let (key, Some(zarray)) = get(V2_ARRAY)? {
+        let (_, zattrs) = get(V2_ATTRIBUTES)?;
+        let array = ArrayMetadata::parse_v2(&zarray, zattrs.as_deref());
+        return array.map(NodeMetadata::Array).map(Some).map_err(refused(key));
     }
+    if let (key, Some(zgroup)) = get(V2_GROUP)? {
+        let (_, zattrs) = get(V2_ATTRIBUTES)?;
+        let (_, zmetadata) = get(V2_CONSOLIDATED)?;
+        let group = GroupMetadata::parse_v2(&zgroup, zattrs.as_deref(), zmetadata.as_deref());
+        return group.map(NodeMetadata::Group).map(Some).map_err(refused(key));
+    }
+    Ok(None)
+}
+
+/// The versions whose documents are at a place, the newest first, whatever the documents say. Three reads at most.
+pub fn formats_at(location: &Location) -> Result<Vec<ZarrFormat>, Error> {
+    let there = |name: &str| Ok::<_, Error>(location.store.get(&location.key(name)?)?.is_some());
+    let mut formats = Vec::new();
+    if there(DOCUMENT)? {
+        formats.push(ZarrFormat::V3);
+    }
+    if there(V2_ARRAY)? || there(V2_GROUP)? {
+        formats.push(ZarrFormat::V2);
+    }
+    Ok(formats)
 }
 
 /// A node directly below a group.
@@ -92,12 +173,16 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a new group. There must be no node at the place.
+    /// Makes a new group. There must be no node at the place, also none of version 2.
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
         metadata: GroupMetadata,
     ) -> Result<Self, Error> {
+        if formats_at(location)?.contains(&ZarrFormat::V2) {
+            return Err(Error::Exists { at: location.to_string() });
+        }
+        let metadata = metadata.with_format(ZarrFormat::V3);
         let key = location.key(DOCUMENT)?;
         let condition = shardine_store::Condition::Absent;
         match location.store.put(&key, &metadata.to_bytes(), condition) {
@@ -113,6 +198,11 @@ impl Group {
     /// Its metadata.
     pub fn metadata(&self) -> &GroupMetadata {
         &self.metadata
+    }
+
+    /// The version of its documents.
+    pub fn zarr_format(&self) -> ZarrFormat {
+        self.metadata.zarr_format()
     }
 
     /// Where it is.
@@ -164,7 +254,7 @@ impl Group {
                     Node::from_metadata(&self.engine, &location, metadata.clone(), below)
                 }),
                 Err(error) => Err(Error::Metadata {
-                    object: self.location.key(DOCUMENT)?,
+                    object: self.location.key(consolidated_name(self.zarr_format()))?,
                     source: Box::new(error.clone()),
                 }),
             };

@@ -16,7 +16,7 @@ impl Array {
     /// The new document takes the place of the one that was read when the array was opened or last resized; if somebody
     /// else has changed it since, be it only an attribute, nothing is written and the answer is
     /// [`Error::MetadataChanged`]. Other handles of the array keep the shape that they were opened with, and consolidated metadata
-    /// of a group above is not touched.
+    /// of a group above is not touched. An array of version 2 is refused, with [`Error::ZarrV2`].
     ///
     /// No chunk is written, moved or removed. What an array loses by shrinking stays in its objects and is there again if it
     /// grows; so an element that a resize uncovers is the fill value only if it was never written. Costs one small write.
@@ -29,6 +29,7 @@ impl Array {
         if shape == self.shape() {
             return Ok(());
         }
+        self.check_changeable()?;
         let Location { store, .. } = &self.location;
         let changed = || Error::MetadataChanged { at: self.location.to_string() };
         let edit = match store.edit(&object) {

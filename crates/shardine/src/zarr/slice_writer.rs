@@ -164,6 +164,9 @@ pub struct SliceWriter {
 impl SliceWriter {
     /// A writer of planes across `axis`. Reads and writes nothing yet.
     pub fn new(array: Array, axis: usize, options: SliceOptions) -> Result<Self, Error> {
+        if options.start.is_none() {
+            array.check_changeable()?;
+        }
         let shape = array.shape();
         let rank = shape.len();
         let &len = shape.get(axis).ok_or(SliceError::Axis { axis, rank })?;

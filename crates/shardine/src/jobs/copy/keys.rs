@@ -6,7 +6,7 @@ use shardine_store::{Key, Listing, StoreError};
 
 use super::{CopyError, place};
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
-use crate::zarr::{DOCUMENT, read_document};
+use crate::zarr::{DOCUMENT, consolidated_name, node_documents, read_document};
 use crate::{Error, Location};
 
 /// Deeper than any hierarchy with its chunks that is not a loop of links.
@@ -136,12 +136,7 @@ impl FromMetadata {
                 return Err(CopyError::SingleObject { at: location.to_string() }.into());
             }
             Err(Error::NoNode { .. }) => {
-                return Err(unlisted("there is no zarr.json that tells them"));
-            }
-            Err(Error::Metadata { source, .. })
-                if *source == crate::zarr::metadata::MetadataError::ZarrV2 =>
-            {
-                return Err(unlisted("its metadata is that of Zarr v2"));
+                return Err(unlisted("there is no zarr.json, .zarray or .zgroup that tells them"));
             }
             Err(error) => return Err(error),
         };
@@ -152,8 +147,10 @@ impl FromMetadata {
             };
             for (path, node) in entries {
                 let at = location.join(path)?;
-                let refused =
-                    |source| Ok::<_, Error>(Error::Metadata { object: at.key(DOCUMENT)?, source });
+                let name = consolidated_name(group.zarr_format());
+                let refused = |source| {
+                    Ok::<_, Error>(Error::Metadata { object: location.key(name)?, source })
+                };
                 match node {
                     Ok(node) => nodes.push((at, node.clone())),
                     Err(error) => return Err(refused(Box::new(error.clone()))?),
@@ -216,7 +213,10 @@ impl KeySource for FromMetadata {
                 let Some((location, metadata)) = self.nodes.get(node) else {
                     return Ok(Found { objects: Vec::new(), branches: Vec::new() });
                 };
-                let objects = vec![FoundObject { key: location.key(DOCUMENT)?, len: None }];
+                let objects = node_documents(metadata)
+                    .iter()
+                    .map(|name| Ok(FoundObject { key: location.key(name)?, len: None }));
+                let objects = objects.collect::<Result<_, Error>>()?;
                 let branches = match metadata {
                     NodeMetadata::Array(array) if !grid(array).contains(&0) => {
                         vec![NodePart::Cells { node, from: vec![0; array.shape().len()] }]

@@ -86,7 +86,7 @@ fn renew(store: &FileStore, before: &GroupMetadata) -> Result<(), Error> {
             if let Some(text) = store.get(&key)?
                 && let Ok(node @ NodeMetadata::Array(_)) = NodeMetadata::parse(&text)
             {
-                renewed.set_consolidated(&path, &node);
+                renewed.renew_consolidated(&path, &node);
             }
         }
         if renewed == now {

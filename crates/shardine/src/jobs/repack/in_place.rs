@@ -304,7 +304,7 @@ fn build(
 ) -> Result<Marker, Error> {
     let metadata = parsed(job, &marker.to)?;
     let store = std::sync::Arc::new(job.beside.clone());
-    let place = Location { store, path: Some(job.new.clone()) };
+    let place = Location { store, path: Some(job.new.clone()), format: None };
     let new = Array::from_metadata(&old.engine, &place, metadata)?;
     let same = target::Stored::of(old.metadata()).ok().zip(target::Stored::of(new.metadata()).ok());
     let same = same.is_some_and(|(a, b)| (a.codecs, a.chunk_shape) == (b.codecs, b.chunk_shape));

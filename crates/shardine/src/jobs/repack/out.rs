@@ -11,7 +11,7 @@ use crate::jobs::copy::keys::is_document;
 use crate::jobs::copy::marker::{JobKind, Marker, Start};
 use crate::jobs::copy::place::check_apart;
 use crate::jobs::walk::MAX_DEPTH;
-use crate::zarr::metadata::{ChunkKeyEncoding, NodeMetadata};
+use crate::zarr::metadata::{ChunkKeyEncoding, NodeMetadata, ZarrFormat};
 use crate::zarr::{DOCUMENT, grid_folder};
 use crate::{Array, Engine, Error, Group, Location, Node};
 
@@ -120,6 +120,9 @@ impl Out<'_> {
                 }
                 Node::Group(group) => {
                     let nested = self.group(&group, &inside, depth + 1, tell)?;
+                    let mut metadata = group.metadata().clone().into_v3();
+                    metadata.remove_consolidated();
+                    below.push((child.name.clone(), NodeMetadata::Group(metadata)));
                     below.extend(
                         nested
                             .into_iter()
@@ -137,9 +140,12 @@ impl Out<'_> {
             true => !nodes.iter().any(|node| node == name),
             false => true,
         })?;
-        let mut metadata = group.metadata().clone();
-        for (path, node) in &below {
-            metadata.set_consolidated(path, node);
+        let mut metadata = group.metadata().clone().into_v3();
+        if group.metadata().consolidated().is_some() {
+            let object = source.key(DOCUMENT)?;
+            metadata
+                .set_consolidated(&below)
+                .map_err(|source| Error::Metadata { object, source: Box::new(source) })?;
         }
         let key = Self::place(self.target, path)?.key(DOCUMENT)?;
         self.target.store.put(&key, &metadata.to_bytes(), Condition::None)?;
@@ -270,7 +276,10 @@ fn append_pieces(
 
 /// How the objects of the new array are named: as before, unless that is the way of Zarr v2.
 fn key_encoding(old: &Array) -> ChunkKeyEncoding {
-    *old.metadata().key_encoding()
+    match old.zarr_format() {
+        ZarrFormat::V2 => ChunkKeyEncoding::default(),
+        ZarrFormat::V3 => *old.metadata().key_encoding(),
+    }
 }
 
 /// What changes when somebody writes to the array, where that can be told.

@@ -169,7 +169,7 @@ pub(super) fn wanted(
             .with_layout(&object_shape, &object_codecs, key_encoding)
             .map_err(|error| refuse(error.to_string()))?
     };
-    Ok(Wanted { metadata, same_chunks, unchanged })
+    Ok(Wanted { metadata: metadata.into_v3(), same_chunks, unchanged })
 }
 
 enum Refused {

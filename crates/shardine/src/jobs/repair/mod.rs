@@ -304,8 +304,7 @@ impl Repairing<'_> {
         }
         let mut opened: Option<Array> = None;
         for (key, origin) in found.damaged {
-            let location =
-                Location { store: Arc::clone(&self.location.store), path: origin.array.clone() };
+            let location = self.location.at(origin.array.clone());
             let array = match opened.take() {
                 Some(array) if array.location().path == origin.array => array,
                 _ => Array::open(self.engine, &location)?,

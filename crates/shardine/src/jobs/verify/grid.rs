@@ -10,14 +10,11 @@ use super::finding::Origin;
 use super::{Finding, FindingKind, Run, add};
 use crate::engine::in_order;
 use crate::layout::Layout;
-use crate::zarr::{APPEND_MARKER, DOCUMENT, Listings, grid_folder};
+use crate::zarr::{APPEND_MARKER, DOCUMENT, Listings, V2_DOCUMENTS, grid_folder};
 use crate::{Array, Error, PossibleObject};
 
 /// Objects that are checked before their findings are told in order.
 const BATCH: usize = 256;
-
-/// Documents of Zarr version 2 that may stand beside those of version 3.
-const OLDER: [&str; 4] = [".zarray", ".zattrs", ".zgroup", ".zmetadata"];
 
 /// What a name below an array stands for.
 enum Place {
@@ -70,7 +67,7 @@ impl Run<'_> {
                     Place::Folder { used: true } => {
                         self.blocked(key, "is an object where the keys of chunks need a folder");
                     }
-                    _ if name == DOCUMENT || OLDER.contains(&name) => {}
+                    _ if name == DOCUMENT || V2_DOCUMENTS.contains(&name) => {}
                     _ if name == APPEND_MARKER => {
                         let message = "tells of an append that is under way or was interrupted";
                         let kind = FindingKind::UnfinishedAppend;

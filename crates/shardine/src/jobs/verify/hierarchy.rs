@@ -14,7 +14,7 @@ use crate::engine::in_order;
 use crate::jobs::walk::MAX_DEPTH;
 use crate::layout::LayoutError;
 use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
-use crate::zarr::{DOCUMENT, read_document};
+use crate::zarr::{DOCUMENT, consolidated_name, read_document};
 use crate::{Array, Error, Location};
 
 /// How long a writer of a document may take that does not replace it as a whole.
@@ -121,8 +121,7 @@ impl Walk<'_, '_> {
             }
             return Ok(());
         }
-        let child =
-            |folder: &Key| Location { store: location.store.clone(), path: Some(folder.clone()) };
+        let child = |folder: &Key| location.at(Some(folder.clone()));
         let most = self.run.engine.at_once(&*location.store, IN_FLIGHT);
         let read = |i: usize| settled_document(&child(&folders[i]));
         in_order(most, folders.len(), &read, &mut |i, document| {
@@ -164,7 +163,9 @@ impl Walk<'_, '_> {
             // It was not listed, but named by consolidated metadata, which is told of.
             Err(StoreError::Unsupported { .. }) => {}
             Ok(_) => {
-                let message = format!("there is no {DOCUMENT} in this folder of a group");
+                let message = format!(
+                    "there is no {DOCUMENT} in this folder of a group, nor a document of version 2"
+                );
                 self.run.tell([Finding::new(FindingKind::NoMetadata, Some(folder), message)]);
             }
             Err(error) => self.run.unreadable(Some(&folder), &error.into()),
@@ -226,7 +227,7 @@ fn consolidated(
         .map(|(path, node)| (path.clone(), node.as_ref().ok().map(comparable)))
         .collect();
     Ok(Some(Consolidated {
-        object: location.key(DOCUMENT)?,
+        object: location.key(consolidated_name(metadata.zarr_format()))?,
         skip: location.path.as_ref().map_or(0, |path| path.as_str().len() + 1),
         nodes,
         seen: HashSet::new(),

@@ -6,7 +6,9 @@ use shardine_codec::{CodecSpec, DataType, FillValue, Kind};
 use super::document::Document;
 use super::extension::{Extension, integers};
 use super::node::check_node;
-use super::{ChunkKeyEncoding, MetadataError, codec_specs_from_json, codec_specs_to_json};
+use super::{
+    ChunkKeyEncoding, MetadataError, ZarrFormat, codec_specs_from_json, codec_specs_to_json,
+};
 
 const KNOWN: [&str; 11] = [
     "zarr_format",
@@ -22,10 +24,11 @@ const KNOWN: [&str; 11] = [
     "dimension_names",
 ];
 
-/// An array's `zarr.json`.
+/// An array's `zarr.json`, or what stands for it where the documents are those of version 2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrayMetadata {
     document: Document,
+    format: ZarrFormat,
     shape: Vec<u64>,
     chunk_shape: Vec<u64>,
     data_type: DataType,
@@ -116,6 +119,7 @@ impl ArrayMetadata {
         let dimension_names = dimension_names(document.get("dimension_names"), shape.len())?;
         Ok(Self {
             document,
+            format: ZarrFormat::V3,
             shape,
             chunk_shape,
             data_type,
@@ -124,6 +128,33 @@ impl ArrayMetadata {
             key_encoding,
             dimension_names,
         })
+    }
+
+    /// The metadata of an array whose documents are those of version 2, with the attributes that these have.
+    pub(super) fn new_v2(
+        array: NewArray,
+        attributes: Option<&Document>,
+    ) -> Result<Self, MetadataError> {
+        let mut metadata = Self::new(array)?;
+        if let Some(attributes) = attributes {
+            metadata.document.embed(&["attributes"], attributes)?;
+        }
+        metadata.format = ZarrFormat::V2;
+        Ok(metadata)
+    }
+
+    /// The version of the documents that it was read from. Whatever it is, all else here is in the terms of version 3.
+    pub fn zarr_format(&self) -> ZarrFormat {
+        self.format
+    }
+
+    /// The same as version 3 has it: [`to_bytes`](Self::to_bytes) is its `zarr.json`.
+    pub fn into_v3(self) -> Self {
+        Self { format: ZarrFormat::V3, ..self }
+    }
+
+    pub(super) fn document(&self) -> &Document {
+        &self.document
     }
 
     /// The length of each dimension; any of them may be 0.

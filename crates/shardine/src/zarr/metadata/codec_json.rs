@@ -29,7 +29,7 @@ pub fn codec_specs_from_json(json: &Value) -> Result<Vec<CodecSpec>, MetadataErr
         .collect()
 }
 
-/// The list for a document: objects with `name`, with `configuration` unless it is empty, and with
+/// The list for a document: objects with `name`, with `configuration` unless it is empty and may be left out, and with
 /// `must_understand` only if it is false, so that readers of version 3.0 understand it.
 pub fn codec_specs_to_json(codecs: &[CodecSpec]) -> Value {
     codecs
@@ -37,7 +37,8 @@ pub fn codec_specs_to_json(codecs: &[CodecSpec]) -> Value {
         .map(|codec| {
             let mut members = Map::new();
             members.insert("name".into(), codec.name.clone().into());
-            if !codec.configuration.is_empty() {
+            // zarr-python reads a codec of numcodecs only with a configuration.
+            if !codec.configuration.is_empty() || codec.name.starts_with("numcodecs.") {
                 members.insert("configuration".into(), codec.configuration.clone().into());
             }
             if !codec.must_understand {

@@ -80,6 +80,35 @@ impl Document {
         text.into_bytes()
     }
 
+    /// Puts another document in as a member of this one: at `path`, whose last part is new or replaced.
+    ///
+    /// The numbers of `part` are kept as they were read. An error if one of the parts before the last is no object.
+    pub(super) fn embed(&mut self, path: &[&str], part: &Self) -> Result<(), MetadataError> {
+        let Some((last, before)) = path.split_last() else { return Ok(()) };
+        let mut members = &mut self.members;
+        for name in before {
+            members = match members.get_mut(*name) {
+                Some(Value::Object(inner)) => inner,
+                _ => return Err(MetadataError::invalid(path.join("."), "must be an object")),
+            };
+        }
+        members.insert((*last).into(), part.to_json());
+        let mut prefix = String::new();
+        for name in path {
+            prefix.push('/');
+            prefix.push_str(&escaped(name));
+        }
+        self.kept.extend(part.kept.iter().map(|number| KeptNumber {
+            pointer: format!("{prefix}{}", number.pointer),
+            text: number.text.clone(),
+        }));
+        Ok(())
+    }
+
+    pub(super) fn members(&self) -> &Map<String, Value> {
+        &self.members
+    }
+
     pub(super) fn attributes(&self) -> &Map<String, Value> {
         match self.members.get("attributes") {
             Some(Value::Object(attributes)) => attributes,
@@ -130,6 +159,11 @@ impl Document {
     pub(super) fn required(&self, member: &str) -> Result<&Value, MetadataError> {
         self.members.get(member).ok_or_else(|| MetadataError::missing(member))
     }
+}
+
+/// A name as a part of a JSON pointer.
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// What a number is in memory that the parser cannot hold; `None` if it can.
@@ -217,7 +251,7 @@ fn unmark(json: &mut Value, pointer: &mut String, kept: &mut Vec<KeptNumber>) {
         Value::Object(members) => {
             for (key, value) in members {
                 pointer.push('/');
-                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                pointer.push_str(&escaped(key));
                 unmark(value, pointer, kept);
                 pointer.truncate(len);
             }

@@ -21,7 +21,7 @@ pub enum MetadataError {
         reason: String,
     },
     /// The document is of Zarr version 2, whose metadata is another.
-    #[error("this is a document of Zarr version 2; open its array as version 2 or migrate it")]
+    #[error("this is a document of Zarr version 2 in the place of one of version 3")]
     ZarrV2,
     /// The document is of a version that is not known.
     #[error("zarr_format is {found}; only 3 is known here")]

@@ -5,19 +5,23 @@ use shardine_codec::ElementSize;
 
 use super::document::Document;
 use super::node::{check_node, check_node_name};
-use super::{MetadataError, NodeMetadata};
+use super::{MetadataError, NodeMetadata, ZarrFormat};
 
-const KNOWN: [&str; 4] = ["zarr_format", "node_type", "attributes", "consolidated_metadata"];
+/// The member with the metadata of the nodes below.
+const CONSOLIDATED: &str = "consolidated_metadata";
+
+const KNOWN: [&str; 4] = ["zarr_format", "node_type", "attributes", CONSOLIDATED];
 
 /// The most memory that the fill values and types of one consolidated document may take.
 ///
 /// A few bytes of text can ask for an element of megabytes; thousands of them must not add up.
 const MAX_CONSOLIDATED_ELEMENTS: usize = 256 << 20;
 
-/// A group's `zarr.json`.
+/// A group's `zarr.json`, or what stands for it where the documents are those of version 2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupMetadata {
     document: Document,
+    format: ZarrFormat,
     consolidated: Option<Vec<ConsolidatedEntry>>,
 }
 
@@ -31,15 +35,47 @@ impl GroupMetadata {
         members.insert("zarr_format".into(), json!(3));
         members.insert("node_type".into(), json!("group"));
         members.insert("attributes".into(), Value::Object(attributes));
-        Self { document: Document::new(members), consolidated: None }
+        Self { document: Document::new(members), format: ZarrFormat::V3, consolidated: None }
+    }
+
+    /// The metadata of a group whose documents are those of version 2, with the attributes that these have.
+    pub(super) fn new_v2(
+        attributes: Option<&Document>,
+        consolidated: Option<Vec<ConsolidatedEntry>>,
+    ) -> Result<Self, MetadataError> {
+        let mut metadata = Self::new(Map::new());
+        if let Some(attributes) = attributes {
+            metadata.document.embed(&["attributes"], attributes)?;
+        }
+        Ok(Self { format: ZarrFormat::V2, consolidated, ..metadata })
+    }
+
+    /// The version of the documents that it was read from. Whatever it is, all else here is in the terms of version 3.
+    pub fn zarr_format(&self) -> ZarrFormat {
+        self.format
+    }
+
+    /// The same as version 3 has it, without the metadata of the nodes below.
+    pub fn into_v3(self) -> Self {
+        let mut metadata = self.with_format(ZarrFormat::V3);
+        metadata.remove_consolidated();
+        metadata
+    }
+
+    pub(crate) fn with_format(self, format: ZarrFormat) -> Self {
+        Self { format, ..self }
+    }
+
+    pub(super) fn document(&self) -> &Document {
+        &self.document
     }
 
     /// The group that a document describes, which is hostile until all of it is checked.
     pub(super) fn from_document(document: Document) -> Result<Self, MetadataError> {
         check_node(&document, "group")?;
         document.check_members(&KNOWN)?;
-        let consolidated = consolidated(document.get("consolidated_metadata"))?;
-        Ok(Self { document, consolidated })
+        let consolidated = consolidated(document.get(CONSOLIDATED))?;
+        Ok(Self { document, format: ZarrFormat::V3, consolidated })
     }
 
     /// Whatever the user keeps with the group; empty if there are none.
@@ -61,9 +97,33 @@ impl GroupMetadata {
         self.consolidated.as_deref()
     }
 
+    /// Gathers the metadata of the nodes below, each with its path below this group; what was gathered before is gone.
+    ///
+    /// A path that no node may have is refused. Of groups, what they have gathered themselves is left out.
+    pub fn set_consolidated(
+        &mut self,
+        nodes: &[(String, NodeMetadata)],
+    ) -> Result<(), MetadataError> {
+        self.remove_consolidated();
+        let empty = json!({ "kind": "inline", "must_understand": false, "metadata": {} });
+        self.document.set(CONSOLIDATED, Some(empty));
+        let mut entries = Vec::with_capacity(nodes.len());
+        for (path, node) in nodes {
+            path.split('/').try_for_each(check_node_name)?;
+            let node = match node.clone() {
+                NodeMetadata::Array(array) => NodeMetadata::Array(array.into_v3()),
+                NodeMetadata::Group(group) => NodeMetadata::Group(group.into_v3()),
+            };
+            self.document.embed(&[CONSOLIDATED, "metadata", path], node.document())?;
+            entries.push((path.clone(), Ok(node)));
+        }
+        self.consolidated = Some(entries);
+        Ok(())
+    }
+
     /// Removes the metadata of the nodes below, which is out of date once one of them changes.
     pub fn remove_consolidated(&mut self) {
-        self.document.set("consolidated_metadata", None);
+        self.document.set(CONSOLIDATED, None);
         self.consolidated = None;
     }
 
@@ -75,7 +135,7 @@ impl GroupMetadata {
     }
 
     /// Replaces what the metadata of the nodes below says of one of them. Tells whether it says anything of it.
-    pub fn set_consolidated(&mut self, path: &str, node: &NodeMetadata) -> bool {
+    pub(crate) fn renew_consolidated(&mut self, path: &str, node: &NodeMetadata) -> bool {
         let Some(mut member) = self.document.get("consolidated_metadata").cloned() else {
             return false;
         };
@@ -101,7 +161,7 @@ impl GroupMetadata {
 }
 
 fn consolidated(json: Option<&Value>) -> Result<Option<Vec<ConsolidatedEntry>>, MetadataError> {
-    const MEMBER: &str = "consolidated_metadata";
+    const MEMBER: &str = CONSOLIDATED;
     let members = match json {
         // zarr-python writes null where there is none.
         None | Some(Value::Null) => return Ok(None),
@@ -118,22 +178,40 @@ fn consolidated(json: Option<&Value>) -> Result<Option<Vec<ConsolidatedEntry>>, 
     let Some(Value::Object(nodes)) = members.get("metadata") else {
         return Err(MetadataError::invalid(format!("{MEMBER}.metadata"), "must be an object"));
     };
-    let mut elements = 0;
-    let mut entries = Vec::with_capacity(nodes.len());
+    let mut gathered = Gathered::default();
     for (path, node) in nodes {
+        gathered.push(MEMBER, path, || NodeMetadata::from_json(node.clone()));
+    }
+    Ok(Some(gathered.entries))
+}
+
+/// Nodes of one document, whose elements together take a bounded amount of memory.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    pub entries: Vec<ConsolidatedEntry>,
+    elements: usize,
+}
+
+impl Gathered {
+    /// Adds what `parse` makes, or why the node is refused; `member` is where in the document it stands.
+    pub fn push(
+        &mut self,
+        member: &str,
+        path: &str,
+        parse: impl FnOnce() -> Result<NodeMetadata, MetadataError>,
+    ) {
         let parsed = path.split('/').try_for_each(check_node_name).and_then(|()| {
-            if elements > MAX_CONSOLIDATED_ELEMENTS {
+            if self.elements > MAX_CONSOLIDATED_ELEMENTS {
                 let reason = "the fill values of the nodes before it take too much memory";
-                return Err(MetadataError::invalid(MEMBER, reason));
+                return Err(MetadataError::invalid(member, reason));
             }
-            NodeMetadata::from_json(node.clone())
+            parse()
         });
         if let Ok(node) = &parsed {
-            elements = elements.saturating_add(element_memory(node));
+            self.elements = self.elements.saturating_add(element_memory(node));
         }
-        entries.push((path.clone(), parsed));
+        self.entries.push((path.to_owned(), parsed));
     }
-    Ok(Some(entries))
 }
 
 /// About how much memory the elements of a node's metadata take.

@@ -1,5 +1,7 @@
 //! Zarr v3 metadata documents: `zarr.json` in, structures out, and back.
 //!
+//! Documents of version 2 come out as the structures of version 3 that decode the same chunks.
+//!
 //! Nothing here reads or writes a file. A document keeps all that it held: members that are not
 //! understood but may be ignored, their order, and every value stay as they were, unless a setter
 //! changed them (of the text only white space, escapes and the digits of a float may come out
@@ -18,6 +20,7 @@ mod key_encoding;
 mod node;
 #[cfg(test)]
 mod tests;
+mod v2;
 
 pub use array::{ArrayMetadata, NewArray};
 pub use codec_json::{codec_specs_from_json, codec_specs_to_json};
@@ -26,3 +29,12 @@ pub use error::MetadataError;
 pub use group::{ConsolidatedEntry, GroupMetadata};
 pub use key_encoding::{ChunkKeyEncoding, Separator};
 pub use node::{NodeMetadata, check_node_name};
+
+/// A version of Zarr, by the documents that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ZarrFormat {
+    /// `.zarray`, `.zgroup` and `.zattrs`: read here, and left as they are.
+    V2,
+    /// `zarr.json`
+    V3,
+}

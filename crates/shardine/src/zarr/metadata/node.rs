@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::document::Document;
 use super::extension::shown;
-use super::{ArrayMetadata, GroupMetadata, MetadataError};
+use super::{ArrayMetadata, GroupMetadata, MetadataError, ZarrFormat};
 
 /// A `zarr.json`, whatever it describes.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +39,21 @@ impl NodeMetadata {
                 "node_type",
                 format!("is {}, but must be \"array\" or \"group\"", shown(node_type)),
             )),
+        }
+    }
+
+    /// The version of the documents that it was read from.
+    pub fn zarr_format(&self) -> ZarrFormat {
+        match self {
+            Self::Array(array) => array.zarr_format(),
+            Self::Group(group) => group.zarr_format(),
+        }
+    }
+
+    pub(super) fn document(&self) -> &Document {
+        match self {
+            Self::Array(array) => array.document(),
+            Self::Group(group) => group.document(),
         }
     }
 

@@ -1,0 +1,178 @@
+//! From the metadata of Zarr version 2 to that of version 3, with chunks left where they are.
+
+mod error;
+mod nodes;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use shardine_store::{Condition, StoreError, StoreExt};
+
+pub use error::{MigrateError, RefusedNode};
+use nodes::{Found, Nodes, are_those_of, difference, stored};
+
+use crate::zarr::metadata::NodeMetadata;
+use crate::zarr::{DOCUMENT, V2_DOCUMENTS, read_v3};
+use crate::{Engine, Error, Location};
+
+/// How a hierarchy is migrated.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct MigrateOptions {
+    /// Tell what would be done, and change nothing.
+    pub dry_run: bool,
+    /// Remove the documents of version 2 once those of version 3 are there and say the same.
+    pub remove_v2: bool,
+}
+
+impl MigrateOptions {
+    /// Writes, and removes nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether to change nothing.
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// Whether to remove the documents of version 2.
+    pub fn remove_v2(mut self, remove_v2: bool) -> Self {
+        self.remove_v2 = remove_v2;
+        self
+    }
+}
+
+/// A document that was written or removed, or would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Migrated {
+    /// Its key.
+    pub object: String,
+    /// Whether it was removed; else it was written.
+    pub removed: bool,
+}
+
+/// What a migration came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MigrateSummary {
+    /// Arrays of the hierarchy.
+    pub arrays: u64,
+    /// Groups of the hierarchy.
+    pub groups: u64,
+    /// Documents of version 3 that were written, or would be.
+    pub written: u64,
+    /// Documents of version 2 that were removed, or would be.
+    pub removed: u64,
+    /// Nodes with OME-Zarr metadata of version 0.4, which stays in that form.
+    pub ome: u64,
+}
+
+/// Attributes that OME-Zarr up to 0.4 has beside all others.
+const OME: [&str; 7] =
+    ["multiscales", "omero", "plate", "well", "image-label", "labels", "bioformats2raw.layout"];
+
+/// Gives every node of Zarr version 2 at a place and below it a `zarr.json`. No chunk is read, written or moved.
+///
+/// Each document is written only where there is none: arrays first, groups after what is in them, and the outermost last. So a
+/// migration that was killed is finished by another one, and one of a hierarchy that is migrated does nothing. Groups that have a
+/// `.zmetadata` get consolidated metadata. If any node cannot be migrated, nothing is written: [`MigrateError::Refused`] names all
+/// of them.
+///
+/// With [`remove_v2`](MigrateOptions::remove_v2) the documents of version 2 are removed in the end, if all of version 3 are read back
+/// and say the same; else none of them is, and the answer is [`MigrateError::Differs`].
+///
+/// Costs a listing for each group, four or five reads for each node, and a write for each document; a document that was written is read
+/// once more before the older ones are removed. The store must be able to list, unless the place is an array.
+pub fn migrate(
+    engine: &Arc<Engine>,
+    location: &Location,
+    options: &MigrateOptions,
+    report: &mut dyn FnMut(&Migrated),
+) -> Result<MigrateSummary, Error> {
+    let location = location.clone().with_format(None);
+    let nodes = Nodes::look(engine, &location)?;
+    if !nodes.refused.is_empty() {
+        return Err(MigrateError::Refused { nodes: nodes.refused }.into());
+    }
+    let mut summary = MigrateSummary::default();
+    for node in &nodes.found {
+        match node.target {
+            NodeMetadata::Array(_) => summary.arrays += 1,
+            NodeMetadata::Group(_) => summary.groups += 1,
+        }
+        summary.ome += u64::from(is_ome(node.target.attributes()));
+        if node.documents.v3.is_none() && write(node, options)? {
+            summary.written += 1;
+            let object = node.location.key(DOCUMENT)?.as_str().to_owned();
+            report(&Migrated { object, removed: false });
+        }
+    }
+    if options.remove_v2 {
+        for node in &nodes.found {
+            check(node, options)?;
+        }
+        // The outermost first, so that nobody finds a hierarchy of version 2 that is only half there.
+        for node in nodes.found.iter().rev() {
+            summary.removed += remove(node, options, report)?;
+        }
+    }
+    Ok(summary)
+}
+
+fn is_ome(attributes: &Map<String, Value>) -> bool {
+    OME.iter().any(|name| attributes.contains_key(*name))
+}
+
+/// Writes the document of a node, unless somebody else has done so since; whether it was written, or would be.
+fn write(node: &Found, options: &MigrateOptions) -> Result<bool, Error> {
+    if options.dry_run {
+        return Ok(true);
+    }
+    let key = node.location.key(DOCUMENT)?;
+    match node.location.store.put(&key, &node.target.to_bytes(), Condition::Absent) {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// An error unless the document of version 3 is there and says what those of version 2 say.
+fn check(node: &Found, options: &MigrateOptions) -> Result<(), Error> {
+    let at = || node.location.to_string();
+    let v3 = match options.dry_run {
+        true => node.target.clone(),
+        false => read_v3(&node.location)?.ok_or_else(|| Error::NoNode { at: at() })?,
+    };
+    match node.documents.v2.as_ref().and_then(|v2| difference(v2, &v3)) {
+        Some(what) => Err(MigrateError::Differs { at: at(), what }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Removes the documents of version 2; how many.
+fn remove(
+    node: &Found,
+    options: &MigrateOptions,
+    report: &mut dyn FnMut(&Migrated),
+) -> Result<u64, Error> {
+    let mut removed = 0;
+    for name in V2_DOCUMENTS {
+        let Some(bytes) = stored(&node.location, name)? else { continue };
+        // Without the document that they belong to nobody has compared them yet; or nobody could read that one.
+        let compared = node.documents.v2.is_some()
+            || (name == ".zattrs" && are_those_of(&bytes, &node.target));
+        if !compared {
+            continue;
+        }
+        let key = node.location.key(name)?;
+        if !options.dry_run {
+            node.location.store.delete(&key, &Condition::None)?;
+        }
+        removed += 1;
+        report(&Migrated { object: key.as_str().to_owned(), removed: true });
+    }
+    Ok(removed)
+}

@@ -1,0 +1,73 @@
+//! `.zmetadata`: the documents of a hierarchy in one.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{array, check_format};
+use crate::zarr::metadata::document::Document;
+use crate::zarr::metadata::extension::shown;
+use crate::zarr::metadata::group::Gathered;
+use crate::zarr::metadata::{ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata};
+
+const MEMBER: &str = "metadata";
+
+/// The documents of one node.
+#[derive(Debug, Default)]
+struct Parts<'a> {
+    zarray: Option<&'a Value>,
+    zgroup: Option<&'a Value>,
+    zattrs: Option<&'a Value>,
+}
+
+/// The nodes below the group, in the order of their paths.
+pub(super) fn consolidated(document: &Document) -> Result<Vec<ConsolidatedEntry>, MetadataError> {
+    const FORMAT: &str = "zarr_consolidated_format";
+    let format = document.required(FORMAT)?;
+    if format.as_u64() != Some(1) {
+        let reason = format!("is {}, but must be 1", shown(format));
+        return Err(MetadataError::invalid(FORMAT, reason));
+    }
+    let Value::Object(documents) = document.required(MEMBER)? else {
+        return Err(MetadataError::invalid(MEMBER, "must be an object"));
+    };
+    let mut nodes: BTreeMap<&str, Parts<'_>> = BTreeMap::new();
+    for (key, part) in documents {
+        // The documents of the group itself have no folder.
+        let Some((path, name)) = key.rsplit_once('/') else { continue };
+        match name {
+            ".zarray" => nodes.entry(path).or_default().zarray = Some(part),
+            ".zgroup" => nodes.entry(path).or_default().zgroup = Some(part),
+            ".zattrs" => nodes.entry(path).or_default().zattrs = Some(part),
+            _ => {}
+        }
+    }
+    let mut gathered = Gathered::default();
+    for (path, parts) in &nodes {
+        // Attributes alone make no node.
+        if parts.zarray.is_some() || parts.zgroup.is_some() {
+            gathered.push(MEMBER, path, || node(parts));
+        }
+    }
+    Ok(gathered.entries)
+}
+
+fn node(parts: &Parts<'_>) -> Result<NodeMetadata, MetadataError> {
+    let attributes = parts.zattrs.map(part).transpose()?;
+    match (parts.zarray, parts.zgroup) {
+        (Some(zarray), _) => {
+            array::from_documents(&part(zarray)?, attributes.as_ref()).map(NodeMetadata::Array)
+        }
+        (None, zgroup) => {
+            check_format(&part(zgroup.unwrap_or(&Value::Null))?)?;
+            GroupMetadata::new_v2(attributes.as_ref(), None).map(NodeMetadata::Group)
+        }
+    }
+}
+
+fn part(json: &Value) -> Result<Document, MetadataError> {
+    let members: &Map<String, Value> = json
+        .as_object()
+        .ok_or_else(|| MetadataError::NotJson { reason: "it is another JSON value".into() })?;
+    Ok(Document::new(members.clone()))
+}

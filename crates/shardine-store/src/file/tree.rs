@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 use nix::errno::Errno;
 
 use super::disk::DiskStep;
@@ -98,18 +99,18 @@ impl FileStore {
         use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
         let (one, other) = (self.path(one), self.path(other));
-        let operation = "exchange folders with";
-        self.0
-            .disk
-            .ask(DiskStep::Exchange { one: &one, other: &other })
-            .map_err(|e| failed(operation, &one, e))?;
-        match renameat2(AT_FDCWD, &other, AT_FDCWD, &one, RenameFlags::RENAME_EXCHANGE) {
+        let asked = self.0.disk.ask(DiskStep::Exchange { one: &one, other: &other });
+        let exchanged = asked.and_then(|()| {
+            let flags = RenameFlags::RENAME_EXCHANGE;
+            Ok(renameat2(AT_FDCWD, &other, AT_FDCWD, &one, flags)?)
+        });
+        match exchanged {
             Ok(()) => self.sync_names(&[&one, &other]),
-            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
+            Err(e) if cannot_exchange(&e) => {
                 let store = self.root().display().to_string();
                 Err(StoreError::Unsupported { store, operation: "exchange two folders" })
             }
-            Err(e) => Err(failed(operation, &one, e)),
+            Err(e) => Err(failed("exchange folders with", &one, e)),
         }
     }
 
@@ -274,6 +275,13 @@ impl FileStore {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether an error says that the kernel or the file system has no such step.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn cannot_exchange(error: &io::Error) -> bool {
+    let lacking = [Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP].map(|e| Some(e as i32));
+    error.kind() == io::ErrorKind::Unsupported || lacking.contains(&error.raw_os_error())
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {

@@ -56,6 +56,11 @@ impl Input {
         Ok(Self { file, name, header, found })
     }
 
+    /// What the head of a `.npy` file says; `None` of raw bytes.
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
     /// How many planes across `axis` of an array it holds. `plane` is the array's shape with 1 along the axis.
     pub fn planes(&mut self, array: &Array, axis: usize, plane: &[u64]) -> Result<u64, Failure> {
         if let Some(header) = &self.header {

@@ -41,6 +41,25 @@ pub struct Create {
     /// The type of the elements, such as uint16, float32, string or numpy.datetime64[ns]
     #[arg(long, value_name = "TYPE", required_unless_present = "metadata")]
     dtype: Option<String>,
+    #[command(flatten)]
+    layout: Layout,
+    /// Take the whole description from a zarr.json, and keep it as it stands
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "shape", "dtype", "chunk", "shard", "codec", "codecs", "index_codecs", "index", "fill",
+        "dims", "attributes", "key_encoding", "separator",
+    ])]
+    metadata: Option<PathBuf>,
+    /// Remove the array that is there
+    #[arg(long)]
+    overwrite: bool,
+    /// Describe the new array in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a new array is to be stored: what `create` and `convert` share.
+#[derive(Debug, Clone, Args)]
+pub struct Layout {
     /// The shape of chunks, in elements
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
     chunk: Option<Shape>,
@@ -75,26 +94,26 @@ pub struct Create {
     /// What stands between the numbers in these names [default: / , with --key-encoding v2 .]
     #[arg(long, value_name = "/|.", value_parser = separator)]
     separator: Option<Separator>,
-    /// Take the whole description from a zarr.json, and keep it as it stands
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "shape", "dtype", "chunk", "shard", "codec", "codecs", "index_codecs", "index", "fill",
-        "dims", "attributes", "key_encoding", "separator",
-    ])]
-    metadata: Option<PathBuf>,
-    /// Remove the array that is there
-    #[arg(long)]
-    overwrite: bool,
-    /// Describe the new array in JSON
-    #[arg(long)]
-    json: bool,
+}
+
+impl Layout {
+    /// The same with shards of its own.
+    pub fn with_shard(&self, shard: ShardArgument) -> Self {
+        Self { shard: Some(shard), ..self.clone() }
+    }
+
+    /// The same with chunks of its own.
+    pub fn with_chunk(&self, chunk: Vec<u64>) -> Self {
+        Self { chunk: Some(Shape(chunk)), ..self.clone() }
+    }
 }
 
 /// The parser would take a bare `Vec` for an option that may be repeated.
 #[derive(Debug, Clone)]
-struct Shape(Vec<u64>);
+pub struct Shape(pub Vec<u64>);
 
 #[derive(Debug, Clone)]
-enum ShardArgument {
+pub enum ShardArgument {
     None,
     Shape(Vec<u64>),
 }
@@ -113,7 +132,7 @@ enum KeyEncoding {
     V2,
 }
 
-fn shape_argument(text: &str) -> Result<Shape, String> {
+pub fn shape_argument(text: &str) -> Result<Shape, String> {
     units::parse_shape(text).map(Shape)
 }
 
@@ -181,6 +200,15 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
         return Err(Failure::new("--shape and --dtype are needed"));
     };
     let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    metadata(&args.layout, shape, data_type)
+}
+
+/// The metadata of a new array.
+pub fn metadata(
+    args: &Layout,
+    shape: &[u64],
+    data_type: DataType,
+) -> Result<ArrayMetadata, Failure> {
     let codecs = match &args.codecs {
         Some(json) => {
             codec_specs_from_json(&parse_json("--codecs", json)?).map_err(Failure::new)?
@@ -229,7 +257,7 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
     };
     let dimension_names = args.dims.as_deref().map(|names| dimension_names(names, shape.len()));
     ArrayMetadata::new(NewArray {
-        shape: shape.clone(),
+        shape: shape.to_vec(),
         chunk_shape,
         data_type,
         fill,
@@ -248,7 +276,7 @@ struct Packing {
 
 /// The shapes of chunks and shards: as given, or what suits.
 fn packing(
-    args: &Create,
+    args: &Layout,
     shape: &[u64],
     data_type: &DataType,
     codecs: &[CodecSpec],

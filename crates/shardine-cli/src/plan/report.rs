@@ -29,13 +29,19 @@ const WIDTH: usize = 96;
 
 /// Text below a line, broken between words.
 fn below(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    let indent = " ".repeat(13);
+    below_from(out, text, 0)
+}
+
+/// The same where the line has so many letters already.
+fn below_from(out: &mut dyn Write, text: &str, letters: usize) -> io::Result<()> {
+    const INDENT: usize = 13;
+    let mut indent = " ".repeat(INDENT - letters);
     let mut row = String::new();
     for word in text.split(' ') {
-        if !row.is_empty() && indent.len() + row.chars().count() + 1 + word.chars().count() > WIDTH
-        {
+        if !row.is_empty() && INDENT + row.chars().count() + 1 + word.chars().count() > WIDTH {
             writeln!(out, "{indent}{row}")?;
             row.clear();
+            indent = " ".repeat(INDENT);
         }
         if !row.is_empty() {
             row.push(' ');
@@ -92,7 +98,7 @@ impl Advice {
         }
         line(out, "codecs", &self.codecs)?;
         for note in &advice.notes {
-            line(out, "note", "").and_then(|()| below(out, note))?;
+            write!(out, "note").and_then(|()| below_from(out, note, 4))?;
         }
         writeln!(out)?;
         self.write_figures(out)
@@ -110,18 +116,15 @@ impl Advice {
         let what = if sample.shape == self.advice.chunk { "chunk" } else { "part" };
         let [mean, median, max] = [sample.mean, sample.median, sample.max].map(units::size);
         let ratio = sample.ratio.map_or(String::new(), |ratio| format!(", ratio {ratio:.2}"));
-        let text = format!(
-            "{} of {} in {}: {mean} on average, median {median}, largest {max}{ratio}",
-            units::count(sample.count, what),
-            units::shape(&sample.shape),
-            units::count(sample.objects, "object"),
-        );
-        line(out, "measured", text)?;
-        let share = sample.share();
-        if share < 0.995 {
-            below(out, &format!("{:.1} % of those that were looked for are there", 100.0 * share))?;
-        }
-        Ok(())
+        let count = units::count(sample.count, what);
+        let (shape, objects) =
+            (units::shape(&sample.shape), units::count(sample.objects, "object"));
+        let share = match sample.share() {
+            share if share < 0.995 => format!(", {:.1} % of those looked for", 100.0 * share),
+            _ => String::new(),
+        };
+        line(out, "measured", format!("{count} of {shape} in {objects}{share}"))?;
+        below(out, &format!("{mean} on average, median {median}, largest {max}{ratio}"))
     }
 
     fn write_figures(&self, out: &mut dyn Write) -> io::Result<()> {

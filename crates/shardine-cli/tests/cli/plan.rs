@@ -49,9 +49,10 @@ fn what_chunks_really_take_is_measured() {
         let stored = &folder.json(&["info", name, "--json"])["stored"];
         let measured = &one["measured"];
         assert_eq!(measured["shape"], json!([32, 32, 32]));
-        // All of the 256 chunks of 32 shards, or half of those that are by themselves.
-        let count = if name == "plain" { 128 } else { 256 };
-        assert_eq!((&measured["count"], &measured["share"]), (&json!(count), &json!(1.0)));
+        // All of the 256 chunks of 32 shards, or some of those that are by themselves.
+        let counts = if name == "plain" { 64..=128 } else { 256..=256 };
+        assert!(counts.contains(&measured["count"].as_u64().unwrap()), "{measured}");
+        assert_eq!(measured["share"], 1.0);
         let ratio = measured["ratio"].as_f64().unwrap();
         assert!((ratio - stored["ratio"].as_f64().unwrap()).abs() < 0.05, "{ratio} {stored}");
         // What is foretold of the array as it is, is what is there.
@@ -152,7 +153,7 @@ fn each_level_of_a_pyramid_is_told_and_all_together() {
     );
     assert!(text.ends_with("shardine reshard g/1 --shard 64,128,128\n"), "{text}");
     assert!(
-        text.lines().filter(|l| !l.contains("shardine ")).all(|l| l.chars().count() <= 110),
+        text.lines().filter(|l| !l.contains("shardine ")).all(|l| l.chars().count() <= 100),
         "{text}"
     );
 }

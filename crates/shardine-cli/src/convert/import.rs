@@ -31,12 +31,13 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let location = machine.location(&args.target)?;
     let mut input = Input::open(Path::new(&args.source))?;
     let (shape, data_type) = described(args, &input)?;
-    let engine = machine.engine()?;
+    let (engine, memory) = machine.engine_and_buffer()?;
     let found = input.found.take();
-    // The chunks of a source are asked for by the array's type alone, so one without shards does to look at it.
-    let plain = create::metadata(&args.layout, &shape, data_type.clone())?;
-    let source = input.source(&chunks::in_memory(&engine, plain)?, &shape, args.cast)?;
-    let metadata = packed(args, &engine, &shape, &data_type, &*source)?;
+    let metadata = packed(args, &engine, &shape, &data_type, &input)?;
+    // How the file is read is told by the array, which is not to be there before all is known to be well.
+    let unseen = chunks::in_memory(&engine, metadata.clone())?;
+    let source = input.source(&unseen, &shape, args.cast, memory)?;
+    drop(unseen);
     let marker = Marker::new(Path::new(&args.source), found.as_ref(), args.cast, &metadata)?;
     let array = match marker.begin(&location, &engine, args.overwrite)? {
         Start::Fresh => {
@@ -100,7 +101,7 @@ fn packed(
     engine: &Arc<Engine>,
     shape: &[u64],
     data_type: &DataType,
-    source: &dyn Source,
+    input: &Input,
 ) -> Result<ArrayMetadata, Failure> {
     if args.chunks_per_shard.is_none() && args.target_size.is_none() {
         return create::metadata(&args.layout, shape, data_type.clone());
@@ -119,7 +120,9 @@ fn packed(
             )));
         }
         (None, target) => {
-            let each = chunks::encoded_bytes(engine, &unsharded, source)?;
+            let unseen = chunks::in_memory(engine, unsharded.clone())?;
+            let source = input.again()?.source(&unseen, shape, args.cast, 0)?;
+            let each = chunks::encoded_bytes(&unseen, &*source)?;
             let grid: Vec<u64> = shape.iter().zip(&chunk).map(|(&n, &c)| n.div_ceil(c)).collect();
             chunks_per_shard_for(&grid, each, target.unwrap_or_default())
         }

@@ -53,12 +53,10 @@ pub fn in_memory(engine: &Arc<Engine>, metadata: ArrayMetadata) -> Result<Array,
 const MEASURED: u64 = 16;
 
 /// Bytes that a chunk of a source takes on average when it is encoded, by some that lie far apart.
-pub fn encoded_bytes(
-    engine: &Arc<Engine>,
-    metadata: &ArrayMetadata,
-    source: &dyn Source,
-) -> Result<u64, Failure> {
-    let array = in_memory(engine, metadata.clone())?;
+///
+/// The array is one that nobody sees; the chunks stay in it.
+pub fn encoded_bytes(array: &Array, source: &dyn Source) -> Result<u64, Failure> {
+    let metadata = array.metadata();
     let chunk = metadata.chunk_shape();
     let grid: Vec<u64> =
         metadata.shape().iter().zip(chunk).map(|(&length, &n)| length.div_ceil(n)).collect();

@@ -202,6 +202,8 @@ fn a_killed_run_is_finished_by_the_same_command() {
     let (folder, data, arguments) = long();
     let there = killed(&folder, &arguments);
     assert!(folder.exists(&format!("a/{MARKER}")) && there < 512, "{there}");
+    let found = folder.json(&["verify", "a", "--json"]);
+    assert!(found["findings"].to_string().contains("unfinished-convert"), "{found}");
     // Another command does not go on with it.
     assert!(
         folder

@@ -18,6 +18,9 @@ pub struct Place {
 /// The bytes of a tile; empty until somebody has read them.
 type Bytes = Arc<RwLock<Vec<u8>>>;
 
+/// Reads what lies at a place.
+type ReadTile<'a> = dyn FnMut(&Place, &mut Vec<u8>) -> Result<(), SourceError> + 'a;
+
 /// Tiles in memory, the last used first.
 #[derive(Debug)]
 pub struct Tiles {
@@ -89,7 +92,7 @@ impl Tiles {
         &self,
         place: Place,
         len: usize,
-        read: &mut dyn FnMut(&Place, &mut Vec<u8>) -> Result<(), SourceError>,
+        read: &mut ReadTile<'_>,
         take: &mut dyn FnMut(&[u8]) -> Result<(), SourceError>,
     ) -> Result<(), SourceError> {
         let bytes = self.find(&place);

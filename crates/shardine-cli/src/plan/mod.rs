@@ -252,17 +252,16 @@ fn of_array(args: &Plan, machine: &Machine, url: &str, array: &Array) -> Result<
     let mut command = match advice.action {
         Action::Reshard => format!("shardine reshard {target} {}", shard_flag(&advice)),
         Action::Unshard => format!("shardine unshard {target}"),
-        Action::Rechunk => {
-            let new = quoted(&format!(
-                "{}-new.zarr",
-                url.trim_end_matches('/').trim_end_matches(".zarr")
-            ));
-            format!("shardine convert {target} {new} {}", packing_flags(&advice))
-        }
+        Action::Rechunk => format!("shardine reshard {target} {}", packing_flags(&advice)),
         _ => String::new(),
     };
     if matches!(advice.action, Action::Reshard | Action::Rechunk) {
         index_flag(&mut command, &advice);
+    }
+    // Only folders can be exchanged for others in one step.
+    if !local && !command.is_empty() {
+        let name = url.trim_end_matches('/').trim_end_matches(".zarr");
+        command.push_str(&format!(" -o {}", quoted(&format!("{name}-new.zarr"))));
     }
     Ok(Advice {
         name: url.to_owned(),

@@ -64,6 +64,13 @@ fn what_chunks_really_take_is_measured() {
         assert_eq!(one["shard_choice"]["rule"], "whole-array");
         assert_eq!(one["shard_shape"], json!([128, 256, 256]));
         assert_eq!(one["command"], format!("shardine reshard {name} --shard 128,256,256"));
+        // What is told to do does it, and what was foretold is there.
+        folder.ok(&["reshard", name, "--shard", "128,256,256"]);
+        let stored = &folder.json(&["info", name, "--json"])["stored"];
+        assert_eq!(one["after"]["objects"], stored["objects"]);
+        let told = one["after"]["stored_bytes"].as_f64().unwrap();
+        assert!((told / stored["bytes"].as_f64().unwrap() - 1.0).abs() < 0.02, "{told} {stored}");
+        assert_eq!(plan(&folder, &[name, "--remote"])["arrays"][0]["action"], "nothing");
     }
 }
 
@@ -195,7 +202,12 @@ fn tiny_and_huge_chunks_are_told() {
             (&json!(rule), &json!("rechunk"))
         );
         assert_eq!(one["chunk_shape"], json!([64, 64, 64]));
-        assert!(one["command"].as_str().unwrap().starts_with(&format!("shardine convert {name} ")));
+        assert!(
+            one["command"]
+                .as_str()
+                .unwrap()
+                .starts_with(&format!("shardine reshard {name} --chunk "))
+        );
         let given = plan(&folder, &[name, "--chunk", "8,8,8"]);
         assert_eq!(given["arrays"][0]["chunk_choice"]["rule"], "chunk-given");
     }

@@ -28,7 +28,8 @@ fn split(
     let mut absent = |from: u64, to: u64, fixed: &[Range<u64>]| {
         if from < to {
             let rest = grid[axis + 1..].iter().map(|&n| 0..n);
-            found.push(fixed.iter().cloned().chain([from..to]).chain(rest).collect());
+            found
+                .push(fixed.iter().cloned().chain(std::iter::once(from..to)).chain(rest).collect());
         }
     };
     let mut next = 0;

@@ -70,6 +70,15 @@ pub fn zarr_v2() -> Result {
         .run()
 }
 
+/// Lets numpy make and read the files that are converted, and zarr-python the arrays, with it and the binary already in place.
+pub fn convert_peers() -> Result {
+    Cmd::new(root().join(".venv/bin/python"))
+        .arg("peers/convert_check.py")
+        .arg("--shardine")
+        .arg(cli()?)
+        .run()
+}
+
 /// Builds the command line as the differential tests use it.
 pub fn build_cli() -> Result {
     Cmd::cargo("build --package shardine-cli").run()

@@ -57,6 +57,11 @@ const STEPS: &[Step] = &[
         run: differential::append_peers,
     },
     Step {
+        name: "convert-peers",
+        about: "numpy and zarr-python agree with what is converted",
+        run: differential::convert_peers,
+    },
+    Step {
         name: "torture",
         about: "killed and racing writers leave every shard old or new",
         run: torture::short,

@@ -1,5 +1,7 @@
 //! Elements of fixed size in a file, as the source of a write: asked for box by box, never all in memory.
 
+mod tiles;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
@@ -9,6 +11,8 @@ use shardine_codec::SwapUnit;
 use shardine_codec::strided::{self, Axes};
 
 use crate::stored_type::Conversion;
+pub use tiles::Neighbours;
+use tiles::{Tiles, in_file_order};
 
 /// Bytes that are cheaper to read along than to skip with another call.
 const GAP: usize = 4 << 10;
@@ -22,6 +26,7 @@ pub struct ArrayFile {
     file: File,
     /// Where the first element is.
     data_start: u64,
+    shape: Vec<u64>,
     /// Bytes from one element to the next, in the file, by axis.
     strides: Vec<u64>,
     /// Bytes of an element in the file.
@@ -32,6 +37,7 @@ pub struct ArrayFile {
     /// Of an element of the array.
     target_element: usize,
     buffers: Mutex<Vec<Buffers>>,
+    tiles: Option<Tiles>,
 }
 
 /// Memory that one thread uses for a while.
@@ -75,17 +81,61 @@ impl ArrayFile {
         Some(Self {
             file,
             data_start,
+            shape: shape.to_vec(),
             strides,
             element,
             conversion,
             swap_units,
             target_element,
             buffers,
+            tiles: None,
         })
     }
 
-    /// Copies a box as it is in the file.
+    /// Keeps what is read along with a chunk for those beside it.
+    pub fn keeping(mut self, neighbours: Neighbours<'_>) -> Self {
+        let nearest = (0..self.shape.len()).min_by_key(|&k| {
+            // Of an axis of length 1 the stride says nothing.
+            (self.shape[k] <= 1, self.strides[k])
+        });
+        self.tiles =
+            nearest.and_then(|axis| Tiles::new(&self.shape, axis, self.element, neighbours));
+        self
+    }
+
+    /// Copies a box as it is in the file, from what is kept of it if that saves reads.
     fn gather(
+        &self,
+        start: &[u64],
+        shape: &[u64],
+        target: &mut [u8],
+        to: &Placement,
+        span: &mut Vec<u8>,
+    ) -> Result<(), SourceError> {
+        let spans = Spans::new(shape, &self.strides, self.element);
+        // Nothing is read in vain if there are no gaps in a span, and they are long enough.
+        let sparse = !spans.is_dense(shape, self.element) || spans.len < GAP;
+        let tiles = self.tiles.as_ref().filter(|_| sparse);
+        let place = tiles.and_then(|tiles| tiles.place(start, shape, &self.shape));
+        let (Some(tiles), Some(place)) = (tiles, place) else {
+            return self.read_box(start, shape, target, to, span);
+        };
+        let (mut from, len) =
+            in_file_order(&place.shape, &self.strides, self.element).ok_or(strided::OutOfMemory)?;
+        let whole = from.clone();
+        let offsets = start.iter().zip(&place.start).zip(&from.strides);
+        from.start = offsets.map(|((&at, &start), &stride)| (at - start) as usize * stride).sum();
+        let extents: Axes<usize> = shape.iter().map(|&n| n as usize).collect();
+        tiles.with(
+            place,
+            len,
+            &mut |place, bytes| self.read_box(&place.start, &place.shape, bytes, &whole, span),
+            &mut |bytes| Ok(strided::copy(&extents, self.element, bytes, &from, target, to)?),
+        )
+    }
+
+    /// Reads a box as it is in the file.
+    fn read_box(
         &self,
         start: &[u64],
         shape: &[u64],
@@ -294,6 +344,7 @@ mod tests {
             fortran: bool,
             swap: bool,
             wide: bool,
+            kept: bool,
         ) {
             // A wide last axis has gaps that are skipped.
             let widen = |k: usize, n: u64| if wide && k == 0 { n * 3000 } else { n };
@@ -319,7 +370,12 @@ mod tests {
             let conversion = if swap { Conversion::Swap } else { Conversion::None };
             let layout = FileLayout { data_start: 4, shape: &shape, fortran, conversion };
             let data_type = DataType::parse_name("uint32").unwrap();
-            let source = ArrayFile::new(file, layout, &data_type).unwrap();
+            let mut source = ArrayFile::new(file, layout, &data_type).unwrap();
+            if kept {
+                // As chunks would be asked for, or not: what is found is the same.
+                let (chunk, per_shard) = (vec![2; shape.len()], vec![2; shape.len()]);
+                source = source.keeping(Neighbours { chunk: &chunk, per_shard: &per_shard, memory: 4000 });
+            }
             let count: u64 = part.iter().product();
             let mut out = vec![0; count as usize * 4 + 4];
             let mut to = Placement::contiguous(&part, 4).unwrap();

@@ -7,8 +7,8 @@ use shardine::{Engine, EngineOptions, Location, StoreOptions, ZarrFormat};
 
 use crate::failure::Failure;
 use crate::{
-    append, bench, compact, completions, copy, create, demo, info, interrupt, ls, migrate, read,
-    repack, repair, units, verify, write,
+    append, bench, compact, completions, convert, copy, create, demo, info, interrupt, ls, migrate,
+    plan, read, repack, repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -45,6 +45,7 @@ pub enum Verb {
     Demo(demo::Demo),
     Info(info::Info),
     Ls(ls::Ls),
+    Plan(plan::Plan),
     Create(create::Create),
     Read(read::Read),
     Write(write::Write),
@@ -52,6 +53,7 @@ pub enum Verb {
     Verify(verify::Verify),
     Repair(repair::Repair),
     Compact(compact::Compact),
+    Convert(convert::Convert),
     Copy(copy::Copy),
     Shard(repack::Shard),
     Unshard(repack::Unshard),

@@ -210,14 +210,14 @@ fn ratio(decoded: Option<u64>, stored: u64) -> Option<f64> {
 }
 
 /// The parts of a shard's description.
-struct Sharding {
-    codecs: Vec<CodecSpec>,
-    index_codecs: Vec<CodecSpec>,
-    index_location: String,
+pub struct Sharding {
+    pub codecs: Vec<CodecSpec>,
+    pub index_codecs: Vec<CodecSpec>,
+    pub index_location: String,
 }
 
 /// What the outermost sharding codec says; the array is open, so it is well-formed.
-fn sharding(codecs: &[CodecSpec]) -> Option<Sharding> {
+pub fn sharding(codecs: &[CodecSpec]) -> Option<Sharding> {
     let codec = codecs.iter().find(|codec| codec.name == "sharding_indexed")?;
     let chain = |member: &str| codec_specs_from_json(codec.configuration.get(member)?).ok();
     let location = codec.configuration.get("index_location").and_then(Value::as_str);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use shardine::{Array, ElementSize, Source};
 
-use crate::array_file::{ArrayFile, FileLayout};
+use crate::array_file::{ArrayFile, FileLayout, Neighbours};
 use crate::failure::Failure;
 use crate::npy::{self, Header};
 use crate::raw_variable::{self, Framing, VariableFile};
@@ -56,6 +56,17 @@ impl Input {
         Ok(Self { file, name, header, found })
     }
 
+    /// What the head of a `.npy` file says; `None` of raw bytes.
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
+    /// The same file once more, for another source.
+    pub fn again(&self) -> Result<Self, Failure> {
+        let file = self.file.try_clone().map_err(|error| failed(&self.name, &error))?;
+        Ok(Self { file, name: self.name.clone(), header: self.header.clone(), found: None })
+    }
+
     /// How many planes across `axis` of an array it holds. `plane` is the array's shape with 1 along the axis.
     pub fn planes(&mut self, array: &Array, axis: usize, plane: &[u64]) -> Result<u64, Failure> {
         if let Some(header) = &self.header {
@@ -99,16 +110,18 @@ impl Input {
         }
     }
 
-    /// The elements as those of a region of this shape.
+    /// The elements as those of a region of this shape. With `memory`, what is read along with a chunk of the array is kept
+    /// for those beside it.
     pub fn source(
         self,
         array: &Array,
         shape: &[u64],
         cast: bool,
+        memory: u64,
     ) -> Result<Box<dyn Source>, Failure> {
         match self.header {
-            Some(header) => numpy(self.file, &self.name, &header, array, shape, cast),
-            None => raw(self.file, &self.name, array, shape, cast),
+            Some(header) => numpy(self.file, &self.name, &header, array, shape, cast, memory),
+            None => raw(self.file, &self.name, array, shape, cast, memory),
         }
     }
 }
@@ -132,6 +145,7 @@ fn numpy(
     array: &Array,
     shape: &[u64],
     cast: bool,
+    memory: u64,
 ) -> Result<Box<dyn Source>, Failure> {
     if header.shape != shape {
         return Err(Failure::new(format!(
@@ -154,7 +168,7 @@ fn numpy(
     check_length(&file, name, expected, None)?;
     let layout =
         FileLayout { data_start: header.data_start, shape, fortran: header.fortran, conversion };
-    fixed(file, name, layout, array)
+    fixed(file, name, layout, array, memory)
 }
 
 fn raw(
@@ -163,6 +177,7 @@ fn raw(
     array: &Array,
     shape: &[u64],
     cast: bool,
+    memory: u64,
 ) -> Result<Box<dyn Source>, Failure> {
     check_cast(name, cast)?;
     let ElementSize::Fixed(size) = array.data_type().size() else {
@@ -174,7 +189,7 @@ fn raw(
     let expected = units::elements(shape).checked_mul(size as u64);
     check_length(&file, name, expected, Some((shape, array)))?;
     let layout = FileLayout { data_start: 0, shape, fortran: false, conversion: Conversion::None };
-    fixed(file, name, layout, array)
+    fixed(file, name, layout, array, memory)
 }
 
 /// Refuses `--cast` for raw bytes.
@@ -193,9 +208,14 @@ fn fixed(
     name: &str,
     layout: FileLayout<'_>,
     array: &Array,
+    memory: u64,
 ) -> Result<Box<dyn Source>, Failure> {
+    let chunk = array.chunk_shape();
+    let object = array.metadata().chunk_shape().iter();
+    let per_shard: Vec<u64> = object.zip(chunk).map(|(&n, &c)| n / c.max(1)).collect();
+    let neighbours = Neighbours { chunk, per_shard: &per_shard, memory };
     match ArrayFile::new(file, layout, array.data_type()) {
-        Some(file) => Ok(Box::new(file)),
+        Some(file) => Ok(Box::new(file.keeping(neighbours))),
         None => Err(Failure::new(format!(
             "{name}: {} elements of {} are not in a file",
             units::shape(layout.shape),

@@ -11,6 +11,7 @@ mod cli;
 mod codec_words;
 mod compact;
 mod completions;
+mod convert;
 mod copy;
 mod create;
 mod demo;
@@ -23,6 +24,7 @@ mod migrate;
 mod npy;
 mod output_file;
 mod packing;
+mod plan;
 mod progress;
 mod raw_variable;
 mod read;
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Demo(args) => demo::run(args, &cli.machine),
         Verb::Info(args) => info::run(args, &cli.machine),
         Verb::Ls(args) => ls::run(args, &cli.machine),
+        Verb::Plan(args) => plan::run(args, &cli.machine),
         Verb::Create(args) => create::run(args, &cli.machine),
         Verb::Read(args) => read::run(args, &cli.machine),
         Verb::Write(args) => write::run(args, &cli.machine),
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Verb::Append(args) => append::run(args, &cli.machine),
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
+        Verb::Convert(args) => convert::run(args, &cli.machine),
         Verb::Copy(args) => copy::run(args, &cli.machine),
         Verb::Shard(args) => repack::shard(args, &cli.machine),
         Verb::Unshard(args) => repack::unshard(args, &cli.machine),

@@ -5,6 +5,7 @@ use shardine::shard::IndexLocation;
 use shardine::zarr::metadata::codec_specs_from_json;
 use shardine::{CodecChoice, Packing, RepackCheck, RepackOptions, WriteOrder};
 
+use crate::create::{IndexPlace, Shape, ShardArgument, shape_argument, shard_argument};
 use crate::failure::Failure;
 use crate::{codec_words, units};
 
@@ -16,11 +17,11 @@ const DEFAULT_SIZE: u64 = 64 << 20;
 #[command(next_help_heading = "Packing")]
 pub struct PackingArgs {
     /// Chunks along each axis of a shard: one number for all axes, or one for each; 1 or none means no shards
-    #[arg(long, value_name = "N|N,N,..|none", value_parser = chunks_argument, conflicts_with_all = ["shard", "target_size"])]
-    chunks_per_shard: Option<PackingArgument>,
+    #[arg(long, value_name = "N|N,N,..|none", value_parser = per_shard_argument, conflicts_with_all = ["shard", "target_size"])]
+    chunks_per_shard: Option<PerShard>,
     /// The shape of shards, in elements: a multiple of the chunk; none means no shards
     #[arg(long, value_name = "N,N,..|none", value_parser = shard_argument, conflicts_with = "target_size")]
-    shard: Option<PackingArgument>,
+    shard: Option<ShardArgument>,
     /// About how large shards are to be, such as 64MiB, by what the chunks take
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     target_size: Option<u64>,
@@ -46,7 +47,7 @@ pub struct PackingArgs {
 pub struct JobArgs {
     /// Remove the data set that is at the target
     #[arg(long)]
-    overwrite: bool,
+    pub overwrite: bool,
     /// Give up what an earlier job has left unfinished, and begin anew
     #[arg(long)]
     restart: bool,
@@ -62,18 +63,9 @@ pub struct JobArgs {
     pub json: bool,
 }
 
-/// The parser would take a bare `Vec` for an option that may be repeated.
+/// How many chunks go into a shard.
 #[derive(Debug, Clone)]
-struct Shape(Vec<u64>);
-
-#[derive(Debug, Clone)]
-struct PackingArgument(Packing);
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum IndexPlace {
-    Start,
-    End,
-}
+pub struct PerShard(pub Packing);
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Check {
@@ -82,48 +74,40 @@ enum Check {
     Elements,
 }
 
-fn shape_argument(text: &str) -> Result<Shape, String> {
-    units::parse_shape(text).map(Shape)
-}
-
-fn chunks_argument(text: &str) -> Result<PackingArgument, String> {
-    match text {
-        "none" => Ok(PackingArgument(Packing::Unsharded)),
-        _ => Ok(PackingArgument(Packing::ChunksPerShard(units::parse_shape(text)?))),
+/// The number of chunks in a shard, for all axes or for each.
+pub fn per_shard_argument(text: &str) -> Result<PerShard, String> {
+    if text == "none" {
+        return Ok(PerShard(Packing::Unsharded));
+    }
+    match units::parse_shape(text) {
+        Ok(counts) if !counts.is_empty() && !counts.contains(&0) => {
+            Ok(PerShard(Packing::ChunksPerShard(counts)))
+        }
+        _ => Err(format!("\"{text}\" is not a number of chunks such as 8 or 4,4,16")),
     }
 }
 
-fn shard_argument(text: &str) -> Result<PackingArgument, String> {
-    match text {
-        "none" => Ok(PackingArgument(Packing::Unsharded)),
-        _ => Ok(PackingArgument(Packing::Shard(units::parse_shape(text)?))),
-    }
+/// What is asked for of an array that exists.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    pub packing: Option<Packing>,
+    pub index: Option<IndexPlace>,
+    pub order: WriteOrder,
+    pub chunk: Option<&'a [u64]>,
+    pub codec: &'a [String],
+    pub codecs: Option<&'a str>,
 }
 
-impl PackingArgs {
-    /// The packing that is asked for, if any is.
-    pub fn packing(&self) -> Option<Packing> {
-        let shapes = self.chunks_per_shard.as_ref().or(self.shard.as_ref());
-        shapes.map(|packing| packing.0.clone()).or(self.target_size.map(Packing::TargetSize))
-    }
-
-    /// Whether anything is asked for.
-    pub fn asks(&self) -> bool {
-        self.packing().is_some() || self.index.is_some() || self.recodes()
-    }
-
-    /// Whether chunks or codecs are asked for.
-    fn recodes(&self) -> bool {
-        self.chunk.is_some() || !self.codec.is_empty() || self.codecs.is_some()
-    }
-
-    /// Shards near 64 MiB.
-    pub fn default_packing() -> Packing {
-        Packing::TargetSize(DEFAULT_SIZE)
+impl Asked<'_> {
+    /// Whether anything is.
+    pub fn is_something(&self) -> bool {
+        let recoded = self.chunk.is_some() || !self.codec.is_empty() || self.codecs.is_some();
+        self.packing.is_some() || self.index.is_some() || recoded
     }
 
     /// The options for a job.
-    pub fn options(&self, packing: Packing) -> Result<RepackOptions, Failure> {
+    pub fn options(self, packing: Packing) -> Result<RepackOptions, Failure> {
+        let packing = self.packing.unwrap_or(packing);
         let mut options = RepackOptions::new().packing(packing).order(self.order);
         if let Some(index) = self.index {
             options = options.index(match index {
@@ -131,10 +115,10 @@ impl PackingArgs {
                 IndexPlace::End => IndexLocation::End,
             });
         }
-        if let Some(Shape(chunk)) = &self.chunk {
+        if let Some(chunk) = self.chunk {
             options = options.chunk(chunk);
         }
-        if let Some(json) = &self.codecs {
+        if let Some(json) = self.codecs {
             let refuse = |reason: String| Failure::new(format!("--codecs: {reason}"));
             let value: serde_json::Value =
                 serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
@@ -143,7 +127,7 @@ impl PackingArgs {
             options =
                 options.codecs(CodecChoice::new(value.to_string(), move |_| Ok(codecs.clone())));
         } else if !self.codec.is_empty() {
-            let words = self.codec.clone();
+            let words = self.codec.to_vec();
             options = options.codecs(CodecChoice::new(words.join(" "), move |data_type| {
                 codec_words::chain(&words, data_type).map_err(|reason| format!("--codec: {reason}"))
             }));
@@ -152,7 +136,38 @@ impl PackingArgs {
     }
 }
 
+impl PackingArgs {
+    /// What these ask for.
+    pub fn asked(&self) -> Asked<'_> {
+        let shard = self.shard.as_ref().map(ShardArgument::packing);
+        let per_shard = self.chunks_per_shard.as_ref().map(|per| per.0.clone());
+        Asked {
+            packing: per_shard.or(shard).or(self.target_size.map(Packing::TargetSize)),
+            index: self.index,
+            order: self.order,
+            chunk: self.chunk.as_ref().map(|chunk| chunk.0.as_slice()),
+            codec: &self.codec,
+            codecs: self.codecs.as_deref(),
+        }
+    }
+
+    /// Shards near 64 MiB.
+    pub fn default_packing() -> Packing {
+        Packing::TargetSize(DEFAULT_SIZE)
+    }
+}
+
 impl JobArgs {
+    /// The first of the options that only packing anew has, if it is given.
+    pub fn of_arrays(&self) -> Option<&'static str> {
+        let given = [
+            ("--restart", self.restart),
+            ("--dry-run", self.dry_run),
+            ("--verify", self.verify.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
     /// Adds what these say.
     pub fn apply(&self, mut options: RepackOptions) -> RepackOptions {
         options = options.overwrite(self.overwrite).restart(self.restart).dry_run(self.dry_run);

@@ -54,6 +54,14 @@ pub struct Read {
     json: bool,
 }
 
+impl Read {
+    /// The whole of an array into a file.
+    pub fn whole(url: &str, output: &Path, json: bool) -> Self {
+        let (url, output) = (url.to_owned(), Some(output.to_owned()));
+        Self { url, region: None, output, json }
+    }
+}
+
 /// What is to be read.
 struct Job<'a> {
     array: &'a Array,

@@ -85,8 +85,8 @@ struct Place {
 }
 
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
-    let packing = args.packing.packing().unwrap_or_else(PackingArgs::default_packing);
-    run(&args.place, args.packing.options(packing)?, &args.job, machine)
+    let options = args.packing.asked().options(PackingArgs::default_packing())?;
+    run(&args.place, options, &args.job, machine)
 }
 
 pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
@@ -94,14 +94,14 @@ pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
 }
 
 pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
-    if !args.packing.asks() {
+    let asked = args.packing.asked();
+    if !asked.is_something() {
         return Err(Failure::new("nothing is asked for").hint(
             "say how: --chunks-per-shard, --shard, --target-size, --index, --chunk or --codec; \
              `shardine plan` recommends a packing",
         ));
     }
-    let packing = args.packing.packing().unwrap_or(Packing::Keep);
-    run(&args.place, args.packing.options(packing)?, &args.job, machine)
+    run(&args.place, asked.options(Packing::Keep)?, &args.job, machine)
 }
 
 fn run(

@@ -1,5 +1,6 @@
 //! Between the types of arrays and those that `.npy` files have.
 
+use serde_json::{Value, json};
 use shardine::{DataType, ElementSize, Kind};
 
 use crate::cast::{Cast, Number};
@@ -31,6 +32,52 @@ pub fn npy_descr(data_type: &DataType) -> Option<(String, bool)> {
         (Kind::SmallFloat, 2) => ("<u2".to_owned(), true),
         _ => (format!("|V{size}"), true),
     })
+}
+
+/// The type of an array for the elements of a `.npy` file; `None` if there is none.
+///
+/// It has no byte order: that of the file is turned round where need be.
+pub fn from_descr(descr: &Descr) -> Option<DataType> {
+    let json = json_of(descr)?;
+    let data_type = DataType::from_json(&json).ok()?;
+    // What cannot be written back the same was not understood.
+    conversion(descr, &data_type, false).is_ok().then_some(data_type)
+}
+
+/// The nesting is bounded by that of the literal in the file.
+fn json_of(descr: &Descr) -> Option<Value> {
+    let name = match descr {
+        Descr::Plain(name) => split_order(name).1,
+        Descr::Fields(fields) => {
+            let fields = fields
+                .iter()
+                .map(|(name, descr)| Some(json!({ "name": name, "data_type": json_of(descr)? })));
+            let fields = fields.collect::<Option<Vec<_>>>()?;
+            return Some(json!({ "name": "struct", "configuration": { "fields": fields } }));
+        }
+    };
+    let (kind, rest) = name.split_at_checked(1)?;
+    let bytes = || rest.parse::<u64>().ok();
+    let fixed = |name: &str, bytes: u64| {
+        Some(json!({ "name": name, "configuration": { "length_bytes": bytes } }))
+    };
+    match kind {
+        "b" if rest == "1" => Some(json!("bool")),
+        "i" => Some(json!(format!("int{}", bytes()?.checked_mul(8)?))),
+        "u" => Some(json!(format!("uint{}", bytes()?.checked_mul(8)?))),
+        "f" => Some(json!(format!("float{}", bytes()?.checked_mul(8)?))),
+        "c" => Some(json!(format!("complex{}", bytes()?.checked_mul(8)?))),
+        "S" => fixed("null_terminated_bytes", bytes()?),
+        "U" => fixed("fixed_length_utf32", bytes()?.checked_mul(4)?),
+        "V" => fixed("raw_bytes", bytes()?),
+        "M" | "m" => {
+            let name = if kind == "M" { "numpy.datetime64" } else { "numpy.timedelta64" };
+            let unit = rest.strip_prefix('8')?;
+            let unit = if unit.is_empty() { "[generic]" } else { unit };
+            DataType::parse_name(&format!("{name}{unit}")).ok().map(|found| found.to_json())
+        }
+        _ => None,
+    }
 }
 
 /// How elements of a `.npy` file go into an array of this type; the error says why they do not.
@@ -165,6 +212,32 @@ mod tests {
         }
         assert_eq!(converted("<V2", "bfloat16", false), Ok(Conversion::None));
         assert_eq!(npy_descr(&data_type("string")), None);
+    }
+
+    #[test]
+    fn a_file_says_what_type_an_array_needs() {
+        for (descr, name) in [
+            ("|b1", "bool"),
+            (">i2", "int16"),
+            ("<u8", "uint64"),
+            ("<f2", "float16"),
+            (">c16", "complex128"),
+            ("<M8[ns]", "numpy.datetime64"),
+            ("<m8[25s]", "numpy.timedelta64"),
+            ("<M8", "numpy.datetime64"),
+            ("|S5", "null_terminated_bytes"),
+            (">U3", "fixed_length_utf32"),
+            ("|V7", "raw_bytes"),
+            ("[('a', '<u2'), ('b', [('c', '<f4')])]", "struct"),
+        ] {
+            let found = from_descr(&Descr::parse(descr).unwrap()).unwrap();
+            assert!(found.name().starts_with(name), "{descr}: {}", found.name());
+            let own = npy_descr(&found).unwrap().0;
+            assert_eq!(own.replace('<', ""), descr.replace(['<', '>'], ""));
+        }
+        for descr in ["|O", "<i3", "<f16", "|S0", "x", "", "é", "[('a', '<u2'), ('b', '>u2')]"] {
+            assert!(from_descr(&Descr::parse(descr).unwrap()).is_none(), "{descr}");
+        }
     }
 
     #[test]

@@ -60,10 +60,11 @@ pub struct Write {
 
 pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
-    let array = Array::open(&machine.engine()?, &machine.location(&args.url)?)?;
+    let (engine, memory) = machine.engine_and_buffer()?;
+    let array = Array::open(&engine, &machine.location(&args.url)?)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
-    let source = Input::open(&args.file)?.source(&array, &shape, args.cast)?;
+    let source = Input::open(&args.file)?.source(&array, &shape, args.cast, memory)?;
     let bytes = match array.data_type().size() {
         ElementSize::Fixed(size) => units::elements(&shape).saturating_mul(size as u64),
         ElementSize::Variable => 0,

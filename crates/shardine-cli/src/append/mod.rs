@@ -139,7 +139,7 @@ fn from_file(args: &Append, array: Array) -> Result<Done, Failure> {
     let found = input.found.take();
     let mut shape = plane;
     shape[args.axis] = count;
-    let source = input.source(&array, &shape, args.cast)?;
+    let source = input.source(&array, &shape, args.cast, 0)?;
     let marker = match &found {
         Some(found) => Some(Marker::new(args.axis, array.shape(), &args.file, found)?),
         None => None,

@@ -12,10 +12,11 @@ use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NewArray, NodeMetadata, Separator,
     codec_specs_from_json, codec_specs_to_json,
 };
-use shardine::{Array, CodecSpec, DataType, FillValue, ZarrFormat};
+use shardine::{Array, CodecSpec, DataType, FillValue, Packing, WriteOrder, ZarrFormat};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
+use crate::packing::Asked;
 use crate::{codec_words, info, units};
 
 const EXAMPLES: &str = "\
@@ -41,6 +42,25 @@ pub struct Create {
     /// The type of the elements, such as uint16, float32, string or numpy.datetime64[ns]
     #[arg(long, value_name = "TYPE", required_unless_present = "metadata")]
     dtype: Option<String>,
+    #[command(flatten)]
+    layout: Layout,
+    /// Take the whole description from a zarr.json, and keep it as it stands
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "shape", "dtype", "chunk", "shard", "codec", "codecs", "index_codecs", "index", "fill",
+        "dims", "attributes", "key_encoding", "separator",
+    ])]
+    metadata: Option<PathBuf>,
+    /// Remove the array that is there
+    #[arg(long)]
+    overwrite: bool,
+    /// Describe the new array in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a new array is to be stored: what `create` and `convert` share.
+#[derive(Debug, Clone, Args)]
+pub struct Layout {
     /// The shape of chunks, in elements
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
     chunk: Option<Shape>,
@@ -57,9 +77,9 @@ pub struct Create {
     /// The codecs of the shards' indexes as a list in the metadata's own form [default: bytes, crc32c]
     #[arg(long, value_name = "JSON")]
     index_codecs: Option<String>,
-    /// Where in a shard its index is; `start` suits arrays that will be updated
-    #[arg(long, value_enum, default_value_t = IndexPlace::End)]
-    index: IndexPlace,
+    /// Where in a shard its index is; `start` suits arrays that will be updated [default: end]
+    #[arg(long, value_enum)]
+    index: Option<IndexPlace>,
     /// What elements are that were never written: a number, NaN, a string, or a JSON value [default: zero]
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     fill: Option<String>,
@@ -69,38 +89,73 @@ pub struct Create {
     /// Attributes of the array: a JSON object
     #[arg(long, value_name = "JSON")]
     attributes: Option<String>,
-    /// How the names of stored objects are made
-    #[arg(long, value_enum, default_value_t = KeyEncoding::Default)]
-    key_encoding: KeyEncoding,
+    /// How the names of stored objects are made [default: default]
+    #[arg(long, value_enum)]
+    key_encoding: Option<KeyEncoding>,
     /// What stands between the numbers in these names [default: / , with --key-encoding v2 .]
     #[arg(long, value_name = "/|.", value_parser = separator)]
     separator: Option<Separator>,
-    /// Take the whole description from a zarr.json, and keep it as it stands
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "shape", "dtype", "chunk", "shard", "codec", "codecs", "index_codecs", "index", "fill",
-        "dims", "attributes", "key_encoding", "separator",
-    ])]
-    metadata: Option<PathBuf>,
-    /// Remove the array that is there
-    #[arg(long)]
-    overwrite: bool,
-    /// Describe the new array in JSON
-    #[arg(long)]
-    json: bool,
+}
+
+impl Layout {
+    /// The first of the options that only a new array has, if it is given.
+    pub fn of_new_arrays(&self) -> Option<&'static str> {
+        let given = [
+            ("--index-codecs", self.index_codecs.is_some()),
+            ("--fill", self.fill.is_some()),
+            ("--dims", self.dims.is_some()),
+            ("--attributes", self.attributes.is_some()),
+            ("--key-encoding", self.key_encoding.is_some()),
+            ("--separator", self.separator.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
+    /// What is asked for of an array that exists; `packing` is what is said beside `--shard`.
+    pub fn asked(&self, packing: Option<Packing>) -> Asked<'_> {
+        Asked {
+            packing: packing.or(self.shard.as_ref().map(ShardArgument::packing)),
+            index: self.index,
+            order: WriteOrder::default(),
+            chunk: self.chunk.as_ref().map(|chunk| chunk.0.as_slice()),
+            codec: &self.codec,
+            codecs: self.codecs.as_deref(),
+        }
+    }
+
+    /// The same with shards of its own.
+    pub fn with_shard(&self, shard: ShardArgument) -> Self {
+        Self { shard: Some(shard), ..self.clone() }
+    }
+
+    /// The same with chunks of its own.
+    pub fn with_chunk(&self, chunk: Vec<u64>) -> Self {
+        Self { chunk: Some(Shape(chunk)), ..self.clone() }
+    }
 }
 
 /// The parser would take a bare `Vec` for an option that may be repeated.
 #[derive(Debug, Clone)]
-struct Shape(Vec<u64>);
+pub struct Shape(pub Vec<u64>);
 
 #[derive(Debug, Clone)]
-enum ShardArgument {
+pub enum ShardArgument {
     None,
     Shape(Vec<u64>),
 }
 
+impl ShardArgument {
+    /// The same for an array that exists.
+    pub fn packing(&self) -> Packing {
+        match self {
+            Self::None => Packing::Unsharded,
+            Self::Shape(shape) => Packing::Shard(shape.clone()),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum IndexPlace {
+pub enum IndexPlace {
     Start,
     End,
 }
@@ -113,11 +168,11 @@ enum KeyEncoding {
     V2,
 }
 
-fn shape_argument(text: &str) -> Result<Shape, String> {
+pub fn shape_argument(text: &str) -> Result<Shape, String> {
     units::parse_shape(text).map(Shape)
 }
 
-fn shard_argument(text: &str) -> Result<ShardArgument, String> {
+pub fn shard_argument(text: &str) -> Result<ShardArgument, String> {
     match text {
         "none" => Ok(ShardArgument::None),
         _ => units::parse_shape(text).map(ShardArgument::Shape),
@@ -181,6 +236,15 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
         return Err(Failure::new("--shape and --dtype are needed"));
     };
     let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    metadata(&args.layout, shape, data_type)
+}
+
+/// The metadata of a new array.
+pub fn metadata(
+    args: &Layout,
+    shape: &[u64],
+    data_type: DataType,
+) -> Result<ArrayMetadata, Failure> {
     let codecs = match &args.codecs {
         Some(json) => {
             codec_specs_from_json(&parse_json("--codecs", json)?).map_err(Failure::new)?
@@ -200,8 +264,8 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
                 None => None,
             };
             let place = match args.index {
-                IndexPlace::Start => "start",
-                IndexPlace::End => "end",
+                Some(IndexPlace::Start) => "start",
+                Some(IndexPlace::End) | None => "end",
             };
             let codecs = codec_specs_to_json(&codecs);
             (shard, vec![codec_words::sharding(&packing.chunk, &codecs, index_codecs, place)])
@@ -211,7 +275,7 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
         }
         None => (packing.chunk, codecs),
     };
-    let key_encoding = match args.key_encoding {
+    let key_encoding = match args.key_encoding.unwrap_or(KeyEncoding::Default) {
         KeyEncoding::Default => {
             ChunkKeyEncoding::Default { separator: args.separator.unwrap_or(Separator::Slash) }
         }
@@ -229,7 +293,7 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
     };
     let dimension_names = args.dims.as_deref().map(|names| dimension_names(names, shape.len()));
     ArrayMetadata::new(NewArray {
-        shape: shape.clone(),
+        shape: shape.to_vec(),
         chunk_shape,
         data_type,
         fill,
@@ -241,18 +305,18 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
     .map_err(Failure::new)
 }
 
-struct Packing {
+struct Shapes {
     chunk: Vec<u64>,
     shard: Option<Vec<u64>>,
 }
 
 /// The shapes of chunks and shards: as given, or what suits.
 fn packing(
-    args: &Create,
+    args: &Layout,
     shape: &[u64],
     data_type: &DataType,
     codecs: &[CodecSpec],
-) -> Result<Packing, Failure> {
+) -> Result<Shapes, Failure> {
     let rank = |name: &str, given: &[u64]| {
         if given.len() == shape.len() && !given.contains(&0) {
             return Ok(());
@@ -300,7 +364,7 @@ fn packing(
         (None, None) if nested => None,
         _ => shapes::shard(shape, &chunk, element),
     };
-    Ok(Packing { chunk, shard })
+    Ok(Shapes { chunk, shard })
 }
 
 fn parse_json(option: &str, text: &str) -> Result<Value, Failure> {

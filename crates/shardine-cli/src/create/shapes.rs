@@ -1,12 +1,7 @@
 //! Shapes of chunks and shards for who has no wish of their own.
 
+pub use shardine::plan::chunk_shape as chunk;
 use shardine::{DataType, ElementSize};
-
-/// Elements in a chunk: a volume of 64 x 64 x 64.
-const CHUNK_ELEMENTS: u64 = 64 * 64 * 64;
-
-/// The most bytes in a chunk, whatever the elements are.
-const CHUNK_BYTES: u64 = 4 << 20;
 
 /// Bytes in a shard, before compression.
 const SHARD_BYTES: u64 = 64 << 20;
@@ -14,35 +9,12 @@ const SHARD_BYTES: u64 = 64 << 20;
 /// The most chunks in a shard: an index of 512 KiB, which whoever reads one chunk has to read first.
 const SHARD_CHUNKS: u64 = 1 << 15;
 
-/// Axes along which a chunk extends, the last ones; before them come channels, times and the like.
-const CHUNK_AXES: usize = 3;
-
 /// Bytes of an element; a guess for those of variable length.
 pub fn element_bytes(data_type: &DataType) -> u64 {
     match data_type.size() {
         ElementSize::Fixed(size) => size as u64,
         ElementSize::Variable => 16,
     }
-}
-
-/// A chunk of about 64^3 elements (512^2 in a plane): powers of two, or the whole of a short axis.
-pub fn chunk(shape: &[u64], element: u64) -> Vec<u64> {
-    let mut chunk = vec![1; shape.len()];
-    // An axis of length 0 is one that will grow.
-    let length = |k: usize| if shape[k] == 0 { u64::MAX } else { shape[k] };
-    let mut axes: Vec<usize> =
-        (0..shape.len()).rev().filter(|&k| length(k) > 1).take(CHUNK_AXES).collect();
-    // The short axes first: what they leave goes to the long ones.
-    axes.sort_by_key(|&k| (length(k), k));
-    let mut left = CHUNK_ELEMENTS.min(CHUNK_BYTES / element.max(1)).max(1);
-    for (done, &k) in axes.iter().enumerate() {
-        let root = (left as f64).powf(1.0 / (axes.len() - done) as f64);
-        // A root that is a power of two must not come out a hair below it.
-        let edge = 1u64 << (root * (1.0 + 1e-9)).log2().max(0.0) as u32;
-        chunk[k] = edge.min(length(k));
-        left = (left / chunk[k]).max(1);
-    }
-    chunk
 }
 
 /// A chunk like that of [`chunk`] of which a shard of this shape holds a whole number.
@@ -113,6 +85,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    const CHUNK_ELEMENTS: u64 = 64 * 64 * 64;
+    const CHUNK_BYTES: u64 = 4 << 20;
 
     #[test]
     fn chunks_are_cubes_unless_the_array_is_not() {

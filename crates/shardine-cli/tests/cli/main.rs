@@ -4,11 +4,13 @@
 
 mod append;
 mod bench;
+mod convert;
 mod copy;
 mod create;
 mod inspect;
 mod interop;
 mod limits;
+mod plan;
 mod refusals;
 mod repair;
 mod round_trip;

@@ -1,7 +1,22 @@
-//! How an array is best cut into chunks and shards.
+//! How an array is best cut into chunks and shards, and what follows from it.
+//!
+//! [`recommend`] knows rules of thumb and no store: what it is told of an array ([`Situation`]) decides, above all what chunks
+//! of it take when they are encoded, which [`sample`] measures. It says of every choice which [`Rule`] made it.
 
+mod chunk;
+mod figures;
 mod packing;
+mod recommend;
+mod rule;
 mod sample;
+mod situation;
+#[cfg(test)]
+mod tests;
 
+pub use chunk::chunk_shape;
+pub use figures::{Figures, View};
 pub use packing::chunks_per_shard_for;
+pub use recommend::{Action, Recommendation, recommend};
+pub use rule::{Choice, Rule};
 pub use sample::{Sample, sample};
+pub use situation::{Current, PlanError, Purpose, Situation};

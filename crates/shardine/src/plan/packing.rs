@@ -26,16 +26,35 @@ pub fn chunks_per_shard_for(
     encoded_chunk_bytes: u64,
     target_bytes: u64,
 ) -> Vec<u64> {
-    pack(chunk_grid, encoded_chunk_bytes, target_bytes, MAX_CHUNKS_PER_SHARD)
+    let mut packed = vec![1; chunk_grid.len()];
+    let axes: Vec<usize> = (0..chunk_grid.len()).collect();
+    let limits = Limits { target: target_bytes, chunks: MAX_CHUNKS_PER_SHARD };
+    grow(&mut packed, &axes, chunk_grid, encoded_chunk_bytes, limits);
+    packed
 }
 
-/// The same with a limit of chunks per shard.
-pub(super) fn pack(chunk_grid: &[u64], chunk_bytes: u64, target: u64, most: u64) -> Vec<u64> {
+/// What a shard may come to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Bytes that it should come near.
+    pub target: u64,
+    /// The most chunks in it.
+    pub chunks: u64,
+}
+
+/// Makes a shard longer along some axes, from what it has on.
+pub(super) fn grow(
+    packed: &mut [u64],
+    axes: &[usize],
+    chunk_grid: &[u64],
+    chunk_bytes: u64,
+    limits: Limits,
+) {
     let each = u128::from(chunk_bytes) + u128::from(ENTRY);
-    let target = u128::from(target);
-    let mut packed = vec![1u64; chunk_grid.len()];
-    let mut open: Vec<usize> = (0..chunk_grid.len()).filter(|&k| chunk_grid[k] > 1).collect();
-    let mut chunks = 1u64;
+    let target = u128::from(limits.target);
+    let mut open: Vec<usize> =
+        axes.iter().copied().filter(|&k| chunk_grid[k] > packed[k]).collect();
+    let mut chunks = packed.iter().fold(1u64, |n, &m| n.saturating_mul(m));
     // An axis with the fewest chunks, on a tie the last.
     while let Some(at) = (0..open.len()).min_by_key(|&i| (packed[open[i]], usize::MAX - open[i])) {
         let k = open[at];
@@ -46,7 +65,7 @@ pub(super) fn pack(chunk_grid: &[u64], chunk_bytes: u64, target: u64, most: u64)
         // Past the target, it is the nearer of the two in proportion.
         let nearer = after <= target
             || before.checked_mul(after).is_some_and(|product| product < target * target);
-        if more > most || !nearer {
+        if more > limits.chunks || !nearer {
             open.remove(at);
             continue;
         }
@@ -55,7 +74,6 @@ pub(super) fn pack(chunk_grid: &[u64], chunk_bytes: u64, target: u64, most: u64)
             open.remove(at);
         }
     }
-    packed
 }
 
 #[cfg(test)]
@@ -97,7 +115,7 @@ mod tests {
             let size = chunks as f64 * (bytes as f64 + ENTRY as f64);
             prop_assert!(chunks == 1 || size <= 1.42 * target as f64);
             // Whoever could still be doubled is kept from it by the target or the limit.
-            let full = packed.iter().zip(&grid).all(|(&n, &most)| n >= most.max(1) / 2 + 1);
+            let full = packed.iter().zip(&grid).all(|(&n, &most)| n > most.max(1) / 2);
             prop_assert!(full || size >= 0.7 * target as f64 || chunks * 2 > u128::from(MAX_CHUNKS_PER_SHARD));
         }
     }

@@ -12,6 +12,9 @@ mod stored;
 /// The object beside an array's metadata that says which file is being appended, or was when the program was killed.
 pub const APPEND_MARKER: &str = ".shardine-append.json";
 
+/// The object beside an array's metadata that says which file is being converted to it, or was when the program was killed.
+pub const CONVERT_MARKER: &str = ".shardine-convert.json";
+
 pub use array::Array;
 pub use node::formats_at;
 pub use node::{Child, Group, Node};

@@ -76,6 +76,13 @@ impl<'a> Batches<'a> {
     }
 }
 
+/// Entries in an order in which those are together that are cheaper had together.
+struct Grouped {
+    entries: Vec<u32>,
+    /// How many are in each group.
+    groups: Vec<usize>,
+}
+
 /// Consecutive entries for one worker.
 struct Entries<'a> {
     number: usize,
@@ -186,7 +193,7 @@ impl Stream<'_, '_> {
         let chunk = self.shard.inner.decoded_len();
         let grouped = self.grouped(plan, entries)?;
         let (entries, groups) = match &grouped {
-            Some((entries, groups)) => (entries.as_slice(), groups.clone()),
+            Some(Grouped { entries, groups }) => (entries.as_slice(), groups.clone()),
             None => (entries, Vec::new()),
         };
         let largest = groups.iter().max().map_or(0, |&n| (n as u64).saturating_mul(chunk));
@@ -237,13 +244,8 @@ impl Stream<'_, '_> {
         Ok(tally.chunks.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The entries of the plan with those together that are cheaper had together, and how many are in each group; `None` if
-    /// it does not matter.
-    fn grouped(
-        &self,
-        plan: &UpdatePlan<'_>,
-        entries: &[u32],
-    ) -> Result<Option<(Vec<u32>, Vec<usize>)>, Error> {
+    /// The entries of the plan by what they have in common; `None` if that does not matter.
+    fn grouped(&self, plan: &UpdatePlan<'_>, entries: &[u32]) -> Result<Option<Grouped>, Error> {
         // What is kept of an old shard has its own order.
         let ([part], None) = (&*self.task.parts, self.old) else { return Ok(None) };
         let view = part.view();
@@ -267,7 +269,8 @@ impl Stream<'_, '_> {
         for (rank, _) in &ranked {
             groups[*rank] += 1;
         }
-        Ok(Some((ranked.into_iter().map(|(_, entry)| entry).collect(), groups)))
+        let entries = ranked.into_iter().map(|(_, entry)| entry).collect();
+        Ok(Some(Grouped { entries, groups }))
     }
 
     /// Encodes consecutive entries.

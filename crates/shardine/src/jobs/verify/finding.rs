@@ -97,6 +97,8 @@ kinds! {
     StrayObject = "stray-object" Notice,
     /// An append of a file that is under way or was interrupted.
     UnfinishedAppend = "unfinished-append" Notice,
+    /// A file is being converted to this array, or was when the program was killed: parts of it are missing.
+    UnfinishedConvert = "unfinished-convert" Notice,
     /// A folder in a group that is not a node.
     NoMetadata = "no-metadata" Notice,
     /// Consolidated metadata that is not what the nodes say themselves.
@@ -197,6 +199,7 @@ impl Finding {
             }
             ObjectOutsideArray => "remove it if the array was shrunk on purpose",
             StrayObject => "move it elsewhere if the array does not need it",
+            UnfinishedConvert => "give the same `shardine convert` again, unless it still runs",
             UnfinishedAppend => "give the same `shardine append` again, unless it still runs",
             NoMetadata => "restore its zarr.json if there was a node",
             ConsolidatedMetadata => "consolidate the metadata again",

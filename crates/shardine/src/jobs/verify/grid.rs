@@ -10,7 +10,7 @@ use super::finding::Origin;
 use super::{Finding, FindingKind, Run, add};
 use crate::engine::in_order;
 use crate::layout::Layout;
-use crate::zarr::{APPEND_MARKER, DOCUMENT, Listings, V2_DOCUMENTS, grid_folder};
+use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, DOCUMENT, Listings, V2_DOCUMENTS, grid_folder};
 use crate::{Array, Error, PossibleObject};
 
 /// Objects that are checked before their findings are told in order.
@@ -71,6 +71,11 @@ impl Run<'_> {
                     _ if name == APPEND_MARKER => {
                         let message = "tells of an append that is under way or was interrupted";
                         let kind = FindingKind::UnfinishedAppend;
+                        self.tell([Finding::new(kind, Some(key), message.to_owned())]);
+                    }
+                    _ if name == CONVERT_MARKER => {
+                        let message = "tells of a conversion that is under way or was interrupted";
+                        let kind = FindingKind::UnfinishedConvert;
                         self.tell([Finding::new(kind, Some(key), message.to_owned())]);
                     }
                     _ => self.stray(key, "is no part of the array"),

@@ -1,0 +1,203 @@
+//! What says that a file is being converted, so that the same command goes on after a kill and another one does not.
+
+use std::fs::Metadata;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use serde_json::{Value, json};
+use shardine::store::{Condition, StoreError, StoreExt};
+use shardine::zarr::CONVERT_MARKER as NAME;
+use shardine::zarr::metadata::ArrayMetadata;
+use shardine::{Array, Engine, Error, Location, Node};
+
+use crate::failure::{Failure, quoted};
+
+/// A conversion of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Marker {
+    /// The file: its path, length and time of change; `None` is a stream, which cannot be read again.
+    source: Option<Value>,
+    cast: bool,
+    /// The metadata of the array that is made.
+    document: Value,
+}
+
+/// How a conversion begins.
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
+pub enum Start {
+    /// In an empty place, or one that has to be emptied.
+    Fresh,
+    /// Where an earlier run stopped: all objects of the array are what this one would write.
+    Resumed(Array),
+}
+
+fn failed(error: StoreError) -> Failure {
+    Error::from(error).into()
+}
+
+impl Marker {
+    /// Of a file, as it was found, that becomes an array.
+    pub fn new(
+        path: &Path,
+        found: Option<&Metadata>,
+        cast: bool,
+        metadata: &ArrayMetadata,
+    ) -> Result<Self, Failure> {
+        let failed = |error| Failure::file(path, &error);
+        let source = match found {
+            None => None,
+            Some(found) => {
+                let name = path.canonicalize().map_err(failed)?.display().to_string();
+                // A time before 1970 tells files apart as well as any other.
+                let modified = match found.modified().map_err(failed)?.duration_since(UNIX_EPOCH) {
+                    Ok(after) => format!("{}.{:09}", after.as_secs(), after.subsec_nanos()),
+                    Err(before) => format!("-{}", before.duration().as_nanos()),
+                };
+                Some(json!({ "name": name, "bytes": found.len(), "modified": modified }))
+            }
+        };
+        let document = serde_json::from_slice(&metadata.to_bytes()).map_err(Failure::new)?;
+        Ok(Self { source, cast, document })
+    }
+
+    fn to_json(&self, clearing: bool) -> Value {
+        json!({
+            "shardine_convert": 1,
+            "source": self.source,
+            "cast": self.cast,
+            "document": self.document,
+            "clearing": clearing,
+        })
+    }
+
+    /// The marker, and whether what was there before was still being removed.
+    fn parse(bytes: &[u8]) -> Option<(Self, bool)> {
+        let mut json: Value = serde_json::from_slice(bytes).ok()?;
+        if json.get("shardine_convert")? != &json!(1) {
+            return None;
+        }
+        let source = Some(json.get_mut("source")?.take()).filter(|source| !source.is_null());
+        let (cast, clearing) = (json.get("cast")?.as_bool()?, json.get("clearing")?.as_bool()?);
+        let document = json.get_mut("document")?.take();
+        Some((Self { source, cast, document }, clearing))
+    }
+
+    fn put(
+        &self,
+        location: &Location,
+        clearing: bool,
+        condition: Condition,
+    ) -> Result<(), Failure> {
+        let text = format!("{:#}\n", self.to_json(clearing));
+        let key = location.key(NAME)?;
+        match location.store.put(&key, text.as_bytes(), condition) {
+            Ok(_) => Ok(()),
+            Err(StoreError::Conflict { .. }) => {
+                Err(Failure::new(format!("another conversion to {location} has just begun")))
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Marks the target, or finds that it is marked; refuses what is neither empty, nor ours, nor to be overwritten.
+    pub fn begin(
+        &self,
+        location: &Location,
+        engine: &Arc<Engine>,
+        overwrite: bool,
+    ) -> Result<Start, Failure> {
+        let found = location.store.get(&location.key(NAME)?).map_err(failed)?;
+        if let Some(bytes) = &found
+            && !overwrite
+        {
+            let Some((old, clearing)) = Self::parse(bytes) else {
+                return Err(Failure::new(format!("{NAME} at {location} is damaged"))
+                    .hint("choose another name, or give --overwrite"));
+            };
+            if old != *self || self.source.is_none() {
+                return Err(other(&old, self, location));
+            }
+            return Ok(match Array::open(engine, location) {
+                // Between the marker and the metadata there may have been nothing but the old array, or nothing.
+                Ok(array) if !clearing => Start::Resumed(array),
+                Ok(_) | Err(Error::NoNode { .. }) => Start::Fresh,
+                Err(error) => return Err(error.into()),
+            });
+        }
+        let listing = location.store.list(location.path.as_ref()).map_err(failed)?;
+        let empty = listing.objects.is_empty() && listing.folders.is_empty();
+        if !empty && !overwrite {
+            return Err(Error::Exists { at: location.to_string() }.into());
+        }
+        if !empty {
+            match Node::open(engine, location) {
+                Ok(Node::Group(_)) => {
+                    return Err(Error::GroupExists { at: location.to_string() }.into());
+                }
+                // A wrong argument must not be taken for something to replace.
+                Err(Error::NoNode { .. }) if found.is_none() => {
+                    return Err(Failure::new(format!("{location} is not empty, and no array"))
+                        .hint("choose another name"));
+                }
+                _ => {}
+            }
+        }
+        let condition = if found.is_some() { Condition::None } else { Condition::Absent };
+        self.put(location, true, condition)?;
+        Ok(Start::Fresh)
+    }
+
+    /// What was at the target is gone, and the new metadata there.
+    pub fn cleared(&self, location: &Location) -> Result<(), Failure> {
+        self.put(location, false, Condition::None)
+    }
+}
+
+fn other(old: &Marker, new: &Marker, location: &Location) -> Failure {
+    let at = location.to_string();
+    let Some(source) = &old.source else {
+        return Failure::new(format!(
+            "{at} is what is left of a conversion of a stream, which cannot be gone on with"
+        ))
+        .hint("give --overwrite to begin anew");
+    };
+    let name = source.get("name").and_then(Value::as_str).unwrap_or_default();
+    let same = new.source.as_ref().and_then(|source| source.get("name")) == source.get("name");
+    match same {
+        true => Failure::new(format!(
+            "{at} is an unfinished conversion of {name} with other options, or the file has changed since"
+        ))
+        .hint("give the options of then, or --overwrite to begin anew"),
+        false => Failure::new(format!("{at} is an unfinished conversion of {name}")).hint(format!(
+            "finish it with `shardine convert {} {}` and the options of then, or give --overwrite",
+            quoted(name),
+            quoted(&at)
+        )),
+    }
+}
+
+/// The array is whole.
+pub fn end(location: &Location) -> Result<(), Failure> {
+    location.store.delete(&location.key(NAME)?, &Condition::None).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_read_as_it_was_written() {
+        for source in [None, Some(json!({ "name": "a b.npy", "bytes": u64::MAX }))] {
+            let marker = Marker { source, cast: true, document: json!({ "shape": [1] }) };
+            let bytes = marker.to_json(true).to_string();
+            assert_eq!(Marker::parse(bytes.as_bytes()), Some((marker.clone(), true)));
+            for member in ["shardine_convert", "cast", "clearing"] {
+                let mut json = marker.to_json(false);
+                json[member] = json!("x");
+                assert_eq!(Marker::parse(json.to_string().as_bytes()), None, "{member}");
+            }
+        }
+        assert_eq!(Marker::parse(b"{"), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! `shardine convert`: from one format to another.
+
+mod import;
+mod marker;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use shardine::Packing;
+
+use crate::cli::Machine;
+use crate::create::{Layout, Shape, shape_argument};
+use crate::failure::Failure;
+use crate::packing::{JobArgs, PerShard, per_shard_argument};
+use crate::{input, read, repack, units};
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine convert volume.npy image.zarr
+  shardine convert volume.raw image.zarr --shape 512,1024,1024 --dtype uint16 --target-size 32MiB
+  generate | shardine convert - s3://bucket/image.zarr --shape 512,1024,1024 --dtype uint16
+  shardine convert image.zarr volume.npy
+  shardine convert old-v2.zarr new.zarr --chunks-per-shard 8
+  shardine convert s3://bucket/image.zarr local.zarr --chunk 32,32,32 --shard 256,256,256 --codec zstd:5
+
+From one data set to another, Zarr v2 or v3, all groups and arrays come along, and encoded chunks are moved as they are
+unless --chunk or --codec asks for others; docs/repack.md says more.
+
+A .npy file says its shape and type; it may be in C or Fortran order and of either byte order. Any other file holds the
+elements alone, little-endian and in C order, and needs --shape and --dtype. Elements are read piece by piece, so a file
+may be larger than memory; standard input is kept in a temporary file. The way back makes what `shardine read -o` makes.
+
+A run that was stopped goes on when the same command is given again, and shards that are there are kept; meanwhile
+.shardine-convert.json beside the array's zarr.json says what is under way.";
+
+/// Make a data set in another format or packing, an array of a file, or a file of an array
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Convert {
+    /// A Zarr v2 or v3 array or group, a .npy file, or a file of raw bytes (.raw, .bin, or any with --shape and --dtype; - is
+    /// standard input)
+    #[arg(value_name = "SRC")]
+    source: String,
+    /// The data set that is to be made, or a file: .npy, or raw bytes in .raw, .bin or - (standard output)
+    #[arg(value_name = "DST")]
+    target: String,
+    /// The length of each axis of raw bytes, such as 512,1024,512
+    #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
+    shape: Option<Shape>,
+    /// The type of the elements; of a .npy file that is its own, or what --cast converts to
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<String>,
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error
+    #[arg(long, requires = "dtype")]
+    cast: bool,
+    #[command(flatten)]
+    layout: Layout,
+    /// Chunks in a shard along each axis: one number for all of them, or one for each; 1 or none stores chunks by themselves
+    #[arg(long, value_name = "N|N,N,..|none", value_parser = per_shard_argument, conflicts_with = "shard")]
+    chunks_per_shard: Option<PerShard>,
+    /// Shards near this size, as some chunks of the input take when they are encoded
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size,
+          conflicts_with_all = ["shard", "chunks_per_shard"])]
+    target_size: Option<u64>,
+    /// The format of the result
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Zarr3)]
+    to: Format,
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+/// Formats that can be made.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// Zarr v3
+    Zarr3,
+}
+
+/// Whether a name is that of a file of elements: `.npy`, or raw bytes.
+fn is_file(name: &str) -> bool {
+    let raw = |path: &Path| path.extension().is_some_and(|ext| ext == "raw" || ext == "bin");
+    name == "-" || (!name.contains("://") && (input::is_npy(name.as_ref()) || raw(name.as_ref())))
+}
+
+pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
+    let files = is_file(&args.source) || is_file(&args.target);
+    if let Some(name) = args.job.of_arrays().filter(|_| files) {
+        return Err(Failure::new(format!("{name}: only from one data set to another")));
+    }
+    let described = args.shape.is_some() && args.dtype.is_some();
+    let from_file = is_file(&args.source) || (described && !args.source.contains("://"));
+    match (from_file, is_file(&args.target)) {
+        (true, false) => import::run(args, machine),
+        (false, true) => {
+            let read = read::Read::whole(&args.source, &PathBuf::from(&args.target), args.job.json);
+            read::run(&read, machine)
+        }
+        (true, true) => {
+            let (source, target) = (&args.source, &args.target);
+            Err(Failure::new(format!("{source} and {target} are both files; one must be an array"))
+                .hint("name the array without .npy, .raw or .bin at its end"))
+        }
+        (false, false) => pack(args, machine),
+    }
+}
+
+/// From one data set to another: chunks are moved as they are, unless others are asked for.
+fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
+    let Format::Zarr3 = args.to;
+    let of_files = [
+        ("--shape", args.shape.is_some()),
+        ("--dtype", args.dtype.is_some()),
+        ("--cast", args.cast),
+    ];
+    let of_files = of_files.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
+    if let Some(name) = of_files.or(args.layout.of_new_arrays()) {
+        let message = format!("{name}: {} is a data set, which says so itself", args.source);
+        return Err(Failure::new(message));
+    }
+    let packing = args.chunks_per_shard.as_ref().map(|per| per.0.clone());
+    let packing = packing.or(args.target_size.map(Packing::TargetSize));
+    let options = args.layout.asked(packing).options(Packing::Keep)?;
+    let source = machine.location(&args.source)?;
+    let target = machine.location(&args.target)?;
+    repack::run_job(&source, Some(&target), options, &args.job, machine, &args.source)
+}

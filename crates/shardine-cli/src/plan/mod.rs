@@ -1,0 +1,297 @@
+//! `shardine plan`: chunks and shards that suit an array, and what follows from them.
+
+mod report;
+
+use std::io::{self, BufWriter, Write};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use shardine::plan::{Action, Current, Purpose, Recommendation, Situation, recommend, sample};
+use shardine::shard::IndexLocation;
+use shardine::{Array, Child, DataType, ElementSize, Group, Node};
+
+use crate::cli::Machine;
+use crate::failure::{Failure, quoted};
+use crate::{codec_words, info, units};
+use report::Advice;
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine plan image.zarr
+  shardine plan s3://bucket/image.zarr --for serve
+  shardine plan --shape 2048,4096,4096 --dtype uint16 --ratio 2.5 --remote
+
+Of a data set it reads the metadata, the indexes of up to 32 shards or the lengths of up to 128 chunks of each array, and
+never a chunk. Nothing is changed: the last lines are the commands that would do it.
+
+The rules, by the names that they are told under: no shards on a local disk below a million chunks (few-local-chunks), for
+many writers at once (parallel-writers), or where a chunk is as large as a shard should be (large-chunks); 8 chunks per
+axis to be served (eight-per-axis) if that is 10 to 100 MB; else what comes near 64 MiB, to be updated 16 MiB, to be kept
+96 MB (target-size), as chunks were measured. docs/plan.md has them all.";
+
+/// Recommend chunks and shards for an array, a data set or a shape
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Plan {
+    /// The array, or a group of arrays
+    #[arg(required_unless_present = "shape", conflicts_with = "shape")]
+    url: Option<String>,
+    /// The length of each axis of an array that is to be made, such as 2048,4096,4096
+    #[arg(long, value_name = "N,N,..", value_parser = shape_argument, requires = "dtype")]
+    shape: Option<Shape>,
+    /// The type of its elements
+    #[arg(long, value_name = "TYPE", requires = "shape")]
+    dtype: Option<String>,
+    /// Chunks of this shape, in elements, whatever is there [default: what suits]
+    #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
+    chunk: Option<Shape>,
+    /// How many times smaller chunks get by compression, where it is not measured
+    #[arg(long, value_name = "X", value_parser = ratio)]
+    ratio: Option<f64>,
+    /// What the array is for
+    #[arg(long = "for", value_enum, value_name = "USE")]
+    purpose: Option<Use>,
+    /// It will live in an object store, wherever it is now
+    #[arg(long)]
+    remote: bool,
+    /// How many programs write to it at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    writers: u64,
+    /// The size that shards should come near [default: by use]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    target_size: Option<u64>,
+    /// A screen, in elements: columns and rows
+    #[arg(long, value_name = "WxH", default_value = "1920x1080", value_parser = screen)]
+    screen: Screen,
+    /// Elements along each axis of a view in three dimensions
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    view: u64,
+    /// Tell it in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Use {
+    /// Looked at by many, a part at a time
+    Serve,
+    /// Changed in small parts, again and again
+    Update,
+    /// Written by several programs at once: see --writers
+    Write,
+    /// Kept, and seldom read
+    Archive,
+}
+
+/// The parser would take a bare `Vec` for an option that may be repeated.
+#[derive(Debug, Clone)]
+struct Shape(Vec<u64>);
+
+#[derive(Debug, Clone, Copy)]
+struct Screen([u64; 2]);
+
+fn shape_argument(text: &str) -> Result<Shape, String> {
+    units::parse_shape(text).map(Shape)
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.trim().parse::<f64>().ok().filter(|&ratio| ratio > 0.0 && ratio.is_finite());
+    ratio.ok_or_else(|| format!("\"{text}\" is not a ratio such as 2.5"))
+}
+
+fn screen(text: &str) -> Result<Screen, String> {
+    let lengths = text.split_once('x').and_then(|(columns, rows)| {
+        let length = |text: &str| text.trim().parse::<u64>().ok().filter(|&n| n > 0);
+        Some(Screen([length(rows)?, length(columns)?]))
+    });
+    lengths.ok_or_else(|| format!("\"{text}\" is not a screen such as 1920x1080"))
+}
+
+pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
+    let advice = match (&args.url, &args.shape, &args.dtype) {
+        (Some(url), ..) => of_data_set(args, machine, url)?,
+        (None, Some(Shape(shape)), Some(dtype)) => vec![of_shape(args, machine, shape, dtype)?],
+        _ => return Err(Failure::new("a URL, or --shape and --dtype, is needed")),
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    if args.json {
+        let arrays: Vec<_> = advice.iter().map(Advice::to_json).collect();
+        let commands: Vec<_> = advice.iter().filter_map(|advice| advice.command.clone()).collect();
+        let total = report::total_json(&advice);
+        writeln!(out, "{:#}", json!({ "arrays": arrays, "total": total, "commands": commands }))?;
+    } else {
+        for (i, advice) in advice.iter().enumerate() {
+            if i > 0 {
+                writeln!(out)?;
+            }
+            advice.write(&mut out)?;
+        }
+        report::write_end(&mut out, &advice)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn situation(args: &Plan, machine: &Machine, shape: &[u64], data_type: &DataType) -> Situation {
+    // What a string takes is a guess.
+    let element = match data_type.size() {
+        ElementSize::Fixed(size) => size as u64,
+        ElementSize::Variable => 16,
+    };
+    let mut situation = Situation::new(shape.to_vec(), element).remote(args.remote);
+    situation.chunk = args.chunk.as_ref().map(|Shape(chunk)| chunk.clone());
+    (situation.ratio, situation.writers, situation.target) =
+        (args.ratio, args.writers, args.target_size);
+    situation.purpose = match args.purpose {
+        None => Purpose::General,
+        Some(Use::Serve) => Purpose::Serve,
+        Some(Use::Update) => Purpose::Update,
+        Some(Use::Write) => Purpose::Write,
+        Some(Use::Archive) => Purpose::Archive,
+    };
+    situation.threads = match machine.threads {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+        threads => threads as u64,
+    };
+    Situation { screen: args.screen.0, view: args.view, ..situation }
+}
+
+/// The recommendation; a chunk of another rank is the fault of an argument.
+fn advised(situation: &Situation) -> Result<Recommendation, Failure> {
+    recommend(situation).map_err(|error| match &situation.chunk {
+        Some(chunk) if chunk.len() != situation.shape.len() || chunk.contains(&0) => {
+            Failure::new(format!(
+                "--chunk {}: needs one length above 0 for each of the {} axes",
+                units::shape_argument(chunk),
+                situation.shape.len()
+            ))
+        }
+        _ => Failure::new(error),
+    })
+}
+
+fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Result<Advice, Failure> {
+    let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    let situation = situation(args, machine, shape, &data_type);
+    let advice = advised(&situation)?;
+    let mut command = format!(
+        "shardine create NEW.zarr --shape {} --dtype {} {}",
+        shape_words(shape),
+        quoted(dtype),
+        packing_flags(&advice)
+    );
+    index_flag(&mut command, &advice);
+    let codecs = format!("{}, the default", codec_words::DEFAULT);
+    let (name, dtype) = ("a new array".to_owned(), dtype.to_owned());
+    Ok(Advice { name, dtype, codecs, situation, advice, command: Some(command) })
+}
+
+/// Everything below a place that is an array.
+fn of_data_set(args: &Plan, machine: &Machine, url: &str) -> Result<Vec<Advice>, Failure> {
+    let node = Node::open(&machine.engine()?, &machine.location(url)?)?;
+    let mut advice = Vec::new();
+    match &node {
+        Node::Array(array) => advice.push(of_array(args, machine, url, array)?),
+        Node::Group(group) => of_group(args, machine, url, group, 0, &mut advice)?,
+    }
+    if advice.is_empty() {
+        return Err(Failure::new(format!("{url}: there is no array in this group")));
+    }
+    Ok(advice)
+}
+
+/// Deeper than any hierarchy that is not a loop of links.
+const MAX_DEPTH: usize = 64;
+
+fn of_group(
+    args: &Plan,
+    machine: &Machine,
+    url: &str,
+    group: &Group,
+    depth: usize,
+    advice: &mut Vec<Advice>,
+) -> Result<(), Failure> {
+    for Child { name, node, .. } in group.children()? {
+        let url = format!("{}/{name}", url.trim_end_matches('/'));
+        match node {
+            Ok(Node::Array(array)) => advice.push(of_array(args, machine, &url, &array)?),
+            Ok(Node::Group(group)) if depth < MAX_DEPTH => {
+                of_group(args, machine, &url, &group, depth + 1, advice)?;
+            }
+            Ok(Node::Group(_)) => {}
+            Err(error) => eprintln!("note: {url} is left out: {error}"),
+        }
+    }
+    Ok(())
+}
+
+fn of_array(args: &Plan, machine: &Machine, url: &str, array: &Array) -> Result<Advice, Failure> {
+    let mut situation = situation(args, machine, array.shape(), array.data_type());
+    let local = array.location().store.read_cost().local;
+    situation.remote |= !local;
+    situation.sample = sample(array)?;
+    let metadata = array.metadata();
+    let sharding = info::sharding(metadata.codecs());
+    let index = match &sharding {
+        Some(sharding) if sharding.index_location == "start" => IndexLocation::Start,
+        _ => IndexLocation::End,
+    };
+    let checksum = sharding
+        .as_ref()
+        .is_some_and(|sharding| sharding.index_codecs.iter().any(|codec| codec.name == "crc32c"));
+    situation.current = Some(Current {
+        chunk: array.chunk_shape().to_vec(),
+        shard: array.shard_shape().map(<[u64]>::to_vec),
+        index,
+        checksum,
+    });
+    let advice = advised(&situation)?;
+    let chain = sharding.as_ref().map_or(metadata.codecs(), |sharding| &sharding.codecs);
+    let codecs = format!("{}, kept", codec_words::show_chain(chain));
+    let target = quoted(url);
+    let mut command = match advice.action {
+        Action::Reshard => format!("shardine reshard {target} {}", shard_flag(&advice)),
+        Action::Unshard => format!("shardine unshard {target}"),
+        Action::Rechunk => format!("shardine reshard {target} {}", packing_flags(&advice)),
+        _ => String::new(),
+    };
+    if matches!(advice.action, Action::Reshard | Action::Rechunk) {
+        index_flag(&mut command, &advice);
+    }
+    // Only folders can be exchanged for others in one step.
+    if !local && !command.is_empty() {
+        let name = url.trim_end_matches('/').trim_end_matches(".zarr");
+        command.push_str(&format!(" -o {}", quoted(&format!("{name}-new.zarr"))));
+    }
+    Ok(Advice {
+        name: url.to_owned(),
+        dtype: array.data_type().name().to_owned(),
+        codecs,
+        situation,
+        advice,
+        command: Some(command).filter(|command| !command.is_empty()),
+    })
+}
+
+/// A shape as a word of a shell.
+fn shape_words(shape: &[u64]) -> String {
+    if shape.is_empty() { "''".to_owned() } else { units::shape_argument(shape) }
+}
+
+fn shard_flag(advice: &Recommendation) -> String {
+    match &advice.shard {
+        Some(shard) => format!("--shard {}", shape_words(shard)),
+        None => "--shard none".to_owned(),
+    }
+}
+
+fn packing_flags(advice: &Recommendation) -> String {
+    format!("--chunk {} {}", shape_words(&advice.chunk), shard_flag(advice))
+}
+
+/// An index that goes somewhere else than where it is, or would be.
+fn index_flag(command: &mut String, advice: &Recommendation) {
+    if let Some((IndexLocation::Start, _)) = &advice.index {
+        command.push_str(" --index start");
+    }
+}

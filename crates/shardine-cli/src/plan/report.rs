@@ -1,0 +1,306 @@
+//! A recommendation for people and for programs.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use shardine::plan::{Action, Choice, Figures, Recommendation, Situation, View};
+use shardine::shard::IndexLocation;
+
+use crate::units;
+
+/// What is recommended for one array.
+pub struct Advice {
+    pub name: String,
+    pub dtype: String,
+    pub codecs: String,
+    pub situation: Situation,
+    pub advice: Recommendation,
+    /// What does it; `None` if nothing has to be done.
+    pub command: Option<String>,
+}
+
+/// One line of a description.
+fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> io::Result<()> {
+    writeln!(out, "{name:<12} {value}")
+}
+
+/// The longest line of a text that is broken.
+const WIDTH: usize = 96;
+
+/// Text below a line, broken between words.
+fn below(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    below_from(out, text, 0)
+}
+
+/// The same where the line has so many letters already.
+fn below_from(out: &mut dyn Write, text: &str, letters: usize) -> io::Result<()> {
+    const INDENT: usize = 13;
+    let mut indent = " ".repeat(INDENT - letters);
+    let mut row = String::new();
+    for word in text.split(' ') {
+        if !row.is_empty() && INDENT + row.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(out, "{indent}{row}")?;
+            row.clear();
+            indent = " ".repeat(INDENT);
+        }
+        if !row.is_empty() {
+            row.push(' ');
+        }
+        row.push_str(word);
+    }
+    writeln!(out, "{indent}{row}")
+}
+
+fn because(out: &mut dyn Write, choice: &Choice) -> io::Result<()> {
+    below(out, &format!("[{}] {}", choice.rule.name(), choice.reason))
+}
+
+impl Advice {
+    fn raw_bytes(&self) -> u64 {
+        units::elements(&self.situation.shape).saturating_mul(self.situation.element_bytes)
+    }
+
+    fn chunks_per_shard(&self) -> Option<Vec<u64>> {
+        let shard = self.advice.shard.as_ref()?;
+        Some(shard.iter().zip(&self.advice.chunk).map(|(&s, &c)| s / c.max(1)).collect())
+    }
+
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (advice, situation) = (&self.advice, &self.situation);
+        line(out, "array", &self.name)?;
+        let shape = units::shape(&situation.shape);
+        let place = if situation.remote { "in an object store" } else { "on a local disk" };
+        let raw = units::size(self.raw_bytes());
+        line(out, "shape", format!("{shape} {}, {raw}, {place}", self.dtype))?;
+        self.write_measured(out)?;
+        let after = &advice.after;
+        let chunk = units::shape(&advice.chunk);
+        line(
+            out,
+            "chunk",
+            format!("{chunk}, {} before compression", units::size(after.chunk_bytes)),
+        )?;
+        because(out, &advice.chunk_choice)?;
+        match (&advice.shard, self.chunks_per_shard()) {
+            (Some(shard), Some(chunks)) => {
+                let count = units::count(units::elements(&chunks), "chunk");
+                let text = format!("{}, {count} ({})", units::shape(shard), units::shape(&chunks));
+                line(out, "shard", text)?;
+            }
+            _ => line(out, "shard", "none: each chunk by itself")?,
+        }
+        because(out, &advice.shard_choice)?;
+        if let Some((place, choice)) = &advice.index {
+            let text =
+                format!("at the {}, crc32c, {}", word(*place), units::size(after.index_bytes));
+            line(out, "index", text)?;
+            because(out, choice)?;
+        }
+        line(out, "codecs", &self.codecs)?;
+        for note in &advice.notes {
+            write!(out, "note").and_then(|()| below_from(out, note, 4))?;
+        }
+        writeln!(out)?;
+        self.write_figures(out)
+    }
+
+    fn write_measured(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(sample) = &self.situation.sample else {
+            let text = match (self.situation.ratio, self.advice.action) {
+                (Some(ratio), _) => format!("nothing; ratio {ratio} as given"),
+                (None, Action::Create) => return Ok(()),
+                (None, _) => "nothing: there are no chunks yet".to_owned(),
+            };
+            return line(out, "measured", text);
+        };
+        let what = if sample.shape == self.advice.chunk { "chunk" } else { "part" };
+        let [mean, median, max] = [sample.mean, sample.median, sample.max].map(units::size);
+        let ratio = sample.ratio.map_or(String::new(), |ratio| format!(", ratio {ratio:.2}"));
+        let count = units::count(sample.count, what);
+        let (shape, objects) =
+            (units::shape(&sample.shape), units::count(sample.objects, "object"));
+        let share = match sample.share() {
+            share if share < 0.995 => format!(", {:.1} % of those looked for", 100.0 * share),
+            _ => String::new(),
+        };
+        line(out, "measured", format!("{count} of {shape} in {objects}{share}"))?;
+        below(out, &format!("{mean} on average, median {median}, largest {max}{ratio}"))
+    }
+
+    fn write_figures(&self, out: &mut dyn Write) -> io::Result<()> {
+        let after = &self.advice.after;
+        let before = self.advice.before.as_ref().filter(|_| self.advice.action != Action::Nothing);
+        let row = |out: &mut dyn Write, name: &str, cell: &dyn Fn(&Figures) -> String| match before
+        {
+            Some(before) => writeln!(out, "{name:<28} {:<32} {}", cell(before), cell(after)),
+            None => writeln!(out, "{name:<28} {}", cell(after)),
+        };
+        match (before, self.advice.action) {
+            (Some(_), _) => writeln!(out, "{:<28} {:<32} as recommended", "", "as it is")?,
+            (None, Action::Nothing) => writeln!(out, "{:<28} as it is", "")?,
+            (None, _) => writeln!(out, "{:<28} as recommended", "")?,
+        }
+        row(out, "objects", &|f| f.objects.to_string())?;
+        row(out, "bytes of an object", &|f| {
+            let (mean, most) = (units::size(f.object_bytes), units::size(f.largest_object_bytes));
+            if f.largest_object_bytes > f.object_bytes {
+                format!("{mean}, at most {most}")
+            } else {
+                mean
+            }
+        })?;
+        row(out, "index of a shard", &|f| match f.index_bytes {
+            0 => "-".to_owned(),
+            bytes => units::size(bytes),
+        })?;
+        row(out, "bytes of all objects", &|f| units::size(f.stored_bytes))?;
+        row(out, &format!("screen {}", shown(&after.screen)), &|f| requests(&f.screen))?;
+        if let Some(volume) = &after.volume {
+            let name = format!("view {}", shown(volume));
+            row(out, &name, &|f| f.volume.as_ref().map_or_else(String::new, requests))?;
+        }
+        row(out, "memory to write, at least", &|f| units::size(f.streaming_memory))?;
+        row(out, "  with objects held whole", &|f| units::size(f.whole_memory))
+    }
+
+    pub fn to_json(&self) -> Value {
+        let (advice, situation) = (&self.advice, &self.situation);
+        let choice =
+            |choice: &Choice| json!({ "rule": choice.rule.name(), "reason": choice.reason });
+        json!({
+            "url": situation.current.as_ref().map(|_| &self.name),
+            "shape": situation.shape,
+            "dtype": self.dtype,
+            "array_bytes": self.raw_bytes(),
+            "remote": situation.remote,
+            "measured": situation.sample.as_ref().map(|sample| json!({
+                "shape": sample.shape,
+                "count": sample.count,
+                "looked_for": sample.looked,
+                "objects": sample.objects,
+                "mean": sample.mean,
+                "median": sample.median,
+                "max": sample.max,
+                "ratio": sample.ratio,
+                "share": sample.share(),
+            })),
+            "action": match advice.action {
+                Action::Nothing => "nothing",
+                Action::Create => "create",
+                Action::Reshard => "reshard",
+                Action::Unshard => "unshard",
+                _ => "rechunk",
+            },
+            "chunk_shape": advice.chunk,
+            "chunk_choice": choice(&advice.chunk_choice),
+            "shard_shape": advice.shard,
+            "chunks_per_shard": self.chunks_per_shard(),
+            "shard_choice": choice(&advice.shard_choice),
+            "index_location": advice.index.as_ref().map(|(place, _)| word(*place)),
+            "index_choice": advice.index.as_ref().map(|(_, why)| choice(why)),
+            "codecs": self.codecs,
+            "before": advice.before.as_ref().map(figures_json),
+            "after": figures_json(&advice.after),
+            "notes": advice.notes,
+            "command": self.command,
+        })
+    }
+}
+
+fn word(place: IndexLocation) -> &'static str {
+    match place {
+        IndexLocation::Start => "start",
+        IndexLocation::End => "end",
+    }
+}
+
+/// What a view shows: the axes that it has more than one element of.
+fn shown(view: &View) -> String {
+    let long: Vec<u64> = view.shape.iter().copied().skip_while(|&n| n == 1).collect();
+    units::shape(&long).replace("()", "of one element")
+}
+
+fn requests(view: &View) -> String {
+    let count = match (view.least_requests, view.most_requests) {
+        (least, most) if least >= most => units::count(most, "request"),
+        (least, most) => format!("{least} to {most} requests"),
+    };
+    format!("{count}, {}", units::size(view.bytes))
+}
+
+fn view_json(view: &View) -> Value {
+    json!({
+        "shape": view.shape,
+        "chunks": view.chunks,
+        "objects": view.objects,
+        "requests": [view.least_requests.min(view.most_requests), view.most_requests],
+        "bytes": view.bytes,
+    })
+}
+
+fn figures_json(figures: &Figures) -> Value {
+    json!({
+        "chunks": figures.chunks,
+        "objects": figures.objects,
+        "chunk_bytes": figures.chunk_bytes,
+        "encoded_chunk_bytes": figures.encoded_chunk_bytes,
+        "object_bytes": figures.object_bytes,
+        "largest_object_bytes": figures.largest_object_bytes,
+        "index_bytes": figures.index_bytes,
+        "stored_bytes": figures.stored_bytes,
+        "screen": view_json(&figures.screen),
+        "volume": figures.volume.as_ref().map(view_json),
+        "streaming_memory": figures.streaming_memory,
+        "whole_memory": figures.whole_memory,
+    })
+}
+
+/// A figure of all arrays, as they are and as recommended.
+fn total(all: &[Advice], figure: &dyn Fn(&Figures) -> u64) -> (u64, u64) {
+    let add = |n: u64, more: u64| n.saturating_add(more);
+    let before = all.iter().filter_map(|one| one.advice.before.as_ref()).map(figure).fold(0, add);
+    (before, all.iter().map(|one| figure(&one.advice.after)).fold(0, add))
+}
+
+pub fn total_json(all: &[Advice]) -> Value {
+    let (objects_before, objects_after) = total(all, &|f| f.objects);
+    let (bytes_before, bytes_after) = total(all, &|f| f.stored_bytes);
+    json!({
+        "arrays": all.len(),
+        "objects_before": objects_before,
+        "objects_after": objects_after,
+        "bytes_before": bytes_before,
+        "bytes_after": bytes_after,
+    })
+}
+
+/// The total, what the figures assume, and the commands.
+pub fn write_end(out: &mut dyn Write, all: &[Advice]) -> io::Result<()> {
+    writeln!(out)?;
+    if all.len() > 1 {
+        let (before, after) = total(all, &|f| f.objects);
+        let (_, bytes) = total(all, &|f| f.stored_bytes);
+        let text = format!(
+            "{}: {before} objects as they are, {after} as recommended, {}",
+            units::count(all.len() as u64, "array"),
+            units::size(bytes)
+        );
+        line(out, "total", text)?;
+    }
+    line(
+        out,
+        "assumed",
+        "screens and views lie across as many chunks as they can, nothing is cached;",
+    )?;
+    below(
+        out,
+        "fewest requests: a reader that merges those of one shard; most: one that merges nothing.",
+    )?;
+    if all.iter().all(|one| one.command.is_none()) {
+        return line(out, "to do", "nothing");
+    }
+    for (i, command) in all.iter().filter_map(|one| one.command.as_ref()).enumerate() {
+        line(out, if i == 0 { "to do" } else { "" }, command)?;
+    }
+    Ok(())
+}

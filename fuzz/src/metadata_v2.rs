@@ -46,7 +46,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         r#"{"zarr_format":2,"shape":[7],"chunks":[2],"dtype":"<M8[10ms]","order":"C","fill_value":-5.0,"filters":[],"compressor":{"id":"zlib","level":1}}"#,
         r#"{"zarr_format":2,"shape":[],"chunks":[],"dtype":"|S3","order":"C","fill_value":"YWI=","filters":null,"compressor":{"id":"lzma","format":1,"check":-1,"preset":null,"filters":null}}"#,
     ];
-    const ATTRIBUTES: &str = r#"{"_ARRAY_DIMENSIONS":["y","x"],"scale":NaN,"n":12345678901234567890123}"#;
+    const ATTRIBUTES: &str =
+        r#"{"_ARRAY_DIMENSIONS":["y","x"],"scale":NaN,"n":12345678901234567890123}"#;
     let mut seeds: Vec<Vec<u8>> = Vec::new();
     for array in ARRAYS {
         seeds.push(array.as_bytes().to_vec());

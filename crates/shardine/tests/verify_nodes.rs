@@ -39,7 +39,11 @@ fn one_bad_node_does_not_keep_the_others_from_being_checked() {
     let mut unknown = document;
     unknown["codecs"] = json!([{"name": "of-another-day"}]);
     put("newer/zarr.json", unknown.to_string().as_bytes());
-    put("older/.zarray", b"{}");
+    let older = json!({
+        "zarr_format": 2, "shape": [1], "chunks": [1], "dtype": [["x", "<i4"]], "order": "C",
+        "fill_value": null, "filters": null, "compressor": null,
+    });
+    put("older/.zarray", older.to_string().as_bytes());
     put("lost/c/0/0", b"1");
     let mut shard = store.get(&key("inner/b/c/0/0")).unwrap().unwrap().to_vec();
     *shard.last_mut().unwrap() ^= 1;

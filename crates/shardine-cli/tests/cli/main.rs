@@ -16,3 +16,4 @@ mod repair;
 mod round_trip;
 mod support;
 mod verify;
+mod zarr_v2;

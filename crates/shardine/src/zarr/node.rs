@@ -22,7 +22,7 @@ const V2_CONSOLIDATED: &str = ".zmetadata";
 /// All documents of version 2, in the order in which they may be removed.
 pub(crate) const V2_DOCUMENTS: [&str; 4] = [V2_CONSOLIDATED, V2_ARRAY, V2_GROUP, V2_ATTRIBUTES];
 
-/// The documents that a node of such metadata may have.
+/// The documents that a node of such metadata may have; the first of them it does have.
 pub(crate) fn node_documents(metadata: &NodeMetadata) -> &'static [&'static str] {
     match (metadata.zarr_format(), metadata) {
         (ZarrFormat::V3, _) => &[DOCUMENT],

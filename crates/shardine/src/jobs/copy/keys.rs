@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use shardine_store::{Key, Listing, StoreError};
+use shardine_store::{Key, Listing, StoreError, StoreExt};
 
 use super::{CopyError, place};
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
@@ -213,10 +213,14 @@ impl KeySource for FromMetadata {
                 let Some((location, metadata)) = self.nodes.get(node) else {
                     return Ok(Found { objects: Vec::new(), branches: Vec::new() });
                 };
-                let objects = node_documents(metadata)
-                    .iter()
-                    .map(|name| Ok(FoundObject { key: location.key(name)?, len: None }));
-                let objects = objects.collect::<Result<_, Error>>()?;
+                let mut objects = Vec::new();
+                for (i, name) in node_documents(metadata).iter().enumerate() {
+                    let key = location.key(name)?;
+                    // All but the first may be missing.
+                    if i == 0 || location.store.get(&key)?.is_some() {
+                        objects.push(FoundObject { key, len: None });
+                    }
+                }
                 let branches = match metadata {
                     NodeMetadata::Array(array) if !grid(array).contains(&0) => {
                         vec![NodePart::Cells { node, from: vec![0; array.shape().len()] }]

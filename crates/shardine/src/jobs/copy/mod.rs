@@ -35,7 +35,7 @@ pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
 /// An object that changes while it is read is begun again. A shard that is being changed in place, or was when
 /// its writer died, is copied as it was before or after. An object that disappears is left out, unless it is metadata.
 ///
-/// A source that cannot be listed is copied if it is a Zarr v3 array, or a group with consolidated metadata: then every
+/// A source that cannot be listed is copied if it is a Zarr array, or a group with consolidated metadata: then every
 /// object that the grids could have is asked for.
 ///
 /// Costs a listing for each folder of the source, and for each object one request to read it (one for each 8 MiB) and what

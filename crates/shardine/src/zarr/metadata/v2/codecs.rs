@@ -123,7 +123,7 @@ impl Codecs {
         for step in steps {
             self.add(step)?;
         }
-        self.to_bytes("filters")?;
+        self.end_elements("filters")?;
         Ok(self.chain)
     }
 
@@ -161,7 +161,7 @@ impl Codecs {
         let level = |default| step.integer("level", default);
         let made = match step.id {
             "blosc" => {
-                let element = self.to_bytes(&step.member)?;
+                let element = self.end_elements(&step.member)?;
                 blosc(step, element)?
             }
             // What numcodecs takes beyond the range, it brings into it.
@@ -189,7 +189,7 @@ impl Codecs {
                 return Err(unsupported(&step.member, named(&json!(step.id)), reason));
             }
         };
-        self.to_bytes(&step.member)?;
+        self.end_elements(&step.member)?;
         self.chain.push(made);
         self.chunk = Chunk::Bytes { element: 1 };
         Ok(())
@@ -229,7 +229,7 @@ impl Codecs {
     }
 
     /// Makes bytes of what are not bytes yet; the size of the elements that they are.
-    fn to_bytes(&mut self, member: &str) -> Result<u64, MetadataError> {
+    fn end_elements(&mut self, member: &str) -> Result<u64, MetadataError> {
         match self.chunk {
             Chunk::Bytes { element } => Ok(element),
             Chunk::Variable => {

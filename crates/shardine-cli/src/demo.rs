@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 use shardine::store::{CountingStore, FileStore};
 use shardine::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray, codec_specs_to_json};
 use shardine::{
-    Array, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Region, Strategy,
-    VerifyOptions, WriteOptions, WriteReport,
+    Array, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Packing, Region,
+    RepackOptions, RepackedArray, Strategy, VerifyOptions, WriteOptions, WriteReport,
 };
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
 use crate::{codec_words, info, units, write};
 
-/// Make a small sharded array, update it, read it back and verify it, and see what each step costs
+/// Make a small sharded array, update it, reshard it, read it back and verify it, and see what each step costs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Demo {
@@ -77,6 +77,7 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
     let described = stage.describe(&array, &name)?;
     let plane = stage.read_plane(&array)?;
     let update = stage.update(&array)?;
+    let packed = stage.reshard(&engine, &args.folder)?;
     let read = stage.check(&engine, &location)?;
     let verified = stage.verify(&engine, &location)?;
     if args.json {
@@ -87,6 +88,7 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
             "array": described,
             "plane": plane,
             "update": update,
+            "reshard": packed,
             "read": read,
             "verify": verified,
         });
@@ -286,9 +288,36 @@ impl Stage {
         Ok(Value::Object(members))
     }
 
+    /// Packs the chunks into other shards, in place.
+    fn reshard(&self, engine: &Arc<Engine>, folder: &Path) -> Result<Value, Failure> {
+        self.head("5. The same chunks in larger shards: reshard --chunks-per-shard 8")?;
+        let files = Location::root(Arc::new(FileStore::new(folder)));
+        let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8]));
+        let mut done = RepackedArray::default();
+        let start = Instant::now();
+        shardine::repack(engine, &files, None, &options, &mut |array| done = array)?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.say(format!(
+            "{} moved as they are, none decoded, into {}; compared with the old ones",
+            units::count(done.chunks_moved, "chunk"),
+            units::count(done.objects_written, "shard"),
+        ))?;
+        self.say(format!(
+            "{}, {} written; then the new array took the place of the old one in one step",
+            units::duration(seconds),
+            units::size(done.bytes_written)
+        ))?;
+        Ok(json!({
+            "chunks_moved": done.chunks_moved,
+            "objects_written": done.objects_written,
+            "bytes_written": done.bytes_written,
+            "seconds": seconds,
+        }))
+    }
+
     /// Opens the array afresh and compares every voxel.
     fn check(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
-        self.head("5. All of it read back, and compared voxel by voxel")?;
+        self.head("6. All of it read back, and compared voxel by voxel")?;
         let array = Array::open(engine, location)?;
         self.store.reset();
         let start = Instant::now();
@@ -322,7 +351,7 @@ impl Stage {
     }
 
     fn verify(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
-        self.head("6. Is all of it sound? --decode")?;
+        self.head("7. Is all of it sound? --decode")?;
         let start = Instant::now();
         let options = VerifyOptions::new().decode(true);
         let summary = shardine::verify(engine, location, &options, &mut |_| {})?;
@@ -336,10 +365,6 @@ impl Stage {
             seconds * 1e3,
             units::count(summary.objects, "shard"),
             units::count(summary.chunks_decoded, "chunk")
-        ))?;
-        self.say(format!(
-            "{} are gaps that the update left; `shardine compact` would squeeze them out",
-            units::size(summary.gap_bytes)
         ))?;
         Ok(json!({
             "objects": summary.objects,
@@ -377,7 +402,8 @@ impl Stage {
             format!("shardine read {quoted} --region 64:192,:,128 -o slice.npy"),
             format!("shardine write {quoted} --region 64:192,:,128 slice.npy --json"),
             format!("shardine verify {quoted}"),
-            format!("shardine compact {quoted}"),
+            format!("shardine plan {quoted}"),
+            format!("shardine unshard {quoted}"),
         ] {
             self.say(command)?;
         }

@@ -65,6 +65,8 @@ fn step(
     let before = Array::open(&engine(), &source).unwrap();
     let (old, old_chunks) = (before.read(&Region::all()).unwrap(), encoded(&before));
     let old_document = document(&before);
+    let measured =
+        before.shard_shape().is_none() || before.entry_shape() == Some(before.chunk_shape());
     let options = job.options(before.chunk_shape(), config.element.is_none());
     let target = (job.place != Place::InPlace).then_some(target);
     let mut told = Vec::new();
@@ -110,6 +112,10 @@ fn step(
         prop_assert!(findings.is_empty(), "{:?}", findings);
     }
     if job.place == Place::InPlace {
+        if job.packing == 4 && (!told.moves || !measured) {
+            // What the chunks take was only known once they were packed.
+            one(&at, None, &options);
+        }
         let again = one(&at, None, &options);
         prop_assert_eq!(again.outcome, RepackOutcome::Unchanged);
         prop_assert_eq!(again.objects_written, 0);

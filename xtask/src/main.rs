@@ -11,6 +11,7 @@ mod fuzz;
 mod hygiene;
 mod instructions;
 mod planted_damage;
+mod repack_peers;
 mod servers;
 mod shell;
 mod test;

@@ -26,22 +26,25 @@ pub fn ensure() -> Result {
     ensure_azurite()
 }
 
-/// Makes `.servers/node_modules` hold what the lock file says.
+fn ensure_azurite() -> Result {
+    npm("peers/servers", ".servers", ".bin/azurite-blob")
+}
+
+/// Makes a folder's `node_modules` hold what the lock file in another one says; `package` is a file that must be there then.
 ///
 /// As with Python environments, the list is kept beside what was installed from it, written last.
-fn ensure_azurite() -> Result {
+pub fn npm(lists: &str, folder: &str, package: &str) -> Result {
     const LISTS: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
     debian::ensure("node with npm", &["nodejs", "npm"], || {
         Cmd::new("node").arg("--version").succeeds() && Cmd::new("npm").arg("--version").succeeds()
     })?;
-    let from = root().join("peers/servers");
-    let dir = root().join(".servers");
+    let (from, dir) = (root().join(lists), root().join(folder));
     let installed = dir.join("node_modules/.installed");
     let lock = from.join("package-lock.json");
     let wanted = fs::read(&lock).attempt(lock.display())?;
-    let azurite = dir.join("node_modules/.bin/azurite-blob");
-    if fs::read(&installed).is_ok_and(|have| have == wanted) && azurite.exists() {
-        println!(".servers/node_modules is up to date with peers/servers/package-lock.json");
+    let package = dir.join("node_modules").join(package);
+    if fs::read(&installed).is_ok_and(|have| have == wanted) && package.exists() {
+        println!("{folder}/node_modules is up to date with {lists}/package-lock.json");
         return Ok(());
     }
     fs::create_dir_all(&dir).attempt(dir.display())?;
@@ -54,8 +57,9 @@ fn ensure_azurite() -> Result {
         .arg("--prefix")
         .arg(&dir)
         .run()?;
-    if !azurite.exists() {
-        return Err(Failure::new("npm installed no azurite-blob"));
+    if !package.exists() {
+        return Err(Failure::new(format!("npm installed no {}", package.display())));
     }
-    fs::write(&installed, wanted).attempt("cannot mark .servers/node_modules as complete")
+    fs::write(&installed, wanted)
+        .attempt(format_args!("cannot mark {folder}/node_modules as complete"))
 }

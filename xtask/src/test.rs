@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
-use crate::{differential, hygiene, planted_damage, servers, torture, usage, value, venv};
+use crate::{
+    differential, hygiene, planted_damage, repack_peers, servers, torture, usage, value, venv,
+};
 
 /// One thing that must hold.
 struct Step {
@@ -60,6 +62,11 @@ const STEPS: &[Step] = &[
         name: "convert-peers",
         about: "numpy and zarr-python agree with what is converted",
         run: differential::convert_peers,
+    },
+    Step {
+        name: "repack-peers",
+        about: "others read what was packed anew, of arrays that others have written",
+        run: repack_peers::run,
     },
     Step {
         name: "torture",

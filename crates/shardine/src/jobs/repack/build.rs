@@ -1,13 +1,15 @@
 //! Builds the new array: tasks, one for each new object or box of them, which depend on nothing but the old array.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
+use shardine_store::StoreError;
 
 use super::chunks::ChunkFinder;
 use super::publisher::Publisher;
-use super::{RepackCheck, RepackOptions, RepackProgress, RepackedArray};
+use super::{RepackCheck, RepackError, RepackOptions, RepackProgress, RepackedArray};
 use crate::engine::FirstError;
 use crate::layout::Layout;
 use crate::zarr::Cells;
@@ -15,6 +17,9 @@ use crate::{Array, Error};
 
 /// Chunks along the last axis that are moved by one task where neither array has shards.
 const TOGETHER: u64 = 256;
+
+/// A grid of more chunks than these is not gone through: stored objects tell where there is something.
+const MANY: u64 = 1 << 26;
 
 /// One array being built.
 pub(super) struct Build<'a> {
@@ -47,6 +52,16 @@ fn get(counter: &AtomicU64) -> u64 {
 
 fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Whether an error may come from somebody who writes to the old array meanwhile.
+pub(super) fn is_stale(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Repack(RepackError::Differs { .. } | RepackError::Elements { .. })
+            | Error::Store(StoreError::Changed { .. })
+            | Error::Unstable { .. }
+    )
 }
 
 /// What became of the chunks of an object.
@@ -87,8 +102,9 @@ impl<'a> Build<'a> {
     fn move_all(&self) -> Result<(), Error> {
         let grid = self.chunk_grid();
         let unit = self.unit(&grid);
-        let axes = grid.iter().zip(&unit);
-        let tasks = Cells::new(axes.map(|(&n, &unit)| n.div_ceil(unit)).collect());
+        let axes = unit.iter().zip(self.new.chunk_shape());
+        let shape: Vec<u64> = axes.map(|(&unit, &n)| unit.saturating_mul(n)).collect();
+        let tasks = self.boxes(&shape, false)?;
         let finder = ChunkFinder::new(self.old);
         self.share(tasks, &|task, _| self.move_task(&finder, &task, &unit, &grid))?;
         for cell in self.publisher.finish()? {
@@ -122,6 +138,48 @@ impl<'a> Build<'a> {
     pub(super) fn chunk_grid(&self) -> Vec<u64> {
         let axes = self.new.shape().iter().zip(self.new.chunk_shape());
         axes.map(|(&len, &n)| len.div_ceil(n)).collect()
+    }
+
+    /// Chunks of the new array, or the most that can be counted.
+    pub(super) fn chunk_count(&self) -> u64 {
+        Cells::new(self.chunk_grid()).count
+    }
+
+    /// The boxes of this shape that the array has, in C order: all, or of a grid of very many chunks those that
+    /// objects of the old array reach into, and of the new one if they too may hold something.
+    pub(super) fn boxes(
+        &self,
+        shape: &[u64],
+        both: bool,
+    ) -> Result<Box<dyn Iterator<Item = Vec<u64>> + Send>, Error> {
+        let axes = self.new.shape().iter().zip(shape);
+        let all = Cells::new(axes.map(|(&len, &n)| len.div_ceil(n)).collect());
+        if self.chunk_count() <= MANY {
+            return Ok(Box::new(all));
+        }
+        let mut found = BTreeSet::new();
+        for array in [Some(self.old), (both || self.resumed).then_some(self.new)] {
+            let Some(array) = array else { continue };
+            let objects = match array.possible_objects() {
+                Err(Error::UnlistedObjects { .. }) => return Ok(Box::new(all)),
+                objects => objects?,
+            };
+            for object in objects {
+                let cells = object.cell.iter().zip(array.metadata().chunk_shape());
+                let axes = cells.zip(shape).zip(self.new.shape());
+                let (mut first, mut count) = (Vec::new(), Vec::new());
+                for (((&cell, &object), &n), &len) in axes {
+                    let start = cell.saturating_mul(object);
+                    let end = start.saturating_add(object).min(len).div_ceil(n);
+                    first.push(start / n);
+                    count.push(end.saturating_sub(start / n));
+                }
+                found.extend(Cells::new(count).map(|inside| -> Vec<u64> {
+                    first.iter().zip(&inside).map(|(&a, &b)| a + b).collect()
+                }));
+            }
+        }
+        Ok(Box::new(found.into_iter()))
     }
 
     /// How many chunks along each axis make a task.
@@ -178,7 +236,7 @@ impl<'a> Build<'a> {
     pub(super) fn advance(&self, chunks: u64) {
         let before = self.counters.done.fetch_add(chunks, Ordering::Relaxed);
         if let Some(tell) = &self.options.progress {
-            let total = self.chunk_grid().iter().product();
+            let total = self.chunk_count();
             tell(RepackProgress { array: self.path.to_owned(), done: before + chunks, total });
         }
     }
@@ -198,6 +256,11 @@ impl<'a> Build<'a> {
         report.chunks_moved = get(&counters.moved);
         report.chunks_recoded = get(&counters.recoded);
         report.chunks_empty = get(&counters.empty);
+        if self.chunk_count() > MANY {
+            // Where nothing is stored nobody has looked.
+            let stored = report.chunks_moved.saturating_add(report.chunks_recoded);
+            report.chunks_empty = self.chunk_count().saturating_sub(stored);
+        }
         report.objects_written = get(&counters.written);
         report.bytes_written = get(&counters.bytes);
         report.objects_kept = get(&counters.kept);

@@ -14,7 +14,7 @@
 use serde_json::{Value, json};
 use shardine_store::{Condition, FileStore, JobLock, Key, Store, StoreError, StoreExt};
 
-use super::build::Build;
+use super::build::{Build, is_stale};
 use super::{
     RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, consolidated, target,
 };
@@ -118,6 +118,20 @@ impl Job {
                 Ok(None)
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes the folder of a job that was killed when it had nothing but that to remove.
+    fn remove_remains(&self) -> Result<(), Error> {
+        if !self.beside.has_folder(&self.work) {
+            return Ok(());
+        }
+        match self.lock() {
+            Err(Error::Repack(RepackError::Busy { .. })) | Ok(None) => Ok(()),
+            Ok(Some(_lock)) if self.marker()?.is_none() => {
+                Ok(self.beside.remove_tree(&self.work)?)
+            }
+            locked => locked.map(drop),
         }
     }
 
@@ -237,9 +251,12 @@ fn begin(
         report.moves = wanted.same_chunks && moves(array);
         if wanted.unchanged {
             report.outcome = RepackOutcome::Unchanged;
-            return Ok(None);
         }
         if options.dry_run {
+            return Ok(None);
+        }
+        if wanted.unchanged {
+            job.remove_remains()?;
             return Ok(None);
         }
         let from = job.document(&job.name)?.unwrap_or_default();
@@ -337,12 +354,14 @@ fn build(
         };
         let path = report.path.clone();
         let build = Build::new(old, &new, options, check, resumed, &path);
-        build.run(moves)?;
+        let built = build.run(moves);
         build.report(report);
-        carry_over(job, old)?;
+        let built = built.and_then(|()| carry_over(job, old));
         let now = job.beside.fingerprint(&job.name)?;
-        if now == fingerprint {
-            break;
+        match built {
+            Ok(()) if now == fingerprint => break,
+            Err(error) if now == fingerprint || !is_stale(&error) => return Err(error),
+            _ => {}
         }
         (fingerprint, resumed) = (now, true);
     }

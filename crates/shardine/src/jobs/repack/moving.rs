@@ -248,6 +248,8 @@ impl Build<'_> {
             Ok(()) => {}
         }
         let Ok(tally) = self.compare(finder, cell, self.check != RepackCheck::None) else {
+            // The chunks that it was made of may be gone by now, and then nothing takes its place.
+            self.new.grid.store.delete(key, &Condition::None)?;
             return Ok(false);
         };
         self.count(tally);

@@ -19,7 +19,8 @@ pub enum Packing {
     ChunksPerShard(Vec<u64>),
     /// Shards of this shape, in elements.
     Shard(Vec<u64>),
-    /// Shards of about so many bytes, by what the chunks of the array take.
+    /// Shards of about so many bytes, by what the chunks of the array take. Where that is only known once they are packed,
+    /// of shards in shards and of chunks that are encoded anew, a second job may find that other shards come nearer.
     TargetSize(u64),
 }
 

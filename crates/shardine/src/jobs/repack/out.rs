@@ -4,8 +4,10 @@ use shardine_store::{
     Condition, CreateOptions, Key, ObjectWriter, ReadRange, StoreError, StoreExt,
 };
 
-use super::build::Build;
-use super::{RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, target};
+use super::build::{Build, is_stale};
+use super::{
+    Packing, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, target,
+};
 use crate::jobs::copy::clear::clear;
 use crate::jobs::copy::keys::is_document;
 use crate::jobs::copy::marker::{JobKind, Marker, Start};
@@ -43,6 +45,7 @@ pub(super) fn repack(
 ) -> Result<(), Error> {
     check_apart(source, target)?;
     let node = Node::open(engine, source)?;
+    rehearse(engine, source, target, options, &node)?;
     let mut marker = Marker::new(&REPACK, source, options.request());
     let mut resumed = false;
     if !options.dry_run {
@@ -61,17 +64,43 @@ pub(super) fn repack(
     if resumed {
         out.remove_leftovers(target.path.clone(), 0)?;
     }
-    match node {
-        Node::Array(array) => drop(out.array(&array, "", tell)?),
-        Node::Group(group) => drop(out.group(&group, "", 0, tell)?),
-    }
+    out.node(&node, tell)?;
     if !options.dry_run {
         marker.end(target)?;
     }
     Ok(())
 }
 
+/// Refuses what does not fit an array before anything is written or removed.
+fn rehearse(
+    engine: &std::sync::Arc<Engine>,
+    source: &Location,
+    target: &Location,
+    options: &RepackOptions,
+    node: &Node,
+) -> Result<(), Error> {
+    if options.dry_run {
+        return Ok(());
+    }
+    let mut options = options.clone().dry_run(true);
+    if matches!(options.packing, Packing::TargetSize(_)) {
+        // A size always leads to shards that fit, and to learn them takes reading.
+        options.packing = Packing::Unsharded;
+    }
+    let check = RepackCheck::None;
+    let out = Out { engine, source, target, options: &options, check, resumed: false };
+    out.node(node, &mut |_| ())
+}
+
 impl Out<'_> {
+    fn node(&self, node: &Node, tell: &mut dyn FnMut(RepackedArray)) -> Result<(), Error> {
+        match node {
+            Node::Array(array) => drop(self.array(array, "", tell)?),
+            Node::Group(group) => drop(self.group(group, "", 0, tell)?),
+        }
+        Ok(())
+    }
+
     /// The same place in source or target.
     fn place(location: &Location, path: &str) -> Result<Location, Error> {
         if path.is_empty() { Ok(location.clone()) } else { location.join(path) }
@@ -187,7 +216,11 @@ impl Out<'_> {
         }
         let before = fingerprint(old)?;
         let build = Build::new(old, &new, self.options, self.check, self.resumed, path);
-        build.run(moves)?;
+        let changed = || RepackError::Changed { at: old.location().to_string() };
+        if let Err(error) = build.run(moves) {
+            let stale = is_stale(&error) && fingerprint(old)? != before;
+            return Err(if stale { changed().into() } else { error });
+        }
         build.report(&mut report);
         let (encoding, rank) = (*old.metadata().key_encoding(), old.shape().len());
         let above = old.location().path.as_ref();
@@ -196,7 +229,7 @@ impl Out<'_> {
             false => encoding.parse(name, rank).is_none(),
         })?;
         if fingerprint(old)? != before {
-            return Err(RepackError::Changed { at: old.location().to_string() }.into());
+            return Err(changed().into());
         }
         place.store.put(&document, &text, Condition::None)?;
         tell(report);

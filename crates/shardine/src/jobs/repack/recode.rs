@@ -32,7 +32,7 @@ impl Build<'_> {
     fn recode_shards(&self) -> Result<(), Error> {
         let new = self.new;
         let chunk_bytes = bytes(new.chunk_shape(), element(new)).max(1);
-        let total = self.chunk_grid().iter().product();
+        let total = self.chunk_count();
         let done = Arc::new(AtomicU64::new(0));
         let mut options = WriteOptions::new().order(self.options.order);
         if let Some(tell) = self.options.progress.clone() {
@@ -44,7 +44,7 @@ impl Build<'_> {
             }));
         }
         let block = block(self.old, new.chunk_shape(), most_block(self.old));
-        for cell in new.cells() {
+        for cell in self.boxes(new.grid.cell_shape(), false)? {
             let (start, shape) = self.part(&cell, new.grid.cell_shape());
             if self.resumed && self.is_there(&cell)? {
                 self.kept();
@@ -65,8 +65,7 @@ impl Build<'_> {
         let cell_shape = self.new.grid.cell_shape();
         let block = block(self.old, cell_shape, most_block(self.old));
         let block = block.unwrap_or_else(|| cell_shape.to_vec());
-        let axes = self.new.shape().iter().zip(&block);
-        let blocks = Cells::new(axes.map(|(&len, &n)| len.div_ceil(n)).collect());
+        let blocks = self.boxes(&block, false)?;
         self.share(blocks, &|at, context| {
             let (start, shape) = self.part(&at, &block);
             let axes = || start.iter().zip(&shape).zip(cell_shape);
@@ -158,13 +157,11 @@ impl Build<'_> {
         }
     }
 
-    /// Decodes all of both arrays, and compares.
+    /// Decodes all that is stored of both arrays, and compares.
     pub(super) fn compare_elements(&self) -> Result<(), Error> {
         let most = COMPARED.min(most_block(self.old));
         let unit = grown(self.new.chunk_shape(), self.new.shape(), element(self.new), most);
-        let axes = self.new.shape().iter().zip(&unit);
-        let boxes = Cells::new(axes.map(|(&len, &n)| len.div_ceil(n)).collect());
-        self.share(boxes, &|at, _| {
+        self.share(self.boxes(&unit, true)?, &|at, _| {
             let (start, shape) = self.part(&at, &unit);
             let region = Region::of_box(&start, &shape);
             if self.old.read(&region)? == self.new.read(&region)? {

@@ -1,0 +1,226 @@
+//! Jobs that pack chunks anew are killed at random moments: the array is whole at each of them, and the same command
+//! finishes what was begun.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use shardine::store::FileStore;
+use shardine::zarr::metadata::NodeMetadata;
+use shardine::{Array, Elements, Engine, EngineOptions, Location, Region, WriteOptions};
+use tempfile::TempDir;
+
+/// Kills of each job.
+const KILLS: u64 = 16;
+
+/// A folder in memory where there is one, for kills do not test the disk.
+fn folder() -> TempDir {
+    match Path::new("/dev/shm").is_dir() {
+        true => tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    }
+}
+
+fn shardine(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shardine"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let output = shardine(arguments).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {told}");
+    output
+}
+
+/// Every file below a folder with its bytes.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut found, mut waiting) = (BTreeMap::new(), vec![folder.to_path_buf()]);
+    while let Some(next) = waiting.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                found.insert(
+                    path.strip_prefix(folder).unwrap().to_owned(),
+                    fs::read(&path).unwrap(),
+                );
+            }
+        }
+    }
+    found
+}
+
+fn copy(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
+    for (name, bytes) in files {
+        let path = to.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+/// Bytes that do not repeat soon.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed | 1);
+    (0..len).map(|_| (random.next() >> 32) as u8 | 1).collect()
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// A group that keeps the metadata of its two arrays: one of 16 shards with 256 chunks, one of 64 chunks without shards.
+fn hierarchy(root: &Path) {
+    let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
+    let chain = json!([bytes, {"name": "zstd", "configuration": {"level": 1, "checksum": false}}]);
+    let sharding = json!([{"name": "sharding_indexed", "configuration": {"chunk_shape": [8, 8],
+        "codecs": chain, "index_codecs": [bytes, {"name": "crc32c"}], "index_location": "end"}}]);
+    let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
+    let place = Location::root(Arc::new(FileStore::new(root)));
+    let mut nodes = json!({});
+    for (name, chunk, codecs, shape) in
+        [("a", [32, 32], sharding, [128u64, 128]), ("b/c", [8, 8], chain, [64, 64])]
+    {
+        let document = json!({
+            "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": "uint16",
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+            "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": codecs,
+            "attributes": {"name": name},
+        });
+        let NodeMetadata::Array(metadata) =
+            NodeMetadata::parse(document.to_string().as_bytes()).unwrap()
+        else {
+            panic!("not an array")
+        };
+        let array = Array::create(&engine, &place.join(name).unwrap(), metadata, false).unwrap();
+        // The last rows stay empty.
+        let rows = shape[0] - 12;
+        let data = Elements::Fixed(noise((rows * shape[1] * 2) as usize, shape[0]));
+        let region: Region = format!("0:{rows},:").parse().unwrap();
+        array.write(&region, data.as_ref(), &WriteOptions::new()).unwrap();
+        fs::write(root.join(name).join("notes.txt"), name).unwrap();
+        let stored = fs::read(root.join(name).join("zarr.json")).unwrap();
+        nodes[name] = serde_json::from_slice(&stored).unwrap();
+    }
+    let group = json!({"zarr_format": 3, "node_type": "group", "attributes": {}});
+    nodes["b"] = group.clone();
+    fs::write(root.join("b/zarr.json"), group.to_string()).unwrap();
+    let mut top = group;
+    top["consolidated_metadata"] =
+        json!({"kind": "inline", "must_understand": false, "metadata": nodes});
+    fs::write(root.join("zarr.json"), top.to_string()).unwrap();
+}
+
+/// The elements of both arrays, as a process of its own reads them.
+fn read(root: &Path) -> [Vec<u8>; 2] {
+    ["a", "b/c"].map(|name| run(&["read", root.join(name).to_str().unwrap(), "-o", "-"]).stdout)
+}
+
+fn verify(root: &Path) {
+    let output =
+        shardine(&["verify", root.to_str().unwrap(), "--decode", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["ok"], true, "{report}");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+/// Kills a command over its whole duration, and finishes it each time; returns how many of them were killed before their end.
+fn kill(words: &str, to_target: bool, seed: u64) -> u64 {
+    let folder = folder();
+    let origin = folder.path().join("origin");
+    fs::create_dir(&origin).unwrap();
+    hierarchy(&origin);
+    let (files, old) = (tree(&origin), read(&origin));
+    let (parent, mut random) = (folder.path().join("scene"), Random(seed));
+    let (scene, target) = (parent.join("h.zarr"), parent.join("new.zarr"));
+    let mut arguments: Vec<&str> = words.split(' ').collect();
+    arguments.insert(1, scene.to_str().unwrap());
+    if to_target {
+        arguments.extend(["-o", target.to_str().unwrap()]);
+    }
+    let result = if to_target { &target } else { &scene };
+    // The middle of three, for the machine may have other things to do.
+    let mut durations = [(); 3].map(|()| {
+        let _ = fs::remove_dir_all(&parent);
+        copy(&files, &scene);
+        let start = Instant::now();
+        run(&arguments);
+        start.elapsed()
+    });
+    durations.sort();
+    let duration = durations[1];
+    let expected = tree(&parent);
+    assert_eq!(read(result), old);
+    let mut killed = 0;
+    for i in 0..KILLS {
+        fs::remove_dir_all(&parent).unwrap();
+        copy(&files, &scene);
+        let part = (i as f64 + (random.next() % 1000) as f64 / 1000.0) / KILLS as f64;
+        let wait: Duration = duration.mul_f64(part);
+        let mut child = shardine(&arguments).spawn().unwrap();
+        thread::sleep(wait);
+        let context = format!("{words}, stopped after {wait:?} of {duration:?}");
+        // Every fourth is interrupted as by Ctrl-C, the others do not get to know.
+        if i % 4 == 3 {
+            let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        } else {
+            child.kill().unwrap();
+        }
+        killed += u64::from(!child.wait().unwrap().success());
+        assert!(read(&scene) == old, "{context}");
+        verify(&scene);
+        if to_target {
+            assert_eq!(tree(&scene), files, "{context}");
+        }
+        if to_target && target.join("zarr.json").exists() {
+            assert!(read(&target) == old, "{context}");
+        }
+        let again = shardine(&arguments).output().unwrap();
+        let told = String::from_utf8_lossy(&again.stderr);
+        // A command that was killed after its last step has left a target that is complete.
+        let complete = to_target && told.contains("exists");
+        assert!(again.status.success() || complete, "{context}: {told}");
+        assert!(read(result) == old, "{context}");
+        verify(result);
+        let now = tree(&parent);
+        assert_eq!(
+            now.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>(),
+            "{context}"
+        );
+        assert!(now == expected, "{context}: other bytes");
+    }
+    println!("{words}: {killed} of {KILLS} killed before their end, which takes {duration:?}");
+    killed
+}
+
+#[test]
+fn jobs_that_are_killed_leave_the_array_whole_and_the_same_command_finishes_them() {
+    let jobs = [
+        ("reshard --chunks-per-shard 8 --order c --threads 1", false),
+        ("unshard", false),
+        ("reshard --chunk 16,4 --shard 64,64 --codec zstd:2", false),
+        ("shard --shard 32,64 --index start --order c --threads 1", false),
+        ("reshard --chunks-per-shard 2 --order c --threads 1", true),
+        ("reshard --chunk 16,4 --shard none --codec none", true),
+    ];
+    let killed: u64 =
+        jobs.iter().zip(1..).map(|((words, to_target), seed)| kill(words, *to_target, seed)).sum();
+    assert!(killed >= 50, "{killed} jobs were killed before their end");
+}

@@ -1,0 +1,13 @@
+//! Chunks are packed anew: the elements stay, and the encoded chunks too.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod any;
+mod chunks;
+mod config;
+mod hierarchies;
+mod refusals;
+mod scene;
+mod writers;

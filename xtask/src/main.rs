@@ -5,6 +5,7 @@
 
 mod bench;
 mod bench_remote;
+mod bench_repack;
 mod debian;
 mod differential;
 mod fuzz;
@@ -55,6 +56,11 @@ cargo xtask <command>
         [--out FOLDER]
       The same on an S3 server (SeaweedFS, which is installed if need be) behind a proxy that
       holds every answer back by 20 ms; what it measures is in docs/bench/remote.md.
+
+  bench --repack [--rounds N] [--size small|full] [--only shard,v2,...] [--peers cp,shardine,...]
+        [--out FOLDER]
+      Times shard, unshard, reshard and v2 to sharded v3 of a volume of 1 GiB beside cp -r and other
+      tools, and encoding anew beside a floor; what it measures is in docs/bench/repack.md.
 
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than

@@ -1,15 +1,18 @@
 //! Times the engine beside other Zarr implementations; `cargo xtask bench` prepares and runs it.
 //!
 //! `drive` makes the data, starts one worker process per run and reports; `worker JOB` is one such process;
-//! `report RUNS OUT` makes the report of an earlier run again.
+//! `report RUNS OUT` makes the report of an earlier run again. `repack` has the same and more for
+//! `cargo xtask bench --repack`.
 
 mod block;
 mod drive;
 mod floor;
+mod host;
 mod job;
 mod measure;
 mod memory;
 mod random;
+mod repack;
 mod subject;
 mod volume;
 mod worker;
@@ -26,9 +29,11 @@ fn main() -> ExitCode {
         ["worker", job] => worker::main(Path::new(job)),
         ["drive", options @ ..] => drive::main(options),
         ["report", runs, out] => drive::report(Path::new(runs), Path::new(out)),
-        _ => {
-            Err("usage: drive OPTIONS | worker JOB | report RUNS OUT; see cargo xtask bench".into())
-        }
+        ["repack", words @ ..] => repack::main(words),
+        _ => Err(
+            "usage: [repack] drive OPTIONS | worker JOB | report RUNS OUT; see cargo xtask bench"
+                .into(),
+        ),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

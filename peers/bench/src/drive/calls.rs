@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::options::Options;
 use super::plan::{VARIANTS, WORKLOADS};
-use super::record::{Record, said};
+use super::record::Record;
 use super::run::Runner;
 use crate::Result;
+use crate::host::said;
 
 /// The name that the counts are kept under, beside the runs.
 pub const FILE: &str = "syscalls.json";

@@ -19,6 +19,9 @@ use plan::{VARIANTS, Variant, WORKLOADS, Workload};
 use record::{Record, Run};
 use run::Runner;
 
+pub use record::middle;
+pub use run::folder_size;
+
 /// The implementations, in the order of the report.
 pub const SUBJECTS: [&str; 7] = [
     "floor",

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
 use super::machine::Figures;
 use super::options::Options;
 use crate::Result;
+use crate::host::Host;
 use crate::job::Measured;
 use crate::measure::quantile;
 
@@ -72,32 +72,18 @@ pub fn middle(mut numbers: Vec<f64>) -> f64 {
 pub struct Record {
     pub scale: String,
     pub repeats: usize,
-    pub date: String,
-    pub processor: String,
-    pub cores: usize,
-    pub memory_gib: u64,
-    pub kernel: String,
-    pub compiler: String,
+    #[serde(flatten)]
+    pub host: Host,
     pub figures: Figures,
     pub runs: Vec<Run>,
 }
 
 impl Record {
     pub fn new(options: &Options, figures: Figures) -> Result<Self> {
-        let processor = fs::read_to_string("/proc/cpuinfo")?;
-        let model = processor.lines().find_map(|line| line.strip_prefix("model name"));
-        let memory = fs::read_to_string("/proc/meminfo")?;
-        let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-        let total = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
         Ok(Self {
             scale: options.scale.name.to_owned(),
             repeats: options.repeats,
-            date: said("date", &["+%F"]),
-            processor: model.unwrap_or("unknown").trim_start_matches([' ', '\t', ':']).to_owned(),
-            cores: std::thread::available_parallelism().map_or(0, std::num::NonZeroUsize::get),
-            memory_gib: (total.unwrap_or(0) + (1 << 19)) >> 20,
-            kernel: said("uname", &["-sr"]),
-            compiler: said("rustc", &["--version"]),
+            host: Host::ask()?,
             figures,
             runs: Vec::new(),
         })
@@ -122,10 +108,4 @@ impl Record {
             run.workload == workload && run.variant == variant && run.subject == subject
         })
     }
-}
-
-/// What a program prints, or nothing if it cannot be asked.
-pub fn said(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
 }

@@ -42,12 +42,17 @@ unsafe impl Send for Coder {}
 impl Coder {
     pub fn new(job: &Job) -> Self {
         let chunk = crate::block::product(job.chunk) * job.element;
+        Self::sized(job.compressor, job.element, chunk)
+    }
+
+    /// For chunks of so many bytes.
+    pub fn sized(compressor: Compressor, element: usize, chunk: usize) -> Self {
         // SAFETY: plain calls; a null pointer is turned into the end of the program below.
         let (inflate, deflate) =
             unsafe { (libdeflate_alloc_decompressor(), libdeflate_alloc_compressor(GZIP_LEVEL)) };
         Self {
-            compressor: job.compressor,
-            element: job.element,
+            compressor,
+            element,
             decompress: DCtx::create(),
             compress: CCtx::create(),
             inflate: NonNull::new(inflate).unwrap_or_else(|| std::process::abort()),

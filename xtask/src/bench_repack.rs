@@ -1,0 +1,79 @@
+//! The benchmark of packing chunks in another way: the command line beside a plain copy and other tools.
+//!
+//! The work is done by the crate in `peers/bench`; here its parts are put in place: the command line as it is released, the
+//! Python environment, `zarrs_reencode`, the folders.
+
+use std::path::PathBuf;
+
+use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
+use crate::{usage, value, venv};
+
+/// The release of zarrs_tools that has the `zarrs_reencode` compared with.
+const ZARRS_TOOLS: &str = "0.8.1";
+
+pub fn main(args: &[String]) -> Result {
+    let mut passed: Vec<String> = Vec::new();
+    let mut out: Option<String> = None;
+    let mut partial = false;
+    let mut rest = args.iter();
+    while let Some(option) = rest.next() {
+        match option.as_str() {
+            "--repack" => {}
+            "--out" => out = Some(value(option, &mut rest)?),
+            "--rounds" => passed.extend([option.clone(), value(option, &mut rest)?]),
+            "--size" | "--only" | "--peers" => {
+                let value: String = value(option, &mut rest)?;
+                partial |= value != "full";
+                passed.extend([option.clone(), value]);
+            }
+            _ => return Err(usage(format!("bench --repack does not take \"{option}\""))),
+        }
+    }
+    let out = match out {
+        // The caller's own folder counts from where the caller stands.
+        Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),
+        // Only a full run is worth keeping in the repository.
+        None if partial => target_dir().join("bench/report"),
+        None => root().join("docs/bench"),
+    };
+    let python = venv::ensure_bench()?;
+    let zarrs = ensure_zarrs_reencode()?;
+    Cmd::cargo("build --release -p shardine-cli").run()?;
+    Cmd::cargo("build --release --manifest-path peers/bench/Cargo.toml").run()?;
+    let target = shared_target_dir().unwrap_or_else(|| root().join("peers/bench/target"));
+    Cmd::new(target.join("release/shardine-bench"))
+        .args(["repack", "drive", "--python"])
+        .arg(python)
+        .arg("--worker")
+        .arg(root().join("peers/bench/repack_worker.py"))
+        .arg("--shardine")
+        .arg(target_dir().join("release/shardine"))
+        .arg("--zarrs")
+        .arg(zarrs)
+        .arg("--data")
+        .arg(target_dir().join("bench"))
+        .arg("--out")
+        .arg(out)
+        .args(passed)
+        .run()
+}
+
+/// Builds `zarrs_reencode` under the target folder unless it is there; returns where it is.
+fn ensure_zarrs_reencode() -> Result<PathBuf> {
+    let tools = target_dir().join("tools");
+    let program = tools.join("bin/zarrs_reencode");
+    let version = Cmd::new(&program).arg("--version").output();
+    let wanted = format!("zarrs_reencode {ZARRS_TOOLS} ");
+    if version.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).starts_with(&wanted)) {
+        return Ok(program);
+    }
+    println!("zarrs_reencode {ZARRS_TOOLS} is not there; building it, which takes some minutes");
+    Cmd::cargo("install zarrs_tools --locked --bin zarrs_reencode --force --version")
+        .arg(format!("={ZARRS_TOOLS}"))
+        .arg("--root")
+        .arg(&tools)
+        // Not among our own: its dependencies are others.
+        .env("CARGO_TARGET_DIR", tools.join("build"))
+        .run()?;
+    Ok(program)
+}

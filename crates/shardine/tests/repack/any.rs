@@ -65,8 +65,8 @@ fn step(
     let before = Array::open(&engine(), &source).unwrap();
     let (old, old_chunks) = (before.read(&Region::all()).unwrap(), encoded(&before));
     let old_document = document(&before);
-    let measured =
-        before.shard_shape().is_none() || before.entry_shape() == Some(before.chunk_shape());
+    let levels = old_document["codecs"].to_string().matches("sharding_indexed").count();
+    let measured = levels == 0 || levels == 1 && before.entry_shape().is_some();
     let options = job.options(before.chunk_shape(), config.element.is_none());
     let target = (job.place != Place::InPlace).then_some(target);
     let mut told = Vec::new();

@@ -235,3 +235,27 @@ fn an_unfinished_job_at_a_target_is_given_up_when_asked() {
     one(&place, Some(&Location::root(Arc::clone(&clean))), &by(4));
     assert_eq!(dump(&store), dump(&*clean));
 }
+
+#[test]
+fn a_target_is_never_a_mixture_of_two_states_of_the_source() {
+    let recode = RepackOptions::new().chunk(&[4, 5]).packing(Packing::Unsharded);
+    let moved = RepackOptions::new().packing(Packing::Unsharded);
+    for options in [recode, moved.clone(), moved.check(shardine::RepackCheck::None)] {
+        for published in [3, 9, 16] {
+            let folder = folder();
+            let place = written(folder.path());
+            let store = FaultStore::new(MemoryStore::new());
+            let target = Location::root(Arc::new(store.clone()));
+            store.fail(Operation::Publish, published);
+            repack(&place, Some(&target), &options).unwrap_err();
+            let array = shardine::Array::open(&engine(), &place).unwrap();
+            write(&array, "", noise(40 * 40 * 2, 2));
+            write(&array, "0:8,0:8", vec![0; 128]);
+            assert_eq!(one(&place, Some(&target), &options).outcome, RepackOutcome::Resumed);
+            assert_eq!(elements(&target), elements(&place));
+            let clean: Arc<dyn Store> = Arc::new(MemoryStore::new());
+            one(&place, Some(&Location::root(Arc::clone(&clean))), &options);
+            assert_eq!(dump(&store), dump(&*clean));
+        }
+    }
+}

@@ -193,9 +193,15 @@ fn written_to_at_every_step(
             let writer = Array::open(&engine(), &at(&writer)).unwrap();
             write(&writer, region, data.clone());
         };
-        let observer = AtStep { at: step, steps: AtomicUsize::new(0), act: Box::new(act) };
-        let store = FileStore::observed(&scene, Arc::new(observer));
-        match repack(&Location::root(Arc::new(store)), None, options) {
+        let observer =
+            Arc::new(AtStep { at: step, steps: AtomicUsize::new(0), act: Box::new(act) });
+        let store = FileStore::observed(&scene, Arc::clone(&observer) as _);
+        let done = repack(&Location::root(Arc::new(store)), None, options);
+        if observer.steps.load(Ordering::SeqCst) <= step {
+            // Workers that share their steps out otherwise may need fewer of them.
+            continue;
+        }
+        match done {
             Ok(_) => {
                 assert_eq!(elements(&at(&array)), wanted, "written to at step {step} of {steps}")
             }

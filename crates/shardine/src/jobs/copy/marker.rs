@@ -1,6 +1,6 @@
 //! What says in the target that a job is under way, so that the same one goes on after a kill and another one does not.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shardine_store::{Condition, Key, StoreError, StoreExt};
 
 use super::keys::is_document;
@@ -32,6 +32,8 @@ pub(in crate::jobs) struct Marker {
     request: Value,
     /// Whether what was at the target before is still being removed.
     clearing: bool,
+    /// What the parts of the source were when they were begun with, by their paths.
+    begun: Map<String, Value>,
 }
 
 /// How a job begins.
@@ -48,7 +50,7 @@ pub(in crate::jobs) enum Start {
 impl Marker {
     /// The job of this kind on a source.
     pub fn new(kind: &'static JobKind, source: &Location, request: Value) -> Self {
-        Self { kind, source: place::name(source), request, clearing: false }
+        Self { kind, source: place::name(source), request, clearing: false, begun: Map::new() }
     }
 
     fn to_json(&self) -> Value {
@@ -56,6 +58,9 @@ impl Marker {
         json[self.kind.member] = json!(1);
         if !self.request.is_null() {
             json["request"] = self.request.clone();
+        }
+        if !self.begun.is_empty() {
+            json["begun"] = Value::Object(self.begun.clone());
         }
         json
     }
@@ -70,6 +75,10 @@ impl Marker {
             source: json.get("source")?.as_str()?.to_owned(),
             request: json.get("request").cloned().unwrap_or_default(),
             clearing: json.get("clearing")?.as_bool()?,
+            begun: match json.get("begun") {
+                None => Map::new(),
+                Some(begun) => begun.as_object()?.clone(),
+            },
         })
     }
 
@@ -116,7 +125,11 @@ impl Marker {
                 let request = (!old.request.is_null()).then(|| old.request.to_string());
                 return Err(CopyError::OtherCopy { at, from, request }.into());
             }
-            return Ok(if old.clearing { Start::Clear } else { Start::Resumed });
+            if old.clearing {
+                return Ok(Start::Clear);
+            }
+            self.begun = old.begun;
+            return Ok(Start::Resumed);
         }
         let listing = target.store.list(target.path.as_ref())?;
         let empty = listing.objects.is_empty() && listing.folders.is_empty();
@@ -154,6 +167,17 @@ impl Marker {
         self.put(target, Condition::None)
     }
 
+    /// Whether a part of the source is still what it was when an earlier run began with it.
+    pub fn is_begun(&self, path: &str, state: u64) -> bool {
+        self.begun.get(path).is_some_and(|begun| begun.as_u64() == Some(state))
+    }
+
+    /// A part of the source is begun with.
+    pub fn begin_part(&mut self, target: &Location, path: &str, state: u64) -> Result<(), Error> {
+        self.begun.insert(path.to_owned(), state.into());
+        self.put(target, Condition::None)
+    }
+
     /// The result is whole.
     pub fn end(&self, target: &Location) -> Result<(), Error> {
         Ok(target.store.delete(&self.key(target)?, &Condition::None)?)
@@ -167,12 +191,15 @@ mod tests {
     #[test]
     fn a_marker_is_read_as_it_was_written() {
         let (source, request) = ("s3://b/\"x\"".to_owned(), Value::Null);
-        let marker = Marker { kind: &COPY, source, request, clearing: true };
+        let begun = Map::from_iter([("a/b".to_owned(), json!(u64::MAX))]);
+        let marker = Marker { kind: &COPY, source, request, clearing: true, begun };
+        assert!(marker.is_begun("a/b", u64::MAX));
+        assert!(!marker.is_begun("a/b", 1) && !marker.is_begun("a", u64::MAX));
         let parse = |json: Value| Marker::parse(&COPY, json.to_string().as_bytes());
         assert_eq!(parse(marker.to_json()), Some(marker.clone()));
         let other = Marker { request: json!({ "shard": [1, 2] }), ..marker.clone() };
         assert_eq!(parse(other.to_json()), Some(other));
-        for member in ["shardine_copy", "source", "clearing"] {
+        for member in ["shardine_copy", "source", "clearing", "begun"] {
             let mut json = marker.to_json();
             json[member] = json!(7);
             assert_eq!(parse(json), None, "{member}");

@@ -1,5 +1,7 @@
 //! Packs the chunks of a data set anew in another place.
 
+use std::cell::RefCell;
+
 use shardine_store::{
     Condition, CreateOptions, Key, ObjectWriter, ReadRange, StoreError, StoreExt,
 };
@@ -33,6 +35,7 @@ struct Out<'a> {
     options: &'a RepackOptions,
     check: RepackCheck,
     resumed: bool,
+    marker: RefCell<Marker>,
 }
 
 /// Makes the new data set; `tell` hears of each array.
@@ -60,13 +63,14 @@ pub(super) fn repack(
     let local = target.store.read_cost().local;
     let default = if local { RepackCheck::Bytes } else { RepackCheck::None };
     let check = options.check.unwrap_or(default);
-    let out = Out { engine, source, target, options, check, resumed };
+    let marker = RefCell::new(marker);
+    let out = Out { engine, source, target, options, check, resumed, marker };
     if resumed {
         out.remove_leftovers(target.path.clone(), 0)?;
     }
     out.node(&node, tell)?;
     if !options.dry_run {
-        marker.end(target)?;
+        out.marker.borrow().end(target)?;
     }
     Ok(())
 }
@@ -87,8 +91,9 @@ fn rehearse(
         // A size always leads to shards that fit, and to learn them takes reading.
         options.packing = Packing::Unsharded;
     }
-    let check = RepackCheck::None;
-    let out = Out { engine, source, target, options: &options, check, resumed: false };
+    let marker = RefCell::new(Marker::new(&REPACK, source, options.request()));
+    let (options, check, resumed) = (&options, RepackCheck::None, false);
+    let out = Out { engine, source, target, options, check, resumed, marker };
     out.node(node, &mut |_| ())
 }
 
@@ -208,13 +213,21 @@ impl Out<'_> {
         }
         let document = place.key(DOCUMENT)?;
         let text = wanted.metadata.to_bytes();
+        let before = fingerprint(old)?;
+        if let Some(state) = before
+            && !self.marker.borrow().is_begun(path, state)
+        {
+            if self.resumed {
+                self.remove_stale(&new, &document)?;
+            }
+            self.marker.borrow_mut().begin_part(self.target, path, state)?;
+        }
         if self.resumed && place.store.get(&document)?.is_some_and(|found| *found == *text) {
             // Its document comes last: it was finished by an earlier run.
             report.check = self.check;
             tell(report);
             return Ok(wanted.metadata);
         }
-        let before = fingerprint(old)?;
         let build = Build::new(old, &new, self.options, self.check, self.resumed, path);
         let changed = || RepackError::Changed { at: old.location().to_string() };
         if let Err(error) = build.run(moves) {
@@ -234,6 +247,18 @@ impl Out<'_> {
         place.store.put(&document, &text, Condition::None)?;
         tell(report);
         Ok(wanted.metadata)
+    }
+
+    /// Removes what an earlier run has made of an array that was another one then.
+    fn remove_stale(&self, new: &Array, document: &Key) -> Result<(), Error> {
+        let store = &self.target.store;
+        if store.get(document)?.is_some() {
+            store.delete(document, &Condition::None)?;
+        }
+        for object in new.possible_objects()? {
+            store.delete(&object.key, &Condition::None)?;
+        }
+        Ok(())
     }
 
     /// Copies what lies in a folder of the source and belongs to no node: whatever people keep with their data.

@@ -8,12 +8,19 @@ import * as zarr from "zarrita";
 async function read({ folder, file }) {
   const array = await zarr.open.v3(new FileSystemStore(folder), { kind: "array" });
   const { data, shape, stride } = await zarr.get(array);
-  let expected = 1;
-  for (let axis = shape.length - 1; axis >= 0; axis--) {
-    if (stride[axis] !== expected && shape[axis] > 1) throw new Error(`strides ${stride}`);
-    expected *= shape[axis];
+  // It comes in the order of the chunks' transpose, if they have one.
+  const from = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  const count = shape.reduce((n, size) => n * size, 1);
+  const size = from.length / count;
+  const bytes = new Uint8Array(from.length);
+  for (let i = 0; i < count; i++) {
+    let [at, rest] = [0, i];
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      at += (rest % shape[axis]) * stride[axis];
+      rest = Math.floor(rest / shape[axis]);
+    }
+    bytes.set(from.subarray(at * size, (at + 1) * size), i * size);
   }
-  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   writeFileSync(file, bytes);
   return { shape };
 }

@@ -68,7 +68,7 @@ fn step(
     let levels = old_document["codecs"].to_string().matches("sharding_indexed").count();
     let measured = levels == 0 || levels == 1 && before.entry_shape().is_some();
     let options = job.options(before.chunk_shape(), config.element.is_none());
-    let target = (job.place != Place::InPlace).then_some(target);
+    let target = (job.place != Place::Here).then_some(target);
     let mut told = Vec::new();
     let done = shardine::repack(&engine(), &source, target.as_ref(), &options, &mut |array| {
         told.push(array);
@@ -111,7 +111,7 @@ fn step(
     if told.outcome == RepackOutcome::Done {
         prop_assert!(findings.is_empty(), "{:?}", findings);
     }
-    if job.place == Place::InPlace {
+    if job.place == Place::Here {
         if job.packing == 4 && (!told.moves || !measured) {
             // What the chunks take was only known once they were packed.
             one(&at, None, &options);
@@ -135,7 +135,7 @@ fn check(config: &Config, jobs: &[Job], deep: bool) -> TestCaseResult {
         // Only files are changed in place.
         let in_memory = place.store.name() == MemoryStore::new().name();
         let job = match (job.place, in_memory) {
-            (Place::InPlace, true) => Job { place: Place::Files, ..job.clone() },
+            (Place::Here, true) => Job { place: Place::Files, ..job.clone() },
             _ => job.clone(),
         };
         let target = match job.place {

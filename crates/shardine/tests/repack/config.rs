@@ -31,7 +31,7 @@ pub struct Write {
 /// Where the result of a job goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    InPlace,
+    Here,
     Memory,
     Files,
 }
@@ -240,8 +240,7 @@ pub fn job() -> impl Strategy<Value = Job> {
         prop::option::weighted(0.2, prop::collection::vec(1u64..6, 4)),
         prop::option::weighted(0.2, 0usize..3),
     );
-    let place =
-        prop::sample::select(vec![Place::InPlace, Place::InPlace, Place::Memory, Place::Files]);
+    let place = prop::sample::select(vec![Place::Here, Place::Here, Place::Memory, Place::Files]);
     (shape, how, anew, place).prop_map(|(shape, how, (chunk, codecs), place)| {
         let (packing, factors, one_for_all, target_size) = shape;
         let (index, order, check) = how;

@@ -140,6 +140,8 @@ impl Bench {
         let mut versions =
             vec![first(ask(Path::new("cp"))), ask(&options.shardine), ask(&options.zarrs)];
         versions.extend(python.lines().map(str::to_owned));
+        // Who does not take part need not be installed.
+        versions.retain(|version| !version.is_empty());
         versions
     }
 

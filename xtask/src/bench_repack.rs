@@ -65,7 +65,7 @@ pub fn main(args: &[String]) -> Result {
 /// Builds `zarrs_reencode` under the target folder, unless it is there in the version that is wanted.
 fn ensure_zarrs_reencode(program: &Path) -> Result {
     let version = Cmd::new(program).arg("--version").output();
-    let wanted = format!("zarrs_reencode {ZARRS_TOOLS} ");
+    let wanted = format!("zarrs_tools {ZARRS_TOOLS} ");
     if version.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).starts_with(&wanted)) {
         return Ok(());
     }

@@ -74,10 +74,26 @@ def make(job):
         target[block] = volume[block]
 
 
+def packing(document):
+    """The shapes of objects and of inner chunks, and what matters of the codecs."""
+    codecs, inner = document["codecs"], None
+    if codecs[0]["name"] == "sharding_indexed":
+        configuration = codecs[0]["configuration"]
+        codecs, inner = configuration["codecs"], list(configuration["chunk_shape"])
+    keys = ("endian", "cname", "clevel", "shuffle", "level")
+    settings = [{k: v for k, v in c.get("configuration", {}).items() if k in keys} for c in codecs]
+    outer = list(document["chunk_grid"]["configuration"]["chunk_shape"])
+    return outer, inner, [c["name"] for c in codecs], settings
+
+
 def compare(job):
     import numpy
     import tensorstore
 
+    if job.get("metadata"):
+        found = json.loads((Path(job["source"]) / "zarr.json").read_bytes())
+        if packing(found) != packing(job["metadata"]):
+            sys.exit(f"{job['source']} is packed as {packing(found)}, not {packing(job['metadata'])}")
     volume = image(job)
     array = tensorstore_open(tensorstore, job["source"])
     if tuple(array.shape) != volume.shape or array.dtype.numpy_dtype != numpy.dtype("<u2"):

@@ -3,7 +3,7 @@
 //! The work is done by the crate in `peers/bench`; here its parts are put in place: the command line as it is released, the
 //! Python environment, `zarrs_reencode`, the folders.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
 use crate::{usage, value, venv};
@@ -14,7 +14,7 @@ const ZARRS_TOOLS: &str = "0.8.1";
 pub fn main(args: &[String]) -> Result {
     let mut passed: Vec<String> = Vec::new();
     let mut out: Option<String> = None;
-    let mut partial = false;
+    let (mut partial, mut zarrs_takes_part) = (false, true);
     let mut rest = args.iter();
     while let Some(option) = rest.next() {
         match option.as_str() {
@@ -24,6 +24,7 @@ pub fn main(args: &[String]) -> Result {
             "--size" | "--only" | "--peers" => {
                 let value: String = value(option, &mut rest)?;
                 partial |= value != "full";
+                zarrs_takes_part &= option != "--peers" || value.contains("zarrs_reencode");
                 passed.extend([option.clone(), value]);
             }
             _ => return Err(usage(format!("bench --repack does not take \"{option}\""))),
@@ -37,7 +38,10 @@ pub fn main(args: &[String]) -> Result {
         None => root().join("docs/bench"),
     };
     let python = venv::ensure_bench()?;
-    let zarrs = ensure_zarrs_reencode()?;
+    let zarrs = target_dir().join("tools/bin/zarrs_reencode");
+    if zarrs_takes_part {
+        ensure_zarrs_reencode(&zarrs)?;
+    }
     Cmd::cargo("build --release -p shardine-cli").run()?;
     Cmd::cargo("build --release --manifest-path peers/bench/Cargo.toml").run()?;
     let target = shared_target_dir().unwrap_or_else(|| root().join("peers/bench/target"));
@@ -58,22 +62,20 @@ pub fn main(args: &[String]) -> Result {
         .run()
 }
 
-/// Builds `zarrs_reencode` under the target folder unless it is there; returns where it is.
-fn ensure_zarrs_reencode() -> Result<PathBuf> {
-    let tools = target_dir().join("tools");
-    let program = tools.join("bin/zarrs_reencode");
-    let version = Cmd::new(&program).arg("--version").output();
-    let wanted = format!("zarrs_reencode {ZARRS_TOOLS} ");
+/// Builds `zarrs_reencode` under the target folder, unless it is there in the version that is wanted.
+fn ensure_zarrs_reencode(program: &Path) -> Result {
+    let version = Cmd::new(program).arg("--version").output();
+    let wanted = format!("zarrs_tools {ZARRS_TOOLS} ");
     if version.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).starts_with(&wanted)) {
-        return Ok(program);
+        return Ok(());
     }
     println!("zarrs_reencode {ZARRS_TOOLS} is not there; building it, which takes some minutes");
+    let tools = target_dir().join("tools");
     Cmd::cargo("install zarrs_tools --locked --bin zarrs_reencode --force --version")
         .arg(format!("={ZARRS_TOOLS}"))
         .arg("--root")
         .arg(&tools)
         // Not among our own: its dependencies are others.
         .env("CARGO_TARGET_DIR", tools.join("build"))
-        .run()?;
-    Ok(program)
+        .run()
 }

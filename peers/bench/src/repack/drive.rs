@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::floor::Recoding;
 use super::options::Options;
@@ -81,7 +81,7 @@ impl Bench {
     }
 
     /// The Python worker with a job.
-    fn worker(&self, job: &serde_json::Value) -> Result<Command> {
+    fn worker(&self, job: &Value) -> Result<Command> {
         let file = self.options.folder.join("job.json");
         fs::write(&file, serde_json::to_vec(job)?)?;
         let mut command = Command::new(&self.options.python);
@@ -122,7 +122,7 @@ impl Bench {
                 // A layer of shards, or of chunks.
                 "block": scale.shape[1].max(CHUNK),
             }))?)?;
-            self.compare_elements(&unfinished)?;
+            self.compare_elements(&unfinished, None)?;
             fs::rename(unfinished, path)?;
         }
         for source in [Source::Shards, Source::V2] {
@@ -140,6 +140,8 @@ impl Bench {
         let mut versions =
             vec![first(ask(Path::new("cp"))), ask(&options.shardine), ask(&options.zarrs)];
         versions.extend(python.lines().map(str::to_owned));
+        // Who does not take part need not be installed.
+        versions.retain(|version| !version.is_empty());
         versions
     }
 
@@ -219,20 +221,22 @@ impl Bench {
         if matches!(subject, Subject::Copy | Subject::CopyLikeResult) {
             return Ok(false);
         }
-        self.compare_elements(result)?;
+        let metadata = self.options.scale.result_metadata(work);
+        self.compare_elements(result, Some(&metadata))?;
         if work.moves && matches!(subject, Subject::Shardine | Subject::ShardineInPlace) {
             compare_encoded(&self.source(work.source), result)?;
         }
         Ok(true)
     }
 
-    /// Lets tensorstore read all of an array and compare it with the image.
-    fn compare_elements(&self, array: &Path) -> Result {
+    /// Lets tensorstore read all of an array and compare it with the image; its chunks, shards and codecs must be those of the metadata.
+    fn compare_elements(&self, array: &Path, metadata: Option<&Value>) -> Result {
         run(&mut self.worker(&json!({
             "action": "compare",
             "volume": self.volume(),
             "shape": self.options.scale.shape,
             "source": array,
+            "metadata": metadata,
         }))?)
     }
 }

@@ -163,6 +163,8 @@ impl Subject {
             Self::Floor => !work.moves,
             // An array of version 2 is not replaced by one of version 3.
             Self::ShardineInPlace => work.moves && work.source != Source::V2,
+            // It keeps the grid of the source where it makes no shards, so that chunks become as large as the shards were.
+            Self::Zarrs => work.name != "unshard",
             _ => true,
         }
     }
@@ -227,9 +229,8 @@ impl Scale {
     pub fn zarrs_arguments(&self, work: &Work) -> Vec<String> {
         let (chunk, shard) = self.result(work);
         let mut words = vec!["--chunk-shape".to_owned(), cube(chunk)];
-        match shard {
-            Some(shard) => words.extend(["--shard-shape".to_owned(), cube(shard)]),
-            None => words.push("--ignore-input-sharding".to_owned()),
+        if let Some(shard) = shard {
+            words.extend(["--shard-shape".to_owned(), cube(shard)]);
         }
         if !work.moves {
             words.extend(["--bytes-to-bytes-codecs".to_owned(), json!([zstd()]).to_string()]);

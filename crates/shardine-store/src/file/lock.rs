@@ -102,7 +102,8 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     }
 }
 
-fn leads_to(path: &Path, file: &File) -> bool {
+/// Whether a path leads to this open file.
+pub(super) fn leads_to(path: &Path, file: &File) -> bool {
     match (fs::metadata(path), file.metadata()) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,

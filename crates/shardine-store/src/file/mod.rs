@@ -32,7 +32,7 @@ use crate::{
 
 pub use disk::{DiskObserver, DiskStep, Verdict};
 pub use temporary::is_own_file;
-pub use tree::JobLock;
+pub use tree::{FolderPart, JobLock};
 
 /// How much memory a store made by [`FileStore::new`] keeps for its next reads.
 const RETAINED: usize = 16 << 20;
@@ -74,6 +74,8 @@ struct Inner {
     /// The root, opened before the first byte is written: the kernel tells of bytes that were lost on their way to the disk
     /// to whoever had something open before.
     sync_handle: OnceLock<Option<fs::File>>,
+    /// Whether the system has failed to make something durable: it says so once, and to one of all who wait for it.
+    sync_failed: Mutex<bool>,
 }
 
 impl FileStore {
@@ -98,7 +100,8 @@ impl FileStore {
         let root = std::path::absolute(&root).unwrap_or(root);
         let local = local::LocalSystems::default();
         let (fresh, sync_handle) = (Mutex::default(), OnceLock::new());
-        Self(Arc::new(Inner { root, pool, local, disk, fresh, sync_handle }))
+        let sync_failed = Mutex::new(false);
+        Self(Arc::new(Inner { root, pool, local, disk, fresh, sync_handle, sync_failed }))
     }
 
     /// The folder that the keys are relative to.

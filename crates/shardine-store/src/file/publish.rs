@@ -174,7 +174,13 @@ fn prepare(staged: &FileStaged) -> Result<(), StoreError> {
 /// Makes everything durable that was written to the file system behind `handle`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn sync_system(store: &FileStore, handle: &File) -> Result<(), StoreError> {
-    nix::unistd::syncfs(handle).map_err(|e| failed("sync the file system of", store.root(), e))
+    let mut has_failed = store.0.sync_failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let synced = match *has_failed {
+        true => Err(io::Error::other("an earlier sync of it has failed")),
+        false => nix::unistd::syncfs(handle).map_err(io::Error::from),
+    };
+    *has_failed = synced.is_err();
+    synced.map_err(|e| failed("sync the file system of", store.root(), e))
 }
 
 /// Never called: no file system is known to be of this machine.

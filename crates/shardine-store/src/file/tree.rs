@@ -2,9 +2,10 @@
 //! old one and then puts it into its place.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -13,6 +14,7 @@ use nix::errno::Errno;
 
 use super::disk::DiskStep;
 use super::folder::Folder;
+use super::lock::leads_to;
 use super::stamp::Stamp;
 use super::temporary::{is_job_folder, is_own_file, job_folder, kind_of};
 use super::{FileStore, Inner, failed, is_missing};
@@ -23,6 +25,20 @@ pub(super) const LOCK_FILE: &str = "lock";
 
 /// Deeper than any data set that is not a loop of links.
 const MAX_DEPTH: usize = 128;
+
+/// The name that a file has while it is copied because it cannot be linked.
+const CARRIED: &str = ".shardine-carried.tmp";
+
+/// What becomes of something in a folder that is carried over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FolderPart {
+    /// It is left where it is.
+    Left,
+    /// It is a folder; what is inside is looked at.
+    Inside,
+    /// It is carried over.
+    Carried,
+}
 
 /// Keeps a job from being run twice at once, for as long as it lives or its process does.
 #[derive(Debug)]
@@ -49,6 +65,7 @@ impl FileStore {
             disk: self.0.disk.clone(),
             fresh: Mutex::default(),
             sync_handle: OnceLock::new(),
+            sync_failed: Mutex::new(false),
         };
         Ok((Self(Arc::new(inner)), Key::new(name)?))
     }
@@ -74,16 +91,36 @@ impl FileStore {
             .disk
             .ask(DiskStep::Create { path: &path })
             .map_err(|e| failed("create", &path, e))?;
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(|e| failed("create", &path, e))?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Ok(()) => Ok(Some(JobLock { _file: file })),
-            Err(TryLockError::Error(e)) if super::lacks_locks(&e) => {
-                Ok(Some(JobLock { _file: file }))
+        loop {
+            let file = File::options().create(true).truncate(false).write(true).open(&path);
+            let file = file.map_err(|e| failed("create", &path, e))?;
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(e)) if !super::lacks_locks(&e) => {
+                    return Err(failed("lock", &path, e));
+                }
+                // Who had it before may have removed the file, and somebody else have made another one.
+                Ok(()) | Err(_) if leads_to(&path, &file) => {
+                    return Ok(Some(JobLock { _file: file }));
+                }
+                Ok(()) | Err(_) => {}
             }
-            Err(TryLockError::Error(e)) => Err(failed("lock", &path, e)),
         }
+    }
+
+    /// Lets nobody but its owner into a folder.
+    pub fn make_private(&self, folder: &Key) -> Result<(), StoreError> {
+        let path = self.path(folder);
+        let set = fs::set_permissions(&path, Permissions::from_mode(0o700));
+        set.map_err(|e| failed("set the mode of", &path, e))
+    }
+
+    /// Gives a folder the mode of another one.
+    pub fn copy_mode(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
+        let (from, to) = (self.path(from), self.path(to));
+        let copied =
+            fs::metadata(from).and_then(|found| fs::set_permissions(&to, found.permissions()));
+        copied.map_err(|e| failed("set the mode of", &to, e))
     }
 
     /// Whether there is a folder. A link to one counts.
@@ -140,53 +177,89 @@ impl FileStore {
         folders.into_iter().try_for_each(|folder| Folder::open(&self.0.disk, folder)?.sync())
     }
 
-    /// Gives what is at `from`, a file or a folder with all that is in it, a second name: the same file, by a link, or a copy
-    /// where links cannot be made. What is there already stays. Not durable before something is published in the same folder.
-    pub fn carry(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
-        self.carry_path(&self.path(from), &self.path(to))
+    /// Gives a folder all that is in another one and is not to be left, by a second name for the same file, or by a copy
+    /// where there can be none; and takes away what an earlier call has given it. Durable, but for the folder itself.
+    ///
+    /// `part` tells by the path below the folder, and whether it is that of a folder, what becomes of it. What has a name that is not
+    /// Unicode is carried over. Links are carried over as links.
+    pub fn carry_over(
+        &self,
+        from: &Key,
+        to: &Key,
+        part: &dyn Fn(&str, bool) -> FolderPart,
+    ) -> Result<(), StoreError> {
+        let (from, to) = (self.path(from), self.path(to));
+        self.each_carried(&to, Path::new(""), part, 0, &mut |path| {
+            self.remove_path(&to.join(path))
+        })?;
+        self.each_carried(&from, Path::new(""), part, 0, &mut |path| {
+            let target = to.join(path);
+            if let Some(above) = target.parent() {
+                self.make_folder(above)?;
+            }
+            self.carry(&from.join(path), &target, 0)?;
+            self.sync_names(&[&target])
+        })
     }
 
-    fn carry_path(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+    /// Visits what is to be carried over, by its path below `root`.
+    fn each_carried(
+        &self,
+        root: &Path,
+        folder: &Path,
+        part: &dyn Fn(&str, bool) -> FolderPart,
+        depth: usize,
+        visit: &mut dyn FnMut(&Path) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let at = root.join(folder);
+        check_depth(&at, depth)?;
+        let list = |e| failed("list", &at, e);
+        let found = match fs::read_dir(&at) {
+            Err(e) if is_missing(&e) => return Ok(()),
+            found => found.map_err(list)?,
+        };
+        for entry in found {
+            let entry = entry.map_err(list)?;
+            let name = entry.file_name();
+            if name.to_str().is_some_and(|name| is_own_file(name) || is_job_folder(name)) {
+                continue;
+            }
+            let path = folder.join(&name);
+            let becomes = match path.to_str() {
+                Some(text) => part(text, entry.path().is_dir()),
+                None => FolderPart::Carried,
+            };
+            match becomes {
+                FolderPart::Left => {}
+                FolderPart::Inside => self.each_carried(root, &path, part, depth + 1, visit)?,
+                FolderPart::Carried => visit(&path)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn carry(&self, from: &Path, to: &Path, depth: usize) -> Result<(), StoreError> {
+        check_depth(from, depth)?;
         let found = fs::symlink_metadata(from).map_err(|e| failed("examine", from, e))?;
         if found.is_dir() {
             self.make_folder(to)?;
-            return entries(from)?
-                .iter()
-                .try_for_each(|name| self.carry_path(&from.join(name), &to.join(name)));
-        }
-        if fs::symlink_metadata(to).is_ok() {
-            return Ok(());
+            for name in entries(from)? {
+                self.carry(&from.join(&name), &to.join(&name), depth + 1)?;
+            }
+            return Folder::open(&self.0.disk, to)?.sync();
         }
         let linked = self.0.disk.ask(DiskStep::Link { from, to });
         match linked.and_then(|()| fs::hard_link(from, to)) {
             Ok(()) => Ok(()),
             Err(_) if found.is_file() => {
-                let copied = fs::copy(from, to).and_then(|_| File::open(to)?.sync_all());
+                let temporary = to.with_file_name(CARRIED);
+                let copied = fs::copy(from, &temporary)
+                    .and_then(|_| File::open(&temporary)?.sync_all())
+                    .and_then(|()| fs::rename(&temporary, to));
                 copied.map_err(|e| failed("carry over to", to, e))
             }
             Err(e) => Err(failed("carry over to", to, e)),
         }
-    }
-
-    /// Visits the names in a folder, in any order, without holding all of them: each with whether it is that of a folder.
-    ///
-    /// Files that the store itself makes are left out, and so are names that are not Unicode.
-    pub fn each_name(
-        &self,
-        folder: &Key,
-        visit: &mut dyn FnMut(&str, bool) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let path = self.path(folder);
-        let list = |e| failed("list", &path, e);
-        for entry in fs::read_dir(&path).map_err(list)? {
-            let entry = entry.map_err(list)?;
-            let name = entry.file_name();
-            let own = |name: &str| is_own_file(name) || is_job_folder(name);
-            if let Some(name) = name.to_str().filter(|name| !own(name)) {
-                visit(name, entry.path().is_dir())?;
-            }
-        }
-        Ok(())
     }
 
     /// A number that is the same as long as nothing in a folder, and in those inside it, is written, renamed or removed.
@@ -197,9 +270,7 @@ impl FileStore {
     }
 
     fn fingerprint_of(&self, path: &Path, name: &str, depth: usize) -> Result<u64, StoreError> {
-        if depth > MAX_DEPTH {
-            return Err(failed("list", path, io::ErrorKind::QuotaExceeded));
-        }
+        check_depth(path, depth)?;
         let list = |e| failed("list", path, e);
         // A sum does not depend on the order in which a folder lists.
         let mut sum = 0u64;
@@ -211,7 +282,8 @@ impl FileStore {
             }
             let found = match fs::metadata(entry.path()) {
                 Ok(found) => found,
-                Err(e) if is_missing(&e) => continue,
+                // What a link leads to may be on a disk that is not there; it must not be taken for nothing.
+                Err(e) if is_missing(&e) && fs::symlink_metadata(entry.path()).is_err() => continue,
                 Err(e) => return Err(failed("examine", &entry.path(), e)),
             };
             // By the place below the folder, which may be renamed meanwhile.
@@ -234,9 +306,7 @@ impl FileStore {
     }
 
     fn remove_temporaries_in(&self, path: &Path, depth: usize) -> Result<(), StoreError> {
-        if depth > MAX_DEPTH {
-            return Err(failed("list", path, io::ErrorKind::QuotaExceeded));
-        }
+        check_depth(path, depth)?;
         for name in entries(path)? {
             let inside = path.join(&name);
             if name.to_str().and_then(kind_of) == Some(LeftoverKind::Temporary) {
@@ -282,6 +352,14 @@ impl FileStore {
 fn cannot_exchange(error: &io::Error) -> bool {
     let lacking = [Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP].map(|e| Some(e as i32));
     error.kind() == io::ErrorKind::Unsupported || lacking.contains(&error.raw_os_error())
+}
+
+fn check_depth(path: &Path, depth: usize) -> Result<(), StoreError> {
+    if depth <= MAX_DEPTH {
+        return Ok(());
+    }
+    let message = "it lies too deep: the links around it may be a loop";
+    Err(failed("list", path, io::Error::other(message)))
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {

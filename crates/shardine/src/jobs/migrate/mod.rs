@@ -12,7 +12,7 @@ pub use error::{MigrateError, RefusedNode};
 use nodes::{Found, Nodes, are_those_of, difference, stored};
 
 use crate::zarr::metadata::NodeMetadata;
-use crate::zarr::{DOCUMENT, V2_DOCUMENTS, read_v3};
+use crate::zarr::{DOCUMENT, V2_DOCUMENTS, read_v2, read_v3};
 use crate::{Engine, Error, Location};
 
 /// How a hierarchy is migrated.
@@ -146,7 +146,12 @@ fn check(node: &Found, options: &MigrateOptions) -> Result<(), Error> {
         true => node.target.clone(),
         false => read_v3(&node.location)?.ok_or_else(|| Error::NoNode { at: at() })?,
     };
-    match node.documents.v2.as_ref().and_then(|v2| difference(v2, &v3)) {
+    // As they are now: somebody may have grown the array since it was found.
+    let v2 = match node.documents.v2.is_some() && !options.dry_run {
+        true => read_v2(&node.location)?,
+        false => node.documents.v2.clone(),
+    };
+    match v2.as_ref().and_then(|v2| difference(v2, &v3)) {
         Some(what) => Err(MigrateError::Differs { at: at(), what }.into()),
         None => Ok(()),
     }
@@ -158,6 +163,8 @@ fn remove(
     options: &MigrateOptions,
     report: &mut dyn FnMut(&Migrated),
 ) -> Result<u64, Error> {
+    // Once more: all others were checked since.
+    check(node, options)?;
     let mut removed = 0;
     for name in V2_DOCUMENTS {
         let Some(bytes) = stored(&node.location, name)? else { continue };

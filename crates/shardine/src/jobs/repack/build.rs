@@ -174,7 +174,13 @@ impl<'a> Build<'a> {
                     first.push(start / n);
                     count.push(end.saturating_sub(start / n));
                 }
-                found.extend(Cells::new(count).map(|inside| -> Vec<u64> {
+                let cells = Cells::new(count);
+                if cells.count.saturating_add(found.len() as u64) > MANY {
+                    let at = self.old.location().to_string();
+                    let reason = "there would be too many new objects".to_owned();
+                    return Err(RepackError::Layout { at, reason }.into());
+                }
+                found.extend(cells.map(|inside| -> Vec<u64> {
                     first.iter().zip(&inside).map(|(&a, &b)| a + b).collect()
                 }));
             }

@@ -3,13 +3,15 @@
 //! Between the exchange of an array and the renewal of such a copy a reader that believes the copy would look for chunks
 //! that are gone. So the copy is taken away before, when readers look at the array itself, and put back after.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use shardine_store::{Condition, FileStore, Key, StoreExt};
+use shardine_store::{
+    Condition, FileStore, Key, LeftoverKind, ReadRange, Store, StoreError, StoreExt,
+};
 
-use crate::Error;
 use crate::zarr::DOCUMENT;
 use crate::zarr::metadata::{GroupMetadata, NodeMetadata};
+use crate::{Error, Location};
 
 /// Deeper than any hierarchy.
 const MAX_DEPTH: usize = 64;
@@ -17,70 +19,109 @@ const MAX_DEPTH: usize = 64;
 /// How often a copy is renewed that was out of date as soon as it was made.
 const ATTEMPTS: usize = 8;
 
-/// The name of what is kept of the group so many folders above the array.
-fn kept_name(depth: usize) -> String {
-    format!("group-{depth}.json")
+/// A group above an array that may have a copy of its metadata.
+struct Above {
+    store: FileStore,
+    group: GroupMetadata,
+    /// The array's path below it.
+    path: String,
+    /// Where it is kept what the group said.
+    kept: Key,
 }
 
-/// The groups above an array: the folders above it as long as they are groups.
-fn groups(above: &Path) -> Result<Vec<(PathBuf, GroupMetadata)>, Error> {
-    let mut groups = Vec::new();
-    for folder in above.ancestors().take(MAX_DEPTH) {
-        let store = FileStore::new(folder);
-        let Some(text) = store.get(&Key::new(DOCUMENT)?)? else { break };
-        let Ok(NodeMetadata::Group(group)) = NodeMetadata::parse(&text) else { break };
-        groups.push((folder.to_owned(), group));
+/// The groups above an array: the folders above it as long as they are groups. If links lead to the array, also those
+/// above the place that it was reached by.
+fn above(
+    beside: &FileStore,
+    name: &Key,
+    work: &Key,
+    place: &Location,
+) -> Result<Vec<Above>, Error> {
+    let mut places = vec![beside.root().join(name.as_str())];
+    if let Some(files) = place.store.files() {
+        let path = place.path.as_ref().map(|path| path.as_str()).unwrap_or_default();
+        places.push(files.root().join(path));
+        places.dedup();
     }
-    Ok(groups)
+    let mut found: Vec<Above> = Vec::new();
+    for (number, place) in places.iter().enumerate() {
+        let mut path = String::new();
+        for (depth, folder) in place.ancestors().skip(1).take(MAX_DEPTH).enumerate() {
+            let below = place.ancestors().nth(depth).and_then(Path::file_name);
+            let below = below.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            path = if path.is_empty() { below } else { format!("{below}/{path}") };
+            let store = FileStore::new(folder);
+            let Some(text) = store.get(&Key::new(DOCUMENT)?)? else { break };
+            let Ok(NodeMetadata::Group(group)) = NodeMetadata::parse(&text) else { break };
+            let kept = work.join(&format!("group-{number}-{depth}.json"))?;
+            found.push(Above { store, group, path: path.clone(), kept });
+        }
+    }
+    Ok(found)
 }
 
 /// Takes the copies away, and keeps in `work` what they were.
-pub(super) fn take_away(beside: &FileStore, name: &Key, work: &Key) -> Result<(), Error> {
-    let mut path = name.as_str().to_owned();
-    for (depth, (folder, mut group)) in groups(beside.root())?.into_iter().enumerate() {
-        let known =
-            group.consolidated().unwrap_or_default().iter().any(|(known, _)| *known == path);
-        if known {
-            let kept = work.join(&kept_name(depth))?;
+pub(super) fn take_away(
+    beside: &FileStore,
+    name: &Key,
+    work: &Key,
+    place: &Location,
+) -> Result<(), Error> {
+    for Above { store, mut group, path, kept } in above(beside, name, work, place)? {
+        if group.consolidated().unwrap_or_default().iter().any(|(known, _)| *known == path) {
             beside.put(&kept, &group.to_bytes(), Condition::None)?;
             group.remove_consolidated();
-            let store = FileStore::new(&folder);
             store.put(&Key::new(DOCUMENT)?, &group.to_bytes(), Condition::None)?;
         }
-        let above = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        path = format!("{}/{path}", above.unwrap_or_default());
     }
     Ok(())
 }
 
-/// Puts the copies back, as the arrays are now.
-pub(super) fn put_back(beside: &FileStore, work: &Key) -> Result<(), Error> {
-    for (depth, (folder, _)) in groups(beside.root())?.into_iter().enumerate() {
-        let kept = work.join(&kept_name(depth))?;
-        let Some(text) = beside.get(&kept)? else { continue };
-        if let Ok(NodeMetadata::Group(before)) = NodeMetadata::parse(&text) {
-            renew(&FileStore::new(&folder), &before)?;
+/// Puts the copies back, as the arrays are now, and renews those that another job has put back meanwhile.
+pub(super) fn put_back(
+    beside: &FileStore,
+    name: &Key,
+    work: &Key,
+    place: &Location,
+) -> Result<(), Error> {
+    for Above { store, path, kept, .. } in above(beside, name, work, place)? {
+        let before = match beside.get(&kept)? {
+            None => None,
+            Some(text) => match NodeMetadata::parse(&text) {
+                Ok(NodeMetadata::Group(before)) => Some(before),
+                _ => None,
+            },
+        };
+        // What a run left that was killed here; nobody else knows whose it is.
+        for leftover in store.leftovers(None)? {
+            if leftover.kind == LeftoverKind::Temporary && !leftover.in_use && before.is_some() {
+                store.remove_leftover(None, &leftover.name)?;
+            }
         }
+        renew(&store, before.as_ref(), &path)?;
         beside.remove_tree(&kept)?;
     }
     Ok(())
 }
 
-/// Gives a group its copy back, with what each array says itself. Another job may be at work on one of them.
-fn renew(store: &FileStore, before: &GroupMetadata) -> Result<(), Error> {
+/// Gives a group its copy back, with what each array says itself, or renews what it says of one array. Another job may be at
+/// work on another.
+fn renew(store: &FileStore, before: Option<&GroupMetadata>, path: &str) -> Result<(), Error> {
     let document = Key::new(DOCUMENT)?;
     for _ in 0..ATTEMPTS {
-        let Some(text) = store.get(&document)? else { return Ok(()) };
+        let object = store.open(&document, None)?;
+        let text = object.read(ReadRange::All)?;
         let Ok(NodeMetadata::Group(now)) = NodeMetadata::parse(&text) else { return Ok(()) };
         let mut renewed = now.clone();
-        if now.consolidated().is_none() {
-            renewed.copy_consolidated(before);
+        let mut arrays = vec![path.to_owned()];
+        if let Some(before) = before {
+            if now.consolidated().is_none() {
+                renewed.copy_consolidated(before);
+            }
+            let known = renewed.consolidated().unwrap_or_default().iter();
+            let known = known.filter(|(_, node)| !matches!(node, Ok(NodeMetadata::Group(_))));
+            arrays = known.map(|(path, _)| path.clone()).collect();
         }
-        let paths = renewed.consolidated().unwrap_or_default().iter();
-        let arrays: Vec<String> = paths
-            .filter(|(_, node)| !matches!(node, Ok(NodeMetadata::Group(_))))
-            .map(|(path, _)| path.clone())
-            .collect();
         for path in arrays {
             let key = Key::new(&format!("{path}/{DOCUMENT}"))?;
             if let Some(text) = store.get(&key)?
@@ -92,7 +133,12 @@ fn renew(store: &FileStore, before: &GroupMetadata) -> Result<(), Error> {
         if renewed == now {
             return Ok(());
         }
-        store.put(&document, &renewed.to_bytes(), Condition::None)?;
+        let condition = object.version().map_or(Condition::None, Condition::Unchanged);
+        match store.put(&document, &renewed.to_bytes(), condition) {
+            // Looked at once more: an array may have been exchanged while its document was read.
+            Ok(_) | Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(())
 }

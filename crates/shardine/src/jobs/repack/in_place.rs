@@ -11,22 +11,31 @@
 //! | the new one | is the old one | it has to be removed |
 //! | missing | has a `zarr.json` | the second of the two renames is missing, where folders cannot be exchanged |
 
+use std::path::Path;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use shardine_store::{Condition, FileStore, JobLock, Key, Store, StoreError, StoreExt};
+use shardine_store::{
+    Condition, FileStore, FolderPart, JobLock, Key, LeftoverKind, Store, StoreError, StoreExt,
+};
 
 use super::build::{Build, is_stale};
 use super::{
     RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, consolidated, target,
 };
-use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
+use crate::jobs::walk::MAX_DEPTH;
+use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, DOCUMENT, grid_folder};
-use crate::{Array, Error, Location};
+use crate::{Array, Engine, Error, Location, Node};
 
 /// How often the parts of an array are moved again that were changed meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// The documents of Zarr v2.
-const V2_DOCUMENTS: [&str; 2] = [".zarray", ".zattrs"];
+/// How often the lock of a job is tried for whose folder others remove.
+const ATTEMPTS_TO_LOCK: usize = 100;
+
+/// Arrays that were changed at the last moment, and are kept beside each other.
+const MAX_KEPT: usize = 1000;
 
 /// What a job says of itself.
 #[derive(Debug)]
@@ -86,6 +95,11 @@ impl Job {
         let at = location.to_string();
         let files = location.store.files().ok_or(RepackError::NeedsTarget { at: at.clone() })?;
         let (beside, name) = files.beside(location.path.as_ref())?;
+        Self::on(beside, name, at)
+    }
+
+    /// The job on a folder of a store.
+    fn on(beside: FileStore, name: Key, at: String) -> Result<Self, Error> {
         let work = beside.job_folder(&name)?;
         let file = work.join("job.json")?;
         let (new, old) = (work.join("new")?, work.join("old")?);
@@ -108,31 +122,29 @@ impl Job {
         RepackError::Marker { marker, reason }.into()
     }
 
-    /// Takes the lock of the job, whose folder is there.
-    fn lock(&self) -> Result<Option<JobLock>, Error> {
-        match self.beside.lock_job(&self.work) {
-            Ok(Some(lock)) => Ok(Some(lock)),
-            Ok(None) => Err(RepackError::Busy { at: self.at.clone() }.into()),
-            // It was just finished by somebody else.
-            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                Ok(None)
+    /// Takes the lock of the job, and makes its folder if it is not there.
+    fn lock(&self) -> Result<JobLock, Error> {
+        for _ in 0..ATTEMPTS_TO_LOCK {
+            if !self.beside.has_folder(&self.work) {
+                self.beside.make_folder_at(&self.work)?;
+                self.beside.make_private(&self.work)?;
             }
-            Err(error) => Err(error.into()),
+            match self.beside.lock_job(&self.work) {
+                Ok(Some(lock)) => return Ok(lock),
+                Ok(None) => break,
+                // Who had finished with it has just removed the folder.
+                Err(StoreError::Io { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Err(RepackError::Busy { at: self.at.clone() }.into())
     }
 
-    /// Removes the folder of a job that was killed when it had nothing but that to remove.
-    fn remove_remains(&self) -> Result<(), Error> {
-        if !self.beside.has_folder(&self.work) {
-            return Ok(());
-        }
-        match self.lock() {
-            Err(Error::Repack(RepackError::Busy { .. })) | Ok(None) => Ok(()),
-            Ok(Some(_lock)) if self.marker()?.is_none() => {
-                Ok(self.beside.remove_tree(&self.work)?)
-            }
-            locked => locked.map(drop),
-        }
+    /// Whether there is nothing in its folder but what a job makes before it says what it is, or leaves when that is removed.
+    fn is_empty(&self) -> Result<bool, Error> {
+        let built = self.beside.has_folder(&self.new) || self.beside.has_folder(&self.old);
+        Ok(!built && self.beside.get(&self.file)?.is_none())
     }
 
     /// Removes all that the job has made. Its file goes last: it says what the rest is.
@@ -145,32 +157,51 @@ impl Job {
     }
 }
 
-/// Whether an earlier job on the array at this place was interrupted so that the array itself is missing, and ends it then.
-///
-/// That can only be where folders cannot be exchanged.
-pub(super) fn recover_missing(location: &Location) -> Result<bool, Error> {
-    let Some(files) = location.store.files() else { return Ok(false) };
-    // The folder is not there, so it is named by what it would be.
-    let (above, name) = match &location.path {
-        None => {
-            let root = files.root();
-            let (Some(above), Some(name)) = (root.parent(), root.file_name()) else {
-                return Ok(false);
-            };
-            (FileStore::new(above), Key::new(&name.to_string_lossy())?)
-        }
-        Some(path) => match path.as_str().rsplit_once('/') {
-            None => (files.clone(), path.clone()),
-            Some((above, name)) => (FileStore::new(files.root().join(above)), Key::new(name)?),
-        },
+/// Ends jobs that were interrupted when the array at this place, or one below the group there, had no name: between two renames,
+/// where folders cannot be exchanged.
+pub(super) fn recover_missing(
+    engine: &Arc<Engine>,
+    location: &Location,
+    depth: usize,
+) -> Result<(), Error> {
+    let Some(files) = location.store.files() else { return Ok(()) };
+    let folder = match &location.path {
+        Some(path) => files.root().join(path.as_str()),
+        None => files.root().to_owned(),
     };
-    let work = above.job_folder(&name)?;
-    let new = work.join("new")?;
-    if above.has_folder(&name) || above.get(&new.join(DOCUMENT)?)?.is_none() {
-        return Ok(false);
+    recover_at(&folder)?;
+    if depth > MAX_DEPTH {
+        return Ok(());
     }
-    above.move_folder(&new, &name)?;
-    Ok(true)
+    for leftover in location.store.leftovers(location.path.as_ref())? {
+        if let (LeftoverKind::Job, Some(array)) = (leftover.kind, leftover.object) {
+            recover_at(&files.root().join(array.as_str()))?;
+        }
+    }
+    let Ok(Node::Group(group)) = Node::open(engine, location) else { return Ok(()) };
+    for child in group.children()? {
+        if let Ok(Node::Group(inside)) = child.node {
+            recover_missing(engine, inside.location(), depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives an array its name back, if a job on the array of this folder was stopped after it had taken it from the old one.
+fn recover_at(folder: &Path) -> Result<(), Error> {
+    let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
+    let Some(name) = name.to_str() else { return Ok(()) };
+    let (store, at) = (FileStore::new(above), folder.display().to_string());
+    let job = Job::on(store, Key::new(name)?, at)?;
+    let lacks = |job: &Job| !job.beside.has_folder(&job.name) && job.beside.has_folder(&job.old);
+    if !lacks(&job) {
+        return Ok(());
+    }
+    let _lock = job.lock()?;
+    if lacks(&job) && job.marker()?.is_some() && job.document(&job.new)?.is_some() {
+        job.beside.move_folder(&job.new, &job.name)?;
+    }
+    Ok(())
 }
 
 /// Packs the chunks of one array anew.
@@ -181,98 +212,132 @@ pub(super) fn repack(
 ) -> Result<(), Error> {
     let location = array.location();
     let job = Job::of(location)?;
-    if options.restart && job.beside.get(&job.file)?.is_some() {
-        give_up(&job)?;
-    }
-    let Some((marker, _lock)) = begin(&job, array, options, report)? else { return Ok(()) };
-    let current = job.document(&job.name)?.unwrap_or_default();
-    if current == marker.to {
-        return end(&job, &marker);
-    }
-    if current != marker.from {
-        return Err(job.refuse("the metadata of the array was changed since"));
-    }
-    let marker = build(&job, array, options, marker, report)?;
-    consolidated::take_away(&job.beside, &job.name, &job.work)?;
-    match job.beside.exchange(&job.name, &job.new) {
-        Err(StoreError::Unsupported { .. }) => {
-            job.beside.move_folder(&job.name, &job.old)?;
-            job.beside.move_folder(&job.new, &job.name)?;
+    let before = job.marker();
+    if options.dry_run || job.is_empty()? {
+        // Nothing is made for what needs nothing, or cannot be done.
+        if let Ok(Some(marker)) = before {
+            let to = parsed(&job, &marker.to)?;
+            describe(report, &to);
+            report.moves = have_same_chunks(array.metadata(), &to) && moves(array);
+            report.outcome = RepackOutcome::Resumed;
+            return Ok(());
         }
-        exchanged => exchanged?,
+        let wanted = wanted(array, options, report)?;
+        let remains = job.beside.has_folder(&job.work);
+        if options.dry_run || wanted.unchanged && !remains {
+            return Ok(());
+        }
     }
-    end(&job, &marker)
-}
-
-/// Gives up an earlier job, unless it has come so far that the array is what it was to be.
-fn give_up(job: &Job) -> Result<(), Error> {
     let _lock = job.lock()?;
-    let is_there = job.document(&job.name)?;
-    let done = |text: &String| job.marker().ok().flatten().is_some_and(|marker| marker.to == *text);
-    match is_there {
-        Some(text) if !done(&text) => {
-            consolidated::put_back(&job.beside, &job.work)?;
-            job.clean_up()
-        }
-        _ => Ok(()),
+    let done = locked(&job, array, options, report);
+    // A job that is refused, or has nothing to do, leaves nothing.
+    if job.is_empty()? {
+        job.beside.remove_tree(&job.work)?;
     }
+    done
 }
 
-/// Marks that the job is under way, or finds that it is; `None` if there is nothing to do.
-fn begin(
+/// The same by who has the lock. What was read before it was had may be out of date.
+fn locked(
     job: &Job,
     array: &Array,
     options: &RepackOptions,
     report: &mut RepackedArray,
-) -> Result<Option<(Marker, JobLock)>, Error> {
-    let request = options.request();
-    let mut outcome = RepackOutcome::Resumed;
-    loop {
-        if let Some(marker) = job.marker()? {
-            let Some(lock) = job.lock()? else { continue };
-            // It may have been finished, and begun anew by another, before the lock was free.
-            if job.marker()?.is_none() {
-                continue;
-            }
-            if marker.request != request {
+) -> Result<(), Error> {
+    if options.restart && job.beside.get(&job.file)?.is_some() {
+        give_up(job)?;
+    }
+    let Some(current) = job.document(&job.name)? else {
+        check(array)?;
+        return Err(Error::NoNode { at: job.at.clone() });
+    };
+    let place = array.location();
+    let array = &Array::from_metadata(&array.engine, place, parsed(job, &current)?)?;
+    let marker = match job.marker()? {
+        Some(marker) => {
+            if marker.request != options.request() {
                 let (at, request) = (job.at.clone(), marker.request.to_string());
                 return Err(RepackError::OtherJob { at, request }.into());
             }
-            report.outcome = outcome;
-            describe(report, &parsed(job, &marker.to)?)?;
-            return Ok(Some((marker, lock)));
+            report.outcome = RepackOutcome::Resumed;
+            describe(report, &parsed(job, &marker.to)?);
+            marker
         }
-        if job.beside.has_folder(&job.new) || job.beside.has_folder(&job.old) {
-            return Err(job.refuse("it is missing"));
+        None if !job.is_empty()? => return Err(job.refuse("it is missing")),
+        None => {
+            let wanted = wanted(array, options, report)?;
+            if wanted.unchanged {
+                return Ok(());
+            }
+            let to = String::from_utf8_lossy(&wanted.metadata.to_bytes()).into_owned();
+            let (request, from) = (options.request(), current.clone());
+            let marker = Marker { request, from, to, fingerprint: None };
+            marker.put(job)?;
+            marker
         }
-        check(array)?;
-        let wanted = target::wanted(array, options, *array.metadata().key_encoding())?;
-        describe(report, &wanted.metadata)?;
-        report.moves = wanted.same_chunks && moves(array);
-        if wanted.unchanged {
-            report.outcome = RepackOutcome::Unchanged;
+    };
+    if current == marker.to {
+        return end(job, place, &marker);
+    }
+    if current != marker.from {
+        return Err(job.refuse("the metadata of the array was changed since"));
+    }
+    let marker = build(job, array, options, marker, report)?;
+    consolidated::take_away(&job.beside, &job.name, &job.work, place)?;
+    if let Err(error) = exchange(job) {
+        consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
+        return Err(error.into());
+    }
+    end(job, place, &marker)
+}
+
+/// Puts the new array into the place of the old one.
+fn exchange(job: &Job) -> Result<(), StoreError> {
+    match job.beside.exchange(&job.name, &job.new) {
+        Err(StoreError::Unsupported { .. }) => {
+            job.beside.move_folder(&job.name, &job.old)?;
+            job.beside.move_folder(&job.new, &job.name)
         }
-        if options.dry_run {
-            return Ok(None);
-        }
-        if wanted.unchanged {
-            job.remove_remains()?;
-            return Ok(None);
-        }
-        let from = job.document(&job.name)?.unwrap_or_default();
-        let to = String::from_utf8_lossy(&wanted.metadata.to_bytes()).into_owned();
-        job.beside.make_folder_at(&job.work)?;
-        Marker { request: request.clone(), from, to, fingerprint: None }.put(job)?;
-        outcome = RepackOutcome::Done;
+        exchanged => exchanged,
     }
 }
 
-fn describe(report: &mut RepackedArray, metadata: &ArrayMetadata) -> Result<(), Error> {
+/// What is to be built from an array on which no job was interrupted.
+fn wanted(
+    array: &Array,
+    options: &RepackOptions,
+    report: &mut RepackedArray,
+) -> Result<target::Wanted, Error> {
+    check(array)?;
+    let wanted = target::wanted(array, options, *array.metadata().key_encoding())?;
+    describe(report, &wanted.metadata);
+    report.moves = wanted.same_chunks && moves(array);
+    report.outcome = match wanted.unchanged {
+        true => RepackOutcome::Unchanged,
+        false => RepackOutcome::Done,
+    };
+    Ok(wanted)
+}
+
+/// Gives up an earlier job; if it had come so far that the array is what it was to be, ends it.
+fn give_up(job: &Job) -> Result<(), Error> {
+    let Some(text) = job.document(&job.name)? else { return Ok(()) };
+    let place = Location::root(Arc::new(job.beside.clone())).at(Some(job.name.clone()));
+    match job.marker() {
+        Ok(Some(marker)) if marker.to == text => end(job, &place, &marker),
+        _ => {
+            consolidated::put_back(&job.beside, &job.name, &job.work, &place)?;
+            job.clean_up()
+        }
+    }
+}
+
+/// Says in the report how an array is packed.
+pub(super) fn describe(report: &mut RepackedArray, metadata: &ArrayMetadata) {
     if let Ok(stored) = target::Stored::of(metadata) {
         report.chunk_shape = stored.chunk_shape;
         report.shard_shape = stored.shards.map(|shards| shards.shape);
     }
-    Ok(())
 }
 
 fn parsed(job: &Job, text: &str) -> Result<ArrayMetadata, Error> {
@@ -286,13 +351,21 @@ fn moves(array: &Array) -> bool {
     array.grid.layout.is_addressable_throughout()
 }
 
+/// Whether the chunks of two arrays are encoded alike.
+fn have_same_chunks(one: &ArrayMetadata, other: &ArrayMetadata) -> bool {
+    let (Ok(a), Ok(b)) = (target::Stored::of(one), target::Stored::of(other)) else {
+        return false;
+    };
+    (a.codecs, a.chunk_shape) == (b.codecs, b.chunk_shape)
+}
+
 /// Refuses an array that must not be replaced now.
 fn check(array: &Array) -> Result<(), Error> {
     let location = array.location();
     let is_there = |name: &str| -> Result<bool, Error> {
         Ok(location.store.get(&location.key(name)?)?.is_some())
     };
-    if V2_DOCUMENTS
+    if [".zarray", ".zattrs"]
         .iter()
         .map(|name| is_there(name))
         .collect::<Result<Vec<_>, _>>()?
@@ -320,11 +393,10 @@ fn build(
     report: &mut RepackedArray,
 ) -> Result<Marker, Error> {
     let metadata = parsed(job, &marker.to)?;
-    let store = std::sync::Arc::new(job.beside.clone());
+    let store = Arc::new(job.beside.clone());
     let place = Location { store, path: Some(job.new.clone()), format: None };
     let new = Array::from_metadata(&old.engine, &place, metadata)?;
-    let same = target::Stored::of(old.metadata()).ok().zip(target::Stored::of(new.metadata()).ok());
-    let same = same.is_some_and(|(a, b)| (a.codecs, a.chunk_shape) == (b.codecs, b.chunk_shape));
+    let same = have_same_chunks(old.metadata(), new.metadata());
     let moves = same && moves(old) && self::moves(&new);
     report.moves = moves;
     let mut resumed = report.outcome == RepackOutcome::Resumed;
@@ -344,6 +416,7 @@ fn build(
             job.beside.remove_tree(&job.new.join(DOCUMENT)?)?;
         }
         job.beside.make_folder_at(&job.new)?;
+        job.beside.copy_mode(&job.name, &job.new)?;
         if resumed {
             job.beside.remove_temporaries(&job.new)?;
         }
@@ -356,7 +429,7 @@ fn build(
         let build = Build::new(old, &new, options, check, resumed, &path);
         let built = build.run(moves);
         build.report(report);
-        let built = built.and_then(|()| carry_over(job, old));
+        let built = built.and_then(|()| carry_over(job, old, &new));
         let now = job.beside.fingerprint(&job.name)?;
         match built {
             Ok(()) if now == fingerprint => break,
@@ -371,37 +444,27 @@ fn build(
 }
 
 /// Gives the new array all that lies in the folder of the old one and is no part of it.
-fn carry_over(job: &Job, old: &Array) -> Result<(), Error> {
-    let encoding = *old.metadata().key_encoding();
+fn carry_over(job: &Job, old: &Array, new: &Array) -> Result<(), Error> {
     let rank = old.shape().len();
-    let mut folders = vec![String::new()];
-    while let Some(folder) = folders.pop() {
-        let at = if folder.is_empty() { job.name.clone() } else { job.name.join(&folder)? };
-        let mut strays = Vec::new();
-        job.beside.each_name(&at, &mut |name, is_folder| {
-            let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
-            if is_folder && grid_folder(&encoding, &path, rank).is_some() {
-                folders.push(path);
-            } else if path != DOCUMENT && (is_folder || encoding.parse(&path, rank).is_none()) {
-                strays.push(path);
-            }
-            Ok(())
-        })?;
-        for path in strays {
-            let to = job.new.join(&path)?;
-            if let Some((above, _)) = to.as_str().rsplit_once('/') {
-                job.beside.make_folder_at(&Key::new(above)?)?;
-            }
-            job.beside.carry(&job.name.join(&path)?, &to)?;
+    let encoding = [*old.metadata().key_encoding(), *new.metadata().key_encoding()];
+    Ok(job.beside.carry_over(&job.name, &job.new, &|path, is_folder| {
+        let of_grid = |encoding: &ChunkKeyEncoding| match is_folder {
+            true => grid_folder(encoding, path, rank).is_some(),
+            false => encoding.parse(path, rank).is_some(),
+        };
+        match encoding.iter().any(of_grid) {
+            true if is_folder => FolderPart::Inside,
+            true => FolderPart::Left,
+            false if path == DOCUMENT => FolderPart::Left,
+            false => FolderPart::Carried,
         }
-    }
-    Ok(())
+    })?)
 }
 
 /// The new array is in its place: removes the old one, unless somebody has changed it at the last moment.
-fn end(job: &Job, marker: &Marker) -> Result<(), Error> {
+fn end(job: &Job, place: &Location, marker: &Marker) -> Result<(), Error> {
     let old = if job.beside.has_folder(&job.old) { &job.old } else { &job.new };
-    consolidated::put_back(&job.beside, &job.work)?;
+    consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
     // Its document goes first, so what is half removed is not taken for an array, nor for one that was changed.
     let document = old.join(DOCUMENT)?;
     if job.beside.get(&document)?.is_some() {
@@ -410,7 +473,13 @@ fn end(job: &Job, marker: &Marker) -> Result<(), Error> {
             None => false,
         };
         if changed {
-            let kept = Key::new(&format!("{}.before", job.name))?;
+            let names = (0..).map(|n| match n {
+                0 => format!("{}.before", job.name),
+                n => format!("{}.before-{n}", job.name),
+            });
+            let taken = |name: &String| job.beside.root().join(name).symlink_metadata().is_ok();
+            let free = names.take(MAX_KEPT).find(|name| !taken(name));
+            let kept = Key::new(&free.unwrap_or_else(|| format!("{}.before", job.name)))?;
             job.beside.move_folder(old, &kept)?;
             job.clean_up()?;
             let kept = format!("{}/{kept}", job.beside.name());

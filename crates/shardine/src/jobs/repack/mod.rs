@@ -81,7 +81,9 @@ pub fn repack(
     if let Some(target) = target {
         return out::repack(engine, source, target, options, tell);
     }
-    in_place::recover_missing(source)?;
+    if !options.dry_run {
+        in_place::recover_missing(engine, source, 0)?;
+    }
     let mut first_error = None;
     each_array(engine, source, &mut |array| {
         let done = array.and_then(|array| {

@@ -18,6 +18,9 @@ use crate::shard::{IndexLocation, ShardError, ShardIndex, WriteOrder};
 /// Entries of a shard that are looked up at once.
 const WINDOW: usize = 1024;
 
+/// Chunks that are open as files of their own at once, by all workers. A process may commonly have a thousand files open.
+const OPEN_CHUNKS: usize = 384;
+
 /// Bytes that are compared at once.
 const PIECE: u64 = 256 << 10;
 
@@ -51,7 +54,11 @@ impl Build<'_> {
         let mut writer: Option<Box<dyn ObjectWriter>> = None;
         let mut tally = Tally::default();
         let entries = self.entries(shard).map_err(damaged)?;
-        for window in entries.chunks(WINDOW) {
+        let window = match &self.old.grid.layout {
+            Layout::Chunk(_) => (OPEN_CHUNKS / self.new.engine.threads().max(1)).clamp(8, WINDOW),
+            _ => WINDOW,
+        };
+        for window in entries.chunks(window) {
             let mut pieces = Vec::new();
             let mut missing = 0;
             for &entry in window {

@@ -7,6 +7,7 @@ use shardine_store::{
 };
 
 use super::build::{Build, is_stale};
+use super::in_place::describe;
 use super::{
     Packing, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, target,
 };
@@ -194,10 +195,7 @@ impl Out<'_> {
     ) -> Result<crate::zarr::metadata::ArrayMetadata, Error> {
         let mut report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
         let wanted = target::wanted(old, self.options, key_encoding(old))?;
-        if let Ok(stored) = target::Stored::of(&wanted.metadata) {
-            report.chunk_shape = stored.chunk_shape;
-            report.shard_shape = stored.shards.map(|shards| shards.shape);
-        }
+        describe(&mut report, &wanted.metadata);
         let place = Self::place(self.target, path)?;
         let new = Array::from_metadata(self.engine, &place, wanted.metadata.clone())?;
         let moves = wanted.same_chunks

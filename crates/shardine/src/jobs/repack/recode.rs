@@ -195,16 +195,20 @@ fn block(old: &Array, new: &[u64], most: u64) -> Option<Vec<u64>> {
     {
         return None;
     }
-    let least_common = |a: u64, b: u64| {
-        let (mut x, mut y) = (a, b);
+    // How many new ones are a multiple of the old.
+    let common = |new: u64, old: u64| {
+        let (mut x, mut y) = (new, old);
         while y != 0 {
             (x, y) = (y, x % y);
         }
-        (a / x).saturating_mul(b)
+        old / x
     };
     let axes = new.iter().zip(old_chunk).zip(old.shape());
     let mut block: Vec<u64> = axes
-        .map(|((&new, &old), &len)| least_common(new, old).min(len.div_ceil(new).max(1) * new))
+        .map(|((&new, &old), &len)| {
+            let count = common(new, old).min(len.div_ceil(new)).max(1);
+            count.checked_mul(new).unwrap_or(new)
+        })
         .collect();
     while bytes(&block, element(old)) > most {
         let widest = (0..block.len()).max_by_key(|&axis| block[axis] / new[axis])?;
@@ -275,7 +279,9 @@ impl<'a> ArraySource<'a> {
             // Blocks are those of the array; the region has a part of those at its edges.
             let axes = || number.iter().zip(blocks.shape).zip(self.start.iter().zip(self.shape));
             let start: Vec<u64> = axes().map(|((&i, &n), (&from, _))| from.max(i * n)).collect();
-            let ends = axes().map(|((&i, &n), (&from, &len))| (from + len).min(i * n + n));
+            let ends = axes().map(|((&i, &n), (&from, &len))| {
+                from.saturating_add(len).min((i * n).saturating_add(n))
+            });
             let shape: Vec<u64> = ends.zip(&start).map(|(end, &start)| end - start).collect();
             let left = AtomicU64::new(shape.iter().product());
             Arc::new(Block { start, shape, elements: Mutex::new(None), left })

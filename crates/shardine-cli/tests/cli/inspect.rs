@@ -203,7 +203,7 @@ fn the_demo_runs_twice_and_touches_nothing_else() {
     let text = folder.text(&["demo", "it is mine"]);
     let commands: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("  shardine ")).collect();
-    assert_eq!(commands.len(), 7);
+    assert_eq!(commands.len(), 8);
     for command in commands {
         let arguments: Vec<String> = command
             .replace("'it is mine'", "it_is_mine")
@@ -222,7 +222,10 @@ fn the_demo_tells_programs_its_numbers_and_nothing_else() {
     let folder = Folder::new();
     let report = folder.json(&["demo", "--json"]);
     let members: Vec<&str> = report.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(members, ["folder", "write", "array", "plane", "update", "read", "verify"]);
+    assert_eq!(
+        members,
+        ["folder", "write", "array", "plane", "update", "reshard", "read", "verify"]
+    );
     assert_eq!(report["write"]["objects_written"], 8);
     assert_eq!(report["write"]["chunks_encoded"], 190);
     assert_eq!(report["write"]["chunks_empty"], 322);
@@ -232,6 +235,8 @@ fn the_demo_tells_programs_its_numbers_and_nothing_else() {
     assert_eq!(report["update"]["chunks_encoded"], 8);
     assert_eq!(report["update"]["chunks_kept"], 0);
     assert!(report["update"]["bytes_written"].as_u64().unwrap() < 1 << 20);
+    assert_eq!(report["reshard"]["chunks_moved"], 190);
+    assert_eq!(report["reshard"]["objects_written"], 1);
     assert_eq!(report["verify"]["chunks_decoded"], 190);
     assert!(report["read"]["seconds"].as_f64().unwrap() > 0.0);
 }
@@ -255,13 +260,20 @@ fn completions_and_help_are_for_the_verbs_that_exist() {
         "verify",
         "repair",
         "compact",
+        "copy",
+        "plan",
+        "convert",
+        "shard",
+        "unshard",
+        "reshard",
+        "migrate",
         "bench",
         "completions",
     ] {
         assert!(help.contains(&format!("\n  {verb}")), "{verb}");
         assert!(folder.text(&[verb, "--help"]).contains("Examples:"), "{verb}");
     }
-    for verb in ["reshard", "convert", "serve", "pyramid"] {
+    for verb in ["serve", "pyramid"] {
         assert!(!help.contains(&format!("\n  {verb}")), "{verb}");
     }
     assert!(folder.text(&["--version"]).starts_with("shardine "));

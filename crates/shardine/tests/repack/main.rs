@@ -5,6 +5,7 @@
 mod common;
 
 mod any;
+mod beside;
 mod chunks;
 mod config;
 mod hierarchies;

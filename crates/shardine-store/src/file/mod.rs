@@ -20,7 +20,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -71,9 +71,9 @@ struct Inner {
     disk: disk::Disk,
     /// Folders that this store made and whose entry in their parent is not known to be durable.
     fresh: Mutex<BTreeSet<PathBuf>>,
-    /// The root, opened before the first byte is written: the kernel tells of bytes that were lost on their way to the disk
+    /// The root, open as long as something is being written: the kernel tells of bytes that were lost on their way to the disk
     /// to whoever had something open before.
-    sync_handle: OnceLock<Option<fs::File>>,
+    sync_handle: Mutex<Weak<fs::File>>,
     /// Whether the system has failed to make something durable: it says so once, and to one of all who wait for it.
     sync_failed: Mutex<bool>,
 }
@@ -99,7 +99,7 @@ impl FileStore {
         // A later change of the working folder must not move the store.
         let root = std::path::absolute(&root).unwrap_or(root);
         let local = local::LocalSystems::default();
-        let (fresh, sync_handle) = (Mutex::default(), OnceLock::new());
+        let (fresh, sync_handle) = (Mutex::default(), Mutex::default());
         let sync_failed = Mutex::new(false);
         Self(Arc::new(Inner { root, pool, local, disk, fresh, sync_handle, sync_failed }))
     }
@@ -117,18 +117,24 @@ impl FileStore {
         StoreError::NotFound { key: key.clone(), store: self.name() }
     }
 
-    /// Opens what [`Inner::sync_handle`] is, before anything is written.
-    fn open_sync_handle(&self) {
-        self.0.sync_handle.get_or_init(|| fs::File::open(&self.0.root).ok());
+    /// What [`Inner::sync_handle`] is, for who is about to write.
+    fn sync_handle(&self) -> Option<Arc<fs::File>> {
+        let mut handle = self.0.sync_handle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = handle.upgrade() {
+            return Some(open);
+        }
+        let open = Arc::new(fs::File::open(&self.0.root).ok()?);
+        *handle = Arc::downgrade(&open);
+        Some(open)
     }
 
-    /// The handle by which all files on these devices can be made durable at once; `None` if they are not one file system of
-    /// this machine, or somebody wants to see each step.
-    fn system_of(&self, mut devices: impl Iterator<Item = Option<u64>>) -> Option<&fs::File> {
-        let handle = self.0.sync_handle.get()?.as_ref()?;
-        let device = handle.metadata().ok()?.dev();
-        let known = !self.0.disk.is_watched() && self.0.local.is_local(handle, device);
-        (known && devices.all(|of| of == Some(device))).then_some(handle)
+    /// Whether all files on these devices can be made durable at once by a handle: they are one file system of this machine, and
+    /// nobody wants to see each step.
+    fn is_system_of(&self, handle: &fs::File, devices: impl Iterator<Item = Option<u64>>) -> bool {
+        let Ok(found) = handle.metadata() else { return false };
+        let known = !self.0.disk.is_watched() && self.0.local.is_local(handle, found.dev());
+        let mut devices = devices;
+        known && devices.all(|of| of == Some(found.dev()))
     }
 
     /// Makes a folder and the missing ones above it, and remembers to make them durable.

@@ -44,7 +44,9 @@ pub(super) fn publish(store: &FileStore, staged: Vec<Staged>) -> Result<Vec<Vers
         Err(StoreError::ForeignStaged { key: staged.key.clone() })
     };
     let staged = staged.into_iter().map(own).collect::<Result<Vec<_>, _>>()?;
-    let durable = sync_files(store, staged)?;
+    // All of them were open at once until now, so they have one handle.
+    let system = staged.first().and_then(|staged| staged.system.clone());
+    let durable = sync_files(store, system.as_deref(), staged)?;
     let mut touched = BTreeSet::new();
     let versions = durable
         .into_iter()
@@ -57,7 +59,7 @@ pub(super) fn publish(store: &FileStore, staged: Vec<Staged>) -> Result<Vec<Vers
         .collect();
     // Also after a failure: what was published before it has to last. A failed sync is worse than a
     // lost race, so it is the one to be told.
-    sync_folders(store, touched)?;
+    sync_folders(store, system.as_deref(), touched)?;
     versions
 }
 
@@ -117,10 +119,15 @@ pub(super) fn remove_empty_folder(store: &FileStore, key: &Key) -> Result<(), St
 }
 
 /// Makes the bytes of all files durable, several at a time or all at once. Keeps their order.
-fn sync_files(store: &FileStore, mut staged: Vec<FileStaged>) -> Result<Vec<Durable>, StoreError> {
+fn sync_files(
+    store: &FileStore,
+    system: Option<&File>,
+    mut staged: Vec<FileStaged>,
+) -> Result<Vec<Durable>, StoreError> {
     let device = |staged: &FileStaged| staged.file.metadata().ok().map(|found| found.dev());
     if staged.len() >= TOGETHER
-        && let Some(system) = store.system_of(staged.iter().map(device))
+        && let Some(system) = system
+        && store.is_system_of(system, staged.iter().map(device))
     {
         staged.iter().try_for_each(prepare)?;
         sync_system(store, system)?;
@@ -267,7 +274,11 @@ fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
 }
 
 /// Makes the entries of folders durable, and the entries of the folders that were made for them.
-fn sync_folders(store: &FileStore, touched: BTreeSet<PathBuf>) -> Result<(), StoreError> {
+fn sync_folders(
+    store: &FileStore,
+    system: Option<&File>,
+    touched: BTreeSet<PathBuf>,
+) -> Result<(), StoreError> {
     let mut all = touched.clone();
     let mut settled = Vec::new();
     {
@@ -280,10 +291,10 @@ fn sync_folders(store: &FileStore, touched: BTreeSet<PathBuf>) -> Result<(), Sto
         }
     }
     let device = |path: &PathBuf| fs::metadata(path).ok().map(|found| found.dev());
-    let system = if all.len() < TOGETHER { None } else { store.system_of(all.iter().map(device)) };
-    match system {
-        Some(system) => sync_system(store, system)?,
-        None => all.iter().try_for_each(|path| Folder::open(&store.0.disk, path)?.sync())?,
+    let devices = all.iter().map(device);
+    match system.filter(|_| all.len() >= TOGETHER) {
+        Some(system) if store.is_system_of(system, devices) => sync_system(store, system)?,
+        _ => all.iter().try_for_each(|path| Folder::open(&store.0.disk, path)?.sync())?,
     }
     let mut fresh = store.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
     for made in &settled {

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use nix::errno::Errno;
@@ -64,7 +64,7 @@ impl FileStore {
             local: super::local::LocalSystems::default(),
             disk: self.0.disk.clone(),
             fresh: Mutex::default(),
-            sync_handle: OnceLock::new(),
+            sync_handle: Mutex::default(),
             sync_failed: Mutex::new(false),
         };
         Ok((Self(Arc::new(inner)), Key::new(name)?))

@@ -2,6 +2,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::temporary::{Temporary, is_own_file};
@@ -19,6 +20,8 @@ pub(super) struct FileWriter {
     file: File,
     temporary: Temporary,
     store: FileStore,
+    /// Opened before the first byte is written.
+    system: Option<Arc<File>>,
     key: Key,
     path: PathBuf,
     options: CreateOptions,
@@ -33,6 +36,7 @@ pub(super) struct FileStaged {
     pub file: File,
     pub temporary: Temporary,
     pub store: FileStore,
+    pub system: Option<Arc<File>>,
     pub key: Key,
     pub path: PathBuf,
     pub condition: Condition,
@@ -55,6 +59,7 @@ impl FileWriter {
             file,
             temporary,
             store: store.clone(),
+            system: store.sync_handle(),
             key: key.clone(),
             path,
             end: AtomicU64::new(options.head),
@@ -147,9 +152,10 @@ impl ObjectWriter for FileWriter {
             return Err(failed("finish", &this.path, io::Error::other(message)));
         }
         this.write_at(head, 0)?;
-        let Self { file, temporary, store, key, path, options, .. } = this;
+        let Self { file, temporary, store, system, key, path, options, .. } = this;
         let condition = options.condition;
-        let staged = FileStaged { file, temporary, store, key: key.clone(), path, condition };
+        let staged =
+            FileStaged { file, temporary, store, system, key: key.clone(), path, condition };
         Ok(Staged::new(key, staged))
     }
 }
@@ -158,7 +164,6 @@ impl ObjectWriter for FileWriter {
 fn begin(store: &FileStore, folder: &Path, path: &Path) -> Result<(Temporary, File), StoreError> {
     let attempt = || {
         store.make_folder(folder)?;
-        store.open_sync_handle();
         Temporary::create(&store.0.disk, folder).map_err(|e| failed("create a file for", path, e))
     };
     let mut attempts = 0;

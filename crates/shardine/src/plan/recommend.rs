@@ -272,7 +272,9 @@ fn pack(
         let mut eight = vec![1; chunk.len()];
         along.iter().for_each(|&k| eight[k] = PER_AXIS.min(grid[k]));
         let bytes = count(&eight).saturating_mul(encoded);
-        if (LEAST..=MOST).contains(&bytes) && count(&eight) <= limits.chunks {
+        let fits = (LEAST..=MOST).contains(&bytes) && count(&eight) <= limits.chunks;
+        // Of an array that has one chunk along these axes they would be shards of one chunk.
+        if fits && count(&eight) > 1 {
             let reason = format!(
                 "8 chunks per axis, the default for serving: {} per shard",
                 megabytes(bytes)

@@ -40,7 +40,7 @@ pub struct Current {
 ///
 /// let situation = Situation::new(vec![2048, 4096, 4096], 2).remote(true).ratio(2.0);
 /// let advice = recommend(&situation)?;
-/// assert_eq!((&advice.chunk[..], advice.shard), (&[64, 64, 64][..], Some(vec![512, 512, 512])));
+/// assert_eq!((&advice.chunk[..], advice.shard), (&[64, 64, 64][..], Some(vec![256, 512, 512])));
 /// println!("{}", advice.shard_choice.reason);
 /// # Ok::<(), shardine::plan::PlanError>(())
 /// ```

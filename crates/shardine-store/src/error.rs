@@ -80,6 +80,14 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// What is stored makes no sense, so that what is asked for cannot be found in it.
+    #[error("\"{key}\" is damaged: {reason}")]
+    Damaged {
+        /// The object.
+        key: Key,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The storage failed.
     #[error("cannot {operation} \"{path}\": {source}")]
     Io {

@@ -5,8 +5,10 @@ use shardine_store::{Key, StoreError};
 use crate::engine::Strategy;
 use crate::jobs::{CopyError, MigrateError, RepackError};
 use crate::layout::{DecodeError, EncodeError, LayoutError};
+use crate::precomputed::InfoError;
 use crate::selection::RegionError;
 use crate::shard::ShardError;
+use crate::shard::uint64::ShardingError;
 use crate::zarr::SliceError;
 use crate::zarr::metadata::MetadataError;
 
@@ -116,6 +118,75 @@ pub enum Error {
     #[error("there is no Zarr array or group at {at}")]
     NoNode {
         /// Where it was looked for.
+        at: String,
+    },
+    /// There is no volume.
+    #[error("there is no precomputed volume at {at}: it has no \"info\"")]
+    NoVolume {
+        /// Where it was looked for.
+        at: String,
+    },
+    /// The `info` of a volume is not legal, or tells of something that cannot be used.
+    #[error("{object}: {source}")]
+    Info {
+        /// The document's key.
+        object: Key,
+        /// What is wrong with it.
+        source: InfoError,
+    },
+    /// A volume has no such scale.
+    #[error("{at} has no level {level}: it has {levels}, counted from 0")]
+    NoLevel {
+        /// Which volume.
+        at: String,
+        /// As asked for.
+        level: usize,
+        /// How many there are.
+        levels: usize,
+    },
+    /// A scale with several copies of its data in chunks of different shapes cannot be written.
+    #[error(
+        "{at} has {copies} copies of its data, in chunks of different shapes; it is only read, as a writer of one copy \
+         would make them disagree"
+    )]
+    SeveralCopies {
+        /// Which volume.
+        at: String,
+        /// How many.
+        copies: usize,
+    },
+    /// Nothing tells how a folder of shards is sharded.
+    #[error("nothing at {at} tells how its keys are sharded: there is no \"info\" that says so")]
+    NoKeyValues {
+        /// Where it was looked for.
+        at: String,
+    },
+    /// The sharding of a folder cannot be understood.
+    #[error("{object}: {source}")]
+    Sharding {
+        /// The document's key.
+        object: Key,
+        /// What is wrong with it.
+        source: ShardingError,
+    },
+    /// A mesh cannot be stored without its fragments, which lie before its manifest.
+    #[error(
+        "key {key}: the manifest tells of {} bytes of fragments, and {given} were given; a mesh is stored with all its \
+         fragments",
+        told.map_or_else(|| "no known number of".to_owned(), |n| n.to_string())
+    )]
+    MeshWithoutFragments {
+        /// Which.
+        key: u64,
+        /// Bytes of fragments that the manifest tells of; `None` if it is no manifest.
+        told: Option<u64>,
+        /// Bytes of fragments that were given.
+        given: u64,
+    },
+    /// The shape of a volume, and all else that its `info` says, does not change by writing to it.
+    #[error("{at} is a precomputed volume, whose shape is fixed")]
+    FixedVolume {
+        /// Which volume.
         at: String,
     },
     /// There is a group where an array was asked for.

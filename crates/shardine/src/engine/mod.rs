@@ -22,10 +22,11 @@ use cache::{IndexCache, KeptObjects, KnownStale};
 
 pub(crate) use budget::{Budget, Permit};
 pub(crate) use first_error::FirstError;
-pub(crate) use grid::{CellKeys, Grid};
+pub(crate) use grid::{CellKeys, EdgeLayouts, Grid, PackedCells};
 pub(crate) use in_order::{AHEAD, in_order};
 pub(crate) use read::read;
-pub(crate) use write::{Patch, compact, is_streamed, write};
+pub(crate) use sequencer::{Batch, Piece, Sequencer};
+pub(crate) use write::{PUBLISHED_TOGETHER, Patch, attempts, compact, is_streamed, write};
 pub use write::{Strategy, WriteOptions, WriteReport};
 
 /// How much of the machine the engine may use.
@@ -208,7 +209,7 @@ impl Engine {
 
     /// Waits for memory, unless the caller is a worker: what a worker does is part of something that has
     /// been admitted already, and if it waited for its own kind nobody might be left to make room.
-    fn admit(&self, bytes: u64) -> Option<Permit> {
+    pub(crate) fn admit(&self, bytes: u64) -> Option<Permit> {
         if self.on_worker() { None } else { Some(self.budget.acquire(bytes)) }
     }
 

@@ -4,6 +4,7 @@ mod gaps;
 mod index;
 mod order;
 mod scan;
+pub mod uint64;
 
 pub(crate) use gaps::Gaps;
 pub use index::{IndexLocation, MAX_CHUNKS_PER_SHARD, ShardError, ShardIndex};

@@ -46,6 +46,8 @@ pub struct Array {
     pub(crate) grid: Grid,
     chunk_shape: Vec<u64>,
     entry_shape: Option<Vec<u64>>,
+    /// If it is a scale of a volume: how many copies of its data there are.
+    copies: Option<usize>,
 }
 
 /// Refuses to make a new array over one that has documents of version 2: they would be wrong from then on.
@@ -174,9 +176,46 @@ impl Array {
                 keys: Box::new(keys),
                 shape: metadata.shape().to_vec(),
                 layout,
+                edges: None,
+                packed: None,
             },
             metadata,
+            copies: None,
         })
+    }
+
+    /// A scale of a precomputed volume; `copies` is how many copies of its data there are.
+    pub(crate) fn of_volume(
+        engine: &Arc<Engine>,
+        location: &Location,
+        metadata: ArrayMetadata,
+        grid: Grid,
+        copies: usize,
+    ) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            location: location.clone(),
+            chunk_shape: metadata.chunk_shape().to_vec(),
+            entry_shape: None,
+            grid,
+            metadata,
+            copies: Some(copies),
+        }
+    }
+
+    /// Whether it is a scale of a precomputed volume: its metadata then says what the volume's `info` does, and is not stored.
+    pub fn is_volume(&self) -> bool {
+        self.copies.is_some()
+    }
+
+    /// An error if elements must not be written.
+    fn check_writable(&self) -> Result<(), Error> {
+        match self.copies {
+            Some(copies) if copies > 1 => {
+                Err(Error::SeveralCopies { at: self.location.to_string(), copies })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Its metadata.
@@ -191,6 +230,9 @@ impl Array {
 
     /// An error if its metadata is of version 2 and so cannot be changed.
     pub(super) fn check_changeable(&self) -> Result<(), Error> {
+        if self.is_volume() {
+            return Err(Error::FixedVolume { at: self.location.to_string() });
+        }
         match self.zarr_format() {
             ZarrFormat::V3 => Ok(()),
             format @ ZarrFormat::V2 => Err(Error::ZarrV2 {
@@ -407,6 +449,7 @@ impl Array {
         elements: ElementsRef<'_>,
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
+        self.check_writable()?;
         let selection = region.resolve(self.shape())?;
         let element = match self.data_type().size() {
             ElementSize::Fixed(size) => Some(size),
@@ -445,6 +488,7 @@ impl Array {
         parts: &[(&Region, ElementsRef<'_>)],
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
+        self.check_writable()?;
         let element = match self.data_type().size() {
             ElementSize::Fixed(size) => Some(size),
             ElementSize::Variable => None,
@@ -475,6 +519,7 @@ impl Array {
         source: &dyn Source,
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
+        self.check_writable()?;
         let selection = region.resolve(self.shape())?;
         write(&self.engine, &self.grid, &[Patch { selection, source }], options)
     }

@@ -79,7 +79,7 @@ impl<'a> Reading<'a> {
         opened.parts.iter().map(move |Part { cell, place }| Node {
             object,
             range: opened.object.len().map(|len| 0..len),
-            layout: &self.grid.layout,
+            layout: self.grid.layout_of(&cell.index),
             whole: cell.selection.covers(&self.grid.bounds(&cell.index)),
             selection: cell.selection.clone(),
             place: place.clone(),

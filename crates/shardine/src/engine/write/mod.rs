@@ -2,6 +2,7 @@
 
 mod compact;
 mod in_place;
+mod keyed;
 mod options;
 mod publish;
 mod stream;
@@ -32,6 +33,7 @@ use task::{Task, tasks};
 
 pub(crate) use compact::compact;
 pub use options::{Strategy, WriteOptions, WriteReport};
+pub(crate) use publish::PUBLISHED_TOGETHER;
 pub(crate) use task::Patch;
 
 /// How often an update is tried again when other writers were faster.
@@ -82,6 +84,9 @@ pub(crate) fn write(
         if let Some(actual) = patch.source.element_size().filter(|&size| size != expected) {
             return Err(RegionError::ElementSize { expected, actual }.into());
         }
+    }
+    if let Some(packed) = &grid.packed {
+        return keyed::write(engine, grid, packed, patches, options);
     }
     let writing = Writing::new(engine, grid, options);
     let named = matches!(options.strategy, Strategy::InPlace | Strategy::Append);
@@ -219,7 +224,7 @@ impl<'a> Writing<'a> {
                 let mut encoded = context.take_buffer();
                 let old = old_bytes.as_deref();
                 self.grid
-                    .layout
+                    .layout_of(&task.index)
                     .update_all(context, old, &updates, &mut encoded)
                     .map(|outcome| (outcome, encoded))
                     .map_err(|source| self.encode_error(&key, &task.index, &[], source))
@@ -250,24 +255,8 @@ impl<'a> Writing<'a> {
     }
 
     /// Runs an update again as long as other writers are faster.
-    fn attempts(
-        &self,
-        key: &Key,
-        mut attempt: impl FnMut() -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        for tried in 0..ATTEMPTS {
-            match attempt() {
-                Err(Error::Store(StoreError::Conflict { .. } | StoreError::Changed { .. })) => {}
-                result => return result,
-            }
-            if !self.local && tried > 0 {
-                // Of many who try again and again at once few would get through.
-                let chance =
-                    RandomState::new().build_hasher().finish() % (5 * tried.min(40) as u64);
-                std::thread::sleep(Duration::from_millis(chance));
-            }
-        }
-        Err(Error::Contention { object: key.clone(), attempts: ATTEMPTS })
+    fn attempts(&self, key: &Key, attempt: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+        attempts(self.local, key, attempt)
     }
 
     /// What stands there now, if it matters.
@@ -397,6 +386,26 @@ impl<'a> Writing<'a> {
         let chunk = self.grid.layout.chunk_coordinates(cell, path);
         Error::Encode { object: object.clone(), chunk, source: Box::new(source) }
     }
+}
+
+/// Runs an update of an object again as long as other writers are faster.
+pub(crate) fn attempts<T>(
+    local: bool,
+    key: &Key,
+    mut attempt: impl FnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    for tried in 0..ATTEMPTS {
+        match attempt() {
+            Err(Error::Store(StoreError::Conflict { .. } | StoreError::Changed { .. })) => {}
+            result => return result,
+        }
+        if !local && tried > 0 {
+            // Of many who try again and again at once few would get through.
+            let chance = RandomState::new().build_hasher().finish() % (5 * tried.min(40) as u64);
+            std::thread::sleep(Duration::from_millis(chance));
+        }
+    }
+    Err(Error::Contention { object: key.clone(), attempts: ATTEMPTS })
 }
 
 /// What a write must find, so that nothing that somebody else wrote is lost.

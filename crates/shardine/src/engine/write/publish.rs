@@ -12,7 +12,7 @@ use crate::engine::first_error::FirstError;
 const REMOVED: usize = 4096;
 
 /// Objects that are made durable together.
-const PUBLISH: usize = 64;
+pub(crate) const PUBLISHED_TOGETHER: usize = 64;
 
 impl Writing<'_> {
     /// Makes an object visible: at once if it was merged with what stood there, else with others.
@@ -28,7 +28,7 @@ impl Writing<'_> {
             let oldest = {
                 let mut all = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
                 all.push_back(pending);
-                if all.len() > PUBLISH { all.pop_front() } else { None }
+                if all.len() > PUBLISHED_TOGETHER { all.pop_front() } else { None }
             };
             if let Some(oldest) = oldest {
                 oldest.wait()?;
@@ -38,7 +38,11 @@ impl Writing<'_> {
         let full = {
             let mut waiting = self.staged.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.push(staged);
-            if waiting.len() < PUBLISH { Vec::new() } else { std::mem::take(&mut *waiting) }
+            if waiting.len() < PUBLISHED_TOGETHER {
+                Vec::new()
+            } else {
+                std::mem::take(&mut *waiting)
+            }
         };
         if !full.is_empty() {
             self.grid.store.publish(full)?;

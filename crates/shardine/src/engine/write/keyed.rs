@@ -1,0 +1,285 @@
+//! Writing cells that are packed into shards by number: each shard once, with all that goes into it.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use shardine_codec::Context;
+use shardine_codec::strided::Axes;
+use shardine_store::{ReadRange, Staged};
+use smallvec::SmallVec;
+
+use super::options::{WriteOptions, WriteReport};
+use super::task::{Patch, TaskPart};
+use super::{STREAM, Strategy, read};
+use crate::Error;
+use crate::engine::first_error::FirstError;
+use crate::engine::{Engine, Grid, PackedCells};
+use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard};
+use crate::layout::{EncodeOptions, Update};
+use crate::selection::{Cell, Part, Selection};
+use crate::shard::uint64::KeyHash;
+
+/// Shards that are written side by side where they are small.
+const TOGETHER: usize = 256;
+
+/// Coordinates that are part of a cell's number.
+const NUMBERED: usize = 3;
+
+/// A shard and the numbers of its cells that are written.
+struct Shard {
+    number: u64,
+    keys: Vec<u64>,
+    /// Whether all of its cells are written, all of each.
+    covered: bool,
+}
+
+/// Writes elements to selections of an array whose cells are packed; where they overlap, the later ones count.
+pub(super) fn write(
+    engine: &Engine,
+    grid: &Grid,
+    packed: &PackedCells,
+    patches: &[Patch<'_>],
+    options: &WriteOptions,
+) -> Result<WriteReport, Error> {
+    if matches!(options.strategy, Strategy::InPlace | Strategy::Append) {
+        let reason = "its shards have no checksum, so that nobody could tell a torn one";
+        return Err(Error::Strategy { strategy: options.strategy, reason });
+    }
+    let staged = Mutex::default();
+    let writing = Writing { engine, grid, packed, patches, options, staged: &staged };
+    let report = Mutex::new(WriteReport::default());
+    let written = writing.all(&report);
+    let staged: Vec<Staged> = staged.into_inner().unwrap_or_else(|e| e.into_inner());
+    written?;
+    if !staged.is_empty() {
+        packed.shards.store.publish(staged)?;
+    }
+    Ok(report.into_inner().unwrap_or_else(|e| e.into_inner()))
+}
+
+struct Writing<'a> {
+    engine: &'a Engine,
+    grid: &'a Grid,
+    packed: &'a PackedCells,
+    patches: &'a [Patch<'a>],
+    options: &'a WriteOptions,
+    staged: &'a Mutex<Vec<Staged>>,
+}
+
+impl Writing<'_> {
+    fn all(&self, report: &Mutex<WriteReport>) -> Result<(), Error> {
+        let value = self.grid.layout.decoded_len();
+        let mut shards = self.shards();
+        let mut next = shards.next();
+        while let Some(first) = next.take() {
+            if (first.keys.len() as u64).saturating_mul(value) > STREAM {
+                add(report, self.shard(&first)?);
+                next = shards.next();
+                continue;
+            }
+            let mut small = vec![first];
+            for shard in shards.by_ref() {
+                let is_small = (shard.keys.len() as u64).saturating_mul(value) <= STREAM;
+                if !is_small || small.len() == TOGETHER {
+                    next = Some(shard);
+                    break;
+                }
+                small.push(shard);
+            }
+            let first_error = FirstError::default();
+            self.engine.share(self.engine.threads(), small.len(), &|i, _| {
+                if first_error.is_set() {
+                    return;
+                }
+                match self.shard(&small[i]) {
+                    Ok(done) => add(report, done),
+                    Err(error) => first_error.set(error),
+                }
+            });
+            first_error.into_result()?;
+        }
+        Ok(())
+    }
+
+    /// The shards that are touched, each once.
+    fn shards(&self) -> Box<dyn Iterator<Item = Shard> + '_> {
+        let PackedCells { shards, code } = self.packed;
+        let sharding = &shards.sharding;
+        let low = sharding.preshift_bits.saturating_add(sharding.minishard_bits);
+        let all = low.saturating_add(sharding.shard_bits);
+        if sharding.hash == KeyHash::Identity && all >= code.bits() {
+            return self.boxes(code.box_of_low_bits(low));
+        }
+        // The cells of a shard are all over the array.
+        let mut keys: Vec<(u64, u64)> = Vec::new();
+        for patch in self.patches {
+            for cell in patch.selection.cells(self.grid.cell_shape()) {
+                let key = code.encode(numbered(&cell.index));
+                keys.push((sharding.place(key).shard, key));
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let covered = self.patches.iter().any(|patch| patch.selection.covers(&self.grid.shape));
+        let mut at = 0;
+        Box::new(std::iter::from_fn(move || {
+            let number = keys.get(at)?.0;
+            let end = at + keys[at..].partition_point(|(shard, _)| *shard == number);
+            let shard =
+                Shard { number, keys: keys[at..end].iter().map(|k| k.1).collect(), covered };
+            at = end;
+            Some(shard)
+        }))
+    }
+
+    /// The same where the cells of a shard are a box of so many.
+    fn boxes(&self, shape: [u64; NUMBERED]) -> Box<dyn Iterator<Item = Shard> + '_> {
+        let cell = self.grid.cell_shape();
+        let elements: Vec<u64> = cell
+            .iter()
+            .enumerate()
+            .map(|(axis, &n)| n.saturating_mul(shape.get(axis).copied().unwrap_or(1)))
+            .collect();
+        let shard = move |index: SmallVec<[u64; 4]>| self.shard_of_box(&index, shape);
+        if let [patch] = self.patches {
+            let boxes = patch.selection.cells(&elements).map(|cell| cell.index);
+            // The iterator borrows the shape that it goes by.
+            let boxes: Vec<_> = boxes.collect();
+            return Box::new(boxes.into_iter().filter_map(shard));
+        }
+        let mut boxes = BTreeSet::new();
+        for patch in self.patches {
+            boxes.extend(patch.selection.cells(&elements).map(|cell| cell.index));
+        }
+        Box::new(boxes.into_iter().filter_map(shard))
+    }
+
+    fn shard_of_box(&self, index: &[u64], shape: [u64; NUMBERED]) -> Option<Shard> {
+        let PackedCells { shards, code } = self.packed;
+        let grid = code.grid();
+        let start: [u64; NUMBERED] = std::array::from_fn(|axis| index[axis] * shape[axis]);
+        let end: [u64; NUMBERED] =
+            std::array::from_fn(|axis| (start[axis] + shape[axis]).min(grid[axis]));
+        let mut keys = Vec::new();
+        let mut covered = true;
+        for z in start[2]..end[2] {
+            for y in start[1]..end[1] {
+                for x in start[0]..end[0] {
+                    let cell = self.cell_index([x, y, z]);
+                    let parts = self.parts(&cell);
+                    let bounds = self.grid.bounds(&cell);
+                    covered &= parts.iter().any(|part| part.cell.selection.covers(&bounds));
+                    if !parts.is_empty() {
+                        keys.push(code.encode([x, y, z]));
+                    }
+                }
+            }
+        }
+        let number = shards.sharding.place(*keys.first()?).shard;
+        Some(Shard { number, keys, covered })
+    }
+
+    fn cell_index(&self, numbered: [u64; NUMBERED]) -> SmallVec<[u64; 4]> {
+        let axes = self.grid.shape.len();
+        (0..axes).map(|axis| numbered.get(axis).copied().unwrap_or(0)).collect()
+    }
+
+    /// What the patches have for a cell.
+    fn parts(&self, index: &SmallVec<[u64; 4]>) -> SmallVec<[TaskPart<'_>; 1]> {
+        let shape = self.grid.cell_shape();
+        let part = |patch: &Patch<'_>| {
+            let axes = patch.selection.axes.iter().zip(shape).zip(index);
+            let parts: Option<Axes<Part>> =
+                axes.map(|((axis, &n), &i)| axis.part_in(n, i)).collect();
+            parts
+        };
+        let cell = |parts: Axes<Part>| Cell {
+            index: index.clone(),
+            selection: Selection { axes: parts.iter().map(|p| p.axis).collect() },
+            at: parts.iter().map(|p| p.at).collect(),
+        };
+        self.patches
+            .iter()
+            .filter_map(|patch| Some(TaskPart { source: patch.source, cell: cell(part(patch)?) }))
+            .collect()
+    }
+
+    fn shard(&self, shard: &Shard) -> Result<ChangeReport, Error> {
+        let shards = &*self.packed.shards;
+        let encode =
+            |context: &mut Context, number: usize, old: OldValue<'_>, out: &mut Vec<u8>| {
+                self.encode(context, shard.keys[number], old, out)
+            };
+        change_shard(
+            self.engine,
+            &Change {
+                shards,
+                shard: shard.number,
+                keys: &shard.keys,
+                replaces_all: shard.covered,
+                keep_before: false,
+                value_bytes: self.grid.layout.decoded_len(),
+                encode: &encode,
+                staged: Some(self.staged),
+            },
+        )
+    }
+
+    fn encode(
+        &self,
+        context: &mut Context,
+        key: u64,
+        old: OldValue<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Encoded, Error> {
+        let Some(cell) = self.packed.code.decode(key) else { return Ok(Encoded::Absent) };
+        let index = self.cell_index(cell);
+        let bounds = self.grid.bounds(&index);
+        let mut parts = self.parts(&index);
+        let covering = parts.iter().rposition(|part| part.cell.selection.covers(&bounds));
+        parts.drain(..covering.unwrap_or(0));
+        let options =
+            EncodeOptions { order: self.options.order, store_empty: self.options.store_empty };
+        let updates: SmallVec<[Update<'_>; 1]> = parts
+            .iter()
+            .map(|part| Update {
+                selection: &part.cell.selection,
+                bounds: &bounds,
+                source: part.view(),
+                options,
+            })
+            .collect();
+        let old = match old.filter(|_| covering.is_none()) {
+            Some((object, range)) => Some(read(object, ReadRange::Bounded(range))?),
+            None => None,
+        };
+        let layout = self.grid.layout_of(&index);
+        let outcome = layout.update_all(context, old.as_deref(), &updates, out);
+        let outcome = outcome.map_err(|source| {
+            let chunk = index.to_vec();
+            match self.grid.keys.key(&index) {
+                Ok(object) => Error::Encode { object, chunk, source: Box::new(source) },
+                Err(error) => error.into(),
+            }
+        })?;
+        if let Some(progress) = &self.options.progress {
+            let element = self.grid.layout.element_size();
+            progress(parts.iter().map(|part| part.cell.selection.bytes(element)).sum());
+        }
+        Ok(if outcome.stored { Encoded::Value { before: 0 } } else { Encoded::Absent })
+    }
+}
+
+fn numbered(cell: &[u64]) -> [u64; NUMBERED] {
+    std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0))
+}
+
+fn add(report: &Mutex<WriteReport>, done: ChangeReport) {
+    let mut report = report.lock().unwrap_or_else(|e| e.into_inner());
+    report.objects_written += u64::from(done.written);
+    report.objects_removed += u64::from(done.removed);
+    report.chunks_encoded += done.encoded;
+    report.chunks_kept += done.kept;
+    report.chunks_empty += done.absent;
+    report.bytes_written += done.bytes;
+}

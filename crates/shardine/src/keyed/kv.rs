@@ -1,0 +1,317 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use shardine_codec::{BytesToBytes, Codec, CodecSpec, Context, from_spec};
+use shardine_store::{ReadRange, StoreError, StoreExt};
+
+use super::change::{Change, Encoded, OldValue, change_shard};
+use super::{KeyedShards, PayloadKind, fragments_len};
+use crate::precomputed::{INFO, VolumeInfo};
+use crate::shard::uint64::{Encoding, Sharding};
+use crate::{Engine, Error, Location};
+
+/// Bytes that a value may have when it is decompressed.
+const LIMIT: usize = 4 << 30;
+
+/// How hard gzip tries.
+const GZIP_LEVEL: u8 = 6;
+
+/// A folder of `neuroglancer_uint64_sharded_v1` shards as the store of values by 64-bit key that it is.
+#[derive(Debug)]
+pub struct KeyValueStore {
+    engine: Arc<Engine>,
+    shards: Arc<KeyedShards>,
+    kind: PayloadKind,
+}
+
+/// What is to become of some keys.
+#[derive(Debug, Clone, Default)]
+pub struct KeyValues {
+    changes: BTreeMap<u64, Option<NewValue>>,
+}
+
+#[derive(Debug, Clone)]
+struct NewValue {
+    value: Vec<u8>,
+    fragments: Vec<u8>,
+}
+
+impl KeyValues {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The key is to have this value.
+    pub fn put(self, key: u64, value: Vec<u8>) -> Self {
+        self.put_mesh(key, value, Vec::new())
+    }
+
+    /// The key is to have this manifest, with the fragments that it tells of.
+    pub fn put_mesh(mut self, key: u64, value: Vec<u8>, fragments: Vec<u8>) -> Self {
+        self.changes.insert(key, Some(NewValue { value, fragments }));
+        self
+    }
+
+    /// The key is to have no value.
+    pub fn remove(mut self, key: u64) -> Self {
+        self.changes.insert(key, None);
+        self
+    }
+}
+
+/// What a change of keys did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PutReport {
+    /// Shards that were written.
+    pub shards_written: u64,
+    /// Shards that were removed, as nothing was left in them.
+    pub shards_removed: u64,
+    /// Values that were written.
+    pub values_written: u64,
+    /// Values that were moved as they were.
+    pub values_kept: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+}
+
+/// A key that has a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedKey {
+    /// The key.
+    pub key: u64,
+    /// Its shard.
+    pub shard: u64,
+    /// Its minishard.
+    pub minishard: u64,
+    /// Where the value is in the shard.
+    pub range: Range<u64>,
+}
+
+impl KeyValueStore {
+    /// Opens a folder whose own `info` says how it is sharded, as those of meshes and skeletons do. One read.
+    pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
+        let key = location.key(INFO)?;
+        let no_store = || Error::NoKeyValues { at: location.to_string() };
+        let bytes = location.store.get(&key)?.ok_or_else(no_store)?;
+        let document: Map<String, Value> =
+            serde_json::from_slice(&bytes).map_err(|_| no_store())?;
+        let sharding = document.get("sharding").ok_or_else(no_store)?;
+        let sharding = Sharding::from_json(sharding)
+            .map_err(|source| Error::Sharding { object: key.clone(), source })?;
+        let kind = PayloadKind::from_info(&document);
+        Ok(Self::with_sharding(engine, location, sharding, kind))
+    }
+
+    /// Opens a folder below a volume, or what else has an `info` that tells of it: the chunks of a scale, or annotations.
+    /// One read.
+    ///
+    /// `folder` is relative to the place of the `info`.
+    pub fn open_in(engine: &Arc<Engine>, location: &Location, folder: &str) -> Result<Self, Error> {
+        let key = location.key(INFO)?;
+        let no_store = || Error::NoKeyValues { at: location.to_string() };
+        let bytes = location.store.get(&key)?.ok_or_else(no_store)?;
+        let document: Map<String, Value> =
+            serde_json::from_slice(&bytes).map_err(|_| no_store())?;
+        let found = tells_of(&document, folder).ok_or_else(no_store)?;
+        let sharding = Sharding::from_json(found)
+            .map_err(|source| Error::Sharding { object: key.clone(), source })?;
+        let kind = if VolumeInfo::is_volume(&document) {
+            PayloadKind::Plain
+        } else {
+            PayloadKind::from_info(&document)
+        };
+        Ok(Self::with_sharding(engine, &location.join(folder)?, sharding, kind))
+    }
+
+    /// Opens a folder whose sharding is known. No read.
+    pub fn with_sharding(
+        engine: &Arc<Engine>,
+        location: &Location,
+        sharding: Sharding,
+        kind: PayloadKind,
+    ) -> Self {
+        let (store, folder) = (Arc::clone(&location.store), location.path.clone());
+        let shards = Arc::new(KeyedShards::new(store, folder, sharding));
+        Self { engine: Arc::clone(engine), shards, kind }
+    }
+
+    /// How it is sharded.
+    pub fn sharding(&self) -> &Sharding {
+        &self.shards.sharding
+    }
+
+    /// What its values are.
+    pub fn kind(&self) -> PayloadKind {
+        self.kind
+    }
+
+    /// The value of a key as it is stored; `None` if there is none.
+    ///
+    /// Three reads, one for each index that is not known yet and one for the value.
+    pub fn get_encoded(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
+        self.engine.with_context(|context| {
+            let Some((shard, range)) = self.shards.find(key, context)? else { return Ok(None) };
+            let bytes = shard.object.read(ReadRange::Bounded(range))?;
+            shard.object.check_unchanged()?;
+            Ok(Some(bytes.to_vec()))
+        })
+    }
+
+    /// The value of a key; `None` if there is none.
+    pub fn get(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
+        let Some(encoded) = self.get_encoded(key)? else { return Ok(None) };
+        self.decode(key, encoded).map(Some)
+    }
+
+    fn decode(&self, key: u64, encoded: Vec<u8>) -> Result<Vec<u8>, Error> {
+        if self.sharding().data_encoding == Encoding::Raw {
+            return Ok(encoded);
+        }
+        let mut value = Vec::new();
+        let decoded = self.engine.with_context(|context| {
+            gzip()?
+                .decode(context, &encoded, LIMIT, &mut value)
+                .map_err(|error| {
+                    let shard = self.shards.shard_key(self.sharding().place(key).shard)?;
+                    let reason = format!("the value of key {key} cannot be decompressed: {error}");
+                    Ok::<_, StoreError>(StoreError::Damaged { key: shard, reason })
+                })
+                .map_err(|error| error.unwrap_or_else(|error| error))
+        });
+        decoded?;
+        Ok(value)
+    }
+
+    /// The fragments of a mesh: the bytes before its manifest. `None` if there is no such mesh.
+    pub fn get_fragments(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
+        let Some(manifest) = self.get(key)? else { return Ok(None) };
+        let shard_key = self.shards.shard_key(self.sharding().place(key).shard)?;
+        let damaged = |reason: &str| StoreError::Damaged {
+            key: shard_key.clone(),
+            reason: format!("key {key}: {reason}"),
+        };
+        let len = fragments_len(&manifest)
+            .ok_or_else(|| damaged("its value is not the manifest of a mesh"))?;
+        self.engine.with_context(|context| {
+            let Some((shard, range)) = self.shards.find(key, context)? else { return Ok(None) };
+            let start = range.start.checked_sub(len).ok_or_else(|| {
+                damaged("its manifest tells of more bytes of fragments than there are before it")
+            })?;
+            Ok(Some(shard.object.read(ReadRange::Bounded(start..range.start))?.to_vec()))
+        })
+    }
+
+    /// All keys that have values, shard by shard. Only indexes are read: of each shard the table, and the indexes, which
+    /// mostly lie together.
+    pub fn list(&self, mut visit: impl FnMut(ListedKey)) -> Result<(), Error> {
+        for shard in self.shards.stored()? {
+            let Some(object) = self.shards.open_object(shard)? else { continue };
+            let key = self.shards.shard_key(shard)?;
+            let read = |context: &mut Context| self.shards.read_indexes(&key, &*object, context);
+            let indexes = self.engine.with_context(read)?;
+            object.check_unchanged()?;
+            for (minishard, entry) in indexes.entries() {
+                // Entries that lie outside are told when they are read, and by `verify`.
+                let range = entry.start..entry.start.saturating_add(entry.len);
+                visit(ListedKey { key: entry.key, shard, minishard, range });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes and removes values. Each shard that is touched is changed once and in one step, with all other values moved
+    /// as they are; other writers wait, or their change is kept and this one is made on top of it.
+    pub fn update(&self, values: &KeyValues) -> Result<PutReport, Error> {
+        if self.kind == PayloadKind::MultiresolutionMesh {
+            for (&key, value) in &values.changes {
+                if let Some(NewValue { value, fragments }) = value
+                    && fragments_len(value) != Some(fragments.len() as u64)
+                {
+                    return Err(Error::MeshWithoutFragments {
+                        key,
+                        told: fragments_len(value),
+                        given: fragments.len() as u64,
+                    });
+                }
+            }
+        }
+        let mut by_shard: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for &key in values.changes.keys() {
+            by_shard.entry(self.sharding().place(key).shard).or_default().push(key);
+        }
+        let mut report = PutReport::default();
+        for (shard, keys) in by_shard {
+            let largest = keys.iter().filter_map(|key| values.changes[key].as_ref());
+            let largest = largest.map(|v| v.value.len() + v.fragments.len()).max().unwrap_or(0);
+            let encode = |context: &mut Context, i: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
+                let Some(NewValue { value, fragments }) = &values.changes[&keys[i]] else {
+                    return Ok(Encoded::Absent);
+                };
+                out.extend_from_slice(fragments);
+                self.encode(context, value, out)?;
+                Ok(Encoded::Value { before: fragments.len() })
+            };
+            let done = change_shard(
+                &self.engine,
+                &Change {
+                    shards: &self.shards,
+                    shard,
+                    keys: &keys,
+                    replaces_all: false,
+                    keep_before: self.kind.keeps_before(),
+                    value_bytes: largest as u64,
+                    encode: &encode,
+                    staged: None,
+                },
+            )?;
+            report.shards_written += u64::from(done.written);
+            report.shards_removed += u64::from(done.removed);
+            report.values_written += done.encoded;
+            report.values_kept += done.kept;
+            report.bytes_written += done.bytes;
+        }
+        Ok(report)
+    }
+
+    fn encode(
+        &self,
+        context: &mut Context,
+        value: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        match self.sharding().data_encoding {
+            Encoding::Raw => out.extend_from_slice(value),
+            Encoding::Gzip => gzip()?.encode(context, value, out).map_err(|error| {
+                let source = std::io::Error::other(error.to_string());
+                StoreError::Io { operation: "compress", path: "a value".into(), source }
+            })?,
+        }
+        Ok(())
+    }
+}
+
+/// What an `info` says of the sharding of a folder below it.
+fn tells_of<'a>(document: &'a Map<String, Value>, folder: &str) -> Option<&'a Value> {
+    let listed = ["scales", "spatial", "relationships"].into_iter();
+    let entries = listed
+        .filter_map(|name| document.get(name).and_then(Value::as_array))
+        .flatten()
+        .chain(document.get("by_id"));
+    entries
+        .filter(|entry| entry.get("key").and_then(Value::as_str) == Some(folder))
+        .find_map(|entry| entry.get("sharding").filter(|sharding| !sharding.is_null()))
+}
+
+fn gzip() -> Result<Arc<dyn BytesToBytes>, StoreError> {
+    let configuration = [("level".to_owned(), GZIP_LEVEL.into())].into_iter().collect();
+    let spec = CodecSpec { name: "gzip".into(), configuration, must_understand: true };
+    match from_spec(&spec) {
+        Ok(Codec::BytesToBytes(codec)) => Ok(codec),
+        _ => Err(StoreError::Unsupported { store: "gzip".into(), operation: "be used" }),
+    }
+}

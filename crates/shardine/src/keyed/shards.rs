@@ -1,0 +1,352 @@
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::fast::RandomState;
+use quick_cache::Weighter;
+use quick_cache::unsync::{Cache, DefaultLifecycle};
+use shardine_codec::Context;
+use shardine_store::{Key, Object, ReadRange, Store, StoreError, Version};
+
+use super::joined::Joined;
+use crate::shard::uint64::{
+    KeyPlace, Minishard, MinishardEntry, ShardTable, Sharding, Uint64Error,
+};
+
+/// Bytes of a table up to which it is read whole; of a larger one only the entries that are wanted.
+const WHOLE_TABLE: u64 = 1 << 20;
+
+/// Bytes of tables that are kept, and of the indexes of minishards.
+const KEPT_TABLES: u64 = 4 << 20;
+const KEPT_INDEXES: u64 = 8 << 20;
+
+/// Bytes that may be read between indexes, to have them with one read.
+const GAP: u64 = 64 << 10;
+
+/// The most of all indexes of a shard that is read at once.
+const MAX_READ: u64 = 8 << 20;
+
+/// A shard that is open.
+pub(crate) struct OpenShard {
+    pub key: Key,
+    pub object: Arc<dyn Object>,
+    /// The length, as far as it is known.
+    len: u64,
+    table: Option<ShardTable>,
+}
+
+#[derive(Clone)]
+struct ByMemory;
+
+impl Weighter<u64, Arc<OpenShard>> for ByMemory {
+    fn weight(&self, _: &u64, shard: &Arc<OpenShard>) -> u64 {
+        // An open file is worth something too: not more than some dozens are kept.
+        shard.table.as_ref().map_or(0, |table| table.len() * 16) + (64 << 10)
+    }
+}
+
+type KnownIndex = (Option<Version>, Arc<Minishard>);
+
+impl Weighter<KeyPlace, KnownIndex> for ByMemory {
+    fn weight(&self, _: &KeyPlace, (_, index): &KnownIndex) -> u64 {
+        index.memory() as u64 + 64
+    }
+}
+
+/// The shards of one folder, with what is known of their indexes.
+pub(crate) struct KeyedShards {
+    pub store: Arc<dyn Store>,
+    pub folder: Option<Key>,
+    pub sharding: Sharding,
+    opened: Mutex<Cache<u64, Arc<OpenShard>, ByMemory, RandomState>>,
+    indexes: Mutex<Cache<KeyPlace, KnownIndex, ByMemory, RandomState>>,
+}
+
+impl fmt::Debug for KeyedShards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = f.debug_struct("KeyedShards");
+        { name }.field("folder", &self.folder).field("sharding", &self.sharding).finish()
+    }
+}
+
+/// All entries of a shard, by minishard and key.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ShardIndexes {
+    /// Bytes of the shard.
+    pub len: u64,
+    /// Bytes of the table at its start.
+    pub table_len: u64,
+    /// Where the indexes of minishards are.
+    pub index_ranges: Vec<Range<u64>>,
+    /// The minishards, as they are stored.
+    pub minishards: Vec<(u64, Minishard)>,
+}
+
+impl ShardIndexes {
+    /// Minishard and entry of each value.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, &MinishardEntry)> {
+        let minishards = self.minishards.iter();
+        minishards.flat_map(|(number, index)| index.entries().iter().map(move |e| (*number, e)))
+    }
+}
+
+pub(super) fn damaged(key: &Key, error: &Uint64Error) -> StoreError {
+    StoreError::Damaged { key: key.clone(), reason: error.to_string() }
+}
+
+impl KeyedShards {
+    pub fn new(store: Arc<dyn Store>, folder: Option<Key>, sharding: Sharding) -> Self {
+        let cache = |bytes| {
+            let (hash, lifecycle) = (RandomState::default(), DefaultLifecycle::default());
+            Cache::with(64, bytes, ByMemory, hash, lifecycle)
+        };
+        let (hash, lifecycle) = (RandomState::default(), DefaultLifecycle::default());
+        let opened = Mutex::new(Cache::with(64, KEPT_TABLES, ByMemory, hash, lifecycle));
+        Self { store, folder, sharding, opened, indexes: Mutex::new(cache(KEPT_INDEXES)) }
+    }
+
+    /// The key of an object in the folder.
+    pub fn object_key(&self, name: &str) -> Result<Key, StoreError> {
+        match &self.folder {
+            Some(folder) => folder.join(name),
+            None => Key::new(name),
+        }
+    }
+
+    /// The key of a shard.
+    pub fn shard_key(&self, shard: u64) -> Result<Key, StoreError> {
+        self.object_key(&self.sharding.shard_name(shard))
+    }
+
+    /// The two objects that are a shard in its older form.
+    pub fn older_keys(&self, shard: u64) -> Result<[Key; 2], StoreError> {
+        let stem = self.sharding.shard_stem(shard);
+        Ok([self.object_key(&format!("{stem}.index"))?, self.object_key(&format!("{stem}.data"))?])
+    }
+
+    /// Opens a shard, in either form; `None` if there is none.
+    pub fn open_object(&self, shard: u64) -> Result<Option<Arc<dyn Object>>, StoreError> {
+        let key = self.shard_key(shard)?;
+        match open(&*self.store, &key)? {
+            Some(object) => Ok(Some(object)),
+            None => self.open_older(shard),
+        }
+    }
+
+    /// Opens a shard in its older form.
+    pub fn open_older(&self, shard: u64) -> Result<Option<Arc<dyn Object>>, StoreError> {
+        let [index, data] = self.older_keys(shard)?;
+        let Some(first) = open(&*self.store, &index)? else { return Ok(None) };
+        // A table without values is a shard without them.
+        let Some(second) = open(&*self.store, &data)? else { return Ok(Some(first)) };
+        Ok(Some(Arc::new(Joined::new(index, first, second)?)))
+    }
+
+    /// Forgets what is known of a shard.
+    pub fn forget(&self, shard: u64) {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard);
+    }
+
+    /// The shard, open, and whether it was so before.
+    fn shard(&self, number: u64) -> Result<Option<(Arc<OpenShard>, bool)>, StoreError> {
+        let known = {
+            let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            opened.get(&number).cloned()
+        };
+        if let Some(known) = known {
+            if !known.object.can_be_kept() || known.object.is_current()? {
+                return Ok(Some((known, true)));
+            }
+            self.forget(number);
+        }
+        let key = self.shard_key(number)?;
+        let Some(object) = self.open_object(number)? else { return Ok(None) };
+        let need = self.sharding.table_len();
+        let table = if need <= WHOLE_TABLE {
+            let read = match object.len() {
+                Some(len) => object.read(ReadRange::Bounded(0..need.min(len))),
+                None => object.read(ReadRange::Head { need, most: need.max(128 << 10) }),
+            };
+            let bytes = match read {
+                // A store to which opening is free finds out now.
+                Err(StoreError::NotFound { .. }) => return Ok(None),
+                read => read?,
+            };
+            let len = object.len().unwrap_or(u64::MAX);
+            let table = ShardTable::new(&self.sharding, bytes.to_vec(), len);
+            Some(table.map_err(|error| damaged(&key, &error))?)
+        } else {
+            None
+        };
+        let len = object.len().unwrap_or(u64::MAX);
+        let shard = Arc::new(OpenShard { key, object, len, table });
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.insert(number, Arc::clone(&shard));
+        Ok(Some((shard, false)))
+    }
+
+    /// Where the index of a minishard lies.
+    fn index_range(
+        &self,
+        shard: &OpenShard,
+        minishard: u64,
+    ) -> Result<Option<Range<u64>>, StoreError> {
+        let range = match &shard.table {
+            Some(table) => table.get(minishard),
+            None => {
+                // Its entry in the table, as if it were the only one.
+                let at = minishard * 16;
+                let entry = shard.object.read(ReadRange::Bounded(at..at + 16))?;
+                let mut one = self.sharding.clone();
+                one.minishard_bits = 0;
+                let behind = self.sharding.table_len() - 16;
+                ShardTable::new(&one, entry.to_vec(), shard.len.saturating_sub(behind))
+                    .and_then(|table| table.get(0))
+                    .map(|range| range.map(|range| range.start + behind..range.end + behind))
+            }
+        };
+        range.map_err(|error| damaged(&shard.key, &error))
+    }
+
+    fn index(
+        &self,
+        shard: &OpenShard,
+        place: KeyPlace,
+        context: &mut Context,
+    ) -> Result<Option<Arc<Minishard>>, StoreError> {
+        let version = shard.object.version();
+        let known = {
+            let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+            indexes.get(&place).cloned()
+        };
+        if let Some((of, index)) = known
+            && of.is_some()
+            && of == version
+        {
+            return Ok(Some(index));
+        }
+        let Some(range) = self.index_range(shard, place.minishard)? else { return Ok(None) };
+        let bytes = shard.object.read(ReadRange::Bounded(range))?;
+        let index = Minishard::decode(&self.sharding, context, place.minishard, &bytes)
+            .map_err(|error| damaged(&shard.key, &error))?;
+        let index = Arc::new(index);
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        indexes.insert(place, (version, Arc::clone(&index)));
+        Ok(Some(index))
+    }
+
+    /// Where the value of a key is; `None` if there is none.
+    pub fn find(
+        &self,
+        key: u64,
+        context: &mut Context,
+    ) -> Result<Option<(Arc<OpenShard>, Range<u64>)>, StoreError> {
+        let place = self.sharding.place(key);
+        loop {
+            let Some((shard, known)) = self.shard(place.shard)? else { return Ok(None) };
+            let found = match self.index(&shard, place, context) {
+                Ok(index) => index.and_then(|index| index.get(key).copied()),
+                // What was known of the shard is of another one.
+                Err(StoreError::Changed { .. }) if known => {
+                    self.forget(place.shard);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            match found {
+                Some(entry) => {
+                    let range = entry.range(shard.len).map_err(|e| damaged(&shard.key, &e))?;
+                    return Ok(Some((shard, range)));
+                }
+                // Nobody has been asked whether that is still so.
+                None if known && !shard.object.can_be_kept() => self.forget(place.shard),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Reads all indexes of a shard.
+    pub fn read_indexes(
+        &self,
+        key: &Key,
+        object: &dyn Object,
+        context: &mut Context,
+    ) -> Result<ShardIndexes, StoreError> {
+        let wrong = |error: Uint64Error| damaged(key, &error);
+        let need = self.sharding.table_len();
+        let head = match object.len() {
+            Some(len) => object.read(ReadRange::Bounded(0..need.min(len)))?,
+            None => object.read(ReadRange::Bounded(0..need))?,
+        };
+        let len = object.len().unwrap_or(u64::MAX);
+        let table = ShardTable::new(&self.sharding, head.to_vec(), len).map_err(wrong)?;
+        let mut ranges = Vec::new();
+        for minishard in 0..table.len() {
+            if let Some(range) = table.get(minishard).map_err(wrong)? {
+                ranges.push((minishard, range));
+            }
+        }
+        let mut minishards = Vec::with_capacity(ranges.len());
+        let mut by_place: Vec<usize> = (0..ranges.len()).collect();
+        by_place.sort_by_key(|&i| ranges[i].1.start);
+        let mut rest = by_place.as_slice();
+        while let Some((&first, more)) = rest.split_first() {
+            let mut read = ranges[first].1.clone();
+            let together = more.iter().take_while(|&&i| {
+                let range = &ranges[i].1;
+                let joined = range.start <= read.end.saturating_add(GAP)
+                    && range.end.max(read.end) - read.start <= MAX_READ;
+                if joined {
+                    read.end = read.end.max(range.end);
+                }
+                joined
+            });
+            let count = 1 + together.count();
+            let (now, later) = rest.split_at(count);
+            let bytes = object.read(ReadRange::Bounded(read.clone()))?;
+            for &i in now {
+                let (minishard, range) = &ranges[i];
+                let at = (range.start - read.start) as usize..(range.end - read.start) as usize;
+                let encoded = bytes.get(at).unwrap_or_default();
+                let index = Minishard::decode(&self.sharding, context, *minishard, encoded);
+                minishards.push((*minishard, index.map_err(wrong)?));
+            }
+            rest = later;
+        }
+        minishards.sort_by_key(|(minishard, _)| *minishard);
+        let index_ranges = ranges.into_iter().map(|(_, range)| range).collect();
+        Ok(ShardIndexes { len, table_len: need, index_ranges, minishards })
+    }
+
+    /// The shards that are stored, in either form, by number.
+    pub fn stored(&self) -> Result<Vec<u64>, StoreError> {
+        let listing = self.store.list(self.folder.as_ref())?;
+        let number = |(key, _): &(Key, u64)| {
+            let name = key.as_str().rsplit('/').next().unwrap_or_default();
+            let stem = name.strip_suffix(".shard").or_else(|| name.strip_suffix(".index"))?;
+            self.sharding.shard_number(stem)
+        };
+        let mut shards: Vec<u64> = listing.objects.iter().filter_map(number).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        Ok(shards)
+    }
+}
+
+/// Opens an object; `None` if there is none.
+fn open(store: &dyn Store, key: &Key) -> Result<Option<Arc<dyn Object>>, StoreError> {
+    let object = match store.open(key, None) {
+        Ok(object) => object,
+        Err(StoreError::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if object.version().is_some() || store.read_cost().local {
+        return Ok(Some(object));
+    }
+    // A store to which opening is free finds out with the first read.
+    match object.read(ReadRange::Bounded(0..0)) {
+        Ok(_) => Ok(Some(object)),
+        Err(StoreError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,11 @@
+//! Volumes in Neuroglancer's precomputed format.
+
+mod encoding;
+mod info;
+mod names;
+mod volume;
+mod wrapped;
+
+pub use encoding::ChunkEncoding;
+pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
+pub use volume::{INFO, Volume};

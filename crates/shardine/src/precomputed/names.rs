@@ -1,0 +1,114 @@
+//! How the chunks of a volume are named.
+
+use shardine_store::{Key, StoreError};
+
+use super::Scale;
+use crate::engine::CellKeys;
+use crate::shard::uint64::{MortonCode, Sharding};
+
+/// The key of an object in a folder.
+pub(super) fn in_folder(folder: Option<&Key>, name: &str) -> Result<Key, StoreError> {
+    match folder {
+        Some(folder) => folder.join(name),
+        None => Key::new(name),
+    }
+}
+
+/// Chunks that are objects: each is called by the voxels that it has.
+#[derive(Debug)]
+pub(super) struct BoxNames {
+    pub folder: Option<Key>,
+    pub size: [u64; 3],
+    pub chunk: [u64; 3],
+    pub offset: [i64; 3],
+}
+
+impl BoxNames {
+    /// Of the chunks of a scale.
+    pub fn of(scale: &Scale, folder: Option<Key>) -> Self {
+        let (size, offset) = (scale.size, scale.voxel_offset);
+        Self { folder, size, chunk: scale.chunk_size(), offset }
+    }
+
+    /// The name of a chunk without its folder.
+    pub fn name(&self, cell: &[u64]) -> String {
+        let axis = |axis: usize| {
+            let i = cell.get(axis).copied().unwrap_or(0);
+            let start = i.saturating_mul(self.chunk[axis]).min(self.size[axis]);
+            let end = start.saturating_add(self.chunk[axis]).min(self.size[axis]);
+            // The size of a volume is such that its last voxel can be counted.
+            let at = |voxel: u64| self.offset[axis].saturating_add_unsigned(voxel);
+            format!("{}-{}", at(start), at(end))
+        };
+        format!("{}_{}_{}", axis(0), axis(1), axis(2))
+    }
+
+    /// The chunk of this name; `None` if it is none.
+    pub fn cell(&self, name: &str) -> Option<[u64; 3]> {
+        let mut cell = [0; 3];
+        let mut parts = name.split('_');
+        for (axis, i) in cell.iter_mut().enumerate() {
+            let part = parts.next()?;
+            // The first number may have a sign.
+            let dash = part.get(1..)?.find('-')? + 1;
+            let start: i64 = part.get(..dash)?.parse().ok()?;
+            let voxel = u64::try_from(start.checked_sub(self.offset[axis])?).ok()?;
+            *i = voxel / self.chunk[axis];
+        }
+        // There is one way to write each.
+        (parts.next().is_none() && self.name(&cell) == name).then_some(cell)
+    }
+}
+
+impl CellKeys for BoxNames {
+    fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
+        in_folder(self.folder.as_ref(), &self.name(cell))
+    }
+}
+
+/// Chunks in shards: each is called by its shard and its number.
+#[derive(Debug)]
+pub(super) struct ShardNames {
+    pub folder: Option<Key>,
+    pub sharding: Sharding,
+    pub code: MortonCode,
+}
+
+impl CellKeys for ShardNames {
+    fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
+        let cell = std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0));
+        let number = self.code.encode(cell);
+        let shard = self.sharding.shard_name(self.sharding.place(number).shard);
+        in_folder(self.folder.as_ref(), &format!("{shard}/{number}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_count_from_the_offset_and_end_with_the_volume() {
+        let names = BoxNames {
+            folder: None,
+            size: [70, 64, 10],
+            chunk: [64, 32, 10],
+            offset: [-6, 0, 1000],
+        };
+        assert_eq!(names.name(&[0, 0, 0]), "-6-58_0-32_1000-1010");
+        assert_eq!(names.name(&[1, 1, 0]), "58-64_32-64_1000-1010");
+        for cell in [[0, 0, 0], [1, 0, 0], [1, 1, 0]] {
+            assert_eq!(names.cell(&names.name(&cell)), Some(cell));
+        }
+        for name in [
+            "",
+            "0-1",
+            "-6-58_0-32_1000-1011",
+            "-6-58_0-32_1000-1010_0",
+            "-6-58_0-32_1000-1010.gz",
+            "a-b_c-d_e-f",
+        ] {
+            assert_eq!(names.cell(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use shardine_codec::ArraySpec;
+use shardine_store::{Condition, Key, Store, StoreError, StoreExt};
+
+use super::names::{BoxNames, ShardNames};
+use super::wrapped::WrappedStore;
+use super::{InfoError, Scale, VolumeInfo};
+use crate::engine::{CellKeys, EdgeLayouts, Grid, PackedCells};
+use crate::keyed::{KeyedShards, KeyedStore};
+use crate::layout::Layout;
+use crate::shard::uint64::Encoding;
+use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray};
+use crate::{Array, Engine, Error, Location};
+
+/// The name of the document that makes a volume.
+pub const INFO: &str = "info";
+
+/// How hard gzip tries where nothing else is said.
+const GZIP_LEVEL: u8 = 6;
+
+/// The axes of a volume.
+pub(crate) const AXES: [&str; 4] = ["x", "y", "z", "channel"];
+
+/// A volume in Neuroglancer's precomputed format: scales, each of which is an array with the axes x, y, z and channel.
+///
+/// ```
+/// use std::sync::Arc;
+/// use shardine::precomputed::{Volume, VolumeInfo};
+/// use shardine::{Elements, Engine, Location, WriteOptions};
+///
+/// let info = VolumeInfo::parse(br#"{
+///     "type": "image", "data_type": "uint8", "num_channels": 1,
+///     "scales": [{
+///         "key": "8_8_40", "size": [100, 100, 10], "resolution": [8, 8, 40], "voxel_offset": [0, 0, 0],
+///         "chunk_sizes": [[64, 64, 8]], "encoding": "raw",
+///         "sharding": {
+///             "@type": "neuroglancer_uint64_sharded_v1", "hash": "identity", "preshift_bits": 1,
+///             "minishard_bits": 1, "shard_bits": 1, "data_encoding": "gzip"
+///         }
+///     }]
+/// }"#)?;
+/// let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
+/// let volume = Volume::create(&Engine::shared()?, &location, info)?;
+/// let array = volume.array(0)?;
+/// array.write(&"60:70,50,9".parse()?, Elements::Fixed(vec![7; 10]).as_ref(), &WriteOptions::new())?;
+/// assert_eq!(array.read(&"68:72,50,9".parse()?)?, Elements::Fixed(vec![7, 7, 0, 0]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Volume {
+    engine: Arc<Engine>,
+    location: Location,
+    info: VolumeInfo,
+    gzip_level: u8,
+}
+
+impl Volume {
+    /// Opens a volume. One read.
+    pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
+        let key = location.key(INFO)?;
+        let bytes = location.store.get(&key)?;
+        let bytes = bytes.ok_or_else(|| Error::NoVolume { at: location.to_string() })?;
+        let info =
+            VolumeInfo::parse(&bytes).map_err(|source| Error::Info { object: key, source })?;
+        Ok(Self::bind(engine, location, info))
+    }
+
+    /// Makes a new volume, without chunks. There must be nothing at the place.
+    pub fn create(
+        engine: &Arc<Engine>,
+        location: &Location,
+        info: VolumeInfo,
+    ) -> Result<Self, Error> {
+        let volume = Self::bind(engine, location, info);
+        // What cannot be written is not made.
+        for level in 0..volume.info.scales().len() {
+            volume.array(level)?;
+        }
+        let exists = || Error::Exists { at: location.to_string() };
+        let listing = location.store.list(location.path.as_ref());
+        match listing {
+            Ok(listing) if !(listing.objects.is_empty() && listing.folders.is_empty()) => {
+                return Err(exists());
+            }
+            Ok(_) | Err(StoreError::Unsupported { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let key = location.key(INFO)?;
+        match location.store.put(&key, &volume.info.to_bytes(), Condition::Absent) {
+            Ok(_) => Ok(volume),
+            Err(StoreError::Conflict { .. }) => Err(exists()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn bind(engine: &Arc<Engine>, location: &Location, info: VolumeInfo) -> Self {
+        let (engine, location) = (Arc::clone(engine), location.clone());
+        Self { engine, location, info, gzip_level: GZIP_LEVEL }
+    }
+
+    /// With gzip trying so hard, from 0 to 9 (6 if nothing is said), in shards whose values are compressed with it.
+    pub fn gzip_level(self, level: u8) -> Self {
+        Self { gzip_level: level.min(9), ..self }
+    }
+
+    /// Its `info`.
+    pub fn info(&self) -> &VolumeInfo {
+        &self.info
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// A scale, with its number; 0 is the finest.
+    pub fn scale(&self, level: usize) -> Result<&Scale, Error> {
+        let levels = self.info.scales().len();
+        self.info.scales().get(level).ok_or_else(|| Error::NoLevel {
+            at: self.location.to_string(),
+            level,
+            levels,
+        })
+    }
+
+    /// The folder that holds the chunks of a scale.
+    pub(crate) fn folder(&self, scale: &Scale) -> Result<Option<Key>, Error> {
+        let mut parts: Vec<&str> = self
+            .location
+            .path
+            .as_ref()
+            .map_or(Vec::new(), |path| path.as_str().split('/').collect());
+        for part in scale.key.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    if parts.pop().is_none() {
+                        let reason = format!(
+                            "\"{}\" leads out of {}; open a folder above, with this volume as a path in it",
+                            scale.key,
+                            self.location.store.name()
+                        );
+                        return Err(self.wrong_key(reason));
+                    }
+                }
+                part => parts.push(part),
+            }
+        }
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Key::new(&parts.join("/"))?))
+    }
+
+    fn wrong_key(&self, reason: String) -> Error {
+        match self.location.key(INFO) {
+            Ok(object) => Error::Info { object, source: InfoError::new("scales.key", reason) },
+            Err(error) => error,
+        }
+    }
+
+    /// The shards of a scale; `None` if it is not sharded.
+    pub(crate) fn shards(&self, scale: &Scale) -> Result<Option<Arc<KeyedShards>>, Error> {
+        let Some(sharding) = &scale.sharding else { return Ok(None) };
+        let (store, folder) = (Arc::clone(&self.location.store), self.folder(scale)?);
+        Ok(Some(Arc::new(KeyedShards::new(store, folder, sharding.clone()))))
+    }
+
+    /// The names of the chunks of a scale that is not sharded.
+    pub(crate) fn box_names(&self, scale: &Scale) -> Result<BoxNames, Error> {
+        Ok(BoxNames::of(scale, self.folder(scale)?))
+    }
+
+    /// A scale as an array with the axes x, y, z and channel, indexed from 0. No read.
+    pub fn array(&self, level: usize) -> Result<Array, Error> {
+        let scale = self.scale(level)?;
+        let metadata = self.metadata(scale)?;
+        let object = self.location.key(INFO)?;
+        let wrong = |source| Error::Layout { object: object.clone(), source: Box::new(source) };
+        let layout = |shape: Vec<u64>| {
+            let (data_type, fill) = (metadata.data_type().clone(), metadata.fill().clone());
+            Layout::new(metadata.codecs(), ArraySpec { shape, data_type, fill })
+        };
+        let cell = metadata.chunk_shape().to_vec();
+        let edges = EdgeLayouts::new(metadata.shape(), &cell, &layout).map_err(wrong)?;
+        let shards = self.shards(scale)?;
+        let (store, keys, packed): (Arc<dyn Store>, Box<dyn CellKeys>, _) =
+            match (shards, scale.morton()) {
+                (Some(shards), Some(code)) => {
+                    let (folder, sharding) = (shards.folder.clone(), shards.sharding.clone());
+                    let names = ShardNames { folder, sharding, code };
+                    let store = Arc::new(KeyedStore(Arc::clone(&shards)));
+                    (store, Box::new(names), Some(PackedCells { shards, code }))
+                }
+                _ => {
+                    let store = Arc::new(WrappedStore(Arc::clone(&self.location.store)));
+                    (store, Box::new(self.box_names(scale)?), None)
+                }
+            };
+        let grid = Grid {
+            id: self.engine.next_array(),
+            store,
+            keys,
+            shape: metadata.shape().to_vec(),
+            layout: layout(cell).map_err(wrong)?,
+            edges: Some(edges),
+            packed,
+        };
+        let copies = scale.chunk_sizes.len();
+        Ok(Array::of_volume(&self.engine, &self.location, metadata, grid, copies))
+    }
+
+    /// A scale as the array that it is.
+    pub(crate) fn metadata(&self, scale: &Scale) -> Result<ArrayMetadata, Error> {
+        let object = || self.location.key(INFO);
+        let values = scale.sharding.as_ref().map_or(Encoding::Raw, |s| s.data_encoding);
+        let Some(codecs) = scale.encoding.codecs(values, self.gzip_level) else {
+            let reason = format!("\"{}\" chunks cannot be decoded here", scale.encoding.name());
+            let source = InfoError::new("encoding", reason);
+            return Err(Error::Info { object: object()?, source });
+        };
+        let with_channels = |shape: [u64; 3]| {
+            let mut shape = shape.to_vec();
+            shape.push(self.info.channels());
+            shape
+        };
+        let mut attributes = Map::new();
+        attributes.insert("resolution".into(), Value::from(scale.resolution.to_vec()));
+        attributes.insert("voxel_offset".into(), Value::from(scale.voxel_offset.to_vec()));
+        ArrayMetadata::new(NewArray {
+            shape: with_channels(scale.size),
+            chunk_shape: with_channels(scale.chunk_size()),
+            data_type: self.info.data_type().clone(),
+            fill: None,
+            codecs,
+            key_encoding: ChunkKeyEncoding::default(),
+            dimension_names: Some(AXES.iter().map(|name| Some((*name).to_owned())).collect()),
+            attributes,
+        })
+        .map_err(|source| match object() {
+            Ok(object) => Error::Metadata { object, source: Box::new(source) },
+            Err(error) => error,
+        })
+    }
+}

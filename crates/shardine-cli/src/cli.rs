@@ -7,8 +7,8 @@ use shardine::{Engine, EngineOptions, Location, StoreOptions, ZarrFormat};
 
 use crate::failure::Failure;
 use crate::{
-    append, bench, compact, completions, convert, copy, create, demo, info, interrupt, ls, migrate,
-    plan, read, repack, repair, units, verify, write,
+    append, bench, compact, completions, convert, copy, create, demo, info, interrupt, kv, ls,
+    migrate, plan, read, repack, repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -28,8 +28,9 @@ Exit status: 0 done; 1 verify found damage; 2 anything else, with one line on st
 
 /// Packs chunked arrays into shards, and reads, updates, describes and checks them.
 ///
-/// A shard is one stored object that holds many chunks and an index that finds them. Arrays are Zarr v3, so
-/// what is written here can be read by any Zarr v3 library, and the other way round. Zarr v2 is read too.
+/// A shard is one stored object that holds many chunks and an index that finds them. Arrays are Zarr v3, or the
+/// scales of volumes in Neuroglancer's precomputed format, so what is written here can be read by any library for
+/// these, and the other way round. Zarr v2 is read too.
 #[derive(Debug, Parser)]
 #[command(name = "shardine", version, after_help = EXAMPLES, propagate_version = false)]
 #[command(max_term_width = 110, arg_required_else_help = true)]
@@ -59,6 +60,7 @@ pub enum Verb {
     Unshard(repack::Unshard),
     Reshard(repack::Reshard),
     Migrate(migrate::Migrate),
+    Kv(kv::Kv),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }

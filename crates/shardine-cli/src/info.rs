@@ -12,9 +12,10 @@ use shardine::zarr::metadata::{
 use shardine::{Array, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat};
 
 use crate::cli::Machine;
+use crate::dataset::DataSet;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{codec_words, units};
+use crate::{codec_words, units, volume};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,11 +26,11 @@ Examples:
 Codecs are shown in the form that `shardine create --codec` takes. Chunks themselves are not read, only the
 metadata, the names and sizes of the stored objects, and the indexes of shards.";
 
-/// Describe an array or a group
+/// Describe an array, a group or a volume
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Info {
-    /// The array or group
+    /// The array, group or volume
     url: String,
     /// Do not look at the stored objects, only at the metadata
     #[arg(long)]
@@ -61,7 +62,10 @@ pub struct Stored {
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
-    let node = Node::open(&engine, &location)?;
+    let node = match DataSet::open(&engine, &location)? {
+        DataSet::Node(node) => node,
+        DataSet::Volume(opened) => return volume::info(&args.url, &opened, args.fast, args.json),
+    };
     // A store may refuse to say that there is nothing; then this is all that is known.
     let formats = formats_at(&location).unwrap_or_else(|_| vec![node.zarr_format()]);
     let mut out = BufWriter::new(io::stdout().lock());
@@ -170,7 +174,7 @@ impl Stored {
 }
 
 /// Bytes of all elements of a shape, uncompressed; `None` for types of variable length.
-fn raw_bytes(shape: &[u64], data_type: &DataType) -> Option<u64> {
+pub fn raw_bytes(shape: &[u64], data_type: &DataType) -> Option<u64> {
     match data_type.size() {
         ElementSize::Fixed(size) => Some(units::elements(shape).saturating_mul(size as u64)),
         ElementSize::Variable => None,
@@ -178,7 +182,7 @@ fn raw_bytes(shape: &[u64], data_type: &DataType) -> Option<u64> {
 }
 
 /// Cells of a grid over a shape.
-fn cells(shape: &[u64], cell: &[u64]) -> u64 {
+pub fn cells(shape: &[u64], cell: &[u64]) -> u64 {
     let counts: Vec<u64> = shape.iter().zip(cell).map(|(&n, &c)| n.div_ceil(c.max(1))).collect();
     units::elements(&counts)
 }
@@ -292,7 +296,7 @@ pub fn describe(array: &Array, stored: Option<&Stored>) -> Value {
 }
 
 /// One line of a description.
-fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> io::Result<()> {
+pub fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> io::Result<()> {
     writeln!(out, "{name:<12} {value}")
 }
 

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use shardine::{Array, Child, Group, Node, PossibleObject, ShardEntries};
 
 use crate::cli::Machine;
+use crate::dataset::{DataSet, Level};
 use crate::failure::Failure;
-use crate::{info, units};
+use crate::{info, units, volume};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,11 +22,11 @@ Examples:
 /// Deeper than any hierarchy that is not a loop of links.
 const MAX_DEPTH: usize = 64;
 
-/// List the nodes of a group, or the stored objects of an array
+/// List the nodes of a group, the levels of a volume, or the stored objects of an array
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Ls {
-    /// The group or array
+    /// The group, volume or array
     url: String,
     /// Also what is below the groups inside
     #[arg(short, long)]
@@ -36,13 +37,21 @@ pub struct Ls {
     /// The chunks of an array: where each lies. Of shards in shards, where each inner shard lies
     #[arg(long)]
     chunks: bool,
+    #[command(flatten)]
+    level: Level,
     /// List in JSON; with --chunks one document for each line
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
-    let node = Node::open(&machine.engine()?, &machine.location(&args.url)?)?;
+    let node = match DataSet::open(&machine.engine()?, &machine.location(&args.url)?)? {
+        DataSet::Node(node) => node,
+        DataSet::Volume(opened) => {
+            let list = volume::List { shards: args.shards, chunks: args.chunks, json: args.json };
+            return volume::ls(&opened, args.level, &list);
+        }
+    };
     let mut out = BufWriter::new(io::stdout().lock());
     match &node {
         Node::Group(_) if args.shards || args.chunks => {

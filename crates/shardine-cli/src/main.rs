@@ -14,11 +14,13 @@ mod completions;
 mod convert;
 mod copy;
 mod create;
+mod dataset;
 mod demo;
 mod failure;
 mod info;
 mod input;
 mod interrupt;
+mod kv;
 mod ls;
 mod migrate;
 mod npy;
@@ -35,6 +37,7 @@ mod stored_type;
 mod units;
 mod update;
 mod verify;
+mod volume;
 mod write;
 
 use std::process::ExitCode;
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Verb::Unshard(args) => repack::unshard(args, &cli.machine),
         Verb::Reshard(args) => repack::reshard(args, &cli.machine),
         Verb::Migrate(args) => migrate::run(args, &cli.machine),
+        Verb::Kv(args) => kv::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };

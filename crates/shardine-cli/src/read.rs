@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use shardine::{Array, Axis, DataType, ElementSize, Elements, FillValue, Region};
 
 use crate::cli::Machine;
+use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::npy::Header;
 use crate::output_file::OutputFile;
@@ -46,6 +47,8 @@ pub struct Read {
     /// Which elements, such as 0:64,:,7:8 [default: all]
     #[arg(long, value_name = "REGION", allow_hyphen_values = true)]
     region: Option<Region>,
+    #[command(flatten)]
+    level: Level,
     /// The file to write: .npy, or else raw bytes; - is standard output. Without it few elements are shown
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -58,7 +61,7 @@ impl Read {
     /// The whole of an array into a file.
     pub fn whole(url: &str, output: &Path, json: bool) -> Self {
         let (url, output) = (url.to_owned(), Some(output.to_owned()));
-        Self { url, region: None, output, json }
+        Self { url, region: None, level: Level::default(), output, json }
     }
 }
 
@@ -74,7 +77,7 @@ struct Job<'a> {
 pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, budget) = machine.engine_and_buffer()?;
-    let array = Array::open(&engine, &machine.location(&args.url)?)?;
+    let array = args.level.open(&engine, &machine.location(&args.url)?, None)?;
     let region = args.region.clone().unwrap_or_default();
     let selection = region.resolve(array.shape()).map_err(shardine::Error::from)?;
     let shape = selection.shape();

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use shardine::{Array, ElementSize, Region, WriteOrder, WriteReport};
+use shardine::{ElementSize, Region, WriteOrder, WriteReport};
 
 use crate::cli::Machine;
+use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::progress::Progress;
@@ -42,6 +43,11 @@ pub struct Write {
     /// Which elements to replace, such as 0:64,:,7:8 [default: all]
     #[arg(long, value_name = "REGION", allow_hyphen_values = true)]
     region: Option<Region>,
+    #[command(flatten)]
+    level: Level,
+    /// How hard gzip tries in the shards of a precomputed volume, from 0 to 9 [default: 6]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=9))]
+    gzip_level: Option<u8>,
     /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error
     #[arg(long)]
     cast: bool,
@@ -61,7 +67,7 @@ pub struct Write {
 pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, memory) = machine.engine_and_buffer()?;
-    let array = Array::open(&engine, &machine.location(&args.url)?)?;
+    let array = args.level.open(&engine, &machine.location(&args.url)?, args.gzip_level)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
     let source = Input::open(&args.file)?.source(&array, &shape, args.cast, memory)?;

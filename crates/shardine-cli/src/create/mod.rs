@@ -1,6 +1,7 @@
 //! `shardine create`: a new array.
 
 mod shapes;
+mod volume;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,6 +19,7 @@ use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::packing::Asked;
 use crate::{codec_words, info, units};
+pub use volume::{VolumeArgs, parse_sharding};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +46,12 @@ pub struct Create {
     dtype: Option<String>,
     #[command(flatten)]
     layout: Layout,
-    /// Take the whole description from a zarr.json, and keep it as it stands
+    /// The format: zarr3, or precomputed for a volume with the axes x, y, z and, if there are several, channel
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
+    to: Format,
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// Take the whole description from a zarr.json, or from the `info` of a volume, and keep it as it stands
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "shape", "dtype", "chunk", "shard", "codec", "codecs", "index_codecs", "index", "fill",
         "dims", "attributes", "key_encoding", "separator",
@@ -154,6 +161,15 @@ impl ShardArgument {
     }
 }
 
+/// What kind of data set is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Zarr version 3
+    Zarr3,
+    /// Neuroglancer's precomputed format
+    Precomputed,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum IndexPlace {
     Start,
@@ -192,6 +208,9 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         return Err(Failure::new("--zarr-format 2: new arrays are of Zarr version 3"));
     }
     let location = machine.location(&args.url)?;
+    if let Some(info) = volume::wanted(args)? {
+        return volume::create(args, machine, &location, info);
+    }
     let metadata = match &args.metadata {
         Some(file) => from_file(file)?,
         None => from_arguments(args)?,

@@ -11,5 +11,5 @@ pub(crate) use change::{Change, ChangeReport, Encoded, OldValue, change_shard};
 pub use kind::PayloadKind;
 pub(crate) use kind::fragments_len;
 pub use kv::{KeyValueStore, KeyValues, ListedKey, PutReport};
-pub(crate) use shards::{KeyedShards, ShardIndexes};
+pub(crate) use shards::KeyedShards;
 pub(crate) use store::KeyedStore;

@@ -12,6 +12,7 @@ mod sample;
 mod situation;
 #[cfg(test)]
 mod tests;
+mod uint64;
 
 pub use chunk::chunk_shape;
 pub use figures::{Figures, View};
@@ -20,3 +21,4 @@ pub use recommend::{Action, Recommendation, recommend};
 pub use rule::{Choice, Rule};
 pub use sample::{Sample, sample};
 pub use situation::{Current, PlanError, Purpose, Situation};
+pub use uint64::{ShardingPlan, recommended_sharding, sharding_for_box};

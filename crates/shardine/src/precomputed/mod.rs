@@ -8,4 +8,4 @@ mod wrapped;
 
 pub use encoding::ChunkEncoding;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
-pub use volume::{INFO, Volume};
+pub use volume::{INFO, StoredChunk, Volume};

@@ -16,7 +16,7 @@ pub(super) fn in_folder(folder: Option<&Key>, name: &str) -> Result<Key, StoreEr
 
 /// Chunks that are objects: each is called by the voxels that it has.
 #[derive(Debug)]
-pub(super) struct BoxNames {
+pub(crate) struct BoxNames {
     pub folder: Option<Key>,
     pub size: [u64; 3],
     pub chunk: [u64; 3],
@@ -68,7 +68,7 @@ impl CellKeys for BoxNames {
 
 /// Chunks in shards: each is called by its shard and its number.
 #[derive(Debug)]
-pub(super) struct ShardNames {
+pub(crate) struct ShardNames {
     pub folder: Option<Key>,
     pub sharding: Sharding,
     pub code: MortonCode,

@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -5,10 +6,10 @@ use shardine_codec::ArraySpec;
 use shardine_store::{Condition, Key, Store, StoreError, StoreExt};
 
 use super::names::{BoxNames, ShardNames};
-use super::wrapped::WrappedStore;
+use super::wrapped::{WrappedStore, compressed_ending};
 use super::{InfoError, Scale, VolumeInfo};
 use crate::engine::{CellKeys, EdgeLayouts, Grid, PackedCells};
-use crate::keyed::{KeyedShards, KeyedStore};
+use crate::keyed::{KeyValueStore, KeyedShards, KeyedStore, PayloadKind};
 use crate::layout::Layout;
 use crate::shard::uint64::Encoding;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray};
@@ -54,6 +55,20 @@ pub struct Volume {
     location: Location,
     info: VolumeInfo,
     gzip_level: u8,
+}
+
+/// A chunk of a volume that is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredChunk {
+    /// The name of its object in the folder of the scale.
+    pub object: String,
+    /// Its key, if the object is a shard.
+    pub key: Option<u64>,
+    /// Its place in the grid of chunks; `None` if it is none of the volume.
+    pub cell: Option<[u64; 3]>,
+    /// Its bytes in the object.
+    pub range: Range<u64>,
 }
 
 impl Volume {
@@ -166,6 +181,47 @@ impl Volume {
         let Some(sharding) = &scale.sharding else { return Ok(None) };
         let (store, folder) = (Arc::clone(&self.location.store), self.folder(scale)?);
         Ok(Some(Arc::new(KeyedShards::new(store, folder, sharding.clone()))))
+    }
+
+    /// The shards of a scale as the key-value store that they are; `None` if it is not sharded.
+    pub fn key_values(&self, level: usize) -> Result<Option<KeyValueStore>, Error> {
+        let scale = self.scale(level)?;
+        let Some(sharding) = &scale.sharding else { return Ok(None) };
+        let location = self.location.at(self.folder(scale)?);
+        let kind = PayloadKind::Plain;
+        Ok(Some(KeyValueStore::with_sharding(&self.engine, &location, sharding.clone(), kind)))
+    }
+
+    /// The chunks of a scale that are stored: in which shard each is, or that it is an object of its own.
+    ///
+    /// A listing, and of a sharded scale the indexes of all shards.
+    pub fn stored_chunks(
+        &self,
+        level: usize,
+        mut visit: impl FnMut(StoredChunk),
+    ) -> Result<(), Error> {
+        let scale = self.scale(level)?;
+        if let (Some(values), Some(code)) = (self.key_values(level)?, scale.morton()) {
+            return values.list(|listed| {
+                let name = values.sharding().shard_name(listed.shard);
+                let cell = code.decode(listed.key);
+                visit(StoredChunk {
+                    object: name,
+                    key: Some(listed.key),
+                    cell,
+                    range: listed.range,
+                });
+            });
+        }
+        let names = self.box_names(scale)?;
+        let listing = self.location.store.list(self.folder(scale)?.as_ref())?;
+        for (key, len) in listing.objects {
+            let name = key.as_str().rsplit('/').next().unwrap_or_default();
+            let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
+            let cell = names.cell(bare.unwrap_or(name));
+            visit(StoredChunk { object: name.to_owned(), key: None, cell, range: 0..len });
+        }
+        Ok(())
     }
 
     /// The names of the chunks of a scale that is not sharded.

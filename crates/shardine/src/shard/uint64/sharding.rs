@@ -117,15 +117,19 @@ impl Sharding {
         minishard_bits: u32,
         shard_bits: u32,
     ) -> Result<Self, ShardingError> {
-        let sharding = Self {
+        Self::of_bits(preshift_bits, minishard_bits, shard_bits).check()
+    }
+
+    /// The same for bits that are known to be few enough.
+    pub(crate) fn of_bits(preshift_bits: u32, minishard_bits: u32, shard_bits: u32) -> Self {
+        Self {
             preshift_bits,
             hash: KeyHash::Identity,
             minishard_bits,
             shard_bits,
             minishard_index_encoding: Encoding::Raw,
             data_encoding: Encoding::Raw,
-        };
-        sharding.check()
+        }
     }
 
     /// With another hash.

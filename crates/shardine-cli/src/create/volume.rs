@@ -1,0 +1,179 @@
+//! A new precomputed volume.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+
+use clap::Args;
+use serde_json::Value;
+use shardine::plan::sharding_for_box;
+use shardine::precomputed::{ChunkEncoding, NewScale, NewVolume, Volume, VolumeInfo};
+use shardine::shard::uint64::{Encoding, Sharding};
+use shardine::zarr::metadata::MAX_DOCUMENT_BYTES;
+use shardine::{DataType, Location};
+
+use super::{Create, Format, Shape, ShardArgument, shapes};
+use crate::cli::Machine;
+use crate::failure::Failure;
+use crate::{units, volume};
+
+/// What only volumes have.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Precomputed volumes")]
+pub struct VolumeArgs {
+    /// How chunks are encoded: raw, compressed_segmentation, jpeg or png [default: raw]
+    #[arg(long, value_name = "NAME")]
+    pub encoding: Option<String>,
+    /// Nanometres from one voxel to the next along x, y and z [default: 1,1,1]
+    #[arg(long, value_name = "X,Y,Z", value_parser = triple::<f64>)]
+    pub resolution: Option<Triple<f64>>,
+    /// Where the first voxel is [default: 0,0,0]
+    #[arg(long, value_name = "X,Y,Z", value_parser = triple::<i64>, allow_hyphen_values = true)]
+    pub voxel_offset: Option<Triple<i64>>,
+    /// `image` or `segmentation` [default: by the type and encoding]
+    #[arg(long = "type", value_name = "KIND", value_parser = ["image", "segmentation"])]
+    pub kind: Option<String>,
+    /// How chunks are packed, in the form that an `info` has; @FILE reads it from a file
+    #[arg(long, value_name = "JSON", conflicts_with = "shard")]
+    pub sharding: Option<String>,
+    /// How chunks are compressed in their shards [default: gzip for raw and compressed_segmentation, else raw]
+    #[arg(long, value_name = "raw|gzip", value_parser = encoding)]
+    pub data_encoding: Option<Encoding>,
+}
+
+/// Three numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Triple<T>(pub [T; 3]);
+
+fn triple<T: std::str::FromStr>(text: &str) -> Result<Triple<T>, String> {
+    let items: Option<Vec<T>> = text.split(',').map(|item| item.trim().parse().ok()).collect();
+    let items = items.and_then(|items| items.try_into().ok());
+    items.map(Triple).ok_or_else(|| format!("\"{text}\" is not three numbers, such as 8,8,40"))
+}
+
+/// An encoding of shards.
+pub fn encoding(text: &str) -> Result<Encoding, String> {
+    Encoding::from_name(text).ok_or_else(|| format!("\"{text}\" is not raw or gzip"))
+}
+
+/// The sharding that an argument is.
+pub fn parse_sharding(text: &str) -> Result<Sharding, Failure> {
+    let text = match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| Failure::file(std::path::Path::new(path), &error))?,
+        None => text.to_owned(),
+    };
+    let document: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::new(format!("--sharding: is not JSON: {error}")))?;
+    Sharding::from_json(&document).map_err(Failure::new)
+}
+
+/// The `info` of the volume that is to be made, if one is.
+pub fn wanted(args: &Create) -> Result<Option<VolumeInfo>, Failure> {
+    if let Some(path) = &args.metadata {
+        let failed = |error: std::io::Error| Failure::file(path, &error);
+        let file = File::open(path).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+        let Ok(Value::Object(document)) = serde_json::from_slice(&bytes) else { return Ok(None) };
+        if !VolumeInfo::is_volume(&document) {
+            return Ok(None);
+        }
+        let info = VolumeInfo::from_document(document);
+        return info
+            .map(Some)
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display())));
+    }
+    if args.to != Format::Precomputed {
+        return Ok(None);
+    }
+    let (Some(Shape(shape)), Some(dtype)) = (&args.shape, &args.dtype) else {
+        return Err(Failure::new("--shape and --dtype are needed"));
+    };
+    let (size, channels) = match shape[..] {
+        [x, y, z] => ([x, y, z], 1),
+        [x, y, z, channels] => ([x, y, z], channels),
+        _ => {
+            return Err(Failure::new(format!(
+                "--shape {}: a volume has the axes x, y, z and, if there are several, channel",
+                units::shape_argument(shape)
+            )));
+        }
+    };
+    let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    let of = |name: &str, shape: &[u64]| match shape {
+        [x, y, z] => Ok([*x, *y, *z]),
+        [x, y, z, c] if *c == channels => Ok([*x, *y, *z]),
+        shape => Err(Failure::new(format!(
+            "--{name} {}: needs lengths along x, y and z",
+            units::shape_argument(shape)
+        ))),
+    };
+    let chunk = match &args.layout.chunk {
+        Some(Shape(chunk)) => of("chunk", chunk)?,
+        None => of("chunk", &shapes::chunk(&size, shapes::element_bytes(&data_type)))?,
+    };
+    if chunk.contains(&0) {
+        return Err(Failure::new("--chunk: lengths are above 0"));
+    }
+    let chunk_encoding = ChunkEncoding::from_name(args.volume.encoding.as_deref().unwrap_or("raw"));
+    if let ChunkEncoding::Other { name } = &chunk_encoding {
+        return Err(Failure::new(format!("--encoding {name}: is not known")));
+    }
+    let values = args.volume.data_encoding.unwrap_or(match chunk_encoding {
+        ChunkEncoding::Raw | ChunkEncoding::CompressedSegmentation { .. } => Encoding::Gzip,
+        _ => Encoding::Raw,
+    });
+    let sharding = match (&args.volume.sharding, &args.layout.shard) {
+        (Some(text), _) => Some(parse_sharding(text)?),
+        (None, Some(ShardArgument::None)) => None,
+        (None, Some(ShardArgument::Shape(shard))) => {
+            Some(sharding_for_box(size, chunk, of("shard", shard)?).map_err(Failure::new)?)
+        }
+        (None, None) => {
+            let bytes = chunk.iter().product::<u64>().saturating_mul(channels);
+            let bytes = bytes.saturating_mul(shapes::element_bytes(&data_type));
+            Some(shardine::plan::recommended_sharding(size, chunk, bytes).sharding)
+        }
+    };
+    let sharding = sharding.map(|sharding| match &args.volume.sharding {
+        Some(_) => sharding,
+        None => sharding.data_encoding(values).minishard_index_encoding(Encoding::Gzip),
+    });
+    let is_labels = matches!(chunk_encoding, ChunkEncoding::CompressedSegmentation { .. })
+        || matches!(data_type.name().as_ref(), "uint32" | "uint64");
+    let kind = match &args.volume.kind {
+        Some(kind) => kind.clone(),
+        None => if is_labels && channels == 1 { "segmentation" } else { "image" }.to_owned(),
+    };
+    let resolution = args.volume.resolution.map_or([1.0; 3], |Triple(values)| values);
+    let offset = args.volume.voxel_offset.map_or([0; 3], |Triple(values)| values);
+    let scale = NewScale::new(size, resolution, offset, chunk, &chunk_encoding, sharding.as_ref());
+    let data_type = data_type.name().to_string();
+    let volume = NewVolume { kind, data_type, channels, scales: vec![scale] };
+    VolumeInfo::new(volume).map(Some).map_err(Failure::new)
+}
+
+pub fn create(
+    args: &Create,
+    machine: &Machine,
+    location: &Location,
+    info: VolumeInfo,
+) -> Result<(), Failure> {
+    if args.overwrite {
+        return Err(Failure::new(
+            "--overwrite: a volume is not replaced, as its scales may be shared",
+        )
+        .hint("remove its folder first, or choose another name"));
+    }
+    let made = Volume::create(&machine.engine()?, location, info)?;
+    if args.json {
+        return volume::info(&args.url, &made, true, true);
+    }
+    let info = made.info();
+    let mut out = std::io::stdout().lock();
+    let size = info.scales().first().map_or([0; 3], |scale| scale.size);
+    let scales = units::count(info.scales().len() as u64, "scale");
+    let (size, name) = (units::shape(&size), info.data_type().name());
+    writeln!(out, "created {}: precomputed volume, {size} {name}, {scales}", args.url)?;
+    Ok(())
+}

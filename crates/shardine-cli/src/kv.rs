@@ -1,0 +1,264 @@
+//! `shardine kv`: a folder of uint64 shards as the key-value store that it is.
+
+use std::io::{self, BufWriter, Read as _, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use shardine::{Error, KeyValueStore, KeyValues, Location, PayloadKind, PutReport};
+
+use crate::cli::Machine;
+use crate::create::parse_sharding;
+use crate::failure::Failure;
+use crate::output_file::OutputFile;
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine kv ls volume/8_8_40
+  shardine kv get volume/8_8_40 17 -o chunk.bin
+  shardine kv put skeletons 1234=one.bin 5678=two.bin
+  shardine kv rm skeletons 1234
+
+The folder holds .shard files in Neuroglancer's neuroglancer_uint64_sharded_v1 format. How it is sharded is found in
+its own `info`, or in that of the volume (or annotations) it belongs to; --sharding says it where neither is there.
+Values are compressed and decompressed as the sharding says.
+
+All keys of one command that are in one shard are changed in one step; what is not named stays as it is, and so do
+the fragments of meshes, which lie before their manifests.";
+
+/// Get, put, remove and list the values of a uint64-sharded folder
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Kv {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Args)]
+struct Folder {
+    /// The folder that holds the shards
+    url: String,
+    /// How it is sharded, in the form that an `info` has; @FILE reads it from a file
+    #[arg(long, value_name = "JSON")]
+    sharding: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// The value of a key
+    Get {
+        #[command(flatten)]
+        folder: Folder,
+        /// The key
+        key: u64,
+        /// The file to write; - is standard output
+        #[arg(short, long, value_name = "FILE", default_value = "-")]
+        output: PathBuf,
+        /// The bytes as they are stored
+        #[arg(long, conflicts_with = "fragments")]
+        raw: bool,
+        /// Of a mesh: the fragments that lie before its manifest, in place of the manifest
+        #[arg(long)]
+        fragments: bool,
+    },
+    /// Give keys values
+    Put {
+        #[command(flatten)]
+        folder: Folder,
+        /// A key and the file that holds its value; - is standard input
+        #[arg(value_name = "KEY=FILE", required = true, value_parser = key_and_file)]
+        values: Vec<(u64, PathBuf)>,
+        /// A key of a mesh and the file that holds its fragments
+        #[arg(long, value_name = "KEY=FILE", value_parser = key_and_file)]
+        fragments: Vec<(u64, PathBuf)>,
+        /// Tell in JSON what was done
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove the values of keys
+    Rm {
+        #[command(flatten)]
+        folder: Folder,
+        /// The keys
+        #[arg(required = true)]
+        keys: Vec<u64>,
+        /// Tell in JSON what was done
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the keys that have values. Only indexes are read
+    Ls {
+        #[command(flatten)]
+        folder: Folder,
+        /// One JSON document for each key
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn key_and_file(text: &str) -> Result<(u64, PathBuf), String> {
+    let (key, file) = text.split_once('=').ok_or("write it as KEY=FILE")?;
+    let key = key.trim().parse().map_err(|_| format!("\"{key}\" is not a key of 64 bits"))?;
+    Ok((key, PathBuf::from(file)))
+}
+
+impl Folder {
+    fn open(&self, machine: &Machine) -> Result<KeyValueStore, Failure> {
+        let engine = machine.engine()?;
+        let location = machine.location(&self.url)?;
+        if let Some(text) = &self.sharding {
+            let sharding = parse_sharding(text)?;
+            let kind = match KeyValueStore::open(&engine, &location) {
+                Ok(known) => known.kind(),
+                Err(_) => PayloadKind::Unknown,
+            };
+            return Ok(KeyValueStore::with_sharding(&engine, &location, sharding, kind));
+        }
+        match KeyValueStore::open(&engine, &location) {
+            Err(Error::NoKeyValues { .. }) => {}
+            opened => return Ok(opened?),
+        }
+        // The `info` of a volume lies above the folder, as far as the key of the scale says.
+        let mut above = self.url.trim_end_matches('/');
+        let mut folder = String::new();
+        for _ in 0..4 {
+            let Some((parent, name)) = above.rsplit_once('/') else { break };
+            folder = if folder.is_empty() { name.to_owned() } else { format!("{name}/{folder}") };
+            above = parent;
+            if above.is_empty() || above.ends_with('/') {
+                break;
+            }
+            let parent: Location = machine.location(above)?;
+            match KeyValueStore::open_in(&engine, &parent, &folder) {
+                Err(Error::NoKeyValues { .. }) => {}
+                opened => return Ok(opened?),
+            }
+        }
+        if let Some((parent, name)) = relative(&self.url) {
+            let parent = machine.location(parent)?;
+            match KeyValueStore::open_in(&engine, &parent, name) {
+                Err(Error::NoKeyValues { .. }) => {}
+                opened => return Ok(opened?),
+            }
+        }
+        Err(Failure::from(Error::NoKeyValues { at: location.to_string() })
+            .hint("--sharding says how, in the form that an `info` has"))
+    }
+}
+
+/// A bare name in the current folder.
+fn relative(url: &str) -> Option<(&'static str, &str)> {
+    let name = url.trim_end_matches('/');
+    (!name.is_empty() && !name.contains('/')).then_some((".", name))
+}
+
+pub fn run(args: &Kv, machine: &Machine) -> Result<(), Failure> {
+    match &args.action {
+        Action::Get { folder, key, output, raw, fragments } => {
+            let store = folder.open(machine)?;
+            let value = match (raw, fragments) {
+                (true, _) => store.get_encoded(*key)?,
+                (_, true) => store.get_fragments(*key)?,
+                _ => store.get(*key)?,
+            };
+            let Some(value) = value else {
+                return Err(Failure::new(format!("{} has no key {key}", folder.url))
+                    .hint(format!("`shardine kv ls {}` lists those that it has", folder.url)));
+            };
+            save(output, &value)
+        }
+        Action::Put { folder, values, fragments, json } => {
+            let store = folder.open(machine)?;
+            let mut changes = KeyValues::new();
+            for (key, file) in values {
+                let found = fragments.iter().find(|(of, _)| of == key);
+                let fragments = found.map_or(Ok(Vec::new()), |(_, file)| load(file))?;
+                changes = changes.put_mesh(*key, load(file)?, fragments);
+            }
+            if let Some((key, _)) =
+                fragments.iter().find(|(of, _)| !values.iter().any(|(key, _)| key == of))
+            {
+                return Err(Failure::new(format!("--fragments {key}: no manifest is put for it")));
+            }
+            report(&store.update(&changes)?, *json)
+        }
+        Action::Rm { folder, keys, json } => {
+            let store = folder.open(machine)?;
+            let changes = keys.iter().fold(KeyValues::new(), |changes, key| changes.remove(*key));
+            report(&store.update(&changes)?, *json)
+        }
+        Action::Ls { folder, json } => {
+            let store = folder.open(machine)?;
+            let mut out = BufWriter::new(io::stdout().lock());
+            list(&store, &mut out, *json)?;
+            out.flush()?;
+            Ok(())
+        }
+    }
+}
+
+fn list(store: &KeyValueStore, out: &mut dyn Write, as_json: bool) -> Result<(), Failure> {
+    let mut failed = Ok(());
+    if !as_json {
+        writeln!(
+            out,
+            "{:>20}  {:<18}  {:>9}  {:>12}  {:>10}",
+            "key", "shard", "minishard", "offset", "length"
+        )?;
+    }
+    store.list(|listed| {
+        if failed.is_err() {
+            return;
+        }
+        let shard = store.sharding().shard_name(listed.shard);
+        let (offset, length) = (listed.range.start, listed.range.end - listed.range.start);
+        failed = if as_json {
+            writeln!(
+                out,
+                "{}",
+                json!({
+                    "key": listed.key, "shard": shard, "minishard": listed.minishard,
+                    "offset": offset, "length": length,
+                })
+            )
+        } else {
+            let (key, minishard) = (listed.key, listed.minishard);
+            writeln!(out, "{key:>20}  {shard:<18}  {minishard:>9}  {offset:>12}  {length:>10}")
+        };
+    })?;
+    Ok(failed?)
+}
+
+fn load(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |error: io::Error| Failure::file(path, &error);
+    if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
+        return Ok(bytes);
+    }
+    std::fs::read(path).map_err(failed)
+}
+
+fn save(path: &Path, value: &[u8]) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        io::stdout().lock().write_all(value)?;
+        return Ok(());
+    }
+    let file = OutputFile::create(path)?;
+    file.file().write_all(value).map_err(|error| Failure::file(path, &error))?;
+    file.finish()
+}
+
+fn report(done: &PutReport, as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        let report = json!({
+            "shards_written": done.shards_written,
+            "shards_removed": done.shards_removed,
+            "values_written": done.values_written,
+            "values_kept": done.values_kept,
+            "bytes_written": done.bytes_written,
+        });
+        writeln!(io::stdout(), "{report}")?;
+    }
+    Ok(())
+}

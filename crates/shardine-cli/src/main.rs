@@ -32,6 +32,7 @@ mod raw_variable;
 mod read;
 mod repack;
 mod repair;
+mod sharding;
 mod slabs;
 mod stored_type;
 mod units;

@@ -50,7 +50,7 @@ pub struct JobArgs {
     pub overwrite: bool,
     /// Give up what an earlier job has left unfinished, and begin anew
     #[arg(long)]
-    restart: bool,
+    pub restart: bool,
     /// Tell what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -166,6 +166,15 @@ impl JobArgs {
             ("--verify", self.verify.is_some()),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
+    /// Whether the result is compared with what it was made from, in a store here or far away.
+    pub fn compares(&self, is_local: bool) -> bool {
+        match self.verify {
+            None => is_local,
+            Some(Check::None) => false,
+            Some(Check::Bytes | Check::Elements) => true,
+        }
     }
 
     /// Adds what these say.

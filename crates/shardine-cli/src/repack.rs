@@ -1,18 +1,22 @@
 //! `shardine shard`, `unshard` and `reshard`: chunks are packed anew, and moved as they are.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::{
-    Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray, repack,
+    Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray, ShardingChoice,
+    repack,
 };
 
 use crate::cli::Machine;
+use crate::dataset::{DataSet, Level};
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PackingArgs};
 use crate::progress::Progress;
+use crate::sharding::{self, ShardingArgs, Unsaid};
 use crate::units;
 
 const SHARD_EXAMPLES: &str = "\
@@ -37,6 +41,7 @@ Examples:
   shardine reshard image.zarr --shard none
   shardine reshard image.zarr --index start
   shardine reshard image.zarr --chunk 32,32,32 --shard 256,256,256 --codec zstd:5 -o new.zarr
+  shardine reshard volume --shard 512,512,512 --data-encoding gzip
 
 Encoded chunks are moved as they are, unless --chunk or --codec asks for others. A run that was stopped is gone on
 with by the same command.";
@@ -49,6 +54,8 @@ pub struct Shard {
     place: Place,
     #[command(flatten)]
     packing: PackingArgs,
+    #[command(flatten)]
+    sharding: ShardingArgs,
     #[command(flatten)]
     job: JobArgs,
 }
@@ -72,28 +79,46 @@ pub struct Reshard {
     #[command(flatten)]
     packing: PackingArgs,
     #[command(flatten)]
+    sharding: ShardingArgs,
+    #[command(flatten)]
     job: JobArgs,
 }
 
 #[derive(Debug, Args)]
 struct Place {
-    /// The array or group
+    /// The array, group or precomputed volume
     url: String,
+    #[command(flatten)]
+    level: Level,
     /// Where the result goes; without it the data set itself is changed
     #[arg(short, long, value_name = "DST")]
     output: Option<String>,
 }
 
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
+    if let Some(source) = args.place.volume(machine)? {
+        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Recommended)?;
+        return args.place.repack_volume(&source, choice, &args.job, machine);
+    }
+    args.sharding.only_of_volumes()?;
     let options = args.packing.asked().options(PackingArgs::default_packing())?;
     run(&args.place, options, &args.job, machine)
 }
 
 pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
+    if let Some(source) = args.place.volume(machine)? {
+        let choice: ShardingChoice = Arc::new(|_, _| Ok(None));
+        return args.place.repack_volume(&source, choice, &args.job, machine);
+    }
     run(&args.place, RepackOptions::new().packing(Packing::Unsharded), &args.job, machine)
 }
 
 pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
+    if let Some(source) = args.place.volume(machine)? {
+        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Kept)?;
+        return args.place.repack_volume(&source, choice, &args.job, machine);
+    }
+    args.sharding.only_of_volumes()?;
     let asked = args.packing.asked();
     if !asked.is_something() {
         return Err(Failure::new("nothing is asked for").hint(
@@ -104,12 +129,40 @@ pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
     run(&args.place, asked.options(Packing::Keep)?, &args.job, machine)
 }
 
+impl Place {
+    /// Where it is, if it is a precomputed volume.
+    fn volume(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
+        let location = machine.location(&self.url)?;
+        Ok(match DataSet::open(&machine.engine()?, &location) {
+            Ok(DataSet::Volume(_)) => Some(location),
+            // What else is wrong is told by who looks closer.
+            Ok(DataSet::Node(_)) | Err(_) => None,
+        })
+    }
+
+    fn repack_volume(
+        &self,
+        source: &Location,
+        choice: ShardingChoice,
+        job: &JobArgs,
+        machine: &Machine,
+    ) -> Result<(), Failure> {
+        let target = self.output.as_deref().map(|url| machine.location(url)).transpose()?;
+        let name = &self.url;
+        sharding::run(source, target.as_ref(), choice, self.level.given(), job, machine, name)
+    }
+}
+
 fn run(
     place: &Place,
     options: RepackOptions,
     job: &JobArgs,
     machine: &Machine,
 ) -> Result<(), Failure> {
+    if place.level.given().is_some() {
+        return Err(Failure::new("--level: only the levels of precomputed volumes have numbers")
+            .hint("name one of the arrays of the group"));
+    }
     let source = machine.location(&place.url)?;
     let target = place.output.as_deref().map(|url| machine.location(url)).transpose()?;
     run_job(&source, target.as_ref(), options, job, machine, &place.url)

@@ -140,7 +140,7 @@ pub fn wanted(args: &Create) -> Result<Option<VolumeInfo>, Failure> {
         None => sharding.data_encoding(values).minishard_index_encoding(Encoding::Gzip),
     });
     let is_labels = matches!(chunk_encoding, ChunkEncoding::CompressedSegmentation { .. })
-        || matches!(data_type.name().as_ref(), "uint32" | "uint64");
+        || matches!(data_type.name(), "uint32" | "uint64");
     let kind = match &args.volume.kind {
         Some(kind) => kind.clone(),
         None => if is_labels && channels == 1 { "segmentation" } else { "image" }.to_owned(),

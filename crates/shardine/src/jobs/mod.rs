@@ -4,6 +4,7 @@ mod compact;
 mod copy;
 mod migrate;
 mod repack;
+mod repack_volume;
 mod repair;
 mod verify;
 mod walk;
@@ -15,5 +16,6 @@ pub use repack::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
     RepackProgress, RepackedArray, repack,
 };
+pub use repack_volume::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use verify::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};

@@ -256,7 +256,7 @@ fn plan(change: &Change<'_>, key: &Key, old: &ShardIndexes) -> Result<Vec<Slot>,
 }
 
 /// For each entry the bytes before its value that nothing refers to.
-fn before_values(old: &ShardIndexes) -> Vec<Range<u64>> {
+pub(crate) fn before_values(old: &ShardIndexes) -> Vec<Range<u64>> {
     let values: Vec<Range<u64>> =
         old.entries().map(|(_, entry)| entry.range(old.len).unwrap_or(0..0)).collect();
     let mut taken: Vec<Range<u64>> = values.iter().chain(&old.index_ranges).cloned().collect();

@@ -3,11 +3,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use shardine_codec::{BytesToBytes, Codec, CodecSpec, Context, from_spec};
+use shardine_codec::Context;
 use shardine_store::{ReadRange, StoreError, StoreExt};
 
 use super::change::{Change, Encoded, OldValue, change_shard};
-use super::{KeyedShards, PayloadKind, fragments_len};
+use super::{KeyedShards, PayloadKind, fragments_len, gzip};
 use crate::precomputed::{INFO, VolumeInfo};
 use crate::shard::uint64::{Encoding, Sharding};
 use crate::{Engine, Error, Location};
@@ -174,7 +174,7 @@ impl KeyValueStore {
         }
         let mut value = Vec::new();
         let decoded = self.engine.with_context(|context| {
-            gzip()?
+            gzip(GZIP_LEVEL)?
                 .decode(context, &encoded, LIMIT, &mut value)
                 .map_err(|error| {
                     let shard = self.shards.shard_key(self.sharding().place(key).shard)?;
@@ -286,7 +286,7 @@ impl KeyValueStore {
     ) -> Result<(), StoreError> {
         match self.sharding().data_encoding {
             Encoding::Raw => out.extend_from_slice(value),
-            Encoding::Gzip => gzip()?.encode(context, value, out).map_err(|error| {
+            Encoding::Gzip => gzip(GZIP_LEVEL)?.encode(context, value, out).map_err(|error| {
                 let source = std::io::Error::other(error.to_string());
                 StoreError::Io { operation: "compress", path: "a value".into(), source }
             })?,
@@ -305,13 +305,4 @@ fn tells_of<'a>(document: &'a Map<String, Value>, folder: &str) -> Option<&'a Va
     entries
         .filter(|entry| entry.get("key").and_then(Value::as_str) == Some(folder))
         .find_map(|entry| entry.get("sharding").filter(|sharding| !sharding.is_null()))
-}
-
-fn gzip() -> Result<Arc<dyn BytesToBytes>, StoreError> {
-    let configuration = [("level".to_owned(), GZIP_LEVEL.into())].into_iter().collect();
-    let spec = CodecSpec { name: "gzip".into(), configuration, must_understand: true };
-    match from_spec(&spec) {
-        Ok(Codec::BytesToBytes(codec)) => Ok(codec),
-        _ => Err(StoreError::Unsupported { store: "gzip".into(), operation: "be used" }),
-    }
 }

@@ -236,6 +236,7 @@ impl KeyedShards {
     }
 
     /// Where the value of a key is; `None` if there is none.
+    #[expect(clippy::type_complexity, reason = "it is a shard and a range")]
     pub fn find(
         &self,
         key: u64,

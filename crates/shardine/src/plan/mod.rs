@@ -21,4 +21,4 @@ pub use recommend::{Action, Recommendation, recommend};
 pub use rule::{Choice, Rule};
 pub use sample::{Sample, sample};
 pub use situation::{Current, PlanError, Purpose, Situation};
-pub use uint64::{ShardingPlan, recommended_sharding, sharding_for_box};
+pub use uint64::{ShardingPlan, recommended_sharding, sharding_for_box, sharding_for_size};

@@ -35,8 +35,18 @@ fn morton(size: [u64; 3], chunk: [u64; 3]) -> Option<MortonCode> {
 ///
 /// Keys stay as they are, so that a shard is a box, and all bits of a key are used, so that it is one box.
 pub fn recommended_sharding(size: [u64; 3], chunk: [u64; 3], chunk_bytes: u64) -> ShardingPlan {
+    sharding_for_size(size, chunk, chunk_bytes, SHARD_BYTES)
+}
+
+/// The same with shards of at most so many bytes before compression.
+pub fn sharding_for_size(
+    size: [u64; 3],
+    chunk: [u64; 3],
+    chunk_bytes: u64,
+    shard_bytes: u64,
+) -> ShardingPlan {
     let total = morton(size, chunk).map_or(64, |code| code.bits());
-    let fitting = (SHARD_BYTES / chunk_bytes.max(1)).max(1).ilog2();
+    let fitting = (shard_bytes / chunk_bytes.max(1)).max(1).ilog2();
     let mut inside = fitting.min(total).min(MINISHARD_KEYS + MINISHARDS);
     if inside < total {
         // Three bits more double the box along every axis.

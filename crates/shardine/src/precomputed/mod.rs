@@ -8,4 +8,6 @@ mod wrapped;
 
 pub use encoding::ChunkEncoding;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
+pub(crate) use names::BoxNames;
 pub use volume::{INFO, StoredChunk, Volume};
+pub(crate) use wrapped::{WrappedStore, compressed_ending};

@@ -72,6 +72,14 @@ pub enum RepackError {
         /// Where the old one is.
         kept: String,
     },
+    /// There are more or fewer values than there were.
+    #[error("{after} values were found where {before} were moved")]
+    Count {
+        /// Values that there were.
+        before: u64,
+        /// Values that there are.
+        after: u64,
+    },
     /// A chunk is not what it was.
     #[error("chunk {chunk:?} in \"{object}\" is not what it was before it was moved")]
     Differs {
@@ -112,7 +120,7 @@ impl RepackError {
             Self::ChangedAtCommit { .. } => {
                 "write the latest changes again, and remove the old array".to_owned()
             }
-            Self::Differs { .. } | Self::Elements { .. } => {
+            Self::Count { .. } | Self::Differs { .. } | Self::Elements { .. } => {
                 "the old array is untouched; check the memory and the disk of this machine, and run the job again"
                     .to_owned()
             }

@@ -14,12 +14,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-use shardine_store::{
-    Condition, FileStore, FolderPart, JobLock, Key, LeftoverKind, Store, StoreError, StoreExt,
-};
+use shardine_store::{Condition, FileStore, FolderPart, Key, LeftoverKind, StoreExt};
 
 use super::build::{Build, is_stale};
+use super::job::{Job, Marker};
 use super::{
     RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, consolidated, target,
 };
@@ -30,132 +28,6 @@ use crate::{Array, Engine, Error, Location, Node};
 
 /// How often the parts of an array are moved again that were changed meanwhile.
 const ATTEMPTS: usize = 3;
-
-/// How often the lock of a job is tried for whose folder others remove.
-const ATTEMPTS_TO_LOCK: usize = 100;
-
-/// Arrays that were changed at the last moment, and are kept beside each other.
-const MAX_KEPT: usize = 1000;
-
-/// What a job says of itself.
-#[derive(Debug)]
-struct Marker {
-    request: Value,
-    /// The documents of the old and of the new array.
-    from: String,
-    to: String,
-    /// Of the old array when its chunks were moved.
-    fingerprint: Option<u64>,
-}
-
-impl Marker {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let json: Value = serde_json::from_slice(bytes).ok()?;
-        if json.get("shardine_job")? != &json!(1) {
-            return None;
-        }
-        let text = |member: &str| Some(json.get(member)?.as_str()?.to_owned());
-        Some(Self {
-            request: json.get("request")?.clone(),
-            from: text("from")?,
-            to: text("to")?,
-            fingerprint: json.get("fingerprint")?.as_u64(),
-        })
-    }
-
-    fn put(&self, job: &Job) -> Result<(), Error> {
-        let json = json!({
-            "shardine_job": 1,
-            "request": self.request,
-            "from": self.from,
-            "to": self.to,
-            "fingerprint": self.fingerprint,
-        });
-        job.beside.put(&job.file, format!("{json:#}\n").as_bytes(), Condition::None)?;
-        Ok(())
-    }
-}
-
-/// The place of a job.
-struct Job {
-    /// The store of the folder in which the array lies.
-    beside: FileStore,
-    /// The array in it.
-    name: Key,
-    work: Key,
-    file: Key,
-    new: Key,
-    /// Where the old array waits between two renames, where folders cannot be exchanged.
-    old: Key,
-    at: String,
-}
-
-impl Job {
-    fn of(location: &Location) -> Result<Self, Error> {
-        let at = location.to_string();
-        let files = location.store.files().ok_or(RepackError::NeedsTarget { at: at.clone() })?;
-        let (beside, name) = files.beside(location.path.as_ref())?;
-        Self::on(beside, name, at)
-    }
-
-    /// The job on a folder of a store.
-    fn on(beside: FileStore, name: Key, at: String) -> Result<Self, Error> {
-        let work = beside.job_folder(&name)?;
-        let file = work.join("job.json")?;
-        let (new, old) = (work.join("new")?, work.join("old")?);
-        Ok(Self { beside, name, work, file, new, old, at })
-    }
-
-    /// The document of an array in one of the folders.
-    fn document(&self, folder: &Key) -> Result<Option<String>, Error> {
-        let text = self.beside.get(&folder.join(DOCUMENT)?)?;
-        Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
-    }
-
-    fn marker(&self) -> Result<Option<Marker>, Error> {
-        let Some(bytes) = self.beside.get(&self.file)? else { return Ok(None) };
-        Marker::parse(&bytes).map(Some).ok_or_else(|| self.refuse("it cannot be understood"))
-    }
-
-    fn refuse(&self, reason: &'static str) -> Error {
-        let marker = format!("{}/{}", self.beside.name(), self.file);
-        RepackError::Marker { marker, reason }.into()
-    }
-
-    /// Takes the lock of the job, and makes its folder if it is not there.
-    fn lock(&self) -> Result<JobLock, Error> {
-        for _ in 0..ATTEMPTS_TO_LOCK {
-            if !self.beside.has_folder(&self.work) {
-                self.beside.make_folder_at(&self.work)?;
-                self.beside.make_private(&self.work)?;
-            }
-            match self.beside.lock_job(&self.work) {
-                Ok(Some(lock)) => return Ok(lock),
-                Ok(None) => break,
-                // Who had finished with it has just removed the folder.
-                Err(StoreError::Io { source, .. })
-                    if source.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(RepackError::Busy { at: self.at.clone() }.into())
-    }
-
-    /// Whether there is nothing in its folder but what a job makes before it says what it is, or leaves when that is removed.
-    fn is_empty(&self) -> Result<bool, Error> {
-        let built = self.beside.has_folder(&self.new) || self.beside.has_folder(&self.old);
-        Ok(!built && self.beside.get(&self.file)?.is_none())
-    }
-
-    /// Removes all that the job has made. Its file goes last: it says what the rest is.
-    fn clean_up(&self) -> Result<(), Error> {
-        self.beside.remove_tree(&self.new)?;
-        self.beside.remove_tree(&self.old)?;
-        self.beside.remove_tree(&self.file)?;
-        self.beside.remove_tree(&self.work)?;
-        Ok(())
-    }
-}
 
 /// Ends jobs that were interrupted when the array at this place, or one below the group there, had no name: between two renames,
 /// where folders cannot be exchanged.
@@ -192,7 +64,7 @@ fn recover_at(folder: &Path) -> Result<(), Error> {
     let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     let Some(name) = name.to_str() else { return Ok(()) };
     let (store, at) = (FileStore::new(above), folder.display().to_string());
-    let job = Job::on(store, Key::new(name)?, at)?;
+    let job = Job::on(store, Key::new(name)?, at, DOCUMENT)?;
     let lacks = |job: &Job| !job.beside.has_folder(&job.name) && job.beside.has_folder(&job.old);
     if !lacks(&job) {
         return Ok(());
@@ -211,7 +83,7 @@ pub(super) fn repack(
     report: &mut RepackedArray,
 ) -> Result<(), Error> {
     let location = array.location();
-    let job = Job::of(location)?;
+    let job = Job::of(location, DOCUMENT)?;
     let before = job.marker();
     if options.dry_run || job.is_empty()? {
         // Nothing is made for what needs nothing, or cannot be done.
@@ -284,22 +156,11 @@ fn locked(
     }
     let marker = build(job, array, options, marker, report)?;
     consolidated::take_away(&job.beside, &job.name, &job.work, place)?;
-    if let Err(error) = exchange(job) {
+    if let Err(error) = job.exchange() {
         consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
         return Err(error.into());
     }
     end(job, place, &marker)
-}
-
-/// Puts the new array into the place of the old one.
-fn exchange(job: &Job) -> Result<(), StoreError> {
-    match job.beside.exchange(&job.name, &job.new) {
-        Err(StoreError::Unsupported { .. }) => {
-            job.beside.move_folder(&job.name, &job.old)?;
-            job.beside.move_folder(&job.new, &job.name)
-        }
-        exchanged => exchanged,
-    }
 }
 
 /// What is to be built from an array on which no job was interrupted.
@@ -463,29 +324,6 @@ fn carry_over(job: &Job, old: &Array, new: &Array) -> Result<(), Error> {
 
 /// The new array is in its place: removes the old one, unless somebody has changed it at the last moment.
 fn end(job: &Job, place: &Location, marker: &Marker) -> Result<(), Error> {
-    let old = if job.beside.has_folder(&job.old) { &job.old } else { &job.new };
     consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
-    // Its document goes first, so what is half removed is not taken for an array, nor for one that was changed.
-    let document = old.join(DOCUMENT)?;
-    if job.beside.get(&document)?.is_some() {
-        let changed = match marker.fingerprint {
-            Some(before) => job.beside.fingerprint(old)? != before,
-            None => false,
-        };
-        if changed {
-            let names = (0..).map(|n| match n {
-                0 => format!("{}.before", job.name),
-                n => format!("{}.before-{n}", job.name),
-            });
-            let taken = |name: &String| job.beside.root().join(name).symlink_metadata().is_ok();
-            let free = names.take(MAX_KEPT).find(|name| !taken(name));
-            let kept = Key::new(&free.unwrap_or_else(|| format!("{}.before", job.name)))?;
-            job.beside.move_folder(old, &kept)?;
-            job.clean_up()?;
-            let kept = format!("{}/{kept}", job.beside.name());
-            return Err(RepackError::ChangedAtCommit { at: job.at.clone(), kept }.into());
-        }
-        job.beside.remove_tree(&document)?;
-    }
-    job.clean_up()
+    job.end(marker.fingerprint)
 }

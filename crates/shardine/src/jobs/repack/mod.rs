@@ -6,6 +6,7 @@ mod chunks;
 mod consolidated;
 mod error;
 mod in_place;
+mod job;
 mod moving;
 mod options;
 mod out;
@@ -19,6 +20,7 @@ use super::walk::each_array;
 use crate::{Engine, Error, Location};
 
 pub use error::RepackError;
+pub(crate) use job::{Job, Marker};
 pub use options::{
     CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackProgress, RepackedArray,
 };

@@ -1,0 +1,180 @@
+//! The folder in which a job builds a data set anew beside the old one, and how the two are exchanged.
+
+use serde_json::{Value, json};
+use shardine_store::{Condition, FileStore, JobLock, Key, Store, StoreError, StoreExt};
+
+use super::RepackError;
+use crate::{Error, Location};
+
+/// How often the lock of a job is tried for whose folder others remove.
+const ATTEMPTS_TO_LOCK: usize = 100;
+
+/// Data sets that were changed at the last moment, and are kept beside each other.
+const MAX_KEPT: usize = 1000;
+
+/// What a job says of itself.
+#[derive(Debug)]
+pub(crate) struct Marker {
+    pub request: Value,
+    /// The documents of the old and of the new array.
+    pub from: String,
+    pub to: String,
+    /// Of the old array when its chunks were moved.
+    pub fingerprint: Option<u64>,
+}
+
+impl Marker {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let json: Value = serde_json::from_slice(bytes).ok()?;
+        if json.get("shardine_job")? != &json!(1) {
+            return None;
+        }
+        let text = |member: &str| Some(json.get(member)?.as_str()?.to_owned());
+        Some(Self {
+            request: json.get("request")?.clone(),
+            from: text("from")?,
+            to: text("to")?,
+            fingerprint: json.get("fingerprint")?.as_u64(),
+        })
+    }
+
+    pub fn put(&self, job: &Job) -> Result<(), Error> {
+        let json = json!({
+            "shardine_job": 1,
+            "request": self.request,
+            "from": self.from,
+            "to": self.to,
+            "fingerprint": self.fingerprint,
+        });
+        job.beside.put(&job.file, format!("{json:#}\n").as_bytes(), Condition::None)?;
+        Ok(())
+    }
+}
+
+/// The place of a job.
+pub(crate) struct Job {
+    /// The store of the folder in which the data set lies.
+    pub beside: FileStore,
+    /// The array in it.
+    pub name: Key,
+    pub work: Key,
+    pub file: Key,
+    pub new: Key,
+    /// Where the old array waits between two renames, where folders cannot be exchanged.
+    pub old: Key,
+    pub at: String,
+    /// The name of the document that makes the data set.
+    document: &'static str,
+}
+
+impl Job {
+    pub fn of(location: &Location, document: &'static str) -> Result<Self, Error> {
+        let at = location.to_string();
+        let files = location.store.files().ok_or(RepackError::NeedsTarget { at: at.clone() })?;
+        let (beside, name) = files.beside(location.path.as_ref())?;
+        Self::on(beside, name, at, document)
+    }
+
+    /// The job on a folder of a store.
+    pub fn on(
+        beside: FileStore,
+        name: Key,
+        at: String,
+        document: &'static str,
+    ) -> Result<Self, Error> {
+        let work = beside.job_folder(&name)?;
+        let file = work.join("job.json")?;
+        let (new, old) = (work.join("new")?, work.join("old")?);
+        Ok(Self { beside, name, work, file, new, old, at, document })
+    }
+
+    /// The document of an array in one of the folders.
+    pub fn document(&self, folder: &Key) -> Result<Option<String>, Error> {
+        let text = self.beside.get(&folder.join(self.document)?)?;
+        Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    pub fn marker(&self) -> Result<Option<Marker>, Error> {
+        let Some(bytes) = self.beside.get(&self.file)? else { return Ok(None) };
+        Marker::parse(&bytes).map(Some).ok_or_else(|| self.refuse("it cannot be understood"))
+    }
+
+    pub fn refuse(&self, reason: &'static str) -> Error {
+        let marker = format!("{}/{}", self.beside.name(), self.file);
+        RepackError::Marker { marker, reason }.into()
+    }
+
+    /// Takes the lock of the job, and makes its folder if it is not there.
+    pub fn lock(&self) -> Result<JobLock, Error> {
+        for _ in 0..ATTEMPTS_TO_LOCK {
+            if !self.beside.has_folder(&self.work) {
+                self.beside.make_folder_at(&self.work)?;
+                self.beside.make_private(&self.work)?;
+            }
+            match self.beside.lock_job(&self.work) {
+                Ok(Some(lock)) => return Ok(lock),
+                Ok(None) => break,
+                // Who had finished with it has just removed the folder.
+                Err(StoreError::Io { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(RepackError::Busy { at: self.at.clone() }.into())
+    }
+
+    /// Whether there is nothing in its folder but what a job makes before it says what it is, or leaves when that is removed.
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        let built = self.beside.has_folder(&self.new) || self.beside.has_folder(&self.old);
+        Ok(!built && self.beside.get(&self.file)?.is_none())
+    }
+
+    /// Removes all that the job has made. Its file goes last: it says what the rest is.
+    pub fn clean_up(&self) -> Result<(), Error> {
+        self.beside.remove_tree(&self.new)?;
+        self.beside.remove_tree(&self.old)?;
+        self.beside.remove_tree(&self.file)?;
+        self.beside.remove_tree(&self.work)?;
+        Ok(())
+    }
+
+    /// Puts the new array into the place of the old one.
+    pub fn exchange(&self) -> Result<(), StoreError> {
+        match self.beside.exchange(&self.name, &self.new) {
+            Err(StoreError::Unsupported { .. }) => {
+                self.beside.move_folder(&self.name, &self.old)?;
+                self.beside.move_folder(&self.new, &self.name)
+            }
+            exchanged => exchanged,
+        }
+    }
+
+    /// The new data set is in its place: removes the old one, unless somebody has changed it at the last moment.
+    pub fn end(&self, fingerprint: Option<u64>) -> Result<(), Error> {
+        let old = if self.beside.has_folder(&self.old) { &self.old } else { &self.new };
+        // Its document goes first, so what is half removed is not taken for an array, nor for one that was changed.
+        let document = old.join(self.document)?;
+        if self.beside.get(&document)?.is_some() {
+            let changed = match fingerprint {
+                Some(before) => self.beside.fingerprint(old)? != before,
+                None => false,
+            };
+            if changed {
+                let names = (0..).map(|n| match n {
+                    0 => format!("{}.before", self.name),
+                    n => format!("{}.before-{n}", self.name),
+                });
+                let taken =
+                    |name: &String| self.beside.root().join(name).symlink_metadata().is_ok();
+                let free = names.take(MAX_KEPT).find(|name| !taken(name));
+                let kept = Key::new(&free.unwrap_or_else(|| format!("{}.before", self.name)))?;
+                self.beside.move_folder(old, &kept)?;
+                self.clean_up()?;
+                let kept = format!("{}/{kept}", self.beside.name());
+                return Err(RepackError::ChangedAtCommit { at: self.at.clone(), kept }.into());
+            }
+            self.beside.remove_tree(&document)?;
+        }
+        self.clean_up()
+    }
+}

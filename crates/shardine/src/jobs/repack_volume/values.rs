@@ -1,0 +1,139 @@
+use std::sync::Arc;
+
+use shardine_codec::Context;
+use shardine_store::{Key, ReadRange, Store, StoreError};
+
+use crate::keyed::{KeyedShards, PayloadKind, before_values};
+use crate::precomputed::{BoxNames, Volume, WrappedStore, compressed_ending};
+use crate::shard::uint64::{Encoding, MortonCode};
+use crate::{Engine, Error, RepackError};
+
+/// Values by key, however they are stored.
+pub(crate) enum Values {
+    /// In shards.
+    Shards { shards: Arc<KeyedShards>, kind: PayloadKind },
+    /// The chunks of a volume, each an object.
+    Objects { store: WrappedStore, names: BoxNames, code: MortonCode },
+}
+
+impl Values {
+    /// The chunks of a scale of a volume.
+    pub fn of_scale(volume: &Volume, level: usize) -> Result<Self, Error> {
+        let scale = volume.scale(level)?;
+        if let Some(shards) = volume.shards(scale)? {
+            return Ok(Self::Shards { shards, kind: PayloadKind::Plain });
+        }
+        let at = || volume.location().to_string();
+        let code = scale.morton().ok_or_else(|| RepackError::Layout {
+            at: at(),
+            reason: format!(
+                "scale \"{}\" has more chunks than keys of 64 bits can name",
+                scale.key
+            ),
+        })?;
+        let store = WrappedStore(Arc::clone(&volume.location().store));
+        Ok(Self::Objects { store, names: volume.box_names(scale)?, code })
+    }
+
+    /// How values are compressed, on top of what they are.
+    pub fn encoding(&self) -> Encoding {
+        match self {
+            Self::Shards { shards, .. } => shards.sharding.data_encoding,
+            Self::Objects { .. } => Encoding::Raw,
+        }
+    }
+
+    /// Whether bytes before a value may belong to it.
+    pub fn keeps_before(&self) -> bool {
+        match self {
+            Self::Shards { kind, .. } => kind.keeps_before(),
+            Self::Objects { .. } => false,
+        }
+    }
+
+    /// Where messages say a value is.
+    pub fn object_key(&self, key: u64) -> Result<Key, StoreError> {
+        match self {
+            Self::Shards { shards, .. } => shards.shard_key(shards.sharding.place(key).shard),
+            Self::Objects { names, code, .. } => {
+                crate::engine::CellKeys::key(names, &code.decode(key).unwrap_or_default())
+            }
+        }
+    }
+
+    /// All keys that have a value, with how many bytes before it belong to it.
+    ///
+    /// What is in the folder and is no chunk of the volume is not among them; a key in a place where nobody looks for it, and a
+    /// key that occurs twice, is an error, as it would be lost.
+    pub fn each_key(&self, engine: &Engine, visit: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
+        match self {
+            Self::Objects { store, names, code } => {
+                for (key, _) in store.list(names.folder.as_ref())?.objects {
+                    let name = key.as_str().rsplit('/').next().unwrap_or_default();
+                    let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
+                    if let Some(cell) = names.cell(bare.unwrap_or(name)) {
+                        visit(code.encode(cell), 0);
+                    }
+                }
+                Ok(())
+            }
+            Self::Shards { shards, .. } => {
+                for shard in shards.stored()? {
+                    let Some(object) = shards.open_object(shard)? else { continue };
+                    let key = shards.shard_key(shard)?;
+                    let indexes = engine
+                        .with_context(|context| shards.read_indexes(&key, &*object, context))?;
+                    object.check_unchanged()?;
+                    let before =
+                        if self.keeps_before() { before_values(&indexes) } else { Vec::new() };
+                    for (i, (minishard, entry)) in indexes.entries().enumerate() {
+                        let place = shards.sharding.place(entry.key);
+                        if (place.shard, place.minishard) != (shard, minishard) {
+                            let reason = format!(
+                                "key {} is not where it belongs; `shardine verify` tells more",
+                                entry.key
+                            );
+                            return Err(StoreError::Damaged { key, reason }.into());
+                        }
+                        visit(entry.key, before.get(i).map_or(0, |range| range.end - range.start));
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends a value as it is stored, with `before` bytes that lie before it.
+    pub fn read(
+        &self,
+        context: &mut Context,
+        key: u64,
+        before: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let gone = || -> Error {
+            match self.object_key(key) {
+                Ok(key) => StoreError::Changed { key }.into(),
+                Err(error) => error.into(),
+            }
+        };
+        match self {
+            Self::Shards { shards, .. } => {
+                let (shard, range) = shards.find(key, context)?.ok_or_else(gone)?;
+                let start = range.start.saturating_sub(before);
+                let bytes = shard.object.read(ReadRange::Bounded(start..range.end))?;
+                shard.object.check_unchanged()?;
+                out.extend_from_slice(&bytes);
+                Ok(())
+            }
+            Self::Objects { store, .. } => {
+                let object = match store.open(&self.object_key(key)?, None) {
+                    Err(StoreError::NotFound { .. }) => return Err(gone()),
+                    object => object?,
+                };
+                out.extend_from_slice(&object.read(ReadRange::All)?);
+                Ok(object.check_unchanged()?)
+            }
+        }
+    }
+}

@@ -1,0 +1,321 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use shardine_codec::Context;
+use shardine_store::{Condition, CreateOptions, Store, StoreError};
+
+use super::options::RepackVolumeOptions;
+use super::values::Values;
+use crate::engine::{Engine, FirstError, PUBLISHED_TOGETHER};
+use crate::keyed::{Change, Encoded, KeyedShards, OldValue, change_shard, gzip};
+use crate::shard::uint64::Encoding;
+use crate::{Error, RepackError};
+
+/// Bytes that a value may have when it is decompressed.
+const LIMIT: usize = 2 << 30;
+
+/// How hard gzip tries.
+const GZIP_LEVEL: u8 = 6;
+
+/// Bytes of memory for a key that is to be moved.
+const KEY: u64 = size_of::<Moved>() as u64;
+
+/// Memory that is reckoned for a value.
+const VALUE: u64 = 256 << 10;
+
+/// Values that are compared together.
+const COMPARED: usize = 1024;
+
+/// What was done.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub moved: u64,
+    pub recompressed: u64,
+    pub objects: u64,
+    pub objects_kept: u64,
+    pub bytes: u64,
+}
+
+/// A key that is to be moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moved {
+    /// Its shard at the target.
+    shard: u64,
+    key: u64,
+    /// Bytes before its value that belong to it.
+    before: u64,
+}
+
+/// Moves all values. With `resumed`, objects that are there already are whole and stay.
+pub(crate) fn write(
+    engine: &Engine,
+    from: &Values,
+    to: &Values,
+    resumed: bool,
+    options: &RepackVolumeOptions,
+) -> Result<Tally, Error> {
+    let mut total = 0u64;
+    from.each_key(engine, &mut |_, _| total += 1)?;
+    // As many keys at a time as there is memory for; then all that is stored is listed again.
+    let room = (engine.memory_in_flight() / 4).max(KEY);
+    let passes = total.saturating_mul(KEY).div_ceil(room).max(1);
+    let done = AtomicU64::new(0);
+    let progress = |n: u64| {
+        let done = done.fetch_add(n, Ordering::Relaxed) + n;
+        if let Some(progress) = &options.progress {
+            progress(done, total);
+        }
+    };
+    let mut tally = Tally::default();
+    for pass in 0..passes {
+        let mut keys = Vec::new();
+        from.each_key(engine, &mut |key, before| {
+            let shard = match to {
+                Values::Shards { shards, .. } => shards.sharding.place(key).shard,
+                Values::Objects { .. } => key,
+            };
+            if shard % passes == pass {
+                keys.push(Moved { shard, key, before });
+            }
+        })?;
+        keys.sort_unstable();
+        if let Some(twice) = keys.windows(2).find(|pair| pair[0].key == pair[1].key) {
+            let key = from.object_key(twice[0].key)?;
+            let reason = format!("key {} occurs more than once", twice[0].key);
+            return Err(StoreError::Damaged { key, reason }.into());
+        }
+        match to {
+            Values::Shards { shards, .. } => {
+                let moving = Moving { engine, from, to, shards, resumed, progress: &progress };
+                moving.shards(&keys, &mut tally)?;
+            }
+            Values::Objects { .. } => {
+                objects(engine, from, to, &keys, resumed, &progress, &mut tally)?;
+            }
+        }
+    }
+    Ok(tally)
+}
+
+struct Moving<'a> {
+    engine: &'a Engine,
+    from: &'a Values,
+    to: &'a Values,
+    shards: &'a KeyedShards,
+    resumed: bool,
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Moving<'_> {
+    fn shards(&self, keys: &[Moved], tally: &mut Tally) -> Result<(), Error> {
+        let staged = Mutex::default();
+        for group in keys.chunk_by(|a, b| a.shard == b.shard) {
+            let Some(first) = group.first() else { continue };
+            if self.resumed && self.shards.open_object(first.shard)?.is_some() {
+                tally.objects_kept += 1;
+                (self.progress)(group.len() as u64);
+                continue;
+            }
+            let numbers: Vec<u64> = group.iter().map(|moved| moved.key).collect();
+            let encode = |context: &mut Context, i: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
+                let Moved { key, before, .. } = group[i];
+                move_value(context, self.from, self.to, key, before, out)?;
+                (self.progress)(1);
+                Ok(Encoded::Value { before: before as usize })
+            };
+            let change = Change {
+                shards: self.shards,
+                shard: first.shard,
+                keys: &numbers,
+                replaces_all: true,
+                keep_before: self.from.keeps_before(),
+                value_bytes: VALUE,
+                encode: &encode,
+                staged: Some(&staged),
+            };
+            let done = change_shard(self.engine, &change)?;
+            tally.objects += u64::from(done.written);
+            tally.bytes += done.bytes;
+            count(tally, self.from, self.to, done.encoded);
+        }
+        let staged = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !staged.is_empty() {
+            self.shards.store.publish(staged)?;
+        }
+        Ok(())
+    }
+}
+
+fn count(tally: &mut Tally, from: &Values, to: &Values, values: u64) {
+    if from.encoding() == to.encoding() {
+        tally.moved += values;
+    } else {
+        tally.recompressed += values;
+    }
+}
+
+/// Appends a value as it is to be stored, with the bytes before it.
+fn move_value(
+    context: &mut Context,
+    from: &Values,
+    to: &Values,
+    key: u64,
+    before: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    if from.encoding() == to.encoding() {
+        return from.read(context, key, before, out);
+    }
+    let mut stored = context.take_buffer();
+    let read = from.read(context, key, before, &mut stored);
+    let recoded = read.and_then(|()| {
+        let (ahead, value) = stored.split_at_checked(before as usize).unwrap_or((&[], &stored));
+        out.extend_from_slice(ahead);
+        match to.encoding() {
+            Encoding::Raw => inflate(context, from, key, value, out),
+            Encoding::Gzip => Ok(gzip(GZIP_LEVEL)?
+                .encode(context, value, out)
+                .map_err(|error| wrong(from, key, &error.to_string()))?),
+        }
+    });
+    context.give_buffer(stored);
+    recoded
+}
+
+fn inflate(
+    context: &mut Context,
+    from: &Values,
+    key: u64,
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let start = out.len();
+    let limit = LIMIT.saturating_add(start);
+    let done = gzip(GZIP_LEVEL)?.decode(context, value, limit, out);
+    done.map_err(|error| wrong(from, key, &error.to_string()).into())
+}
+
+fn wrong(values: &Values, key: u64, reason: &str) -> StoreError {
+    match values.object_key(key) {
+        Ok(object) => {
+            StoreError::Damaged { key: object, reason: format!("the value of key {key}: {reason}") }
+        }
+        Err(error) => error,
+    }
+}
+
+/// Makes every value an object of its own.
+fn objects(
+    engine: &Engine,
+    from: &Values,
+    to: &Values,
+    keys: &[Moved],
+    resumed: bool,
+    progress: &(dyn Fn(u64) + Sync),
+    tally: &mut Tally,
+) -> Result<(), Error> {
+    let Values::Objects { store, .. } = to else { return Ok(()) };
+    for together in keys.chunks(PUBLISHED_TOGETHER) {
+        let staged = Mutex::new(Vec::new());
+        let (kept, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let first_error = FirstError::default();
+        let _permit = engine.admit(VALUE.saturating_mul(engine.threads() as u64));
+        engine.share(engine.threads(), together.len(), &|i, context| {
+            if first_error.is_set() {
+                return;
+            }
+            let mut stage = || -> Result<(), Error> {
+                let key = to.object_key(together[i].key)?;
+                if resumed && store.0.open(&key, None).is_ok() {
+                    kept.fetch_add(1, Ordering::Relaxed);
+                    return Ok(());
+                }
+                let mut value = context.take_buffer();
+                move_value(context, from, to, together[i].key, 0, &mut value)?;
+                let options = CreateOptions { head: 0, condition: Condition::None };
+                let writer = store.0.create(&key, options)?;
+                writer.append(&value)?;
+                bytes.fetch_add(value.len() as u64, Ordering::Relaxed);
+                let done = writer.finish(&[])?;
+                staged.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+                context.give_buffer(value);
+                Ok(())
+            };
+            if let Err(error) = stage() {
+                first_error.set(error);
+            }
+        });
+        first_error.into_result()?;
+        let staged = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let written = staged.len() as u64;
+        store.0.publish(staged)?;
+        tally.objects += written;
+        tally.objects_kept += kept.into_inner();
+        tally.bytes += bytes.into_inner();
+        count(tally, from, to, written);
+        progress(together.len() as u64);
+    }
+    Ok(())
+}
+
+/// Compares all values, and what lies before them, with what they were.
+pub(crate) fn check(engine: &Engine, from: &Values, to: &Values) -> Result<(), Error> {
+    let mut keys = Vec::with_capacity(COMPARED);
+    let mut result = Ok(());
+    let (mut before_move, mut after_move) = (0u64, 0u64);
+    from.each_key(engine, &mut |key, before| {
+        before_move += 1;
+        keys.push((key, before));
+        if keys.len() == COMPARED && result.is_ok() {
+            result = compare(engine, from, to, &keys);
+            keys.clear();
+        }
+    })?;
+    result?;
+    compare(engine, from, to, &keys)?;
+    to.each_key(engine, &mut |_, _| after_move += 1)?;
+    if before_move != after_move {
+        return Err(RepackError::Count { before: before_move, after: after_move }.into());
+    }
+    Ok(())
+}
+
+fn compare(engine: &Engine, from: &Values, to: &Values, keys: &[(u64, u64)]) -> Result<(), Error> {
+    let first_error = FirstError::default();
+    engine.share(engine.threads(), keys.len(), &|i, context| {
+        if first_error.is_set() {
+            return;
+        }
+        let (key, before) = keys[i];
+        let mut alike = || -> Result<bool, Error> {
+            let (mut one, mut other) = (context.take_buffer(), context.take_buffer());
+            from.read(context, key, before, &mut one)?;
+            to.read(context, key, before, &mut other)?;
+            let mut alike = one == other;
+            if from.encoding() != to.encoding() {
+                let at = before as usize;
+                let mut plain = context.take_buffer();
+                let (packed, raw) = match from.encoding() {
+                    Encoding::Gzip => (&one, &other),
+                    Encoding::Raw => (&other, &one),
+                };
+                let value = packed.get(at..).unwrap_or_default();
+                inflate(context, from, key, value, &mut plain)?;
+                alike = one.get(..at) == other.get(..at) && raw.get(at..) == Some(&plain[..]);
+                context.give_buffer(plain);
+            }
+            context.give_buffer(one);
+            context.give_buffer(other);
+            Ok(alike)
+        };
+        match alike() {
+            Ok(true) => {}
+            Ok(false) => first_error.set(match to.object_key(key) {
+                Ok(object) => RepackError::Differs { object, chunk: vec![key] }.into(),
+                Err(error) => error.into(),
+            }),
+            Err(error) => first_error.set(error),
+        }
+    });
+    first_error.into_result()
+}

@@ -50,6 +50,8 @@ const CODECS: &[(&str, Build)] = &[
     ("vlen-utf8", vlen::build_utf8),
     ("vlen-bytes", vlen::build_bytes),
     ("neuroglancer_compressed_segmentation", neuroglancer::segmentation::build),
+    ("neuroglancer_jpeg", neuroglancer::jpeg::build),
+    ("neuroglancer_png", neuroglancer::png::build),
     ("blosc", blosc::build),
     ("numcodecs.blosc", blosc::build_numcodecs),
     ("gzip", gzip::build),

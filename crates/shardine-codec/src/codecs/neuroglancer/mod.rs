@@ -3,6 +3,9 @@
 //! All of them see a chunk as `[channel, z, y, x]` in C order, which is how a volume of axes x, y, z, channel
 //! lies there in Fortran order.
 
+mod image;
+pub(super) mod jpeg;
+pub(super) mod png;
 pub(super) mod segmentation;
 
 use crate::{ArraySpec, CodecError, ElementsRef, Kind};

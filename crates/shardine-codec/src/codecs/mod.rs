@@ -52,6 +52,7 @@ const CODECS: &[(&str, Build)] = &[
     ("neuroglancer_compressed_segmentation", neuroglancer::segmentation::build),
     ("neuroglancer_jpeg", neuroglancer::jpeg::build),
     ("neuroglancer_png", neuroglancer::png::build),
+    ("neuroglancer_jxl", neuroglancer::jxl::build),
     ("blosc", blosc::build),
     ("numcodecs.blosc", blosc::build_numcodecs),
     ("gzip", gzip::build),

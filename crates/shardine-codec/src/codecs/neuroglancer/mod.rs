@@ -5,6 +5,7 @@
 
 mod image;
 pub(super) mod jpeg;
+pub(super) mod jxl;
 pub(super) mod png;
 pub(super) mod segmentation;
 

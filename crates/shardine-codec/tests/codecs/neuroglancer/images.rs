@@ -186,3 +186,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn jxl_is_not_written() {
+    let spec = chunk("uint8", &[1, 2, 2, 2]);
+    let error = encode("neuroglancer_jxl", json!({}), &spec, &[0; 8]).unwrap_err();
+    assert!(error.to_string().contains("read, not written"), "{error}");
+}
+
+#[cfg(not(feature = "jxl"))]
+#[test]
+fn jxl_says_what_is_missing() {
+    let spec = chunk("uint8", &[1, 4, 12, 20]);
+    let file = file("jxl_lossless_1.chunk");
+    let error = decode("neuroglancer_jxl", json!({}), &spec, &file).unwrap_err();
+    assert!(matches!(error, CodecError::Unsupported { .. }), "{error:?}");
+}
+
+#[cfg(feature = "jxl")]
+#[test]
+fn jxls_of_other_writers_are_read() {
+    assert_eq!(golden("neuroglancer_jxl", |_, _, _| ()), 4);
+    let whole = file("jxl_lossless_1.chunk");
+    let read = |shape: &[u64], encoded: &[u8]| {
+        decode("neuroglancer_jxl", json!({}), &chunk("uint8", shape), encoded)
+    };
+    let error = read(&[1, 4, 12, 21], &whole).unwrap_err();
+    assert!(error.to_string().contains("an image of 20 by 48"), "{error}");
+    assert!(read(&[3, 4, 12, 20], &whole).is_err());
+    for len in [0, 1, 10, whole.len() / 2, whole.len() - 20] {
+        assert!(read(&[1, 4, 12, 20], &whole[..len]).is_err(), "{len} bytes");
+    }
+}

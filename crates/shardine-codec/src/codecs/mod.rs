@@ -51,6 +51,7 @@ const CODECS: &[(&str, Build)] = &[
     ("vlen-bytes", vlen::build_bytes),
     ("neuroglancer_compressed_segmentation", neuroglancer::segmentation::build),
     ("neuroglancer_jpeg", neuroglancer::jpeg::build),
+    ("neuroglancer_compresso", neuroglancer::compresso::build),
     ("neuroglancer_png", neuroglancer::png::build),
     ("neuroglancer_jxl", neuroglancer::jxl::build),
     ("blosc", blosc::build),

@@ -1,6 +1,7 @@
 //! The encodings of precomputed volumes: chunks that others wrote (`tests/golden/neuroglancer/make.py` made them),
 //! and what each promises.
 
+mod compresso;
 mod images;
 mod segmentation;
 

@@ -3,6 +3,7 @@
 //! All of them see a chunk as `[channel, z, y, x]` in C order, which is how a volume of axes x, y, z, channel
 //! lies there in Fortran order.
 
+pub(super) mod compresso;
 mod image;
 pub(super) mod jpeg;
 pub(super) mod jxl;

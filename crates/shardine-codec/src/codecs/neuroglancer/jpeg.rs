@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use jpeg_encoder::{ColorType, Encoder};
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -83,7 +83,9 @@ impl ArrayToBytes for Jpeg {
         let (width, height) = image::size(NAME, sides, LONGEST)?;
         let start = out.len();
         output::reserve(NAME, out, elements.len() / 4)?;
-        let encoder = Encoder::new(&mut *out, self.quality);
+        let mut encoder = Encoder::new(&mut *out, self.quality);
+        // Channels need not be colours, and the rows of an image are not all neighbours.
+        encoder.set_sampling_factor(SamplingFactor::R_4_4_4);
         let (width, height) = (width as u16, height as u16);
         let result = if sides.channels == 1 {
             encoder.encode(elements, width, height, ColorType::Luma)

@@ -192,56 +192,47 @@ fn boundaries(
     Ok(boundaries)
 }
 
-/// Decodes all labels.
-fn decode(
+/// Decodes all labels, which are of `SIZE` bytes.
+fn decode<const SIZE: usize>(
     context: &mut Context,
     sides: Sides,
-    label: usize,
     encoded: &[u8],
 ) -> Result<Vec<u8>, CodecError> {
     let corrupt = |reason| CodecError::corrupt(NAME, encoded.len(), reason);
-    let parts = Parts::new(sides, label, encoded).map_err(corrupt)?;
+    let parts = Parts::new(sides, SIZE, encoded).map_err(corrupt)?;
     let elements = sides.x * sides.y * sides.z;
     let boundaries = boundaries(sides, &parts, zeros(elements)?).map_err(corrupt)?;
     let regions = regions::number(sides, &boundaries, parts.is_solid, zeros(elements)?);
     let regions = regions.map_err(corrupt)?;
-    let mut out = context.take_filled(elements * label)?;
-    let mut labels = Labels { out: &mut out, width: label };
-    for (i, &region) in regions.iter().enumerate() {
-        let label = match (region as usize).checked_sub(1) {
-            None => Some(0),
-            Some(region) => parts.ids.get(region),
+    let mut out = context.take_filled(elements * SIZE)?;
+    let labels = out.as_chunks_mut::<SIZE>().0;
+    let ids = parts.ids.bytes.as_chunks::<SIZE>().0;
+    for (label, &region) in labels.iter_mut().zip(&regions) {
+        *label = match (region as usize).checked_sub(1) {
+            None => [0; SIZE],
+            Some(id) => {
+                *(ids.get(id)).ok_or_else(|| corrupt(format!("region {region} has no label")))?
+            }
         };
-        let missing = || corrupt(format!("region {region} has no label"));
-        labels.set(i, label.ok_or_else(missing)?);
     }
-    fill_boundaries(sides, &parts, &boundaries, &mut labels).map_err(corrupt)?;
+    fill_boundaries(sides, &parts, &boundaries, labels).map_err(corrupt)?;
     Ok(out)
 }
 
-struct Labels<'a> {
-    out: &'a mut [u8],
-    width: usize,
-}
-
-impl Labels<'_> {
-    fn get(&self, i: usize) -> u64 {
-        Numbers { bytes: self.out, width: self.width }.get(i).unwrap_or_default()
-    }
-
-    fn set(&mut self, i: usize, label: u64) {
-        let place = self.out.get_mut(i * self.width..(i + 1) * self.width).unwrap_or_default();
-        place.iter_mut().zip(label.to_le_bytes()).for_each(|(to, byte)| *to = byte);
-    }
+/// The bytes of a label that was made of as many.
+fn label_bytes<const SIZE: usize>(label: u64) -> [u8; SIZE] {
+    let mut bytes = [0; SIZE];
+    bytes.iter_mut().zip(label.to_le_bytes()).for_each(|(to, byte)| *to = byte);
+    bytes
 }
 
 /// Gives the elements on boundaries their labels: that of the neighbour before, if it is on none, else what
 /// the next location says.
-fn fill_boundaries(
+fn fill_boundaries<const SIZE: usize>(
     sides: Sides,
     parts: &Parts<'_>,
     boundaries: &[bool],
-    labels: &mut Labels<'_>,
+    labels: &mut [[u8; SIZE]],
 ) -> Result<(), String> {
     let (row, slice) = (sides.x, sides.x * sides.y);
     let mut locations = 0..parts.locations.len();
@@ -255,15 +246,15 @@ fn fill_boundaries(
                     continue;
                 }
                 if x > 0 && !boundaries[i - 1] {
-                    labels.set(i, labels.get(i - 1));
+                    labels[i] = labels[i - 1];
                     continue;
                 }
                 if y > 0 && !boundaries[i - row] {
-                    labels.set(i, labels.get(i - row));
+                    labels[i] = labels[i - row];
                     continue;
                 }
                 if parts.is_solid && z > 0 && !boundaries[i - slice] {
-                    labels.set(i, labels.get(i - slice));
+                    labels[i] = labels[i - slice];
                     continue;
                 }
                 let mut next = || locations.next().and_then(|i| parts.locations.get(i));
@@ -276,16 +267,16 @@ fn fill_boundaries(
                     4 => (z > 0).then(|| i - slice),
                     5 => (z + 1 < sides.z).then(|| i + slice),
                     6 => {
-                        labels.set(i, next().ok_or_else(missing)?);
+                        labels[i] = label_bytes(next().ok_or_else(missing)?);
                         continue;
                     }
                     label => {
-                        labels.set(i, label - 7);
+                        labels[i] = label_bytes(label - 7);
                         continue;
                     }
                 };
                 let from = from.ok_or_else(|| format!("element {i} has no such neighbour"))?;
-                labels.set(i, labels.get(from));
+                labels[i] = labels[from];
             }
         }
     }
@@ -315,8 +306,13 @@ impl ArrayToBytes for Compresso {
         encoded: &[u8],
     ) -> Result<Elements, CodecError> {
         let sides = sides(spec)?;
-        let label = spec.data_type.bits() as usize / 8;
-        decode(context, sides, label, encoded).map(Elements::Fixed)
+        let elements = match spec.data_type.bits() {
+            8 => decode::<1>(context, sides, encoded),
+            16 => decode::<2>(context, sides, encoded),
+            32 => decode::<4>(context, sides, encoded),
+            _ => decode::<8>(context, sides, encoded),
+        };
+        elements.map(Elements::Fixed)
     }
 
     fn encoded_size(&self, _spec: &ArraySpec) -> EncodedSize {

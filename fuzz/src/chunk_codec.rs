@@ -56,6 +56,14 @@ const CHAINS: &[Chain] = &[
     lossless(
         r#"[{"name":"bytes","configuration":{"endian":"little"}},{"name":"fletcher32"},{"name":"zlib","configuration":{"level":1}}]"#,
     ),
+    lossless(
+        r#"[{"name":"transpose","configuration":{"order":[3,2,1,0]}},{"name":"neuroglancer_compressed_segmentation","configuration":{"block_size":[2,2,3]}},{"name":"gzip","configuration":{"level":1}}]"#,
+    ),
+    lossless(r#"[{"name":"neuroglancer_png"},{"name":"crc32c"}]"#),
+    lossy(
+        r#"[{"name":"transpose","configuration":{"order":[3,2,1,0]}},{"name":"neuroglancer_jpeg"}]"#,
+    ),
+    lossless(r#"[{"name":"neuroglancer_compresso"}]"#),
 ];
 
 pub fn run(input: &[u8]) {

@@ -46,6 +46,12 @@ pub const CONFIGURATIONS: &[&str] = &[
     r#"{"name":"delta","configuration":{"dtype":"<f4"}}"#,
     r#"{"name":"fixedscaleoffset","configuration":{"offset":3,"scale":2,"dtype":"<f4","astype":"<u1"}}"#,
     r#"{"name":"fixedscaleoffset","configuration":{"offset":-1.5,"scale":0.5,"dtype":"<f8"}}"#,
+    r#"{"name":"neuroglancer_compressed_segmentation","configuration":{"block_size":[8,8,8]}}"#,
+    r#"{"name":"neuroglancer_compressed_segmentation","configuration":{"block_size":[3,2,5]}}"#,
+    r#"{"name":"neuroglancer_compresso"}"#,
+    r#"{"name":"neuroglancer_jpeg","configuration":{"quality":75}}"#,
+    r#"{"name":"neuroglancer_png","configuration":{"level":1}}"#,
+    r#"{"name":"neuroglancer_jxl"}"#,
 ];
 
 /// Other names of codecs that are listed above, beyond those that end in a listed name.
@@ -67,17 +73,26 @@ pub fn from_value(value: &Value) -> Option<Codec> {
     from_spec(&CodecSpec { name, configuration, must_understand: true }).ok()
 }
 
+/// Whether elements come back changed from the codec of this document.
+pub fn is_lossy(json: &[u8]) -> bool {
+    let value: Option<Value> = serde_json::from_slice(json).ok();
+    value.is_some_and(|value| value.get("name").is_some_and(|name| name == "neuroglancer_jpeg"))
+}
+
 /// The codec chosen by the first byte of `input`, and the rest.
+pub fn choose(input: &[u8]) -> Option<(Codec, &[u8])> {
+    let (json, rest) = choose_document(input)?;
+    Some((parse(json)?, rest))
+}
+
+/// The document chosen by the first byte of `input`, and the rest.
 ///
 /// Past the list, the choice is a document in the input itself, up to a zero byte.
-pub fn choose(input: &[u8]) -> Option<(Codec, &[u8])> {
+pub fn choose_document(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&choice, rest) = input.split_first()?;
     match CONFIGURATIONS.get(usize::from(choice)) {
-        Some(json) => Some((parse(json.as_bytes())?, rest)),
-        None => {
-            let (json, rest) = crate::split(rest);
-            Some((parse(json)?, rest))
-        }
+        Some(json) => Some((json.as_bytes(), rest)),
+        None => Some(crate::split(rest)),
     }
 }
 

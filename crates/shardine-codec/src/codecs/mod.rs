@@ -12,6 +12,7 @@ mod fixedscaleoffset;
 mod gzip;
 mod lz4;
 mod lzma;
+mod neuroglancer;
 mod numcodecs_packbits;
 mod numeric;
 mod output;
@@ -48,6 +49,11 @@ const CODECS: &[(&str, Build)] = &[
     ("packbits", packbits::build),
     ("vlen-utf8", vlen::build_utf8),
     ("vlen-bytes", vlen::build_bytes),
+    ("neuroglancer_compressed_segmentation", neuroglancer::segmentation::build),
+    ("neuroglancer_jpeg", neuroglancer::jpeg::build),
+    ("neuroglancer_compresso", neuroglancer::compresso::build),
+    ("neuroglancer_png", neuroglancer::png::build),
+    ("neuroglancer_jxl", neuroglancer::jxl::build),
     ("blosc", blosc::build),
     ("numcodecs.blosc", blosc::build_numcodecs),
     ("gzip", gzip::build),

@@ -9,6 +9,7 @@ mod blosc_snappy;
 mod configuration;
 mod damage;
 mod golden;
+mod neuroglancer;
 mod round_trip;
 mod streams;
 mod support;

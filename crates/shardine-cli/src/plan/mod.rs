@@ -1,6 +1,7 @@
 //! `shardine plan`: chunks and shards that suit an array, and what follows from them.
 
 mod report;
+mod volume;
 
 use std::io::{self, BufWriter, Write};
 
@@ -11,6 +12,8 @@ use shardine::shard::IndexLocation;
 use shardine::{Array, Child, DataType, ElementSize, Group, Node};
 
 use crate::cli::Machine;
+use crate::create::Format;
+use crate::dataset::DataSet;
 use crate::failure::{Failure, quoted};
 use crate::{codec_words, info, units};
 use report::Advice;
@@ -20,6 +23,7 @@ Examples:
   shardine plan image.zarr
   shardine plan s3://bucket/image.zarr --for serve
   shardine plan --shape 2048,4096,4096 --dtype uint16 --ratio 2.5 --remote
+  shardine plan --to precomputed --shape 100000,80000,7000 --dtype uint8 --chunk 128,128,16
 
 Of a data set it reads the metadata, the indexes of up to 32 shards or the lengths of up to 128 chunks of each array, and
 never a chunk. Nothing is changed: the last lines are the commands that would do it.
@@ -27,13 +31,14 @@ never a chunk. Nothing is changed: the last lines are the commands that would do
 The rules, by the names that they are told under: no shards on a local disk below a million chunks (few-local-chunks), for
 many writers at once (parallel-writers), or where a chunk is as large as a shard should be (large-chunks); 8 chunks per
 axis to be served (eight-per-axis) if that is 10 to 100 MB; else what comes near 64 MiB, to be updated 16 MiB, to be kept
-96 MB (target-size), as chunks were measured. docs/plan.md has them all.";
+96 MB (target-size), as chunks were measured. docs/plan.md has them all. Of precomputed volumes it recommends the bits of
+keys, with a sentence for each.";
 
 /// Recommend chunks and shards for an array, a data set or a shape
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Plan {
-    /// The array, or a group of arrays
+    /// The array, a group of arrays, or a precomputed volume
     #[arg(required_unless_present = "shape", conflicts_with = "shape")]
     url: Option<String>,
     /// The length of each axis of an array that is to be made, such as 2048,4096,4096
@@ -42,6 +47,9 @@ pub struct Plan {
     /// The type of its elements
     #[arg(long, value_name = "TYPE", requires = "shape")]
     dtype: Option<String>,
+    /// The format of an array that is to be made: zarr3, or precomputed for a volume
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
+    to: Format,
     /// Chunks of this shape, in elements, whatever is there [default: what suits]
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
     chunk: Option<Shape>,
@@ -108,6 +116,17 @@ fn screen(text: &str) -> Result<Screen, String> {
 }
 
 pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
+    if let Some(url) = &args.url
+        && let Ok(DataSet::Volume(opened)) =
+            DataSet::open(&machine.engine()?, &machine.location(url)?)
+    {
+        return volume::of_volume(args, url, &opened);
+    }
+    if let (Format::Precomputed, Some(Shape(shape)), Some(dtype)) =
+        (args.to, &args.shape, &args.dtype)
+    {
+        return volume::of_shape(args, shape, dtype);
+    }
     let advice = match (&args.url, &args.shape, &args.dtype) {
         (Some(url), ..) => of_data_set(args, machine, url)?,
         (None, Some(Shape(shape)), Some(dtype)) => vec![of_shape(args, machine, shape, dtype)?],

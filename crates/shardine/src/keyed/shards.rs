@@ -136,10 +136,33 @@ impl KeyedShards {
     /// Opens a shard in its older form.
     pub fn open_older(&self, shard: u64) -> Result<Option<Arc<dyn Object>>, StoreError> {
         let [index, data] = self.older_keys(shard)?;
-        let Some(first) = open(&*self.store, &index)? else { return Ok(None) };
+        let Some(first) = open(&*self.store, &index)? else {
+            self.refuse_wrapped(shard)?;
+            return Ok(None);
+        };
         // A table without values is a shard without them.
         let Some(second) = open(&*self.store, &data)? else { return Ok(Some(first)) };
         Ok(Some(Arc::new(Joined::new(index, first, second)?)))
+    }
+
+    /// Refuses a shard that somebody has compressed as a whole: nobody could read it, and it is not missing.
+    fn refuse_wrapped(&self, shard: u64) -> Result<(), StoreError> {
+        // In object stores such a thing has a header, and its own name.
+        if self.store.files().is_none() {
+            return Ok(());
+        }
+        let key = self.object_key(&format!("{}.gz", self.sharding.shard_name(shard)))?;
+        match self.store.open(&key, None) {
+            Ok(_) => {
+                let reason =
+                    "it is a shard that was compressed as a whole, which no reader finds; \
+                              `shardine repair` unwraps it"
+                        .to_owned();
+                Err(StoreError::Damaged { key, reason })
+            }
+            Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Forgets what is known of a shard.

@@ -287,7 +287,7 @@ proptest! {
         let array = volume.array(0).unwrap();
         for &(start, shape, kind) in &case.writes {
             let bytes = shape.iter().product::<u64>() * case.channels * 2;
-            let elements = Elements::Fixed((0..bytes).map(|i| i as u8 * kind).collect());
+            let elements = Elements::Fixed((0..bytes).map(|i| (i as u8).wrapping_mul(kind)).collect());
             array.write(&region(start, shape), elements.as_ref(), &WriteOptions::new()).unwrap();
         }
         let before = naive_chunks(&*store, &case);

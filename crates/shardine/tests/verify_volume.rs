@@ -179,6 +179,29 @@ fn values_stored_otherwise_than_info_says_are_told_once() {
 }
 
 #[test]
+fn in_a_far_store_one_value_of_each_shard_tells_how_they_are_stored() {
+    let counting = Arc::new(CountingStore::new(MemoryStore::new()));
+    for (data, said) in [("raw", "gzip"), ("gzip", "raw")] {
+        let sharding = sharding(1, 1, 2, "raw", data);
+        let far = Location::root(Arc::new(CountingStore::new(MemoryStore::new())));
+        let at = volume_at(&far, &[scale("1", [64, 64, 64], Some(&sharding))]);
+        fill(&at, 0);
+        edit_info(&at, |info| info["scales"][0]["sharding"]["data_encoding"] = json!(said));
+        assert_eq!(kinds(&at, false), ["data-encoding"]);
+        assert_eq!(kinds(&at, true), ["data-encoding"]);
+    }
+    let at = volume_at(
+        &Location::root(counting.clone()),
+        &[scale("1", [64, 64, 64], Some(&sharding(1, 1, 2, "raw", "gzip")))],
+    );
+    fill(&at, 0);
+    counting.reset();
+    assert_eq!(kinds(&at, false), Vec::<&str>::new());
+    // The document, and of each shard the table, the indexes and a value.
+    assert_eq!(counting.counts().reads, 1 + 4 * 3);
+}
+
+#[test]
 fn one_value_stored_otherwise_is_told_with_its_shard() {
     let at = volume(&[scale("1", [32, 32, 32], Some(&sharding(0, 0, 0, "raw", "gzip")))]);
     fill(&at, 0);
@@ -355,7 +378,7 @@ fn manifest(bytes: u32) -> Vec<u8> {
 }
 
 fn meshes(data: &str) -> (Location, KeyValueStore) {
-    let at = Location::root(Arc::new(MemoryStore::new()));
+    let at = near();
     let info = json!({
         "@type": "neuroglancer_multilod_draco", "vertex_quantization_bits": 10, "lod_scale_multiplier": 1,
         "transform": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0], "sharding": sharding(1, 1, 1, "gzip", data),
@@ -382,8 +405,8 @@ fn meshes_are_sound_with_their_fragments_only() {
     let (at, _) = meshes("raw");
     with_values(&at, "0.shard", |_| {});
     let found = kinds(&at, false);
-    // The mesh of key 0 has no bytes of fragments.
-    assert_eq!(found, ["mesh-fragments"; 9]);
+    // Of the 12 meshes of this shard that of key 0 has no bytes of fragments.
+    assert_eq!(found, ["mesh-fragments"; 11]);
     let (at, _) = meshes("raw");
     let first = vec![(0, 0, manifest(0)), (0, 1, manifest(0)[4..].to_vec()), (1, 2, manifest(0))];
     put(&at, "0.shard", &built(1, true, &first));
@@ -392,7 +415,7 @@ fn meshes_are_sound_with_their_fragments_only() {
 
 #[test]
 fn skeletons_are_checked_by_their_container() {
-    let at = Location::root(Arc::new(MemoryStore::new()));
+    let at = near();
     let info = json!({"@type": "neuroglancer_skeletons", "sharding": sharding(0, 1, 1, "raw", "gzip")});
     put(&at, "info", info.to_string().as_bytes());
     let store = KeyValueStore::open(&engine(), &at).unwrap();

@@ -7,6 +7,7 @@ use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
 use shardine::{Elements, Finding, Location, VerifyOptions, VerifySummary, WriteOptions};
 
+use super::wrapped_store::{Tricks, WrappedStore};
 use super::{engine, noise};
 
 pub fn key(text: &str) -> Key {
@@ -75,8 +76,14 @@ pub fn volume_at(at: &Location, scales: &[Value]) -> Location {
     at.clone()
 }
 
+/// A store in memory that is read as files are.
+pub fn near() -> Location {
+    let tricks = Tricks { near: true, ..Tricks::default() };
+    Location::root(Arc::new(WrappedStore::new(MemoryStore::new(), tricks)))
+}
+
 pub fn volume(scales: &[Value]) -> Location {
-    volume_at(&Location::root(Arc::new(MemoryStore::new())), scales)
+    volume_at(&near(), scales)
 }
 
 pub fn write(at: &Location, level: usize, region: &str) {

@@ -14,13 +14,17 @@ pub(crate) enum ShardFault {
     IndexRange { minishard: u64, start: u64, end: u64 },
     IndexOverlap { minishard: u64, other: u64, range: Range<u64> },
     IndexTooLarge { minishard: u64, range: Range<u64> },
-    Index { minishard: u64, range: Range<u64>, reason: String },
+    Index { range: Range<u64>, reason: String },
 }
 
 impl ShardFault {
     /// Whether nothing of the shard can be read.
     pub fn is_whole(&self) -> bool {
         matches!(self, Self::Empty | Self::Truncated { .. })
+    }
+
+    pub fn kind(&self) -> FindingKind {
+        self.tell(0).0
     }
 
     pub fn tell(&self, len: u64) -> (FindingKind, Option<Range<u64>>, String) {
@@ -50,7 +54,7 @@ impl ShardFault {
                 Some(range.clone()),
                 format!("the index of minishard {minishard} is larger than is read at once"),
             ),
-            Self::Index { range, reason, .. } => {
+            Self::Index { range, reason } => {
                 (FindingKind::Index, Some(range.clone()), reason.clone())
             }
         }

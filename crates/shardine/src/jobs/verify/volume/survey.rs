@@ -185,8 +185,8 @@ impl Survey {
                 match self.decode(sharding, context, *minishard, encoded) {
                     Ok(index) => self.add(*minishard, &index),
                     Err(reason) => {
-                        let (minishard, range) = (*minishard, range.clone());
-                        self.faults.push(ShardFault::Index { minishard, range, reason });
+                        let range = range.clone();
+                        self.faults.push(ShardFault::Index { range, reason });
                     }
                 }
             }

@@ -367,3 +367,17 @@ impl Look<'_> {
         places
     }
 }
+
+/// Whether a value can be decoded, as far as that can be told.
+pub(crate) fn is_readable(
+    engine: &Engine,
+    folder: &Folder,
+    key: &Key,
+    object: &dyn Object,
+    surveyed: &Surveyed,
+    bytes: &[u8],
+) -> bool {
+    let look = Look { engine, folder, key, object, decode: true, workers: 1 };
+    let value = |context: &mut Context| look.value(context, surveyed, bytes, &AtomicU64::new(0));
+    !matches!(engine.with_context(value), Seen::Fault(_))
+}

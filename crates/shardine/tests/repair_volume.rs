@@ -37,7 +37,9 @@ fn all(at: &Location) -> Vec<(String, Vec<u8>)> {
     while let Some(folder) = folders.pop() {
         let listing = at.store.list(folder.as_ref()).unwrap();
         folders.extend(listing.folders.into_iter().map(Some));
-        found.extend(listing.objects.iter().map(|(key, _)| (key.to_string(), get(at, key.as_str()))));
+        found.extend(
+            listing.objects.iter().map(|(key, _)| (key.to_string(), get(at, key.as_str()))),
+        );
     }
     found.sort();
     found
@@ -59,7 +61,8 @@ fn mended(at: &Location, decode: bool) -> Repaired {
 }
 
 fn raw(shards: u32, minishards: u32) -> Location {
-    let at = volume(&[scale("1", [32, 32, 32], Some(&sharding(0, minishards, shards, "raw", "raw")))]);
+    let at =
+        volume(&[scale("1", [32, 32, 32], Some(&sharding(0, minishards, shards, "raw", "raw")))]);
     fill(&at, 0);
     at
 }
@@ -204,7 +207,9 @@ fn values_stored_otherwise_are_stored_as_info_says() {
 #[test]
 fn bad_entries_are_dropped_and_kept_aside() {
     let table = 16;
-    for (start, len) in [(1 << 40, 4096), (u64::MAX - 5, 4096), (3, 4096), (table, 0), (table + 7 * 4096, 4095)] {
+    for (start, len) in
+        [(1 << 40, 4096), (u64::MAX - 5, 4096), (3, 4096), (table, 0), (table + 7 * 4096, 4095)]
+    {
         let at = raw(0, 0);
         let before = get(&at, "1/0.shard");
         let others = KeyValueStore::open_in(&engine(), &at, "1").unwrap();
@@ -282,7 +287,7 @@ fn damaged_chunks_that_are_objects_are_set_aside() {
     put(&at, "1/0-16_0-16_0-16", &[5; 99]);
     let done = mended(&at, true);
     assert_eq!(done.kinds, ["object-set-aside"]);
-    assert_eq!(get(&done.aside, "1_0-16_0-16_0-16.bytes"), [5; 99]);
+    assert_eq!(get(&done.aside, "1_0-16_0-16_0-16.chunk_0_0_0_0.bytes"), [5; 99]);
 }
 
 #[test]
@@ -309,9 +314,8 @@ fn meshes_keep_their_fragments_when_a_neighbour_is_mended() {
     let fragments = |key: u64| vec![key as u8 + 1; key as usize * 10 + 5];
     let mesh = |key: u64| manifest(fragments(key).len() as u32);
     let store = KeyValueStore::open(&engine(), &at).unwrap();
-    let values = (0..20).fold(KeyValues::new(), |values, key| {
-        values.put_mesh(key, mesh(key), fragments(key))
-    });
+    let values = (0..20)
+        .fold(KeyValues::new(), |values, key| values.put_mesh(key, mesh(key), fragments(key)));
     store.update(&values).unwrap();
     // The shard of the odd keys under another name, and something that is no manifest.
     let shard = get(&at, "1.shard");

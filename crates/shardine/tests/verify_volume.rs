@@ -67,7 +67,10 @@ fn damaged_entries_are_named_with_chunk_and_bytes() {
         let found = only(&findings);
         assert_eq!((found.kind.name(), found.severity.name()), (kind, "damage"));
         assert_eq!(found.object.as_ref().unwrap().as_str(), "1/0.shard");
-        assert_eq!((found.shard.clone(), found.chunk.clone()), (Some(vec![0]), Some(vec![1, 1, 1, 0])));
+        assert_eq!(
+            (found.shard.clone(), found.chunk.clone()),
+            (Some(vec![0]), Some(vec![1, 1, 1, 0]))
+        );
         assert_eq!(found.range, Some(start..start.saturating_add(len)));
         assert!(found.message.contains("key 7"), "{}", found.message);
     }
@@ -157,14 +160,19 @@ fn a_gap_is_a_notice() {
 
 #[test]
 fn values_stored_otherwise_than_info_says_are_told_once() {
-    for (data, said, index) in [("raw", "gzip", "raw"), ("gzip", "raw", "raw"), ("raw", "gzip", "gzip")] {
+    for (data, said, index) in
+        [("raw", "gzip", "raw"), ("gzip", "raw", "raw"), ("raw", "gzip", "gzip")]
+    {
         let at = volume(&[scale("1", [40, 32, 32], Some(&sharding(1, 1, 1, index, data)))]);
         fill(&at, 0);
         edit_info(&at, |info| info["scales"][0]["sharding"]["data_encoding"] = json!(said));
         for decode in [false, true] {
             let (_, findings) = check(&at, decode);
             let found = only(&findings);
-            assert_eq!((found.kind.name(), found.object.as_ref().unwrap().as_str()), ("data-encoding", "info"));
+            assert_eq!(
+                (found.kind.name(), found.object.as_ref().unwrap().as_str()),
+                ("data-encoding", "info")
+            );
             assert!(found.message.contains(&format!("are {data}")), "{}", found.message);
         }
     }
@@ -210,7 +218,10 @@ fn one_value_stored_otherwise_is_told_with_its_shard() {
     for decode in [false, true] {
         let (_, findings) = check(&at, decode);
         let found = only(&findings);
-        assert_eq!((found.kind.name(), found.object.as_ref().unwrap().as_str()), ("data-encoding", "1/0.shard"));
+        assert_eq!(
+            (found.kind.name(), found.object.as_ref().unwrap().as_str()),
+            ("data-encoding", "1/0.shard")
+        );
         assert!(found.message.contains("1 of 8 values are raw"), "{}", found.message);
     }
     with_value(&at, "1/0.shard", 4, &raw[..50]);
@@ -262,7 +273,10 @@ fn other_names_among_shards_are_told() {
     ] {
         put(&at, &format!("1/{name}"), &shard);
         let (_, findings) = check(&at, true);
-        assert_eq!((only(&findings).kind.name(), findings[0].object.as_ref().unwrap().as_str()), (kind, format!("1/{name}").as_str()));
+        assert_eq!(
+            (only(&findings).kind.name(), findings[0].object.as_ref().unwrap().as_str()),
+            (kind, format!("1/{name}").as_str())
+        );
         remove(&at, &format!("1/{name}"));
     }
     // As a file of its own, compressed, nobody finds it.
@@ -310,7 +324,10 @@ fn a_scale_with_less_than_a_coarser_one_is_told() {
     write(&at, 0, "32:64,:,:");
     let (summary, findings) = check(&at, false);
     let found = only(&findings);
-    assert_eq!((found.kind.name(), found.object.as_ref().unwrap().as_str()), ("missing-chunks", "1"));
+    assert_eq!(
+        (found.kind.name(), found.object.as_ref().unwrap().as_str()),
+        ("missing-chunks", "1")
+    );
     assert!(found.message.contains("below 4 of 8 chunks"), "{}", found.message);
     assert!(summary.is_ok());
     fill(&at, 0);
@@ -332,7 +349,10 @@ fn a_box_in_an_empty_shard_is_told() {
 #[test]
 fn chunks_that_are_objects_are_checked() {
     let dir = tempfile::tempdir().unwrap();
-    let at = volume_at(&Location::parse(dir.path().to_str().unwrap()).unwrap(), &[scale("1", [40, 32, 32], None)]);
+    let at = volume_at(
+        &Location::parse(dir.path().to_str().unwrap()).unwrap(),
+        &[scale("1", [40, 32, 32], None)],
+    );
     fill(&at, 0);
     assert_eq!(kinds(&at, true), Vec::<&str>::new());
     let chunk = get(&at, "1/0-16_0-16_0-16");
@@ -416,7 +436,8 @@ fn meshes_are_sound_with_their_fragments_only() {
 #[test]
 fn skeletons_are_checked_by_their_container() {
     let at = near();
-    let info = json!({"@type": "neuroglancer_skeletons", "sharding": sharding(0, 1, 1, "raw", "gzip")});
+    let info =
+        json!({"@type": "neuroglancer_skeletons", "sharding": sharding(0, 1, 1, "raw", "gzip")});
     put(&at, "info", info.to_string().as_bytes());
     let store = KeyValueStore::open(&engine(), &at).unwrap();
     let values = (0..20).fold(KeyValues::new(), |values, key| values.put(key, noise(100, key)));
@@ -430,7 +451,10 @@ fn skeletons_are_checked_by_their_container() {
 #[test]
 fn a_volume_is_checked_without_writing_and_costs_its_indexes() {
     let counting = Arc::new(CountingStore::new(MemoryStore::new()));
-    let at = volume_at(&Location::root(counting.clone()), &[scale("1", [64, 64, 64], Some(&sharding(2, 2, 2, "raw", "raw")))]);
+    let at = volume_at(
+        &Location::root(counting.clone()),
+        &[scale("1", [64, 64, 64], Some(&sharding(2, 2, 2, "raw", "raw")))],
+    );
     fill(&at, 0);
     counting.reset();
     verify(&engine(), &at, &VerifyOptions::new(), &mut |_| {}).unwrap();

@@ -41,7 +41,9 @@ pub fn sharding(preshift: u32, minishard: u32, shard: u32, index: &str, data: &s
 /// Many of them, hashed and not.
 pub fn shardings() -> Vec<Value> {
     let mut all = Vec::new();
-    for (preshift, minishard, shard) in [(0, 0, 0), (0, 2, 2), (3, 1, 1), (0, 0, 6), (1, 6, 3), (64, 1, 1), (0, 3, 60)] {
+    for (preshift, minishard, shard) in
+        [(0, 0, 0), (0, 2, 2), (3, 1, 1), (0, 0, 6), (1, 6, 3), (64, 1, 1), (0, 3, 60)]
+    {
         for (index, data) in [("raw", "raw"), ("gzip", "gzip"), ("raw", "gzip"), ("gzip", "raw")] {
             for hash in ["identity", "murmurhash3_x86_128"] {
                 let mut sharding = sharding(preshift, minishard, shard, index, data);
@@ -116,7 +118,8 @@ pub fn check(at: &Location, decode: bool) -> (VerifySummary, Vec<Finding>) {
 pub fn kinds(at: &Location, decode: bool) -> Vec<&'static str> {
     let options = VerifyOptions::new().decode(decode);
     let mut kinds = Vec::new();
-    shardine::verify(&engine(), at, &options, &mut |finding| kinds.push(finding.kind.name())).unwrap();
+    shardine::verify(&engine(), at, &options, &mut |finding| kinds.push(finding.kind.name()))
+        .unwrap();
     kinds
 }
 

@@ -41,7 +41,14 @@ struct Held<'a> {
 
 impl Repairing<'_> {
     /// Whether something is to be done about a shard.
-    fn needs(&self, folder: &Folder, number: u64, key: &Key, checked: &Checked, forms: bool) -> bool {
+    fn needs(
+        &self,
+        folder: &Folder,
+        number: u64,
+        key: &Key,
+        checked: &Checked,
+        forms: bool,
+    ) -> bool {
         let findings = checked.findings(folder, number, key);
         let mends = |kind: FindingKind| match kind {
             // Keys of other shards are moved when all shards are sound.
@@ -53,8 +60,7 @@ impl Repairing<'_> {
             let fault = surveyed.fault.as_deref();
             matches!(fault, Some(Fault::Misplaced { place }) if place.shard == number)
         });
-        here
-            || findings.iter().any(|finding| mends(finding.kind))
+        here || findings.iter().any(|finding| mends(finding.kind))
             || (forms && checked.other_forms(number, key).is_some())
     }
 
@@ -67,7 +73,8 @@ impl Repairing<'_> {
         forms: bool,
     ) -> Result<(), Error> {
         let (store, decode) = (&folder.shards.store, self.options.decode);
-        let look = |object: &dyn Object| check_open(self.engine, folder, (number, key), object, decode);
+        let look =
+            |object: &dyn Object| check_open(self.engine, folder, (number, key), object, decode);
         let checked = match store.open(key, None).and_then(|object| look(&*object)) {
             Ok(checked) => checked,
             // It is gone, or is told with all that is left.
@@ -82,7 +89,9 @@ impl Repairing<'_> {
             Ok(_) | Err(StoreError::Changed { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let (recoded, unsorted) = (self.forms(&checked, number, key, forms), checked.survey.unsorted);
+        let recoded = self.forms(&checked, number, key, forms);
+        let mut told = checked.findings(folder, number, key).into_iter();
+        let unsorted = told.find(|finding| finding.kind == FindingKind::UnsortedKeys);
         let survey = checked.survey;
         if survey.faults.iter().any(|fault| fault.kind() == FindingKind::NotChecked) {
             return Ok(());
@@ -97,9 +106,8 @@ impl Repairing<'_> {
             self.set_indexes_aside(&held)?;
         }
         let kept = self.outcomes(&held, forms)?;
-        if unsorted > 0 {
-            let message = format!("the keys of {unsorted} minishards were not in order, and are now");
-            self.tell(held.repair(RepairKind::Reordered, message));
+        if let Some(finding) = unsorted {
+            self.tell(Repair::of(RepairKind::Reordered, &finding));
         }
         recoded.into_iter().for_each(|repair| self.tell(repair));
         if self.options.dry_run { Ok(()) } else { self.rewrite(&held, kept) }
@@ -136,9 +144,7 @@ impl Repairing<'_> {
             }
             let stays = match surveyed.fault.as_deref() {
                 None
-                | Some(
-                    Fault::OutsideArray | Fault::TooLarge { .. } | Fault::Shared { .. },
-                ) => true,
+                | Some(Fault::OutsideArray | Fault::TooLarge { .. } | Fault::Shared { .. }) => true,
                 Some(Fault::Misplaced { place }) if Some(place.shard) != held.number => true,
                 Some(Fault::Misplaced { place }) => {
                     keep.minishard = place.minishard;
@@ -152,7 +158,8 @@ impl Repairing<'_> {
                     let range = surveyed.range();
                     let bytes = held.edit.object.read(ReadRange::Bounded(range))?;
                     let (engine, folder, key) = (self.engine, held.folder, held.key);
-                    let sound = is_readable(engine, folder, key, &*held.edit.object, surveyed, &bytes);
+                    let sound =
+                        is_readable(engine, folder, key, &*held.edit.object, surveyed, &bytes);
                     if sound {
                         self.tell(held.about(RepairKind::Separated, i));
                     }

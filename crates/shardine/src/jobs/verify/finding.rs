@@ -253,7 +253,9 @@ impl Finding {
             MeshManifest | MeshFragments => {
                 "write the mesh again with its fragments; `shardine repair` sets the manifest aside"
             }
-            WrappedChunks => "decompress the files and remove the ending, or pack the scale into shards",
+            WrappedChunks => {
+                "decompress the files and remove the ending, or pack the scale into shards"
+            }
             TwoForms => "keep the newer of the two",
             SparseShard | MissingChunks => {
                 "compare it with its source if it should be whole: absent chunks are legal"

@@ -13,9 +13,9 @@ use super::fill::Filling;
 use super::folder::Chunks;
 use super::names::{last_part, unwrapped};
 use super::survey::{Form, is_gzip, unpack};
+use crate::Error;
 use crate::engine::in_order;
 use crate::precomputed::{Scale, Volume};
-use crate::Error;
 
 /// Bytes that one file may hold when it is decompressed.
 const LIMIT: u64 = 1 << 30;
@@ -190,9 +190,8 @@ impl Run<'_> {
         chunk: &Boxed,
         context: &mut Context,
     ) -> Result<Seen, StoreError> {
-        let seen = |kind, message: String| {
-            Ok(Seen { problem: Some((kind, message)), decoded: false })
-        };
+        let seen =
+            |kind, message: String| Ok(Seen { problem: Some((kind, message)), decoded: false });
         if chunk.len == 0 {
             return seen(FindingKind::EmptyObject, "it has no bytes at all".to_owned());
         }
@@ -248,4 +247,3 @@ impl Run<'_> {
         Ok(Seen { problem, decoded: true })
     }
 }
-

@@ -35,7 +35,9 @@ impl ShardFault {
             Self::Truncated { actual, table } => (
                 FindingKind::Truncated,
                 Some(0..*actual),
-                format!("it has {actual} bytes, but the table of its minishards alone needs {table}"),
+                format!(
+                    "it has {actual} bytes, but the table of its minishards alone needs {table}"
+                ),
             ),
             Self::IndexRange { minishard, start, end } => (
                 FindingKind::Index,
@@ -112,7 +114,9 @@ impl Fault {
                 place.minishard,
                 sharding.shard_name(place.shard)
             ),
-            Self::Duplicate => format!("has another value before this one in minishard {minishard}"),
+            Self::Duplicate => {
+                format!("has another value before this one in minishard {minishard}")
+            }
             Self::Shared { other } => format!("has the very same bytes as key {other}"),
             Self::Overlap { other, of } => {
                 format!("overlaps key {other}, which has the bytes {of:?}")

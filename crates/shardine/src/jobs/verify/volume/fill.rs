@@ -100,9 +100,9 @@ impl ShardFill {
 
     pub fn add(&mut self, cell: [u64; 3]) {
         self.count += 1;
-        for axis in 0..3 {
-            self.low[axis] = self.low[axis].min(cell[axis]);
-            self.high[axis] = self.high[axis].max(cell[axis]);
+        for (axis, i) in cell.into_iter().enumerate() {
+            self.low[axis] = self.low[axis].min(i);
+            self.high[axis] = self.high[axis].max(i);
         }
     }
 
@@ -157,9 +157,8 @@ impl Filling {
         let Some(room) = &self.room else { return Vec::new() };
         let there: BTreeMap<u64, u64> = self.shards.iter().map(|s| (s.number, s.count)).collect();
         let compared = || room.iter().filter(|(_, room)| **room >= FEWEST);
-        let fill = |shard: u64, room: u64| {
-            there.get(&shard).copied().unwrap_or(0) as f64 / room as f64
-        };
+        let fill =
+            |shard: u64, room: u64| there.get(&shard).copied().unwrap_or(0) as f64 / room as f64;
         let mut fills: Vec<f64> = compared().map(|(&shard, &room)| fill(shard, room)).collect();
         if fills.len() < 3 {
             return Vec::new();
@@ -232,8 +231,7 @@ fn below(coarse: &Scale, cell: [u64; 3], fine: &Scale) -> Option<[(u64, u64); 3]
         let end = start.saturating_add(chunk[axis]).min(coarse.size[axis]);
         let voxel = |at: u64| {
             let place = coarse.voxel_offset[axis] as f64 + at as f64;
-            place * coarse.resolution[axis] / fine.resolution[axis]
-                - fine.voxel_offset[axis] as f64
+            place * coarse.resolution[axis] / fine.resolution[axis] - fine.voxel_offset[axis] as f64
         };
         let first = (voxel(start) + NOTHING).max(0.0).floor() as u64 / fine_chunk[axis];
         let last = (voxel(end) - NOTHING).max(0.0).ceil() as u64;
@@ -259,10 +257,9 @@ fn holes(coarse: (&Scale, &Filling), fine: (&Scale, &Filling)) -> Holes {
     for cell in coarse.1.presence.cells() {
         let Some([x, y, z]) = below(coarse.0, cell, fine.0) else { continue };
         found.chunks += 1;
-        let mut cells =
-            (z.0..z.1).flat_map(|z| (y.0..y.1).map(move |y| (y, z))).flat_map(|(y, z)| {
-                (x.0..x.1).map(move |x| [x, y, z])
-            });
+        let mut cells = (z.0..z.1)
+            .flat_map(|z| (y.0..y.1).map(move |y| (y, z)))
+            .flat_map(|(y, z)| (x.0..x.1).map(move |x| [x, y, z]));
         if !cells.any(|cell| fine.1.presence.get(cell)) {
             found.holes += 1;
             found.first.get_or_insert(cell);
@@ -296,8 +293,7 @@ impl Run<'_> {
                 }
                 _ => false,
             };
-            if let (false, true, Some((left, all))) =
-                (compared, sparse.is_empty(), filling.boxes())
+            if let (false, true, Some((left, all))) = (compared, sparse.is_empty(), filling.boxes())
             {
                 let message = format!(
                     "the chunks in {left} of {all} shards fill a box, and less than half of what the shard has room for: \
@@ -346,7 +342,10 @@ impl Run<'_> {
                 found.holes, found.chunks, other.key
             )
         } else if full && room >= FEWEST && there * 2 < room {
-            format!("it has {there} of {room} chunks, but the coarser scale \"{}\" is full", other.key)
+            format!(
+                "it has {there} of {room} chunks, but the coarser scale \"{}\" is full",
+                other.key
+            )
         } else {
             return false;
         };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use shardine_codec::{ChunkCodec, ElementSize};
 use shardine_store::Key;
 
+use crate::Array;
 use crate::keyed::{KeyedShards, PayloadKind};
 use crate::layout::Layout;
 use crate::precomputed::{ChunkEncoding, Scale, VolumeInfo};
 use crate::shard::uint64::{Encoding, MortonCode};
-use crate::Array;
 
 /// Shards of values by key.
 pub(crate) struct Folder {

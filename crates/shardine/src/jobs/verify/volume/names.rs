@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use shardine_store::{Key, Listing};
 
+use crate::precomputed::compressed_ending;
 use crate::shard::uint64::Sharding;
-
-/// Endings that say that a file is compressed.
-const WRAPPED: [&str; 4] = [".gz", ".br", ".zstd", ".zst"];
 
 /// Endings of what is kept beside the shards of meshes and skeletons: where they are, and their parts.
 const BESIDE: [&str; 3] = [".spatial", ".frags", ".labels"];
@@ -33,7 +31,7 @@ pub(crate) fn last_part(key: &Key) -> &str {
 
 /// A name without the ending that says that it is compressed.
 pub(crate) fn unwrapped(name: &str) -> Option<&str> {
-    WRAPPED.iter().find_map(|ending| name.strip_suffix(ending))
+    name.strip_suffix(compressed_ending(name)?)
 }
 
 impl Names {
@@ -68,9 +66,8 @@ impl Names {
             let name = last_part(&key);
             let wrapped = unwrapped(name);
             let shard = wrapped.and_then(|name| number(name, ".shard"));
-            let hexadecimal = |stem: &str| {
-                !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
-            };
+            let hexadecimal =
+                |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
             if number(name, ".data").is_some_and(|shard| older.contains(&shard)) {
                 continue;
             }

@@ -274,7 +274,8 @@ impl Run<'_> {
             tell(FindingKind::WrappedShard, key, message);
         }
         for key in &names.misnamed {
-            let message = "is called like a shard, but is none of this sharding: no reader opens it";
+            let message =
+                "is called like a shard, but is none of this sharding: no reader opens it";
             tell(FindingKind::MisnamedShard, key, message);
         }
         for key in &names.blocked {
@@ -286,13 +287,7 @@ impl Run<'_> {
     }
 
     /// Tells how values are stored: once for all, if all are stored otherwise than `info` says.
-    fn tell_forms(
-        &self,
-        folder: &Folder,
-        values: Forms,
-        indexes: Forms,
-        mut others: Vec<Finding>,
-    ) {
+    fn tell_forms(&self, folder: &Folder, values: Forms, indexes: Forms, mut others: Vec<Finding>) {
         let about = [("data_encoding", values), ("minishard_index_encoding", indexes)];
         let all: Vec<_> = about.iter().filter_map(|(m, f)| Some((*m, f.all_other()?))).collect();
         let partly = |forms: Forms| forms.all_other().is_none() && forms.raw + forms.gzip > 0;
@@ -347,7 +342,8 @@ impl Run<'_> {
         };
         let store = &*folder.shards.store;
         if store.read_cost().local && batch.len() >= self.engine.threads() {
-            let slots: Vec<Mutex<Option<Outcome>>> = batch.iter().map(|_| Mutex::default()).collect();
+            let slots: Vec<Mutex<Option<Outcome>>> =
+                batch.iter().map(|_| Mutex::default()).collect();
             let memory = folder.memory().saturating_add(IN_FLIGHT);
             let threads = self.engine.threads();
             let workers = usize::try_from(self.engine.memory_in_flight() / memory);
@@ -430,7 +426,8 @@ impl Run<'_> {
         }
         if older {
             let message = "a shard in its older form, of two objects: most readers do not know it";
-            let finding = Finding::new(FindingKind::OlderForm, Some(key.clone()), message.to_owned());
+            let finding =
+                Finding::new(FindingKind::OlderForm, Some(key.clone()), message.to_owned());
             findings.push(finding.shard(&[number]));
         }
         if findings.len() > PENDING {

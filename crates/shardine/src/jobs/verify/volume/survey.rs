@@ -272,9 +272,8 @@ impl Survey {
     /// Tells which keys come again in the same minishard.
     fn duplicates(&mut self) {
         let entries = &mut self.entries;
-        let before = |a: &Surveyed, b: &Surveyed| {
-            (a.minishard, a.entry.key) < (b.minishard, b.entry.key)
-        };
+        let before =
+            |a: &Surveyed, b: &Surveyed| (a.minishard, a.entry.key) < (b.minishard, b.entry.key);
         if entries.is_sorted_by(before) {
             return;
         }

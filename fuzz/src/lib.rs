@@ -18,6 +18,7 @@ pub mod metadata_v2;
 pub mod read_array;
 pub mod region;
 pub mod shard_index;
+pub mod uint64_shard;
 
 /// A target: its name, its body, the inputs it starts from.
 pub struct Target {
@@ -39,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "read_array", run: read_array::run, seeds: read_array::seeds },
     Target { name: "region", run: region::run, seeds: region::seeds },
     Target { name: "shard_index", run: shard_index::run, seeds: shard_index::seeds },
+    Target { name: "uint64_shard", run: uint64_shard::run, seeds: uint64_shard::seeds },
 ];
 
 /// Cuts `input` at its first zero byte, which JSON text cannot contain.

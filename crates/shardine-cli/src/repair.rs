@@ -17,20 +17,23 @@ Examples:
   shardine repair image.zarr --dry-run
   shardine repair image.zarr
   shardine repair image.zarr --decode
+  shardine repair em/precomputed --dry-run
 
 Updates that were interrupted are finished or undone, and what killed runs left is cleared. A shard with a torn tail gets
 its last valid index back. A damaged chunk is kept in the folder for such bytes (image.zarr.set-aside, with a .json
 beside each piece that says what it was) and reads as the fill value from then on, so that the rest of its shard can be
-read and written again. Nothing that is damaged is deleted. Without --decode only the damage is found that metadata and
+read and written again. In a precomputed volume, or a folder of sharded meshes or skeletons, keys are moved where readers
+look for them, values are stored as info says, and info is corrected where all of them disagree with it. Nothing that is
+damaged is deleted. Without --decode only the damage is found that metadata and
 indexes show.
 
 Exit status: 0 done; 2 some damage is left, or anything else, with one line on standard error that says why.";
 
-/// Mend an array or a whole hierarchy as far as that can be done
+/// Mend an array, a precomputed volume or a whole hierarchy as far as that can be done
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Repair {
-    /// The group or array
+    /// The group, array or volume
     url: String,
     /// Tell what would be done, and change nothing
     #[arg(long)]
@@ -142,6 +145,13 @@ fn line(done: &Done) -> io::Result<()> {
         RepairKind::ChunkSetAside => "chunk set aside",
         RepairKind::ObjectSetAside => "object set aside",
         RepairKind::Separated => "bytes separated",
+        RepairKind::IndexSetAside => "index set aside",
+        RepairKind::Unwrapped => "unwrapped",
+        RepairKind::Joined => "joined",
+        RepairKind::Recoded => "stored as info says",
+        RepairKind::Moved => "moved",
+        RepairKind::Reordered => "reordered",
+        RepairKind::InfoCorrected => "corrected",
         _ => "left as it is",
     };
     let message = done.message.replace(['\n', '\r'], " ");

@@ -18,15 +18,16 @@ const EXAMPLES: &str = "\
 Examples:
   shardine verify image.zarr
   shardine verify image.zarr --decode
+  shardine verify em/precomputed --decode
   shardine verify images.zarr --json | jq -r '.findings[] | select(.severity == \"damage\") | .object'
 
 Exit status: 0 no damage; 1 damage; 2 nothing could be checked, with one line on standard error that says why.";
 
-/// Check an array or a whole hierarchy for damage; nothing is changed
+/// Check an array, a precomputed volume or a whole hierarchy for damage; nothing is changed
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// The group or array
+    /// The group, array, volume, or folder of sharded meshes or skeletons
     url: String,
     /// Also read and decode every chunk; without it only metadata and indexes are read
     #[arg(long)]

@@ -5,6 +5,7 @@
 pub mod data_set;
 pub mod findings;
 pub mod odd_store;
+pub mod volumes;
 pub mod wrapped_store;
 
 use std::sync::Arc;

@@ -11,6 +11,8 @@ use shardine::store::*;
 pub struct Tricks {
     /// Listings are refused.
     pub no_list: bool,
+    /// Reads are said to cost as little as those of files.
+    pub near: bool,
     /// Objects whose last byte is written wrong.
     pub garble: Mutex<Vec<Key>>,
     /// Objects whose last byte is not written.
@@ -56,7 +58,7 @@ impl<S: Store> Store for WrappedStore<S> {
     }
 
     fn read_cost(&self) -> ReadCost {
-        self.inner.read_cost()
+        if self.tricks.near { ReadCost::local(16 << 10) } else { self.inner.read_cost() }
     }
 
     fn create(

@@ -3,15 +3,19 @@
 mod last_index;
 mod object;
 mod set_aside;
+mod volume;
+mod volume_shard;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use shardine_store::{Key, Recovery, StoreError};
 
+use super::verify::volume::DataSet;
 use super::verify::{Finding, FindingKind, Origin, Severity, VerifyOptions, verify};
+use crate::zarr::read_document;
 use crate::{Array, Engine, Error, Location, PossibleObject};
 
 pub(super) use set_aside::SetAside;
@@ -81,6 +85,20 @@ pub enum RepairKind {
     ObjectSetAside,
     /// A chunk that shared bytes with another one has bytes of its own.
     Separated,
+    /// An index that cannot be read is gone from its shard, which is kept as it was.
+    IndexSetAside,
+    /// A shard that was compressed as a file is the shard that was in it.
+    Unwrapped,
+    /// The two objects of a shard in its older form are one.
+    Joined,
+    /// Values or indexes of a shard are stored as `info` says.
+    Recoded,
+    /// A key is where readers look for it.
+    Moved,
+    /// The keys of a shard are in order.
+    Reordered,
+    /// `info` says how values are stored.
+    InfoCorrected,
     /// It cannot be mended here, and is as it was.
     Left,
 }
@@ -95,6 +113,13 @@ impl RepairKind {
             Self::ChunkSetAside => "chunk-set-aside",
             Self::ObjectSetAside => "object-set-aside",
             Self::Separated => "separated",
+            Self::IndexSetAside => "index-set-aside",
+            Self::Unwrapped => "unwrapped",
+            Self::Joined => "joined",
+            Self::Recoded => "recoded",
+            Self::Moved => "moved",
+            Self::Reordered => "reordered",
+            Self::InfoCorrected => "info-corrected",
             Self::Left => "left",
         }
     }
@@ -161,6 +186,10 @@ pub struct RepairSummary {
 /// Nothing that is damaged is deleted. Each object is replaced in one step under its lock, after it was looked at
 /// again; what other writers have changed meanwhile counts.
 ///
+/// In a precomputed volume, or a folder of meshes, skeletons or annotations, keys are moved to the shards where readers
+/// look for them, values are stored as `info` says, and shards in forms that readers do not find get the usual one;
+/// `info` itself is corrected where it disagrees with every value.
+///
 /// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole.
 ///
 /// Costs what [`verify`](crate::verify) costs, and for each damaged shard its bytes once.
@@ -179,6 +208,7 @@ pub fn repair(
         tell,
         summary: RepairSummary::default(),
         left: Vec::new(),
+        handled: BTreeSet::new(),
     };
     let mut found = repairing.look()?;
     if !found.leftovers.is_empty() {
@@ -187,7 +217,11 @@ pub fn repair(
             found = repairing.look()?;
         }
     }
-    repairing.damage(found)?;
+    if repairing.is_data_set()? {
+        repairing.data_set(found)?;
+    } else {
+        repairing.damage(found)?;
+    }
     let mut summary = repairing.summary;
     summary.bytes_set_aside = repairing.aside.bytes;
     Ok(summary)
@@ -210,6 +244,8 @@ struct Repairing<'a> {
     summary: RepairSummary,
     /// What was left of the object that is looked at.
     left: Vec<Repair>,
+    /// Objects about which something was done, or would be.
+    handled: BTreeSet<Key>,
 }
 
 /// What a verification has found that is to be mended, or told.
@@ -230,9 +266,26 @@ impl Repairing<'_> {
                 self.summary.left += 1;
                 self.left.push(repair.clone());
             }
-            _ => self.summary.mended += 1,
+            _ => {
+                self.summary.mended += 1;
+                self.handled.extend(repair.object.clone());
+            }
         }
         (self.tell)(repair);
+    }
+
+    /// Whether an `info` tells what there is, and can be read.
+    fn is_data_set(&self) -> Result<bool, Error> {
+        match read_document(self.location) {
+            Err(Error::NoNode { .. }) => {}
+            _ => return Ok(false),
+        }
+        match DataSet::open(self.engine, self.location) {
+            Ok(set) => Ok(set.is_some()),
+            // That is told as damage.
+            Err(Error::Info { .. } | Error::Sharding { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Looks for what there is to do.

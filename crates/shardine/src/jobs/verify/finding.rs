@@ -59,7 +59,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A `zarr.json` that the specification does not allow.
+    /// A `zarr.json` or `info` that the specification does not allow.
     Metadata = "metadata" Damage,
     /// The storage does not give the bytes of an object, or the names in a folder.
     Unreadable = "unreadable" Damage,
@@ -85,6 +85,22 @@ kinds! {
     ChunkSize = "chunk-size" Damage,
     /// A chunk that cannot be decoded.
     Chunk = "chunk" Damage,
+    /// A key that is not in the shard and minishard where readers look for it.
+    MisplacedKey = "misplaced-key" Damage,
+    /// A key that has several values in its minishard.
+    DuplicateKey = "duplicate-key" Damage,
+    /// Values or indexes that are not stored as `info` says.
+    DataEncoding = "data-encoding" Damage,
+    /// Values or indexes that are zlib where gzip belongs.
+    Zlib = "zlib" Damage,
+    /// A shard that was compressed as a file.
+    WrappedShard = "wrapped-shard" Damage,
+    /// An object that is called like a shard, but is none of this sharding.
+    MisnamedShard = "misnamed-shard" Damage,
+    /// A value among meshes that is not the manifest of one.
+    MeshManifest = "mesh-manifest" Damage,
+    /// The manifest of a mesh whose fragments are not before it.
+    MeshFragments = "mesh-fragments" Damage,
     /// Two entries that mean the very same bytes.
     SharedBytes = "shared-bytes" Notice,
     /// An entry for a chunk that lies outside the array.
@@ -111,6 +127,20 @@ kinds! {
     UnfinishedJob = "unfinished-job" Notice,
     /// A journal that belonged to another version of its object, and was set aside.
     SetAside = "set-aside" Notice,
+    /// Keys, or their values, that are not in order.
+    UnsortedKeys = "unsorted-keys" Notice,
+    /// A shard in its older form, of two objects.
+    OlderForm = "older-form" Notice,
+    /// Chunks of a scale that are compressed as files, which not all readers find.
+    WrappedChunks = "wrapped-chunks" Notice,
+    /// A chunk that is stored both compressed as a file and not.
+    TwoForms = "two-forms" Notice,
+    /// A shard that has far fewer chunks than the others.
+    SparseShard = "sparse-shard" Notice,
+    /// A scale that seems to have lost chunks.
+    MissingChunks = "missing-chunks" Notice,
+    /// There is an `info` beside a Zarr document, which counts.
+    TwoDocuments = "two-documents" Notice,
     /// Something that this version cannot check, or that kept changing.
     NotChecked = "not-checked" Notice,
 }
@@ -142,6 +172,17 @@ pub struct Finding {
     pub message: String,
     /// Where it is, for who is to mend it.
     pub(crate) origin: Option<Origin>,
+    /// What an `info` should say instead.
+    pub(crate) correction: Option<Correction>,
+}
+
+/// What a document should say instead of what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Correction {
+    /// Where in the document the member is.
+    pub pointer: String,
+    pub member: &'static str,
+    pub value: &'static str,
 }
 
 /// An object of an array, and the entries that lead to something in it.
@@ -165,6 +206,7 @@ impl Finding {
             range: None,
             message,
             origin: None,
+            correction: None,
         }
     }
 
@@ -187,7 +229,7 @@ impl Finding {
     pub fn hint(&self) -> Option<&'static str> {
         use FindingKind::*;
         Some(match self.kind {
-            Metadata => "restore zarr.json from a copy",
+            Metadata => "restore the document from a copy",
             Unreadable => "look after permissions and the disk, then verify again",
             BlockedKey => "move it out of the array, then write its region again",
             EmptyObject | Truncated | Index => {
@@ -206,6 +248,19 @@ impl Finding {
             LeftoverTemporary | LeftoverJournal => "run `shardine repair`",
             UnfinishedJob => "run the command that began it again",
             SetAside => "it is kept for whoever wants to know, and may be removed",
+            MisplacedKey | DuplicateKey | DataEncoding | Zlib | WrappedShard | MisnamedShard
+            | UnsortedKeys | OlderForm => "run `shardine repair`",
+            MeshManifest | MeshFragments => {
+                "write the mesh again with its fragments; `shardine repair` sets the manifest aside"
+            }
+            WrappedChunks => {
+                "decompress the files and remove the ending, or pack the scale into shards"
+            }
+            TwoForms => "keep the newer of the two",
+            SparseShard | MissingChunks => {
+                "compare it with its source if it should be whole: absent chunks are legal"
+            }
+            TwoDocuments => "move one of the two elsewhere",
             SharedBytes | EntryOutsideArray | Gap | NotChecked => return None,
         })
     }

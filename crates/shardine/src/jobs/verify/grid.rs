@@ -10,6 +10,7 @@ use super::finding::Origin;
 use super::{Finding, FindingKind, Run, add};
 use crate::engine::in_order;
 use crate::layout::Layout;
+use crate::precomputed::INFO;
 use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, DOCUMENT, Listings, V2_DOCUMENTS, grid_folder};
 use crate::{Array, Error, PossibleObject};
 
@@ -68,6 +69,7 @@ impl Run<'_> {
                         self.blocked(key, "is an object where the keys of chunks need a folder");
                     }
                     _ if name == DOCUMENT || V2_DOCUMENTS.contains(&name) => {}
+                    _ if name == INFO => self.two_documents(&key),
                     _ if name == APPEND_MARKER => {
                         let message = "tells of an append that is under way or was interrupted";
                         let kind = FindingKind::UnfinishedAppend;

@@ -9,10 +9,12 @@ use serde_json::Value;
 use shardine_codec::{CodecError, DataTypeError};
 use shardine_store::{Key, StoreError};
 
+use super::volume::last_part;
 use super::{Finding, FindingKind, Run};
 use crate::engine::in_order;
 use crate::jobs::walk::MAX_DEPTH;
 use crate::layout::LayoutError;
+use crate::precomputed::INFO;
 use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
 use crate::zarr::{DOCUMENT, consolidated_name, read_document};
 use crate::{Array, Error, Location};
@@ -51,7 +53,14 @@ impl Run<'_> {
     /// Checks the node at a place and all below it.
     pub(super) fn hierarchy(&self, location: &Location) -> Result<Nodes, Error> {
         let mut walk = Walk { run: self, nodes: Nodes::default(), outer: Vec::new() };
-        let result = settled_document(location).and_then(|node| walk.node(location, node, 0));
+        let result = match settled_document(location) {
+            Err(error @ Error::NoNode { .. }) => match self.data_set(location) {
+                Ok(Some(nodes)) => return Ok(nodes),
+                Ok(None) => Err(error),
+                Err(error) => Err(error),
+            },
+            document => document.and_then(|node| walk.node(location, node, 0)),
+        };
         if let Err(error) = result {
             // What is legal but not known here leaves nothing to check, and so does what is not there.
             match refusal(&error) {
@@ -60,6 +69,12 @@ impl Run<'_> {
             }
         }
         Ok(walk.nodes)
+    }
+
+    /// Tells that there is an `info` where there is a Zarr document.
+    pub(super) fn two_documents(&self, info: &Key) {
+        let message = "is beside a Zarr document, which was checked; this one was not".to_owned();
+        self.tell([Finding::new(FindingKind::TwoDocuments, Some(info.clone()), message)]);
     }
 
     /// Tells that a folder could not be looked into.
@@ -103,6 +118,8 @@ impl Walk<'_, '_> {
         let folder = location.path.as_ref();
         let listed = self.run.leftovers(location, folder).and_then(|()| {
             let listing = location.store.list(folder)?;
+            let info = listing.objects.iter().find(|(key, _)| last_part(key) == INFO);
+            info.into_iter().for_each(|(key, _)| self.run.two_documents(key));
             Ok(listing.folders)
         });
         let folders = match listed {
@@ -244,7 +261,7 @@ fn comparable(metadata: &NodeMetadata) -> Value {
 }
 
 /// Whether an error says that a document is damaged, or that it is not known here; `None` if it says neither.
-fn refusal(error: &Error) -> Option<FindingKind> {
+pub(super) fn refusal(error: &Error) -> Option<FindingKind> {
     let known = match error {
         Error::Metadata { source, .. } => !matches!(
             **source,
@@ -261,17 +278,20 @@ fn refusal(error: &Error) -> Option<FindingKind> {
                 ..
             }
         ),
+        Error::Info { .. } | Error::Sharding { .. } => true,
         _ => return None,
     };
     Some(if known { FindingKind::Metadata } else { FindingKind::NotChecked })
 }
 
 /// The finding that a document was refused.
-fn refused(location: &Location, error: &Error) -> Finding {
+pub(super) fn refused(location: &Location, error: &Error) -> Finding {
     let kind = refusal(error).unwrap_or(FindingKind::Unreadable);
     let (object, message) = match error {
         Error::Metadata { object, source } => (Some(object.clone()), source.to_string()),
         Error::Layout { object, source } => (Some(object.clone()), source.to_string()),
+        Error::Info { object, source } => (Some(object.clone()), source.to_string()),
+        Error::Sharding { object, source } => (Some(object.clone()), source.to_string()),
         error => (location.path.clone(), error.to_string()),
     };
     Finding::new(kind, object, message)

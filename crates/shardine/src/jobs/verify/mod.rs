@@ -7,6 +7,7 @@ mod grid;
 mod hierarchy;
 mod object;
 mod payload;
+pub(super) mod volume;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,7 +18,7 @@ use shardine_store::{Key, LeftoverKind};
 
 use crate::{Array, Engine, Error, Location, PossibleObject};
 
-pub(super) use finding::Origin;
+pub(super) use finding::{Correction, Origin};
 pub use finding::{Finding, FindingKind, Severity};
 
 /// What is told while a verification runs: objects checked so far, and objects found so far.

@@ -19,7 +19,7 @@ const SHARE: usize = 1024;
 const MOST: u64 = 1 << 30;
 
 /// What is said of a chunk.
-type Problem = (FindingKind, String);
+pub(super) type Problem = (FindingKind, String);
 
 impl Check<'_, '_> {
     /// Checks a chunk that is an object, or what an unusual layout has for one.
@@ -146,7 +146,7 @@ impl Check<'_, '_> {
 }
 
 /// Reads and decodes a chunk; tells what is wrong with it.
-fn decode(
+pub(super) fn decode(
     context: &mut Context,
     source: Source<'_>,
     key: &shardine_store::Key,

@@ -1,0 +1,269 @@
+//! Mends what an `info` tells of: volumes, and folders of meshes, skeletons and annotations.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+use shardine_codec::Context;
+use shardine_store::{Condition, CreateOptions, Key, ReadRange, StoreError, StoreExt};
+
+use super::{Found, Repair, RepairKind, Repairing};
+use crate::jobs::verify::volume::{
+    DataSet, Folder, Form, Names, is_beside, is_known_in_volume, last_part, scale_folder, unpack,
+};
+use crate::jobs::verify::{Correction, Finding, FindingKind};
+use crate::precomputed::Volume;
+use crate::{Error, Location};
+
+/// How often a folder is looked at again after something in it was mended.
+const ROUNDS: usize = 4;
+
+/// Bytes of a compressed shard, compressed or not, that are held in memory.
+const LIMIT: u64 = 1 << 30;
+
+/// A folder of shards, and the names in it that are something else.
+struct Place<'a> {
+    folder: Folder,
+    known: Box<dyn Fn(&Key) -> bool + 'a>,
+}
+
+impl Repair {
+    pub(super) fn new(kind: RepairKind, object: &Key, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            object: Some(object.clone()),
+            shard: None,
+            chunk: None,
+            range: None,
+            message: message.into(),
+            set_aside: None,
+        }
+    }
+}
+
+impl Repairing<'_> {
+    /// Mends a data set in which this was found.
+    pub(super) fn data_set(&mut self, found: Found) -> Result<(), Error> {
+        let mut corrected = BTreeSet::new();
+        for finding in &found.left {
+            if let (Some(correction), Some(info)) = (&finding.correction, &finding.object) {
+                self.correct(info, correction, finding)?;
+                corrected.insert(correction.pointer.clone());
+            }
+        }
+        let Some(set) = DataSet::open(self.engine, self.location)? else { return Ok(()) };
+        for place in self.places(&set)? {
+            // What `info` would say by then is not known to who only looks.
+            let forms = !(self.options.dry_run && corrected.contains(&place.folder.pointer));
+            self.folder(&place, forms)?;
+        }
+        self.boxes(&found.left)?;
+        let left = match self.options.dry_run {
+            true => found.left,
+            false => self.look()?.left,
+        };
+        for finding in left {
+            let object = finding.object.as_ref();
+            if !(self.options.dry_run && object.is_some_and(|key| self.handled.contains(key))) {
+                self.tell(Repair::of(RepairKind::Left, &finding));
+            }
+        }
+        Ok(())
+    }
+
+    /// The folders of shards of a data set.
+    fn places<'a>(&self, set: &'a DataSet) -> Result<Vec<Place<'a>>, Error> {
+        let mut places = Vec::new();
+        let values = |folder: Folder, others: &[Option<Key>]| {
+            let others = others.to_vec();
+            let known = move |key: &Key| {
+                let mut others = others.iter().flatten();
+                is_beside(last_part(key))
+                    || others.any(|other| other.as_str().starts_with(key.as_str()))
+            };
+            Place { folder, known: Box::new(known) }
+        };
+        let mut add = |folders: Vec<Folder>| {
+            let keys: Vec<_> = folders.iter().map(|f| f.shards.folder.clone()).collect();
+            places.extend(folders.into_iter().map(|folder| values(folder, &keys)));
+        };
+        match set {
+            DataSet::Folders(_) => {
+                // Opened again, so that they are the caller's own.
+                if let Some(DataSet::Folders(own)) = DataSet::open(self.engine, self.location)? {
+                    add(own);
+                }
+            }
+            DataSet::Volume(volume) => {
+                for member in ["mesh", "skeletons"] {
+                    if let Some(below) = below(volume, member)
+                        && let Ok(Some(DataSet::Folders(own))) = DataSet::open(self.engine, &below)
+                    {
+                        add(own);
+                    }
+                }
+                for (level, scale) in volume.info().scales().iter().enumerate() {
+                    let Ok(Some(folder)) = scale_folder(volume, level, scale) else { continue };
+                    let known = move |key: &Key| is_known_in_volume(volume, level, key);
+                    places.push(Place { folder, known: Box::new(known) });
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// Has an `info` say what is true.
+    fn correct(
+        &mut self,
+        info: &Key,
+        correction: &Correction,
+        finding: &Finding,
+    ) -> Result<(), Error> {
+        let store = Arc::clone(&self.location.store);
+        let mut repair = Repair::of(RepairKind::InfoCorrected, finding);
+        if !self.options.dry_run {
+            let edit = store.edit(info)?;
+            let bytes = edit.object.read(ReadRange::All)?;
+            let Ok(mut document) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
+            let Some(Value::Object(members)) = document.pointer_mut(&correction.pointer) else {
+                return Ok(());
+            };
+            members.insert(correction.member.to_owned(), correction.value.into());
+            let len = bytes.len() as u64;
+            repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, &repair)?);
+            let text = format!("{document:#}\n");
+            store.put(info, text.as_bytes(), edit.condition())?;
+        }
+        self.tell(repair);
+        Ok(())
+    }
+
+    /// Mends a folder of shards; `forms` is whether values are stored anew as `info` says.
+    fn folder(&mut self, place: &Place<'_>, forms: bool) -> Result<(), Error> {
+        let folder = &place.folder;
+        for _ in 0..ROUNDS {
+            let before = self.summary.mended;
+            let names = self.names(place)?;
+            for (number, key) in &names.wrapped {
+                self.unwrap_shard(folder, *number, key)?;
+            }
+            for (number, key, _) in names.shards.iter().filter(|(_, _, older)| *older) {
+                self.join(folder, *number, key)?;
+            }
+            let names = if self.options.dry_run { names } else { self.names(place)? };
+            for (number, key, _) in names.shards.iter().filter(|(_, _, older)| !*older) {
+                self.left.clear();
+                self.shard(folder, *number, key, forms)?;
+            }
+            for (number, key, _) in names.shards.iter().filter(|(_, _, older)| !*older) {
+                self.move_keys(folder, Some(*number), key)?;
+            }
+            for key in &names.misnamed {
+                self.move_keys(folder, None, key)?;
+            }
+            if self.options.dry_run || self.summary.mended == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn names(&self, place: &Place<'_>) -> Result<Names, Error> {
+        let shards = &place.folder.shards;
+        let listing = shards.store.list(shards.folder.as_ref())?;
+        Ok(Names::new(&shards.sharding, listing, &place.known))
+    }
+
+    /// Decompresses a shard that was compressed as a file.
+    fn unwrap_shard(&mut self, folder: &Folder, number: u64, key: &Key) -> Result<(), Error> {
+        let store = &folder.shards.store;
+        let message = "it was compressed as a file, and is the shard that was in it now";
+        let mut repair = Repair::new(RepairKind::Unwrapped, key, message);
+        repair.shard = Some(vec![number]);
+        let object = store.open(key, None)?;
+        let len = object.len().unwrap_or(u64::MAX);
+        let mut bytes = Vec::new();
+        let unwrapped = key.as_str().ends_with(".gz") && len <= LIMIT && {
+            let encoded = object.read(ReadRange::All)?;
+            let gzip = |context: &mut Context| {
+                unpack(Form::Gzip, context, &encoded, LIMIT, &mut bytes).is_ok()
+            };
+            self.engine.with_context(gzip)
+        };
+        if !unwrapped || (bytes.len() as u64) < folder.shards.sharding.table_len() {
+            // It is told with all that is left.
+            return Ok(());
+        }
+        if !self.options.dry_run {
+            repair.set_aside = Some(self.aside.keep(&*object, 0..len, &repair)?);
+            store.put(&folder.shards.shard_key(number)?, &bytes, Condition::Absent)?;
+            store.delete(key, &Condition::None)?;
+        }
+        self.tell(repair);
+        Ok(())
+    }
+
+    /// Makes one object of the two that are a shard in its older form.
+    fn join(&mut self, folder: &Folder, number: u64, key: &Key) -> Result<(), Error> {
+        let store = &folder.shards.store;
+        let mut repair = Repair::new(RepairKind::Joined, key, "the two objects of it are one now");
+        repair.shard = Some(vec![number]);
+        if !self.options.dry_run {
+            let options = CreateOptions { head: 0, condition: Condition::Absent };
+            let writer = store.create(&folder.shards.shard_key(number)?, options)?;
+            let older = folder.shards.older_keys(number)?;
+            let mut there = Vec::new();
+            for key in older {
+                let object = match store.open(&key, None) {
+                    Ok(object) => object,
+                    // Of a shard without values.
+                    Err(StoreError::NotFound { .. }) => continue,
+                    Err(error) => return Err(error.into()),
+                };
+                let bytes = object.len().map_or_else(
+                    || object.read(ReadRange::All).map(|bytes| bytes.len() as u64),
+                    Ok,
+                )?;
+                if bytes > 0 {
+                    writer.append_from(&*object, 0..bytes)?;
+                }
+                there.push(key);
+            }
+            store.publish(vec![writer.finish(&[])?])?;
+            for key in there {
+                store.delete(&key, &Condition::None)?;
+            }
+        }
+        self.tell(repair);
+        Ok(())
+    }
+
+    /// Sets chunks aside that are objects, and damaged.
+    fn boxes(&mut self, found: &[Finding]) -> Result<(), Error> {
+        let store = Arc::clone(&self.location.store);
+        for finding in found {
+            let damaged = matches!(
+                finding.kind,
+                FindingKind::ChunkSize | FindingKind::Chunk | FindingKind::EmptyObject
+            );
+            let (Some(key), true, None) = (&finding.object, damaged, &finding.shard) else {
+                continue;
+            };
+            let mut repair = Repair::of(RepairKind::ObjectSetAside, finding);
+            if !self.options.dry_run {
+                let edit = store.edit(key)?;
+                let len = edit.object.len().unwrap_or(0);
+                repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, &repair)?);
+                store.delete(key, &edit.condition())?;
+            }
+            self.tell(repair);
+        }
+        Ok(())
+    }
+}
+
+/// The folder of meshes or skeletons that a volume names.
+fn below(volume: &Volume, member: &str) -> Option<Location> {
+    let name = volume.info().document().get(member).and_then(Value::as_str)?;
+    volume.location().join(name).ok()
+}

@@ -1,0 +1,463 @@
+//! Mends one shard of values by key: written anew without what is damaged, which is set aside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use shardine_codec::Context;
+use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, StoreError};
+
+use super::{Repair, RepairKind, Repairing};
+use crate::Error;
+use crate::jobs::verify::volume::{
+    Checked, Fault, Folder, Form, Survey, Surveyed, check_open, codec, is_readable, unpack,
+};
+use crate::jobs::verify::{FindingKind, Severity};
+use crate::keyed::{Change, Encoded, OldValue, change_shard};
+use crate::shard::uint64::{Encoding, Uint64ShardIndexes};
+
+/// Bytes of a value that are held in memory to be compressed.
+const LIMIT: u64 = 1 << 30;
+
+/// A value that the new shard has.
+struct Kept {
+    minishard: u64,
+    key: u64,
+    /// The bytes that belong to it without being part of it.
+    before: Range<u64>,
+    range: Range<u64>,
+    form: Form,
+}
+
+/// A shard that is looked at while nobody else changes it.
+struct Held<'a> {
+    folder: &'a Folder,
+    number: Option<u64>,
+    key: &'a Key,
+    edit: Edit,
+    survey: Survey,
+    /// For each entry the bytes before its value that nothing refers to, where those are kept.
+    before: Vec<Range<u64>>,
+}
+
+impl Repairing<'_> {
+    /// Whether something is to be done about a shard.
+    fn needs(
+        &self,
+        folder: &Folder,
+        number: u64,
+        key: &Key,
+        checked: &Checked,
+        forms: bool,
+    ) -> bool {
+        let findings = checked.findings(folder, number, key);
+        let mends = |kind: FindingKind| match kind {
+            // Keys of other shards are moved when all shards are sound.
+            FindingKind::MisplacedKey => false,
+            FindingKind::UnsortedKeys => true,
+            kind => kind.severity() == Severity::Damage,
+        };
+        let here = checked.survey.entries.iter().any(|surveyed| {
+            let fault = surveyed.fault.as_deref();
+            matches!(fault, Some(Fault::Misplaced { place }) if place.shard == number)
+        });
+        here || findings.iter().any(|finding| mends(finding.kind))
+            || (forms && checked.other_forms(number, key).is_some())
+    }
+
+    /// Mends a shard, as far as it has its own keys.
+    pub(super) fn shard(
+        &mut self,
+        folder: &Folder,
+        number: u64,
+        key: &Key,
+        forms: bool,
+    ) -> Result<(), Error> {
+        let (store, decode) = (&folder.shards.store, self.options.decode);
+        let look =
+            |object: &dyn Object| check_open(self.engine, folder, (number, key), object, decode);
+        let checked = match store.open(key, None).and_then(|object| look(&*object)) {
+            Ok(checked) => checked,
+            // It is gone, or is told with all that is left.
+            Err(_) => return Ok(()),
+        };
+        if !self.needs(folder, number, key, &checked, forms) {
+            return Ok(());
+        }
+        let edit = store.edit(key)?;
+        let checked = match look(&*edit.object) {
+            Ok(checked) if self.needs(folder, number, key, &checked, forms) => checked,
+            Ok(_) | Err(StoreError::Changed { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let recoded = self.forms(&checked, number, key, forms);
+        let mut told = checked.findings(folder, number, key).into_iter();
+        let unsorted = told.find(|finding| finding.kind == FindingKind::UnsortedKeys);
+        let survey = checked.survey;
+        if survey.faults.iter().any(|fault| fault.kind() == FindingKind::NotChecked) {
+            return Ok(());
+        }
+        let before = before_values(folder, &survey);
+        let held = Held { folder, number: Some(number), key, edit, survey, before };
+        if let Some(fault) = held.survey.faults.iter().find(|fault| fault.is_whole()) {
+            let message = fault.tell(held.survey.len).2;
+            return self.set_shard_aside(&held, message);
+        }
+        if !held.survey.faults.is_empty() {
+            self.set_indexes_aside(&held)?;
+        }
+        let kept = self.outcomes(&held, forms)?;
+        if let Some(finding) = unsorted {
+            self.tell(Repair::of(RepairKind::Reordered, &finding));
+        }
+        recoded.into_iter().for_each(|repair| self.tell(repair));
+        if self.options.dry_run { Ok(()) } else { self.rewrite(&held, kept) }
+    }
+
+    /// What is said of values that are stored anew.
+    fn forms(&self, checked: &Checked, number: u64, key: &Key, forms: bool) -> Option<Repair> {
+        let other = checked.other_forms(number, key).filter(|_| forms);
+        let zlib = checked.values.zlib + checked.indexes.zlib > 0;
+        let message = match other {
+            Some(finding) => finding.message,
+            None if zlib => "what was zlib is gzip now".to_owned(),
+            None => return None,
+        };
+        let mut repair = Repair::new(RepairKind::Recoded, key, message);
+        repair.shard = Some(vec![number]);
+        Some(repair)
+    }
+
+    /// The values that stay; the others are set aside.
+    fn outcomes(&mut self, held: &Held<'_>, forms: bool) -> Result<Vec<Kept>, Error> {
+        let mut kept = Vec::new();
+        let survey = &held.survey;
+        let taken: BTreeSet<(u64, u64)> = survey
+            .entries
+            .iter()
+            .filter(|surveyed| !matches!(surveyed.fault.as_deref(), Some(Fault::Misplaced { .. })))
+            .map(|surveyed| (surveyed.minishard, surveyed.entry.key))
+            .collect();
+        for (i, surveyed) in survey.entries.iter().enumerate() {
+            let mut keep = held.kept(i);
+            if !forms && surveyed.form != Form::Zlib {
+                keep.form = Form::AsSaid;
+            }
+            let stays = match surveyed.fault.as_deref() {
+                None
+                | Some(Fault::OutsideArray | Fault::TooLarge { .. } | Fault::Shared { .. }) => true,
+                Some(Fault::Misplaced { place }) if Some(place.shard) != held.number => true,
+                Some(Fault::Misplaced { place }) => {
+                    keep.minishard = place.minishard;
+                    let free = !taken.contains(&(place.minishard, surveyed.entry.key));
+                    if free {
+                        self.tell(held.about(RepairKind::Moved, i));
+                    }
+                    free
+                }
+                Some(Fault::Overlap { .. }) => {
+                    let range = surveyed.range();
+                    let bytes = held.edit.object.read(ReadRange::Bounded(range))?;
+                    let (engine, folder, key) = (self.engine, held.folder, held.key);
+                    let sound =
+                        is_readable(engine, folder, key, &*held.edit.object, surveyed, &bytes);
+                    if sound {
+                        self.tell(held.about(RepairKind::Separated, i));
+                    }
+                    sound
+                }
+                Some(_) => false,
+            };
+            if stays { kept.push(keep) } else { self.set_value_aside(held, i)? }
+        }
+        Ok(kept)
+    }
+
+    fn set_value_aside(&mut self, held: &Held<'_>, i: usize) -> Result<(), Error> {
+        let mut repair = held.about(RepairKind::ChunkSetAside, i);
+        let Kept { before, range, .. } = held.kept(i);
+        let start = if before.is_empty() { range.start } else { before.start };
+        // Of one that reaches past the end, what there is.
+        let range = start..range.end.min(held.survey.len);
+        if !range.is_empty() && !self.options.dry_run {
+            repair.set_aside = Some(self.aside.keep(&*held.edit.object, range, &repair)?);
+        }
+        self.tell(repair);
+        Ok(())
+    }
+
+    /// Keeps the shard as it was, since nobody knows what of it the indexes meant that cannot be read.
+    fn set_indexes_aside(&mut self, held: &Held<'_>) -> Result<(), Error> {
+        let mut name = None;
+        for fault in &held.survey.faults {
+            let (_, range, message) = fault.tell(held.survey.len);
+            let mut repair = held.repair(RepairKind::IndexSetAside, message);
+            repair.range = range;
+            if !self.options.dry_run && name.is_none() {
+                let all = 0..held.survey.len;
+                name = Some(self.aside.keep(&*held.edit.object, all, &repair)?);
+            }
+            repair.set_aside.clone_from(&name);
+            self.tell(repair);
+        }
+        Ok(())
+    }
+
+    fn set_shard_aside(&mut self, held: &Held<'_>, message: String) -> Result<(), Error> {
+        let mut repair = held.repair(RepairKind::ObjectSetAside, message);
+        if !self.options.dry_run {
+            let all = 0..held.survey.len;
+            repair.set_aside = Some(self.aside.keep(&*held.edit.object, all, &repair)?);
+            held.folder.shards.store.delete(held.key, &held.edit.condition())?;
+            if let Some(number) = held.number {
+                held.folder.shards.forget(number);
+            }
+        }
+        self.tell(repair);
+        Ok(())
+    }
+
+    /// Writes a shard anew with these values, in one step; without any it is removed.
+    fn rewrite(&self, held: &Held<'_>, mut kept: Vec<Kept>) -> Result<(), Error> {
+        let (shards, key, object) = (&held.folder.shards, held.key, &*held.edit.object);
+        // Stable: of several values of a key the first stays.
+        kept.sort_by_key(|kept| (kept.minishard, kept.key));
+        kept.dedup_by_key(|kept| (kept.minishard, kept.key));
+        let condition = held.edit.condition();
+        if kept.is_empty() {
+            shards.store.delete(key, &condition)?;
+            held.number.into_iter().for_each(|number| shards.forget(number));
+            return Ok(());
+        }
+        let sharding = &shards.sharding;
+        let head = sharding.table_len();
+        let writer = shards.store.create(key, CreateOptions { head, condition })?;
+        let mut end = head;
+        let mut places = Vec::with_capacity(kept.len());
+        for kept in &kept {
+            if !kept.before.is_empty() {
+                end = writer.append_from(object, kept.before.clone())?;
+                end += kept.before.end - kept.before.start;
+            }
+            let (start, len) = match self.recoded(held, kept)? {
+                Some(bytes) => (writer.append(&bytes)?, bytes.len() as u64),
+                None if kept.range.is_empty() => (end, 0),
+                None => {
+                    let len = kept.range.end - kept.range.start;
+                    (writer.append_from(object, kept.range.clone())?, len)
+                }
+            };
+            end = start + len;
+            places.push(start..end);
+        }
+        let built = self.engine.with_context(|context| {
+            let mut indexes = Uint64ShardIndexes::new(sharding, end);
+            for (kept, place) in kept.iter().zip(places) {
+                indexes.add(context, kept.minishard, kept.key, place)?;
+            }
+            indexes.finish(context)
+        });
+        let (table, tail) = built.map_err(|error| held.damaged(error.to_string()))?;
+        writer.append(&tail)?;
+        shards.store.publish(vec![writer.finish(&table)?])?;
+        held.number.into_iter().for_each(|number| shards.forget(number));
+        Ok(())
+    }
+
+    /// A value as `info` says that it is stored; `None` if it is.
+    fn recoded(&self, held: &Held<'_>, kept: &Kept) -> Result<Option<Vec<u8>>, Error> {
+        if kept.form == Form::AsSaid {
+            return Ok(None);
+        }
+        let encoded = held.edit.object.read(ReadRange::Bounded(kept.range.clone()))?;
+        let encode = |context: &mut Context| {
+            let mut value = Vec::new();
+            unpack(kept.form, context, &encoded, LIMIT, &mut value)?;
+            if held.folder.data_encoding() == Encoding::Raw {
+                return Ok(value);
+            }
+            let mut compressed = Vec::new();
+            codec("gzip")?.encode(context, &value, &mut compressed)?;
+            Ok(compressed)
+        };
+        let bytes = self.engine.with_context(encode);
+        let failed = |error: shardine_codec::CodecError| held.damaged(error.to_string());
+        bytes.map(Some).map_err(failed)
+    }
+
+    /// Moves keys of other shards to where readers look for them. An object that is no shard of this sharding has only such.
+    pub(super) fn move_keys(
+        &mut self,
+        folder: &Folder,
+        number: Option<u64>,
+        key: &Key,
+    ) -> Result<(), Error> {
+        // No shard that is called otherwise than its number has keys of its own.
+        let about = (number.unwrap_or(u64::MAX), key);
+        let edit = match folder.shards.store.edit(key) {
+            Ok(edit) => edit,
+            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let survey = match check_open(self.engine, folder, about, &*edit.object, false) {
+            Ok(checked) => checked.survey,
+            Err(_) => return Ok(()),
+        };
+        let mut by_shard: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (i, surveyed) in survey.entries.iter().enumerate() {
+            if let Some(Fault::Misplaced { place }) = surveyed.fault.as_deref()
+                && Some(place.shard) != number
+            {
+                by_shard.entry(place.shard).or_default().push(i);
+            }
+        }
+        if by_shard.is_empty() && number.is_some() {
+            return Ok(());
+        }
+        let before = before_values(folder, &survey);
+        let held = Held { folder, number, key, edit, survey, before };
+        let mut gone = BTreeSet::new();
+        for (shard, entries) in by_shard {
+            let moved = self.move_to(&held, shard, &entries)?;
+            gone.extend(moved);
+        }
+        if number.is_none() {
+            let message = "it is no shard of this sharding; what it has was moved where it belongs, \
+                           unless something else was there";
+            return self.set_shard_aside(&held, message.to_owned());
+        }
+        if gone.is_empty() || self.options.dry_run {
+            return Ok(());
+        }
+        let entries = (0..held.survey.entries.len()).filter(|i| !gone.contains(i));
+        let kept = entries.map(|i| Kept { form: Form::AsSaid, ..held.kept(i) }).collect();
+        self.rewrite(&held, kept)
+    }
+
+    /// Moves values to another shard. Tells which of them are no longer needed here.
+    fn move_to(
+        &mut self,
+        held: &Held<'_>,
+        shard: u64,
+        entries: &[usize],
+    ) -> Result<Vec<usize>, Error> {
+        let shards = &held.folder.shards;
+        shards.forget(shard);
+        let (mut gone, mut moving, mut keys) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for &i in entries {
+            let key = held.survey.entries[i].entry.key;
+            let there = self.engine.with_context(|context| shards.find(key, context));
+            match there {
+                Ok(None) if keys.insert(key) => moving.push(i),
+                // Another value counts; this one is kept elsewhere.
+                Ok(_) => {
+                    self.set_value_aside(held, i)?;
+                    gone.push(i);
+                }
+                // The other shard is damaged: it is told with all that is left.
+                Err(_) => return Ok(gone),
+            }
+        }
+        if !self.options.dry_run && !moving.is_empty() {
+            let keys: Vec<u64> = moving.iter().map(|&i| held.survey.entries[i].entry.key).collect();
+            let largest = moving.iter().map(|&i| held.kept(i).bytes()).max().unwrap_or(0);
+            let object = &*held.edit.object;
+            let encode = |_: &mut Context, n: usize, old: OldValue<'_>, out: &mut Vec<u8>| {
+                if old.is_some() {
+                    return Err(Error::Unfinished { object: held.key.clone() });
+                }
+                let Kept { before, range, .. } = held.kept(moving[n]);
+                let bytes = before.end - before.start;
+                if bytes > 0 {
+                    out.extend_from_slice(&object.read(ReadRange::Bounded(before))?);
+                }
+                out.extend_from_slice(&object.read(ReadRange::Bounded(range))?);
+                Ok(Encoded::Value { before: bytes as usize })
+            };
+            let change = Change {
+                shards,
+                shard,
+                keys: &keys,
+                replaces_all: false,
+                keep_before: held.folder.keeps_before(),
+                value_bytes: largest,
+                encode: &encode,
+                staged: None,
+            };
+            if change_shard(self.engine, &change).is_err() {
+                return Ok(gone);
+            }
+        }
+        for &i in &moving {
+            self.tell(held.about(RepairKind::Moved, i));
+        }
+        gone.extend(moving);
+        Ok(gone)
+    }
+}
+
+impl Kept {
+    fn bytes(&self) -> u64 {
+        (self.before.end - self.before.start).saturating_add(self.range.end - self.range.start)
+    }
+}
+
+impl Held<'_> {
+    fn kept(&self, i: usize) -> Kept {
+        let surveyed: &Surveyed = &self.survey.entries[i];
+        Kept {
+            minishard: surveyed.minishard,
+            key: surveyed.entry.key,
+            before: self.before.get(i).cloned().unwrap_or(0..0),
+            range: surveyed.range(),
+            form: surveyed.form,
+        }
+    }
+
+    fn repair(&self, kind: RepairKind, message: String) -> Repair {
+        let mut repair = Repair::new(kind, self.key, message);
+        repair.shard = self.number.map(|number| vec![number]);
+        repair
+    }
+
+    /// Something that is done about an entry.
+    fn about(&self, kind: RepairKind, i: usize) -> Repair {
+        let surveyed = &self.survey.entries[i];
+        let sharding = &self.folder.shards.sharding;
+        let message = match surveyed.fault.as_deref() {
+            Some(fault) => fault.tell(surveyed, sharding, self.survey.len),
+            None => format!("key {}", surveyed.entry.key),
+        };
+        let mut repair = self.repair(kind, message);
+        repair.range = Some(surveyed.range());
+        repair.chunk = self.folder.cell(surveyed.entry.key).map(|[x, y, z]| vec![x, y, z, 0]);
+        repair
+    }
+
+    fn damaged(&self, reason: String) -> Error {
+        StoreError::Damaged { key: self.key.clone(), reason }.into()
+    }
+}
+
+/// For each entry the bytes before its value that nothing refers to, where those stay with it.
+fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>> {
+    if !folder.keeps_before() {
+        return Vec::new();
+    }
+    let mut before = vec![0..0; survey.entries.len()];
+    let inside = |i: &usize| survey.entries[*i].is_inside(survey.len);
+    let mut places: Vec<(Range<u64>, Option<usize>)> =
+        survey.indexes.iter().map(|range| (range.clone(), None)).collect();
+    let entries = (0..survey.entries.len()).filter(inside);
+    places.extend(entries.map(|i| (survey.entries[i].range(), Some(i))));
+    places.sort_unstable_by_key(|(range, entry)| (range.start, range.end, *entry));
+    let mut end = survey.table_len;
+    for (range, entry) in places {
+        if let Some(i) = entry
+            && end < range.start
+        {
+            before[i] = end..range.start;
+        }
+        end = end.max(range.end);
+    }
+    before
+}

@@ -1,0 +1,249 @@
+//! A scale whose chunks are objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use shardine_codec::{Context, EncodedSize};
+use shardine_store::{Key, ReadRange, Store, StoreError};
+
+use super::super::object::Source;
+use super::super::{Finding, FindingKind, Run, add, payload};
+use super::fill::Filling;
+use super::folder::Chunks;
+use super::names::{last_part, unwrapped};
+use super::survey::{Form, is_gzip, unpack};
+use crate::Error;
+use crate::engine::in_order;
+use crate::precomputed::{Scale, Volume};
+
+/// Bytes that one file may hold when it is decompressed.
+const LIMIT: u64 = 1 << 30;
+
+/// Chunks that are handed to the workers at a time.
+const BATCH: usize = 1024;
+
+/// A chunk that is an object.
+struct Boxed {
+    key: Key,
+    cell: [u64; 3],
+    len: u64,
+    /// The ending that says how the file is compressed.
+    wrapped: bool,
+}
+
+/// What is wrong with one, and whether it was decoded.
+struct Seen {
+    problem: Option<(FindingKind, String)>,
+    decoded: bool,
+}
+
+impl Run<'_> {
+    /// Checks a scale that is not sharded. `known` are names in its folder that are something else.
+    pub(super) fn boxes(
+        &self,
+        volume: &Volume,
+        scale: &Scale,
+        chunks: &Chunks,
+        known: &dyn Fn(&Key) -> bool,
+    ) -> Result<Filling, Error> {
+        let folder = volume.folder(scale)?;
+        let mut filling = Filling::of_chunks(folder.clone(), scale.grid());
+        let location = volume.location().at(folder.clone());
+        let listed = self
+            .leftovers(&location, folder.as_ref())
+            .and_then(|()| Ok(location.store.list(folder.as_ref())?));
+        let listing = match listed {
+            Ok(listing) => listing,
+            Err(Error::Store(StoreError::Unsupported { .. })) => {
+                self.unlisted.store(true, std::sync::atomic::Ordering::Relaxed);
+                let message = "the chunks are objects, and the store cannot list them".to_owned();
+                self.tell([Finding::new(FindingKind::NotChecked, folder, message)]);
+                filling.unknown = true;
+                return Ok(filling);
+            }
+            Err(error) => {
+                self.unreadable(folder.as_ref(), &error);
+                filling.unknown = true;
+                return Ok(filling);
+            }
+        };
+        let names = volume.box_names(scale)?;
+        let has_endings = location.store.files().is_some();
+        let copies: Vec<_> = (1..scale.chunk_sizes.len())
+            .map(|i| {
+                let mut copy = scale.clone();
+                copy.chunk_sizes = scale.chunk_sizes.get(i).copied().into_iter().collect();
+                volume.box_names(&copy)
+            })
+            .collect::<Result<_, _>>()?;
+        let is_other_copy = |name: &str| copies.iter().any(|names| names.cell(name).is_some());
+        let mut found = Vec::new();
+        for (key, len) in listing.objects {
+            let name = last_part(&key);
+            let plain = unwrapped(name).unwrap_or(name);
+            match names.cell(plain) {
+                Some(cell) => {
+                    let wrapped = plain != name;
+                    found.push(Boxed { key, cell, len, wrapped });
+                }
+                None if known(&key) || is_other_copy(plain) => {}
+                None => self.stray_box(key),
+            }
+        }
+        listing.folders.into_iter().filter(|key| !known(key)).for_each(|key| self.stray_box(key));
+        self.two_forms(&found);
+        if let Some(first) = found.iter().find(|chunk| chunk.wrapped) {
+            let count = found.iter().filter(|chunk| chunk.wrapped).count();
+            let what = if has_endings { "not all readers" } else { "no reader" };
+            let message = format!(
+                "{count} of {} chunks are compressed as files, such as \"{}\": {what} look for such names",
+                found.len(),
+                last_part(&first.key)
+            );
+            self.tell([Finding::new(FindingKind::WrappedChunks, folder, message)]);
+        }
+        found.iter().for_each(|chunk| filling.presence.set(chunk.cell));
+        for batch in found.chunks(BATCH) {
+            self.box_batch(&location.store, chunks, batch);
+        }
+        Ok(filling)
+    }
+
+    fn stray_box(&self, key: Key) {
+        let message = "is not the name of a chunk of this scale".to_owned();
+        self.tell([Finding::new(FindingKind::StrayObject, Some(key), message)]);
+    }
+
+    /// Tells of chunks that are there twice.
+    fn two_forms(&self, found: &[Boxed]) {
+        let plain: BTreeSet<[u64; 3]> =
+            found.iter().filter(|chunk| !chunk.wrapped).map(|chunk| chunk.cell).collect();
+        let mut seen: BTreeMap<[u64; 3], &Key> = BTreeMap::new();
+        for chunk in found.iter().filter(|chunk| chunk.wrapped) {
+            let other = seen.insert(chunk.cell, &chunk.key).map(last_part);
+            if other.is_none() && !plain.contains(&chunk.cell) {
+                continue;
+            }
+            let message = format!(
+                "the chunk is also stored as {}: which of them is read depends on the reader",
+                other.unwrap_or("a file that is not compressed")
+            );
+            let finding = Finding::new(FindingKind::TwoForms, Some(chunk.key.clone()), message);
+            let [x, y, z] = chunk.cell;
+            self.tell([finding.chunk(Some(vec![x, y, z, 0]))]);
+        }
+    }
+
+    fn box_batch(&self, store: &Arc<dyn Store>, chunks: &Chunks, batch: &[Boxed]) {
+        add(&self.counters.found, batch.len() as u64);
+        let look = |chunk: &Boxed, context: &mut Context| {
+            let seen = self.boxed(&**store, chunks, chunk, context);
+            add(&self.counters.objects, 1);
+            add(&self.counters.bytes, chunk.len);
+            add(&self.counters.chunks, 1);
+            self.progress();
+            match seen {
+                Ok(seen) => {
+                    add(&self.counters.chunks_decoded, u64::from(seen.decoded));
+                    seen.problem
+                }
+                // It is gone, or another one is there: of that nothing was said.
+                Err(StoreError::NotFound { .. } | StoreError::Changed { .. }) => None,
+                Err(error) => Some((FindingKind::Unreadable, error.to_string())),
+            }
+        };
+        let tell = |chunk: &Boxed, problem: Option<(FindingKind, String)>| {
+            if let Some((kind, message)) = problem {
+                let [x, y, z] = chunk.cell;
+                let finding = Finding::new(kind, Some(chunk.key.clone()), message);
+                self.tell([finding.chunk(Some(vec![x, y, z, 0]))]);
+            }
+        };
+        if store.read_cost().local {
+            let slots: Vec<std::sync::Mutex<_>> =
+                batch.iter().map(|_| std::sync::Mutex::new(None)).collect();
+            let threads = self.engine.threads();
+            let affordable = self.engine.memory_in_flight() / chunks.memory();
+            let workers = usize::try_from(affordable).unwrap_or(threads).clamp(1, threads);
+            self.engine.share(workers, batch.len(), &|i, context| {
+                let seen = look(&batch[i], context);
+                *slots[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = seen;
+            });
+            for (chunk, slot) in batch.iter().zip(slots) {
+                tell(chunk, slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
+            }
+        } else {
+            let most = self.engine.at_once(&**store, chunks.memory());
+            let work = |i: usize| self.engine.with_context(|context| look(&batch[i], context));
+            in_order(most, batch.len(), &work, &mut |i, problem| {
+                tell(&batch[i], problem);
+                ControlFlow::Continue(())
+            });
+        }
+    }
+
+    fn boxed(
+        &self,
+        store: &dyn Store,
+        chunks: &Chunks,
+        chunk: &Boxed,
+        context: &mut Context,
+    ) -> Result<Seen, StoreError> {
+        let seen =
+            |kind, message: String| Ok(Seen { problem: Some((kind, message)), decoded: false });
+        if chunk.len == 0 {
+            return seen(FindingKind::EmptyObject, "it has no bytes at all".to_owned());
+        }
+        let exact = chunks.raw_len(chunk.cell);
+        let understood = chunk.key.as_str().ends_with(".gz");
+        let sound = Ok(Seen { problem: None, decoded: false });
+        if chunk.wrapped && !understood {
+            return sound;
+        }
+        let object = || store.open(&chunk.key, None);
+        if chunk.wrapped && !self.options.decode {
+            let head = object()?.read(ReadRange::Bounded(0..chunk.len.min(2)))?;
+            return match is_gzip(&head) {
+                true => sound,
+                false => seen(FindingKind::Chunk, "is called .gz and is not gzip".to_owned()),
+            };
+        }
+        if let (false, Some(exact)) = (chunk.wrapped, exact)
+            && exact != chunk.len
+        {
+            let head = object()?.read(ReadRange::Bounded(0..chunk.len.min(2)))?;
+            let why = if is_gzip(&head) { "; it begins like gzip" } else { "" };
+            let message =
+                format!("the chunk has {} bytes, but should have {exact}{why}", chunk.len);
+            return seen(FindingKind::ChunkSize, message);
+        }
+        if !self.options.decode {
+            return sound;
+        }
+        let Some(codec) = chunks.codec(chunk.cell) else { return sound };
+        if chunk.len > LIMIT && codec.encoded_size() == EncodedSize::Unbounded {
+            let message = format!("a chunk of {} bytes is not decoded", chunk.len);
+            return seen(FindingKind::NotChecked, message);
+        }
+        let bytes = object()?.read(ReadRange::All)?;
+        let mut plain = context.take_buffer();
+        let problem = if chunk.wrapped {
+            unpack(Form::Gzip, context, &bytes, LIMIT, &mut plain)
+                .err()
+                .map(|error| (FindingKind::Chunk, format!("the file is not gzip: {error}")))
+        } else {
+            None
+        };
+        let problem = match problem {
+            Some(problem) => Some(problem),
+            None => {
+                let bytes = if chunk.wrapped { plain.as_slice() } else { &bytes };
+                let (source, at) = (Source::Decoded(bytes), 0..bytes.len() as u64);
+                payload::decode(context, source, &chunk.key, codec, at)?
+            }
+        };
+        context.give_buffer(plain);
+        Ok(Seen { problem, decoded: true })
+    }
+}

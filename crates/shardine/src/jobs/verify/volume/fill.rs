@@ -1,0 +1,356 @@
+//! Chunks that are probably missing: absent ones are legal, so this only tells what looks like a loss.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shardine_store::Key;
+
+use super::super::{Finding, FindingKind, Run};
+use super::folder::{Folder, Payload};
+use crate::precomputed::Scale;
+use crate::shard::uint64::{KeyHash, MortonCode, Sharding};
+
+/// Chunks of a scale up to which it is known which are there.
+const MOST_CELLS: u64 = 1 << 24;
+
+/// Shards of a scale up to which it is reckoned what each has room for.
+const MOST_SHARDS: u64 = 1 << 20;
+
+/// Chunks that a shard, or a grid, must have room for to be compared.
+const FEWEST: u64 = 8;
+
+/// Shards that are told one by one.
+const SINGLE: usize = 20;
+
+/// Which chunks of a grid are there.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    grid: [u64; 3],
+    /// A bit for each chunk; empty if there are too many.
+    bits: Vec<AtomicU64>,
+}
+
+impl Presence {
+    pub fn new(grid: [u64; 3]) -> Self {
+        let cells = cells(grid).filter(|&cells| cells <= MOST_CELLS).unwrap_or(0);
+        let words = cells.div_ceil(64);
+        Self { grid, bits: (0..words).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Whether it is known which are there.
+    fn is_known(&self) -> bool {
+        !self.bits.is_empty()
+    }
+
+    fn at(&self, cell: [u64; 3]) -> Option<(&AtomicU64, u64)> {
+        let [x, y, z] = cell;
+        let i = x + self.grid[0] * (y + self.grid[1] * z);
+        Some((self.bits.get((i / 64) as usize)?, 1 << (i % 64)))
+    }
+
+    /// Notes that a chunk of the grid is there.
+    pub fn set(&self, cell: [u64; 3]) {
+        if self.is_known()
+            && let Some((word, bit)) = self.at(cell)
+        {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn get(&self, cell: [u64; 3]) -> bool {
+        self.at(cell).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+    }
+
+    fn count(&self) -> u64 {
+        self.bits.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum()
+    }
+
+    /// The chunks that are there.
+    fn cells(&self) -> impl Iterator<Item = [u64; 3]> {
+        let [nx, ny, _] = self.grid;
+        self.bits.iter().enumerate().flat_map(move |(i, word)| {
+            let word = word.load(Ordering::Relaxed);
+            (0..64u64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| {
+                let i = i as u64 * 64 + bit;
+                [i % nx, i / nx % ny, i / nx / ny]
+            })
+        })
+    }
+}
+
+fn cells(grid: [u64; 3]) -> Option<u64> {
+    grid.iter().try_fold(1u64, |all, &n| all.checked_mul(n))
+}
+
+/// How much a shard has of what it has room for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShardFill {
+    number: u64,
+    /// Whether all of its indexes could be read.
+    known: bool,
+    count: u64,
+    low: [u64; 3],
+    high: [u64; 3],
+}
+
+impl ShardFill {
+    pub fn new(number: u64, known: bool) -> Self {
+        Self { number, known, count: 0, low: [u64::MAX; 3], high: [0; 3] }
+    }
+
+    pub fn add(&mut self, cell: [u64; 3]) {
+        self.count += 1;
+        for (axis, i) in cell.into_iter().enumerate() {
+            self.low[axis] = self.low[axis].min(i);
+            self.high[axis] = self.high[axis].max(i);
+        }
+    }
+
+    /// Whether its chunks are all those of a box.
+    fn is_box(&self) -> bool {
+        let extent = |axis: usize| self.high[axis].checked_sub(self.low[axis])?.checked_add(1);
+        let volume = (0..3).try_fold(1u64, |all, axis| all.checked_mul(extent(axis)?));
+        self.count > 0 && volume == Some(self.count)
+    }
+}
+
+/// What is there of a scale.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    folder: Option<Key>,
+    pub presence: Presence,
+    shards: Vec<ShardFill>,
+    /// How many chunks each shard has room for; `None` if that is not known.
+    room: Option<BTreeMap<u64, u64>>,
+    sharding: Option<Sharding>,
+    /// Whether something could not be read, so that it is not known what is there.
+    pub unknown: bool,
+}
+
+impl Filling {
+    pub fn of(folder: &Folder) -> Self {
+        let (grid, code) = match &folder.payload {
+            Payload::Chunks(chunks) => (chunks.grid, chunks.code),
+            Payload::Values(_) => ([0; 3], None),
+        };
+        let sharding = &folder.shards.sharding;
+        Self {
+            room: code.and_then(|code| room(sharding, &code)),
+            sharding: Some(sharding.clone()),
+            ..Self::of_chunks(folder.shards.folder.clone(), grid)
+        }
+    }
+
+    /// Of a scale that is not sharded.
+    pub fn of_chunks(folder: Option<Key>, grid: [u64; 3]) -> Self {
+        let presence = Presence::new(grid);
+        Self { folder, presence, shards: Vec::new(), room: None, sharding: None, unknown: false }
+    }
+
+    pub fn add(&mut self, shard: ShardFill) {
+        self.unknown |= !shard.known;
+        self.shards.push(shard);
+    }
+
+    /// Shards that have far less than the others, with what each has room for.
+    fn sparse(&self) -> Vec<(u64, u64, u64)> {
+        let Some(room) = &self.room else { return Vec::new() };
+        let there: BTreeMap<u64, u64> = self.shards.iter().map(|s| (s.number, s.count)).collect();
+        let compared = || room.iter().filter(|(_, room)| **room >= FEWEST);
+        let fill =
+            |shard: u64, room: u64| there.get(&shard).copied().unwrap_or(0) as f64 / room as f64;
+        let mut fills: Vec<f64> = compared().map(|(&shard, &room)| fill(shard, room)).collect();
+        if fills.len() < 3 {
+            return Vec::new();
+        }
+        fills.sort_by(f64::total_cmp);
+        let median = fills[fills.len() / 2];
+        let is_sparse = |shard: u64, room: u64| match there.contains_key(&shard) {
+            true => median >= 0.8 && fill(shard, room) < 0.5 * median,
+            false => median >= 0.9,
+        };
+        compared()
+            .filter(|(shard, room)| is_sparse(**shard, **room))
+            .map(|(&shard, &room)| (shard, there.get(&shard).copied().unwrap_or(0), room))
+            .collect()
+    }
+
+    /// Whether what there is looks like what is left when each task replaces a shard instead of adding to it: boxes that
+    /// are less than half of what their shards have room for. How many shards are so, and how many there are.
+    fn boxes(&self) -> Option<(usize, usize)> {
+        let room = self.room.as_ref()?;
+        let room = |shard: &ShardFill| room.get(&shard.number).copied().unwrap_or(0);
+        let compared = || self.shards.iter().filter(|shard| room(shard) >= FEWEST);
+        let left = |shard: &&ShardFill| shard.count < room(shard).div_ceil(2) && shard.is_box();
+        let (left, all) = (compared().filter(left).count(), compared().count());
+        (all > 0 && left * 2 >= all).then_some((left, all))
+    }
+}
+
+/// How many cells of a grid each shard has room for.
+fn room(sharding: &Sharding, code: &MortonCode) -> Option<BTreeMap<u64, u64>> {
+    let grid = code.grid();
+    let cells = cells(grid).filter(|&cells| cells > 0)?;
+    let low = sharding.preshift_bits.saturating_add(sharding.minishard_bits);
+    let all = low.saturating_add(sharding.shard_bits);
+    let mut room = BTreeMap::new();
+    if sharding.hash == KeyHash::Identity && all >= code.bits() {
+        // Each shard is a box, cut off at the end of the grid.
+        let count = 1u64.checked_shl(code.bits().saturating_sub(low)).unwrap_or(u64::MAX);
+        if count > MOST_SHARDS {
+            return None;
+        }
+        let shape = code.box_of_low_bits(low);
+        for shard in 0..count {
+            let first = shard.checked_shl(low).unwrap_or(0);
+            let Some(corner) = code.decode(first) else { continue };
+            let inside = |axis: usize| shape[axis].min(grid[axis] - corner[axis]);
+            room.insert(shard, (0..3).map(inside).product());
+        }
+        return Some(room);
+    }
+    if cells > MOST_CELLS {
+        return None;
+    }
+    let [nx, ny, _] = grid;
+    for i in 0..cells {
+        let cell = [i % nx, i / nx % ny, i / nx / ny];
+        *room.entry(sharding.place(code.encode(cell)).shard).or_insert(0) += 1;
+    }
+    Some(room)
+}
+
+/// The chunks of a finer scale that show what a chunk of a coarser one does, from the first to behind the last.
+fn below(coarse: &Scale, cell: [u64; 3], fine: &Scale) -> Option<[(u64, u64); 3]> {
+    // So much of a voxel is rounding.
+    const NOTHING: f64 = 1e-3;
+    let (chunk, fine_chunk, grid) = (coarse.chunk_size(), fine.chunk_size(), fine.grid());
+    let mut ranges = [(0, 0); 3];
+    for (axis, range) in ranges.iter_mut().enumerate() {
+        let start = cell[axis].checked_mul(chunk[axis])?;
+        let end = start.saturating_add(chunk[axis]).min(coarse.size[axis]);
+        let voxel = |at: u64| {
+            let place = coarse.voxel_offset[axis] as f64 + at as f64;
+            place * coarse.resolution[axis] / fine.resolution[axis] - fine.voxel_offset[axis] as f64
+        };
+        let first = (voxel(start) + NOTHING).max(0.0).floor() as u64 / fine_chunk[axis];
+        let last = (voxel(end) - NOTHING).max(0.0).ceil() as u64;
+        *range = (first, last.div_ceil(fine_chunk[axis]).min(grid[axis]));
+        if range.0 >= range.1 {
+            return None;
+        }
+    }
+    Some(ranges)
+}
+
+/// How the chunks of a coarser scale compare with those of a finer one.
+struct Holes {
+    /// Chunks of the coarser scale that are there.
+    chunks: u64,
+    /// Those of them below which the finer one has none.
+    holes: u64,
+    first: Option<[u64; 3]>,
+}
+
+fn holes(coarse: (&Scale, &Filling), fine: (&Scale, &Filling)) -> Holes {
+    let mut found = Holes { chunks: 0, holes: 0, first: None };
+    for cell in coarse.1.presence.cells() {
+        let Some([x, y, z]) = below(coarse.0, cell, fine.0) else { continue };
+        found.chunks += 1;
+        let mut cells = (z.0..z.1)
+            .flat_map(|z| (y.0..y.1).map(move |y| (y, z)))
+            .flat_map(|(y, z)| (x.0..x.1).map(move |x| [x, y, z]));
+        if !cells.any(|cell| fine.1.presence.get(cell)) {
+            found.holes += 1;
+            found.first.get_or_insert(cell);
+        }
+    }
+    found
+}
+
+/// Whether a scale is coarser than another, and not finer along any axis.
+fn is_coarser(scale: &Scale, than: &Scale) -> bool {
+    let ratios = scale.resolution.iter().zip(&than.resolution).map(|(a, b)| a / b);
+    ratios.clone().all(|ratio| ratio >= 1.0 && ratio.is_finite()) && { ratios }.any(|r| r > 1.0)
+}
+
+impl Run<'_> {
+    /// Tells of chunks that are probably missing, by scale.
+    pub(super) fn missing(&self, scales: &[(&Scale, Filling)]) {
+        for (i, (scale, filling)) in scales.iter().enumerate() {
+            if filling.unknown {
+                continue;
+            }
+            let sparse = filling.sparse();
+            self.sparse(filling, &sparse);
+            let coarser = scales
+                .iter()
+                .skip(i + 1)
+                .find(|(other, filling)| is_coarser(other, scale) && filling.presence.is_known());
+            let compared = match coarser {
+                Some((other, coarse)) if filling.presence.is_known() => {
+                    self.compare(scale, filling, other, coarse)
+                }
+                _ => false,
+            };
+            if let (false, true, Some((left, all))) = (compared, sparse.is_empty(), filling.boxes())
+            {
+                let message = format!(
+                    "the chunks in {left} of {all} shards fill a box, and less than half of what the shard has room for: \
+                     so looks what is left when each task of a job replaces shards instead of adding to them"
+                );
+                self.tell([Finding::new(
+                    FindingKind::MissingChunks,
+                    filling.folder.clone(),
+                    message,
+                )]);
+            }
+        }
+    }
+
+    fn sparse(&self, filling: &Filling, sparse: &[(u64, u64, u64)]) {
+        if sparse.len() > SINGLE {
+            let (there, room) = sparse.iter().fold((0, 0), |(a, b), s| (a + s.1, b + s.2));
+            let message = format!(
+                "{} shards have {there} of {room} chunks, far less than most others",
+                sparse.len()
+            );
+            let folder = filling.folder.clone();
+            return self.tell([Finding::new(FindingKind::SparseShard, folder, message)]);
+        }
+        for (shard, there, room) in sparse {
+            let message = format!("has {there} of {room} chunks, far less than most other shards");
+            let name = filling.sharding.as_ref().map(|sharding| sharding.shard_name(*shard));
+            let key = name.and_then(|name| match &filling.folder {
+                Some(folder) => folder.join(&name).ok(),
+                None => Key::new(&name).ok(),
+            });
+            self.tell([Finding::new(FindingKind::SparseShard, key, message).shard(&[*shard])]);
+        }
+    }
+
+    /// Compares a scale with a coarser one; tells whether something is missing.
+    fn compare(&self, scale: &Scale, filling: &Filling, other: &Scale, coarse: &Filling) -> bool {
+        let found = holes((other, coarse), (scale, filling));
+        let rooms = |scale: &Scale| cells(scale.grid()).unwrap_or(0);
+        let (there, room) = (filling.presence.count(), rooms(scale));
+        let full = found.chunks as f64 >= 0.95 * rooms(other) as f64;
+        let message = if let Some(first) = found.first {
+            format!(
+                "below {} of {} chunks of the coarser scale \"{}\" this one has none (the first of them is {first:?}): \
+                 it has {there} of {room}",
+                found.holes, found.chunks, other.key
+            )
+        } else if full && room >= FEWEST && there * 2 < room {
+            format!(
+                "it has {there} of {room} chunks, but the coarser scale \"{}\" is full",
+                other.key
+            )
+        } else {
+            return false;
+        };
+        let folder = filling.folder.clone();
+        self.tell([Finding::new(FindingKind::MissingChunks, folder, message)]);
+        true
+    }
+}

@@ -1,0 +1,148 @@
+//! A folder of shards, and what its values are said to be.
+
+use std::sync::Arc;
+
+use shardine_codec::{ChunkCodec, ElementSize};
+use shardine_store::Key;
+
+use crate::Array;
+use crate::keyed::{KeyedShards, PayloadKind};
+use crate::layout::Layout;
+use crate::precomputed::{ChunkEncoding, Scale, VolumeInfo};
+use crate::shard::uint64::{Encoding, MortonCode};
+
+/// Shards of values by key.
+pub(crate) struct Folder {
+    /// The document that tells of them.
+    pub info: Key,
+    /// Where in the document.
+    pub pointer: String,
+    pub shards: Arc<KeyedShards>,
+    pub payload: Payload,
+}
+
+/// What the values are.
+pub(crate) enum Payload {
+    /// Chunks of a scale, numbered by their places.
+    Chunks(Box<Chunks>),
+    /// Something else.
+    Values(PayloadKind),
+}
+
+/// The chunks of a scale.
+pub(crate) struct Chunks {
+    pub code: Option<MortonCode>,
+    /// `None` if they cannot be decoded here.
+    pub array: Option<Array>,
+    pub grid: [u64; 3],
+    chunk: [u64; 3],
+    size: [u64; 3],
+    channels: u64,
+    /// Bytes of a voxel.
+    voxel: u64,
+    encoding: ChunkEncoding,
+}
+
+impl Chunks {
+    pub fn new(info: &VolumeInfo, scale: &Scale, array: Option<Array>) -> Self {
+        let element = match info.data_type().size() {
+            ElementSize::Fixed(bytes) => bytes as u64,
+            ElementSize::Variable => 0,
+        };
+        Self {
+            code: scale.morton(),
+            array,
+            grid: scale.grid(),
+            chunk: scale.chunk_size(),
+            size: scale.size,
+            channels: info.channels(),
+            voxel: element.saturating_mul(info.channels()),
+            encoding: scale.encoding.clone(),
+        }
+    }
+
+    /// The chunk of a number; `None` if there is none.
+    pub fn cell(&self, key: u64) -> Option<[u64; 3]> {
+        // A volume without voxels has no chunks.
+        let cell = self.code?.decode(key)?;
+        self.grid.iter().all(|&n| n > 0).then_some(cell)
+    }
+
+    /// Bytes of a chunk that is neither encoded nor compressed, if the scale's are not encoded.
+    pub fn raw_len(&self, cell: [u64; 3]) -> Option<u64> {
+        if self.encoding != ChunkEncoding::Raw {
+            return None;
+        }
+        (0..3).try_fold(self.voxel, |bytes, axis| {
+            let start = cell[axis].checked_mul(self.chunk[axis])?;
+            bytes.checked_mul(self.chunk[axis].min(self.size[axis].checked_sub(start)?))
+        })
+    }
+
+    /// Whether bytes are what the chunk's own encoding begins with, where that can be told.
+    pub fn is_encoded(&self, len: u64, head: &[u8]) -> bool {
+        match self.encoding {
+            ChunkEncoding::CompressedSegmentation { .. } => {
+                // The first channel begins behind the offsets of all.
+                let first = head.first_chunk().map(|word| u64::from(u32::from_le_bytes(*word)));
+                len.is_multiple_of(4) && first == Some(self.channels)
+            }
+            ChunkEncoding::Jpeg { .. } => head.starts_with(&[0xFF, 0xD8, 0xFF]),
+            ChunkEncoding::Png { .. } => head.starts_with(b"\x89PNG"),
+            ChunkEncoding::Jxl => {
+                head.starts_with(&[0xFF, 0x0A]) || head.starts_with(b"\0\0\0\x0CJXL ")
+            }
+            ChunkEncoding::Compresso => head.starts_with(b"cpso"),
+            ChunkEncoding::Raw | ChunkEncoding::Other { .. } => false,
+        }
+    }
+
+    /// How a chunk is decoded, if it can be here.
+    pub fn codec(&self, cell: [u64; 3]) -> Option<&ChunkCodec> {
+        let [x, y, z] = cell;
+        match self.array.as_ref()?.grid.layout_of(&[x, y, z, 0]) {
+            Layout::Chunk(leaf) => Some(&leaf.codec),
+            _ => None,
+        }
+    }
+
+    /// Memory that it takes to decode a chunk.
+    pub fn memory(&self) -> u64 {
+        let voxels = self.chunk.iter().fold(self.voxel, |bytes, &n| bytes.saturating_mul(n));
+        voxels.saturating_mul(2).max(1)
+    }
+}
+
+impl Folder {
+    pub fn data_encoding(&self) -> Encoding {
+        self.shards.sharding.data_encoding
+    }
+
+    /// The chunk of a key, where keys are those of chunks.
+    pub fn cell(&self, key: u64) -> Option<[u64; 3]> {
+        match &self.payload {
+            Payload::Chunks(chunks) => chunks.cell(key),
+            Payload::Values(_) => None,
+        }
+    }
+
+    pub fn is_mesh(&self) -> bool {
+        matches!(self.payload, Payload::Values(PayloadKind::MultiresolutionMesh))
+    }
+
+    /// Whether bytes that nothing refers to may belong to the value behind them.
+    pub fn keeps_before(&self) -> bool {
+        match self.payload {
+            Payload::Chunks(_) => false,
+            Payload::Values(kind) => kind.keeps_before(),
+        }
+    }
+
+    /// Memory that it takes to decode a value, as far as that is known.
+    pub fn memory(&self) -> u64 {
+        match &self.payload {
+            Payload::Chunks(chunks) => chunks.memory(),
+            Payload::Values(_) => 1 << 20,
+        }
+    }
+}

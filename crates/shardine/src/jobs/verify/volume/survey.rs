@@ -1,0 +1,377 @@
+//! All that the indexes of a shard say, however damaged they are.
+
+use std::ops::Range;
+
+use shardine_codec::{BytesToBytes, Codec, CodecError, CodecSpec, Context, from_spec};
+use shardine_store::{Object, ReadRange, StoreError};
+
+use super::fault::{Fault, ShardFault};
+use crate::shard::uint64::{Encoding, KeyPlace, Minishard, MinishardEntry, Sharding};
+
+/// Bytes of the table that are looked at at a time.
+const TABLE_PIECE: u64 = 1 << 20;
+
+/// Bytes that may be read between indexes to have them with one read, and the most that is read at once.
+const GAP: u64 = 64 << 10;
+const MAX_READ: u64 = 8 << 20;
+
+/// Bytes of an index, decoded or not, that are believed.
+const MAX_INDEX: u64 = 256 << 20;
+
+/// How bytes are stored in truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Form {
+    /// As `info` says, or nobody has looked.
+    #[default]
+    AsSaid,
+    /// Not compressed, though `info` says gzip.
+    Raw,
+    /// gzip, though `info` says raw.
+    Gzip,
+    /// zlib, which is not gzip.
+    Zlib,
+}
+
+/// A value as an index tells it, and what is wrong with it.
+#[derive(Debug)]
+pub(crate) struct Surveyed {
+    pub minishard: u64,
+    pub entry: MinishardEntry,
+    pub form: Form,
+    pub fault: Option<Box<Fault>>,
+}
+
+impl Surveyed {
+    /// Its bytes; those of one that lies outside the shard end with the largest number at the latest.
+    pub fn range(&self) -> Range<u64> {
+        self.entry.start..self.entry.start.saturating_add(self.entry.len)
+    }
+
+    /// Whether its bytes may be looked at.
+    pub fn is_sound(&self) -> bool {
+        self.fault.is_none()
+    }
+
+    /// Whether it lies inside the shard.
+    pub fn is_inside(&self, len: u64) -> bool {
+        self.entry.range(len).is_ok()
+    }
+
+    pub fn set(&mut self, fault: Fault) {
+        self.fault.get_or_insert(Box::new(fault));
+    }
+}
+
+/// What there is in a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub len: u64,
+    pub table_len: u64,
+    /// Where the indexes are that lie inside the shard, the table included: in order and apart.
+    pub indexes: Vec<Range<u64>>,
+    /// By minishard, and in each as they are stored.
+    pub entries: Vec<Surveyed>,
+    /// What is wrong with the table or with indexes.
+    pub faults: Vec<ShardFault>,
+    /// Indexes that are stored otherwise than `info` says.
+    pub index_form: Form,
+    /// How many indexes are.
+    pub other_indexes: u64,
+    /// How many indexes there are.
+    pub index_count: u64,
+    /// Minishards whose keys or values are not in order.
+    pub unsorted: u64,
+}
+
+impl Survey {
+    /// Reads the indexes of shard `number`, and looks at their entries; the values themselves are not read.
+    pub fn read(
+        sharding: &Sharding,
+        number: u64,
+        object: &dyn Object,
+        len: u64,
+        context: &mut Context,
+    ) -> Result<Self, StoreError> {
+        let table_len = sharding.table_len();
+        let mut survey = Self { len, table_len, ..Self::default() };
+        if len == 0 {
+            survey.faults.push(ShardFault::Empty);
+            return Ok(survey);
+        }
+        if len < table_len {
+            survey.faults.push(ShardFault::Truncated { actual: len, table: table_len });
+            return Ok(survey);
+        }
+        let found = survey.read_table(object)?;
+        survey.read_minishards(sharding, object, &found, context)?;
+        survey.judge(sharding, number);
+        Ok(survey)
+    }
+
+    /// The indexes that the table leads to, by place. Of those that share bytes only the first is looked into.
+    fn read_table(&mut self, object: &dyn Object) -> Result<Vec<(u64, Range<u64>)>, StoreError> {
+        let (len, table_len) = (self.len, self.table_len);
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < table_len {
+            let end = table_len.min(at + TABLE_PIECE);
+            let bytes = object.read(ReadRange::Bounded(at..end))?;
+            let (words, _) = bytes.as_chunks::<8>();
+            let (pairs, _) = words.as_chunks::<2>();
+            for (i, pair) in pairs.iter().enumerate() {
+                let minishard = at / 16 + i as u64;
+                let [start, end] = pair.map(u64::from_le_bytes);
+                if start == end {
+                    continue;
+                }
+                let inside = start.checked_add(table_len).zip(end.checked_add(table_len));
+                match inside.filter(|(start, end)| start < end && *end <= len) {
+                    Some((start, end)) => found.push((minishard, start..end)),
+                    None => self.faults.push(ShardFault::IndexRange { minishard, start, end }),
+                }
+            }
+            at = end;
+        }
+        self.index_count = found.len() as u64;
+        found.sort_unstable_by_key(|(minishard, range)| (range.start, range.end, *minishard));
+        self.indexes.push(0..table_len);
+        let mut apart: Vec<(u64, Range<u64>)> = Vec::with_capacity(found.len());
+        for (minishard, range) in found {
+            match apart.last() {
+                Some((other, last)) if range.start < last.end => {
+                    let (other, range) = (*other, range.clone());
+                    self.faults.push(ShardFault::IndexOverlap { minishard, other, range });
+                }
+                _ => apart.push((minishard, range.clone())),
+            }
+            match self.indexes.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => self.indexes.push(range),
+            }
+        }
+        Ok(apart)
+    }
+
+    fn read_minishards(
+        &mut self,
+        sharding: &Sharding,
+        object: &dyn Object,
+        found: &[(u64, Range<u64>)],
+        context: &mut Context,
+    ) -> Result<(), StoreError> {
+        let mut rest = found;
+        while let Some(((minishard, first), more)) = rest.split_first() {
+            if first.end - first.start > MAX_INDEX {
+                let (minishard, range) = (*minishard, first.clone());
+                self.faults.push(ShardFault::IndexTooLarge { minishard, range });
+                rest = more;
+                continue;
+            }
+            let mut read = first.clone();
+            let together = more.iter().take_while(|(_, range)| {
+                let joined = range.start <= read.end.saturating_add(GAP)
+                    && range.end - read.start <= MAX_READ;
+                if joined {
+                    read.end = range.end;
+                }
+                joined
+            });
+            let (now, later) = rest.split_at(1 + together.count());
+            rest = later;
+            let bytes = object.read(ReadRange::Bounded(read.clone()))?;
+            for (minishard, range) in now {
+                let at = (range.start - read.start) as usize..(range.end - read.start) as usize;
+                let encoded = bytes.get(at).unwrap_or_default();
+                match self.decode(sharding, context, *minishard, encoded) {
+                    Ok(index) => self.add(*minishard, &index),
+                    Err(reason) => {
+                        let range = range.clone();
+                        self.faults.push(ShardFault::Index { range, reason });
+                    }
+                }
+            }
+        }
+        self.entries.sort_by_key(|surveyed| surveyed.minishard);
+        Ok(())
+    }
+
+    /// An index as it is said to be stored, or otherwise, if it makes sense so.
+    fn decode(
+        &mut self,
+        sharding: &Sharding,
+        context: &mut Context,
+        minishard: u64,
+        encoded: &[u8],
+    ) -> Result<Minishard, String> {
+        let error = match Minishard::decode(sharding, context, minishard, encoded) {
+            Ok(index) => return Ok(index),
+            Err(error) => error.to_string(),
+        };
+        let plain = sharding.clone().minishard_index_encoding(Encoding::Raw);
+        let mut decoded = context.take_buffer();
+        let (form, bytes) = match sharding.minishard_index_encoding {
+            Encoding::Raw if is_gzip(encoded) => {
+                (Form::Gzip, unpack(Form::Gzip, context, encoded, MAX_INDEX, &mut decoded))
+            }
+            Encoding::Gzip if is_zlib(encoded) => {
+                (Form::Zlib, unpack(Form::Zlib, context, encoded, MAX_INDEX, &mut decoded))
+            }
+            Encoding::Gzip if !is_gzip(encoded) => {
+                decoded.extend_from_slice(encoded);
+                (Form::Raw, Ok(()))
+            }
+            _ => return Err(error),
+        };
+        let index = match bytes {
+            Ok(()) => Minishard::decode(&plain, context, minishard, &decoded).ok(),
+            Err(_) => None,
+        };
+        context.give_buffer(decoded);
+        // Any 24 bytes are an index; these are believed if they lead somewhere.
+        let index = index.filter(|index| {
+            form != Form::Raw || index.entries().iter().all(|e| e.range(self.len).is_ok())
+        });
+        let index = index.ok_or(error)?;
+        self.index_form = form;
+        self.other_indexes += 1;
+        Ok(index)
+    }
+
+    fn add(&mut self, minishard: u64, index: &Minishard) {
+        let entries = index.entries();
+        if !entries.is_sorted_by(|a, b| a.key <= b.key && a.start <= b.start) {
+            self.unsorted += 1;
+        }
+        self.entries.extend(entries.iter().map(|&entry| Surveyed {
+            minishard,
+            entry,
+            form: Form::AsSaid,
+            fault: None,
+        }));
+    }
+
+    /// Finds what can be told of the entries alone.
+    fn judge(&mut self, sharding: &Sharding, number: u64) {
+        let (len, table_len) = (self.len, self.table_len);
+        for surveyed in &mut self.entries {
+            let here = KeyPlace { shard: number, minishard: surveyed.minishard };
+            let place = sharding.place(surveyed.entry.key);
+            let range = surveyed.range();
+            if !surveyed.is_inside(len) {
+                surveyed.set(Fault::OutOfBounds);
+            } else if range.start < table_len || touches(&self.indexes, &range) {
+                surveyed.set(Fault::InIndex);
+            } else if place != here {
+                surveyed.set(Fault::Misplaced { place });
+            }
+        }
+        self.duplicates();
+        self.overlaps();
+    }
+
+    /// Tells which keys come again in the same minishard.
+    fn duplicates(&mut self) {
+        let entries = &mut self.entries;
+        let before =
+            |a: &Surveyed, b: &Surveyed| (a.minishard, a.entry.key) < (b.minishard, b.entry.key);
+        if entries.is_sorted_by(before) {
+            return;
+        }
+        let mut order: Vec<usize> = (0..entries.len()).collect();
+        order.sort_by_key(|&i| (entries[i].minishard, entries[i].entry.key));
+        for pair in order.windows(2) {
+            let (first, next) = (&entries[pair[0]], &entries[pair[1]]);
+            if (first.minishard, first.entry.key) == (next.minishard, next.entry.key) {
+                entries[pair[1]].set(Fault::Duplicate);
+            }
+        }
+    }
+
+    /// Tells which values share bytes. Only the first of them is looked into.
+    fn overlaps(&mut self) {
+        let entries = &mut self.entries;
+        let mut order: Vec<usize> = (0..entries.len())
+            .filter(|&i| entries[i].entry.len > 0 && entries[i].is_inside(self.len))
+            .filter(|&i| !matches!(entries[i].fault.as_deref(), Some(Fault::InIndex)))
+            .collect();
+        order.sort_by_key(|&i| (entries[i].entry.start, entries[i].entry.len));
+        let mut reaching: Option<usize> = None;
+        for i in order {
+            let range = entries[i].range();
+            let Some(first) = reaching.filter(|&first| range.start < entries[first].range().end)
+            else {
+                reaching = Some(i);
+                continue;
+            };
+            let (other, of) = (entries[first].entry.key, entries[first].range());
+            entries[i].set(if of == range {
+                Fault::Shared { other }
+            } else {
+                Fault::Overlap { other, of }
+            });
+            if range.end > entries[first].range().end {
+                reaching = Some(i);
+            }
+        }
+    }
+
+    /// Bytes that no index and no value, nor these other ranges, refer to.
+    pub fn gap_bytes(&self, others: &[Range<u64>]) -> u64 {
+        let inside = self.entries.iter().filter(|s| s.is_inside(self.len)).map(Surveyed::range);
+        let mut taken: Vec<Range<u64>> = self.indexes.iter().chain(others).cloned().collect();
+        taken.extend(inside);
+        taken.sort_unstable_by_key(|range| range.start);
+        let (mut covered, mut end) = (0, 0);
+        for range in taken {
+            covered += range.end.saturating_sub(range.start.max(end));
+            end = end.max(range.end);
+        }
+        self.len.saturating_sub(covered)
+    }
+}
+
+/// Whether a range has bytes in common with some of these, which are in order and apart.
+pub(crate) fn touches(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
+    let after = ranges.partition_point(|other| other.end <= range.start);
+    !range.is_empty() && ranges.get(after).is_some_and(|other| other.start < range.end)
+}
+
+/// Whether bytes begin as gzip does.
+pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b])
+}
+
+/// Whether bytes begin as zlib does.
+pub(crate) fn is_zlib(bytes: &[u8]) -> bool {
+    // A window of 32 KiB, and two bytes that are a multiple of 31 together.
+    matches!(bytes, [0x78, flags, ..] if (0x7800 + u32::from(*flags)).is_multiple_of(31))
+}
+
+/// Decompresses bytes that are stored so.
+pub(crate) fn unpack(
+    form: Form,
+    context: &mut Context,
+    encoded: &[u8],
+    limit: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    match form {
+        Form::Gzip => codec("gzip")?.decode(context, encoded, limit, out),
+        Form::Zlib => codec("zlib")?.decode(context, encoded, limit, out),
+        Form::AsSaid | Form::Raw => {
+            out.extend_from_slice(encoded);
+            Ok(())
+        }
+    }
+}
+
+/// `gzip` or `zlib`.
+pub(crate) fn codec(name: &str) -> Result<std::sync::Arc<dyn BytesToBytes>, CodecError> {
+    let configuration = [("level".to_owned(), 6.into())].into_iter().collect();
+    let spec = CodecSpec { name: name.to_owned(), configuration, must_understand: true };
+    match from_spec(&spec)? {
+        Codec::BytesToBytes(codec) => Ok(codec),
+        _ => Err(CodecError::unsupported("gzip", "it is no codec of bytes")),
+    }
+}

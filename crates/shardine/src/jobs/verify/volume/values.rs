@@ -1,0 +1,383 @@
+//! The values of a shard: whether they are stored as `info` says, and with `decode` whether they can be decoded.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use shardine_codec::Context;
+use shardine_store::{Key, Object, ReadRange, StoreError};
+
+use super::super::FindingKind;
+use super::super::object::Source;
+use super::super::payload;
+use super::fault::Fault;
+use super::folder::{Folder, Payload};
+use super::survey::{Form, Survey, Surveyed, is_gzip, is_zlib, touches, unpack};
+use crate::Engine;
+use crate::keyed::{PayloadKind, fragments_len};
+use crate::shard::uint64::Encoding;
+
+/// Bytes at the start of a value that tell how it is stored.
+const HEAD: u64 = 16;
+
+/// Bytes of a value that are decompressed.
+const LIMIT: u64 = 1 << 30;
+
+/// Bytes between values that are read rather than skipped.
+const GAP: u64 = 64 << 10;
+
+/// Values that are handed to the workers at a time.
+const SHARE: usize = 1024;
+
+/// How thoroughly to look at the values of a shard.
+pub(crate) struct Look<'a> {
+    pub engine: &'a Engine,
+    pub folder: &'a Folder,
+    pub key: &'a Key,
+    pub object: &'a dyn Object,
+    pub decode: bool,
+    pub workers: usize,
+}
+
+/// What came of looking at values.
+pub(crate) struct Looked {
+    /// Values that were decoded.
+    pub decoded: u64,
+    /// Values of which it is known how they are stored.
+    pub looked: u64,
+    /// Where the fragments of meshes are; `None` if manifests were not read.
+    pub fragments: Option<Vec<Range<u64>>>,
+}
+
+/// What was found of one value.
+enum Seen {
+    Sound,
+    Form(Form),
+    Fault(Fault),
+    /// A manifest that tells of so many bytes.
+    Fragments(u64),
+}
+
+impl Look<'_> {
+    /// Looks at the values that the survey has nothing against.
+    pub fn values(&self, survey: &mut Survey) -> Result<Looked, StoreError> {
+        self.sizes(survey);
+        let mut sound: Vec<usize> = (0..survey.entries.len())
+            .filter(|&i| survey.entries[i].is_sound() && survey.entries[i].entry.len > 0)
+            .collect();
+        sound.sort_by_key(|&i| survey.entries[i].entry.start);
+        let local = self.folder.shards.store.read_cost().local;
+        let whole = self.decode || (local && self.folder.is_mesh());
+        let mut fragments = Vec::new();
+        let (mut decoded, mut looked) = (0, sound.len() as u64);
+        if whole {
+            let seen = self.whole(survey, &sound, &mut decoded)?;
+            for (i, seen) in seen {
+                let surveyed = &mut survey.entries[i];
+                match seen {
+                    Seen::Sound => {}
+                    Seen::Form(form) => surveyed.form = form,
+                    Seen::Fault(fault) => surveyed.set(fault),
+                    Seen::Fragments(need) => fragments.push((i, need)),
+                }
+            }
+        } else if self.needs_heads() {
+            sound.retain(|&i| !self.has_raw_length(&survey.entries[i]));
+            // A request for each value of a far store would take long; one for each shard tells what its writer did.
+            let (now, rest) = sound.split_at(if local { sound.len() } else { sound.len().min(1) });
+            for &i in now {
+                self.head(&mut survey.entries[i])?;
+            }
+            for &i in rest {
+                let (form, faulty) = match now.first().map(|&first| &survey.entries[first]) {
+                    Some(first) => (first.form, first.fault.is_some()),
+                    None => continue,
+                };
+                let Some(expected) = self.expected(&survey.entries[i]) else {
+                    looked -= 1;
+                    continue;
+                };
+                survey.entries[i].form = form;
+                if faulty {
+                    survey.entries[i].set(Fault::Size { expected });
+                }
+            }
+        }
+        let fragments = self.fragments(survey, fragments);
+        let fragments = (whole || !self.folder.is_mesh()).then_some(fragments);
+        Ok(Looked { decoded, looked, fragments })
+    }
+
+    /// Bytes that a value must have, where that is known: raw chunks that are not compressed.
+    fn expected(&self, surveyed: &Surveyed) -> Option<u64> {
+        if self.folder.data_encoding() == Encoding::Gzip {
+            return None;
+        }
+        match &self.folder.payload {
+            Payload::Chunks(chunks) => chunks.raw_len(chunks.cell(surveyed.entry.key)?),
+            Payload::Values(_) => None,
+        }
+    }
+
+    /// Whether a value is as long as it must be, so that there is no need to look at it.
+    fn has_raw_length(&self, surveyed: &Surveyed) -> bool {
+        self.expected(surveyed) == Some(surveyed.entry.len)
+    }
+
+    /// Finds what the lengths of values tell.
+    fn sizes(&self, survey: &mut Survey) {
+        let raw = self.folder.data_encoding() == Encoding::Raw;
+        for surveyed in survey.entries.iter_mut().filter(|surveyed| surveyed.is_sound()) {
+            match &self.folder.payload {
+                Payload::Chunks(chunks) => match chunks.cell(surveyed.entry.key) {
+                    None => surveyed.set(Fault::OutsideArray),
+                    Some(_) if surveyed.entry.len == 0 => surveyed.set(Fault::NoBytes),
+                    Some(_) => {}
+                },
+                Payload::Values(_) if surveyed.entry.len == 0 && !raw => {
+                    surveyed.set(Fault::NoBytes);
+                }
+                Payload::Values(PayloadKind::MultiresolutionMesh) if surveyed.entry.len == 0 => {
+                    surveyed.set(Fault::NoManifest);
+                }
+                Payload::Values(_) => {}
+            }
+        }
+    }
+
+    /// Whether something can be told of values by how they begin.
+    fn needs_heads(&self) -> bool {
+        match (&self.folder.payload, self.folder.data_encoding()) {
+            (Payload::Chunks(_), _) | (_, Encoding::Gzip) => true,
+            (Payload::Values(kind), Encoding::Raw) => *kind != PayloadKind::Unknown,
+        }
+    }
+
+    /// Looks at how a value begins.
+    fn head(&self, surveyed: &mut Surveyed) -> Result<(), StoreError> {
+        let range = surveyed.range();
+        let end = range.end.min(range.start.saturating_add(HEAD));
+        let head = self.object.read(ReadRange::Bounded(range.start..end))?;
+        let form = self.form(surveyed, &head);
+        let seen = match form {
+            // What is there by chance is told from what was compressed by decompressing it.
+            Ok(Form::Gzip) => {
+                let bytes = self.object.read(ReadRange::Bounded(range))?;
+                self.engine.with_context(|context| self.confirmed(context, surveyed, &bytes))
+            }
+            form => form,
+        };
+        match seen {
+            Ok(form) => surveyed.form = form,
+            Err(fault) => surveyed.set(fault),
+        }
+        Ok(())
+    }
+
+    /// How a value is stored, by how it begins.
+    fn form(&self, surveyed: &Surveyed, head: &[u8]) -> Result<Form, Fault> {
+        let len = surveyed.entry.len;
+        let chunk = match &self.folder.payload {
+            Payload::Chunks(chunks) => Some((chunks, chunks.cell(surveyed.entry.key))),
+            Payload::Values(_) => None,
+        };
+        let raw_len = chunk.and_then(|(chunks, cell)| chunks.raw_len(cell?));
+        match self.folder.data_encoding() {
+            Encoding::Gzip if is_gzip(head) => Ok(Form::AsSaid),
+            Encoding::Gzip => match chunk {
+                Some((chunks, _)) if raw_len == Some(len) || chunks.is_encoded(len, head) => {
+                    Ok(Form::Raw)
+                }
+                _ if is_zlib(head) => Ok(Form::Zlib),
+                None => Ok(Form::Raw),
+                Some(_) => Err(Fault::NotGzip),
+            },
+            Encoding::Raw => match raw_len {
+                Some(exact) if exact == len => Ok(Form::AsSaid),
+                _ if is_gzip(head) && self.needs_heads() => Ok(Form::Gzip),
+                Some(expected) => Err(Fault::Size { expected }),
+                None => Ok(Form::AsSaid),
+            },
+        }
+    }
+
+    /// Whether a value that looks like gzip is.
+    fn confirmed(
+        &self,
+        context: &mut Context,
+        surveyed: &Surveyed,
+        bytes: &[u8],
+    ) -> Result<Form, Fault> {
+        let mut decoded = context.take_buffer();
+        let unpacked = unpack(Form::Gzip, context, bytes, LIMIT, &mut decoded);
+        let len = decoded.len() as u64;
+        context.give_buffer(decoded);
+        let raw_len = match &self.folder.payload {
+            Payload::Chunks(chunks) => {
+                chunks.cell(surveyed.entry.key).and_then(|cell| chunks.raw_len(cell))
+            }
+            Payload::Values(_) => None,
+        };
+        match (unpacked, raw_len) {
+            (Ok(()), None) => Ok(Form::Gzip),
+            (Ok(()), Some(expected)) if expected == len => Ok(Form::Gzip),
+            (_, Some(expected)) => Err(Fault::Size { expected }),
+            (Err(_), None) => Ok(Form::AsSaid),
+        }
+    }
+
+    /// Reads values whole, in pieces, and has the workers look at them. What is sound is not told.
+    fn whole(
+        &self,
+        survey: &Survey,
+        sound: &[usize],
+        decoded: &mut u64,
+    ) -> Result<Vec<(usize, Seen)>, StoreError> {
+        let largest = self.engine.max_merged_read();
+        let mut all = Vec::new();
+        let mut rest = sound;
+        while let Some((&first, more)) = rest.split_first() {
+            let mut read = survey.entries[first].range();
+            if read.end - read.start > LIMIT {
+                let len = read.end - read.start;
+                let reason = format!("has {len} bytes, which is more than is decoded at once");
+                all.push((first, Seen::Fault(Fault::TooLarge { reason })));
+                rest = more;
+                continue;
+            }
+            let together = more.iter().take(SHARE).take_while(|&&i| {
+                let range = survey.entries[i].range();
+                let joined = range.start <= read.end.saturating_add(GAP)
+                    && range.end - read.start <= largest;
+                if joined {
+                    read.end = read.end.max(range.end);
+                }
+                joined
+            });
+            let (now, later) = rest.split_at(1 + together.count());
+            rest = later;
+            let bytes = self.object.read(ReadRange::Bounded(read.clone()))?;
+            let told: Mutex<Vec<(usize, Seen)>> = Mutex::default();
+            let done = AtomicU64::new(0);
+            self.engine.share(self.workers, now.len(), &|n, context| {
+                let surveyed = &survey.entries[now[n]];
+                let range = surveyed.range();
+                let at = (range.start - read.start) as usize..(range.end - read.start) as usize;
+                let value = bytes.get(at).unwrap_or_default();
+                let seen = self.value(context, surveyed, value, &done);
+                if !matches!(seen, Seen::Sound) {
+                    told.lock().unwrap_or_else(PoisonError::into_inner).push((now[n], seen));
+                }
+            });
+            *decoded += done.into_inner();
+            all.extend(told.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+        all.sort_unstable_by_key(|(i, _)| *i);
+        Ok(all)
+    }
+
+    fn value(
+        &self,
+        context: &mut Context,
+        surveyed: &Surveyed,
+        bytes: &[u8],
+        done: &AtomicU64,
+    ) -> Seen {
+        let head = bytes.get(..HEAD as usize).unwrap_or(bytes);
+        let form = match self.form(surveyed, head) {
+            Ok(Form::Gzip) => self.confirmed(context, surveyed, bytes),
+            form => form,
+        };
+        let form = match form {
+            Ok(form) => form,
+            Err(fault) => return Seen::Fault(fault),
+        };
+        match &self.folder.payload {
+            Payload::Chunks(chunks) => {
+                let codec = chunks.cell(surveyed.entry.key).and_then(|cell| chunks.codec(cell));
+                if form != Form::AsSaid {
+                    return Seen::Form(form);
+                }
+                let Some(codec) = codec else { return Seen::Sound };
+                done.fetch_add(1, Ordering::Relaxed);
+                let (source, at) = (Source::Decoded(bytes), 0..bytes.len() as u64);
+                match payload::decode(context, source, self.key, codec, at) {
+                    Ok(None) => Seen::Sound,
+                    Ok(Some((FindingKind::NotChecked, reason))) => {
+                        Seen::Fault(Fault::TooLarge { reason: format!("is not checked: {reason}") })
+                    }
+                    Ok(Some((_, reason))) => {
+                        Seen::Fault(Fault::Undecodable { reason: format!("is damaged: {reason}") })
+                    }
+                    Err(error) => {
+                        Seen::Fault(Fault::Undecodable { reason: format!("is damaged: {error}") })
+                    }
+                }
+            }
+            Payload::Values(kind) => {
+                done.fetch_add(1, Ordering::Relaxed);
+                let stored = match (form, self.folder.data_encoding()) {
+                    (Form::AsSaid, Encoding::Gzip) => Form::Gzip,
+                    (form, _) => form,
+                };
+                let mut value = context.take_buffer();
+                let unpacked = unpack(stored, context, bytes, LIMIT, &mut value);
+                let need = fragments_len(&value);
+                context.give_buffer(value);
+                if let Err(error) = unpacked {
+                    let reason = format!("cannot be decompressed: {error}");
+                    return Seen::Fault(Fault::Undecodable { reason });
+                }
+                match (form, kind, need) {
+                    (Form::AsSaid, PayloadKind::MultiresolutionMesh, None) => {
+                        Seen::Fault(Fault::NoManifest)
+                    }
+                    (Form::AsSaid, PayloadKind::MultiresolutionMesh, Some(need)) => {
+                        Seen::Fragments(need)
+                    }
+                    (Form::AsSaid, ..) => Seen::Sound,
+                    (form, ..) => Seen::Form(form),
+                }
+            }
+        }
+    }
+
+    /// The places of fragments, which end where their manifests begin. There must be nothing else.
+    fn fragments(&self, survey: &mut Survey, told: Vec<(usize, u64)>) -> Vec<Range<u64>> {
+        let mut taken = survey.indexes.clone();
+        let inside = survey.entries.iter().filter(|s| s.entry.len > 0 && s.is_inside(survey.len));
+        taken.extend(inside.map(Surveyed::range));
+        taken.sort_unstable_by_key(|range| range.start);
+        taken.dedup_by(|next, last| {
+            let joined = next.start <= last.end;
+            if joined {
+                last.end = last.end.max(next.end);
+            }
+            joined
+        });
+        let mut places: Vec<Range<u64>> = Vec::new();
+        for (i, need) in told {
+            let surveyed = &mut survey.entries[i];
+            let end = surveyed.entry.start;
+            match end.checked_sub(need).map(|start| start..end) {
+                Some(place) if !touches(&taken, &place) => places.push(place),
+                _ => surveyed.set(Fault::Fragments { need }),
+            }
+        }
+        places
+    }
+}
+
+/// Whether a value can be decoded, as far as that can be told.
+pub(crate) fn is_readable(
+    engine: &Engine,
+    folder: &Folder,
+    key: &Key,
+    object: &dyn Object,
+    surveyed: &Surveyed,
+    bytes: &[u8],
+) -> bool {
+    let look = Look { engine, folder, key, object, decode: true, workers: 1 };
+    let value = |context: &mut Context| look.value(context, surveyed, bytes, &AtomicU64::new(0));
+    !matches!(engine.with_context(value), Seen::Fault(_))
+}

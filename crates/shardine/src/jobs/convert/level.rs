@@ -21,7 +21,6 @@ use crate::{Array, Error, Region, Source as _};
 
 /// A level being made.
 pub(super) struct Level<'a> {
-    pub old: &'a Array,
     pub view: &'a View,
     pub new: &'a Array,
     pub options: &'a ConvertOptions,
@@ -89,7 +88,6 @@ impl<'a> Level<'a> {
             absent_stays: *old.metadata().fill() == zero && !options.store_empty,
             publisher: Publisher::new(&*new.grid.store),
             counters: Counters::default(),
-            old,
             view,
             new,
             options,

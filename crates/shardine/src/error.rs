@@ -3,7 +3,7 @@ use std::ops::Range;
 use shardine_store::{Key, StoreError};
 
 use crate::engine::Strategy;
-use crate::jobs::{CopyError, MigrateError, RepackError};
+use crate::jobs::{ConvertError, CopyError, MigrateError, RepackError};
 use crate::layout::{DecodeError, EncodeError, LayoutError};
 use crate::precomputed::InfoError;
 use crate::selection::RegionError;
@@ -213,6 +213,9 @@ pub enum Error {
     /// The chunks of a data set cannot be packed anew as it was asked.
     #[error(transparent)]
     Repack(#[from] RepackError),
+    /// A data set cannot be converted as it was asked.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
     /// A hierarchy cannot be migrated.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
@@ -299,6 +302,7 @@ impl Error {
             ),
             Self::Copy(error) => error.hint(),
             Self::Repack(error) => error.hint(),
+            Self::Convert(error) => error.hint(),
             Self::Migrate(error) => Some(error.hint()),
             Self::Contention { .. } | Self::Unstable { .. } => {
                 Some("run it again when fewer writers are at work".to_owned())

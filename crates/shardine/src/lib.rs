@@ -23,6 +23,10 @@ pub use shardine_store as store;
 
 pub use engine::{Engine, EngineOptions, Strategy, WriteOptions, WriteReport};
 pub use error::Error;
+pub use jobs::{
+    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, VolumePacking,
+    ZarrForm, convert_to_volume, convert_to_zarr,
+};
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use jobs::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,

@@ -1,6 +1,7 @@
 //! Operations over whole data sets.
 
 mod compact;
+mod convert;
 mod copy;
 mod migrate;
 mod repack;
@@ -10,6 +11,10 @@ mod verify;
 mod walk;
 
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
+pub use convert::{
+    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, VolumePacking,
+    ZarrForm, convert_to_volume, convert_to_zarr,
+};
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use repack::{

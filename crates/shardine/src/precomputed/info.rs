@@ -23,7 +23,7 @@ impl InfoError {
 }
 
 /// Types that a volume may have.
-const TYPES: [&str; 8] =
+pub(crate) const DATA_TYPES: [&str; 8] =
     ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "float32"];
 
 /// Members that only volumes have.
@@ -108,8 +108,8 @@ impl VolumeInfo {
         }
         let name = required("data_type")?;
         let known = name.as_str().map(str::to_ascii_lowercase);
-        let known = known.as_deref().filter(|name| TYPES.contains(name)).ok_or_else(|| {
-            InfoError::new("data_type", format!("is {name}, not one of {}", TYPES.join(", ")))
+        let known = known.as_deref().filter(|name| DATA_TYPES.contains(name)).ok_or_else(|| {
+            InfoError::new("data_type", format!("is {name}, not one of {}", DATA_TYPES.join(", ")))
         })?;
         let data_type = DataType::from_json(&known.into())
             .map_err(|error| InfoError::new("data_type", error.to_string()))?;

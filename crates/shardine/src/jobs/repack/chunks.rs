@@ -19,7 +19,7 @@ const INDEX_SHARE: u64 = 4;
 
 /// The bytes of a chunk.
 #[derive(Debug, Clone)]
-pub(super) struct EncodedChunk {
+pub(in crate::jobs) struct EncodedChunk {
     pub object: Arc<dyn Object>,
     /// `None` if it is all of the object, whose length may not be known yet.
     pub range: Option<Range<u64>>,
@@ -66,7 +66,7 @@ struct KnownShard {
 
 /// Finds the innermost chunks of an array, whatever they are packed into.
 #[derive(Debug)]
-pub(super) struct ChunkFinder<'a> {
+pub(in crate::jobs) struct ChunkFinder<'a> {
     array: &'a Array,
     /// The last ones that were looked at, the newest last.
     shards: Mutex<VecDeque<(ShardKey, Known)>>,

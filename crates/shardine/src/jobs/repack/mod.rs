@@ -26,6 +26,11 @@ pub use options::{
 };
 pub use out::REPACK_MARKER;
 
+pub(super) use chunks::ChunkFinder;
+pub(super) use publisher::Publisher;
+pub(super) use recode::block;
+pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
+
 /// Packs the chunks of an array, or of all arrays below a group, anew; in their place, or at `target`.
 ///
 /// An encoded chunk is the same in a shard, in another shard and as an object of its own. So chunks are moved as they are, in

@@ -25,7 +25,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    fn to_json(&self) -> Value {
+    pub(in crate::jobs) fn to_json(&self) -> Value {
         match self {
             Self::Keep => json!("keep"),
             Self::Unsharded => json!("unsharded"),
@@ -56,7 +56,12 @@ impl CodecChoice {
         Self { request: request.into(), make: Arc::new(make) }
     }
 
-    pub(super) fn codecs(&self, data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
+    /// What was asked for.
+    pub(in crate::jobs) fn request(&self) -> &str {
+        &self.request
+    }
+
+    pub(in crate::jobs) fn codecs(&self, data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
         (self.make)(data_type)
     }
 }

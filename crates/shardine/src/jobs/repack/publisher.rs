@@ -25,7 +25,7 @@ struct Waiting {
 }
 
 #[derive(Debug)]
-pub(super) struct Publisher<'a> {
+pub(in crate::jobs) struct Publisher<'a> {
     store: &'a dyn Store,
     local: bool,
     waiting: Mutex<Waiting>,

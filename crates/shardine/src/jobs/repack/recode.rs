@@ -188,7 +188,7 @@ fn most_block(array: &Array) -> u64 {
 
 /// The shape of boxes of new objects or chunks that are best decoded together: a multiple of the chunks of both arrays, as far
 /// as `most` bytes allow. `None` if one new object has all of the old chunks that it is made from to itself.
-fn block(old: &Array, new: &[u64], most: u64) -> Option<Vec<u64>> {
+pub(in crate::jobs) fn block(old: &Array, new: &[u64], most: u64) -> Option<Vec<u64>> {
     let old_chunk = old.chunk_shape();
     if old.data_type().size() == ElementSize::Variable
         || new.iter().zip(old_chunk).all(|(&new, &old)| new % old == 0)

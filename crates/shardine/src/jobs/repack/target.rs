@@ -17,7 +17,7 @@ const SHARDING: &str = "sharding_indexed";
 
 /// How an array is stored, without the nesting of codecs in codecs.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Stored {
+pub(in crate::jobs) struct Stored {
     /// All codecs that a chunk goes through, those around shards included.
     pub codecs: Vec<CodecSpec>,
     /// The shape of the innermost chunks, by axis of the array.
@@ -27,7 +27,7 @@ pub(super) struct Stored {
 
 /// How the outermost shards are made.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shards {
+pub(in crate::jobs) struct Shards {
     pub shape: Vec<u64>,
     pub index_codecs: Vec<CodecSpec>,
     pub location: IndexLocation,
@@ -59,7 +59,7 @@ impl Stored {
     }
 
     /// The shape of objects and their codecs, for the metadata.
-    fn to_layout(&self) -> (Vec<u64>, Vec<CodecSpec>) {
+    pub fn to_layout(&self) -> (Vec<u64>, Vec<CodecSpec>) {
         let Some(shards) = &self.shards else {
             return (self.chunk_shape.clone(), self.codecs.clone());
         };
@@ -139,10 +139,7 @@ pub(super) fn wanted(
         None => old.codecs.clone(),
     };
     let shape =
-        shard_shape(array, &old, &chunk_shape, &options.packing).map_err(|error| match error {
-            Refused::Reason(reason) => refuse(reason),
-            Refused::Error(error) => error,
-        })?;
+        shard_shape(array, &old, &chunk_shape, &options.packing).map_err(|refused| refused.into_error(refuse))?;
     let shards = match shape {
         None => None,
         Some(shape) => Some(Shards {
@@ -172,9 +169,21 @@ pub(super) fn wanted(
     Ok(Wanted { metadata: metadata.into_v3(), same_chunks, unchanged })
 }
 
-enum Refused {
+/// Why there are no such shards.
+#[derive(Debug)]
+pub(in crate::jobs) enum Refused {
     Reason(String),
     Error(Error),
+}
+
+impl Refused {
+    /// The error, where `refuse` makes one of a reason.
+    pub fn into_error(self, refuse: impl FnOnce(String) -> Error) -> Error {
+        match self {
+            Self::Reason(reason) => refuse(reason),
+            Self::Error(error) => error,
+        }
+    }
 }
 
 impl From<String> for Refused {
@@ -184,7 +193,7 @@ impl From<String> for Refused {
 }
 
 /// The shape of the new shards; `None` for none.
-fn shard_shape(
+pub(in crate::jobs) fn shard_shape(
     array: &Array,
     old: &Stored,
     chunk: &[u64],
@@ -263,7 +272,7 @@ fn multiple(shard: &[u64], chunk: &[u64]) -> Result<Vec<u64>, Refused> {
     Ok(shard.to_vec())
 }
 
-fn default_index_codecs() -> Result<Vec<CodecSpec>, String> {
+pub(in crate::jobs) fn default_index_codecs() -> Result<Vec<CodecSpec>, String> {
     let codecs = json!([
         { "name": "bytes", "configuration": { "endian": "little" } },
         { "name": "crc32c" },

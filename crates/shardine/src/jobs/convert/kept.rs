@@ -1,0 +1,132 @@
+//! The `info` of a volume, kept in the attributes of the group that was made of it.
+
+use serde_json::{Map, Value, json};
+
+use super::view::RANK;
+use crate::precomputed::VolumeInfo;
+
+/// The attribute that holds what Shardine keeps.
+const SHARDINE: &str = "shardine";
+
+/// The member of it that is an `info`.
+const INFO: &str = "precomputed_info";
+
+/// The attributes of a group that is made of a volume.
+pub(super) fn attributes(info: &VolumeInfo) -> Map<String, Value> {
+    let mut attributes = Map::new();
+    attributes.insert(SHARDINE.into(), json!({ INFO: info.document() }));
+    attributes
+}
+
+/// The `info` that attributes keep; `None` if they keep none.
+pub(super) fn find(attributes: &Map<String, Value>) -> Option<Result<VolumeInfo, String>> {
+    let document = attributes.get(SHARDINE)?.get(INFO)?;
+    let Value::Object(document) = document else { return Some(Err("is no object".to_owned())) };
+    Some(VolumeInfo::from_document(document.clone()).map_err(|error| error.to_string()))
+}
+
+/// Names for the arrays that the scales of a volume become: their keys, if these can be names and are all different.
+pub(super) fn names(info: &VolumeInfo) -> Vec<String> {
+    let safe = |key: &str| -> Option<String> {
+        let parts: Vec<&str> =
+            key.split('/').filter(|part| !matches!(*part, "" | "." | "..")).collect();
+        let name = parts.join("_");
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+        let hidden = name.starts_with('.') || name.starts_with("__");
+        let legal = !name.is_empty() && name.chars().all(plain) && !hidden && name != "zarr.json";
+        legal.then_some(name)
+    };
+    let names: Option<Vec<String>> = info.scales().iter().map(|scale| safe(&scale.key)).collect();
+    let different = |names: &Vec<String>| {
+        // Some file systems do not tell upper from lower case.
+        let mut sorted: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        sorted.sort_unstable();
+        sorted.windows(2).all(|pair| pair[0] != pair[1])
+    };
+    let numbered = || (0..info.scales().len()).map(|level| format!("s{level}")).collect();
+    names.filter(different).unwrap_or_else(numbered)
+}
+
+/// An array, as far as it has to agree with an `info`.
+pub(super) struct Seen<'a> {
+    pub name: &'a str,
+    /// By axis of a volume.
+    pub shape: [u64; RANK],
+    pub data_type: &'a crate::DataType,
+}
+
+/// Which array is which scale; an error says why the `info` cannot be that of the arrays.
+pub(super) fn agreeing(info: &VolumeInfo, arrays: &[Seen<'_>]) -> Result<Vec<usize>, String> {
+    let names = names(info);
+    if names.len() != arrays.len() {
+        return Err(format!("it tells of {} scales, not {}", names.len(), arrays.len()));
+    }
+    let mut order = Vec::with_capacity(names.len());
+    for (scale, name) in info.scales().iter().zip(&names) {
+        let Some(i) = arrays.iter().position(|array| array.name == name) else {
+            return Err(format!("there is no array \"{name}\" for its scale \"{}\"", scale.key));
+        };
+        let [x, y, z] = scale.size;
+        if arrays[i].shape != [x, y, z, info.channels()] {
+            return Err(format!("array \"{name}\" has another shape than its scale"));
+        }
+        if arrays[i].data_type != info.data_type() {
+            return Err(format!("array \"{name}\" has another type than the volume"));
+        }
+        if scale.chunk_sizes.len() > 1 {
+            return Err(format!(
+                "its scale \"{}\" has several copies, in chunks of different shapes",
+                scale.key
+            ));
+        }
+        if scale.key.split('/').any(|part| part == "..") {
+            return Err(format!("its scale \"{}\" is outside of the volume", scale.key));
+        }
+        order.push(i);
+    }
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(keys: &[&str]) -> VolumeInfo {
+        let scales: Vec<Value> = keys
+            .iter()
+            .map(|key| {
+                json!({ "key": key, "size": [1, 1, 1], "resolution": [1, 1, 1],
+                        "chunk_sizes": [[1, 1, 1]], "encoding": "raw" })
+            })
+            .collect();
+        let document = json!({ "data_type": "uint8", "num_channels": 1, "scales": scales });
+        VolumeInfo::parse(document.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn keys_become_names_that_stay_in_their_group() {
+        for (keys, expected) in [
+            (&["8_8_40", "16_16_40"][..], &["8_8_40", "16_16_40"][..]),
+            (&["../other/8_8_8", "a/b"], &["other_8_8_8", "a_b"]),
+            (&["a/b", "a_b"], &["s0", "s1"]),
+            (&["A", "a"], &["s0", "s1"]),
+            (&["..", "a"], &["s0", "s1"]),
+            (&["zarr.json"], &["s0"]),
+            (&[".hidden"], &["s0"]),
+            (&["__x"], &["s0"]),
+            (&["a b"], &["s0"]),
+        ] {
+            assert_eq!(names(&info(keys)), expected, "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_found_again_with_all_members_in_their_order() {
+        let mut document = info(&["a"]).document().clone();
+        document.insert("app".into(), json!({ "z": 1, "a": [2.0, 3] }));
+        let info = VolumeInfo::from_document(document).unwrap();
+        let found = find(&attributes(&info)).unwrap().unwrap();
+        assert_eq!(found.to_bytes(), info.to_bytes());
+        assert!(find(&Map::new()).is_none());
+    }
+}

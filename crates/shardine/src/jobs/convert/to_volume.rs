@@ -1,0 +1,197 @@
+//! From an array, or a group whose arrays are levels, to a volume.
+
+use std::sync::Arc;
+
+use shardine_store::{Condition, StoreExt};
+
+use super::super::repack::RepackOutcome;
+use super::ConvertError;
+use super::alike::have_same_chunks;
+use super::job::Job;
+use super::kept::{self, Seen};
+use super::level::Level;
+use super::new_info::new_info;
+use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm};
+use super::shards::shard_box;
+use super::view::{RANK, View};
+use crate::precomputed::{DATA_TYPES, INFO, Scale, Volume, VolumeInfo};
+use crate::{Array, Engine, Error, Location, Node};
+
+/// An array that is a level, and how it is seen.
+pub(super) struct OldLevel {
+    pub name: String,
+    pub array: Array,
+    pub view: View,
+}
+
+impl OldLevel {
+    /// Elements along the axes of a volume.
+    pub fn shape(&self) -> [u64; RANK] {
+        let shape = self.view.to_volume(self.array.shape());
+        std::array::from_fn(|axis| shape.get(axis).copied().unwrap_or(1))
+    }
+}
+
+/// Makes a volume in Neuroglancer's precomputed format of a Zarr array, or of a group whose arrays are its levels.
+///
+/// The names of the axes decide which is x, y, z and channel (or c); of an array without names they are in this order,
+/// which the report says. Levels are ordered by their size. Chunks are moved as they are where the codecs mean the same: elements stored with
+/// x fastest and channel slowest, little-endian, in gzip where the volume has it, all channels in a chunk. Those that are cut off
+/// at an end are encoded anew without what is past it. A volume has no fill value but 0: with another one, chunks that are not stored are
+/// written out.
+///
+/// If the group was made of a volume and still agrees with its `info`, and the form asks for nothing else, that `info` is
+/// written back. It comes last; until then [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says that the result is
+/// unfinished, and the same call goes on with it. `tell` hears of each level when it is done.
+///
+/// Costs one read for each index and each chunk, and the check as much again; memory is that of the chunks in flight.
+pub fn convert_to_volume(
+    engine: &Arc<Engine>,
+    source: &Location,
+    target: &Location,
+    form: &VolumeForm,
+    options: &ConvertOptions,
+    tell: &mut dyn FnMut(ConvertedLevel),
+) -> Result<ConvertSummary, Error> {
+    let (levels, kept) = old_levels(engine, source)?;
+    let mut summary = ConvertSummary::default();
+    let (info, levels) = chosen_info(levels, kept, form, options, &mut summary)?;
+    let volume = Volume::bind(engine, target, info);
+    let mut work = Vec::with_capacity(levels.len());
+    for (number, old) in levels.into_iter().enumerate() {
+        let scale = volume.scale(number)?;
+        let new = volume.array(number)?;
+        let report = ConvertedLevel {
+            level: number,
+            source: old.name.clone(),
+            target: scale.key.clone(),
+            shape: new.shape().to_vec(),
+            chunk_shape: new.chunk_shape().to_vec(),
+            shard_shape: shard_shape(scale, &new),
+            sharding: scale.sharding.clone(),
+            axes: old.view.names(),
+            axes_assumed: old.view.assumed,
+            moves: have_same_chunks(&old.array, &old.view, &new),
+            ..ConvertedLevel::default()
+        };
+        work.push((old, new, report));
+    }
+    if options.dry_run {
+        work.into_iter().for_each(|(_, _, report)| tell(report));
+        return Ok(summary);
+    }
+    let request = options.request(form.request());
+    let job = Job::begin(engine, source, target, options, request)?;
+    for (old, new, mut report) in work {
+        report.check = job.check;
+        if job.resumed {
+            report.outcome = RepackOutcome::Resumed;
+        }
+        let mut counted = report.clone();
+        let level =
+            Level::new(&old.array, &old.view, &new, options, job.resumed, &report.target);
+        level.run(job.check)?;
+        level.report(&mut counted);
+        tell(counted);
+    }
+    job.check_source()?;
+    target.store.put(&target.key(INFO)?, &volume.info().to_bytes(), Condition::None)?;
+    job.end()?;
+    Ok(summary)
+}
+
+type KeptInfo = Option<Result<VolumeInfo, String>>;
+
+/// The arrays that become levels, the largest first, and the `info` that their group keeps.
+fn old_levels(
+    engine: &Arc<Engine>,
+    source: &Location,
+) -> Result<(Vec<OldLevel>, KeptInfo), Error> {
+    let group = match Node::open(engine, source)? {
+        Node::Array(array) => return Ok((vec![old_level(String::new(), array)?], None)),
+        Node::Group(group) => group,
+    };
+    let mut levels = Vec::new();
+    for child in group.children()? {
+        if let Node::Array(array) = child.node? {
+            levels.push(old_level(child.name, array)?);
+        }
+    }
+    let elements = |level: &OldLevel| {
+        level.shape().iter().fold(1u128, |n, &len| n.saturating_mul(u128::from(len)))
+    };
+    // Stable: those of one size stay in the order of their names.
+    levels.sort_by_key(|level| std::cmp::Reverse(elements(level)));
+    let Some(first) = levels.first() else {
+        return Err(ConvertError::NoArrays { at: source.to_string() }.into());
+    };
+    let describe = |level: &OldLevel| {
+        let channels = level.shape()[RANK - 1];
+        format!("the type {} and {channels} channels", level.array.data_type().name())
+    };
+    for level in &levels {
+        let (has, expected) = (describe(level), describe(first));
+        if has != expected {
+            let (at, first) = (level.name.clone(), first.name.clone());
+            return Err(ConvertError::Levels { at, has, first, expected }.into());
+        }
+    }
+    let kept = kept::find(group.metadata().attributes());
+    Ok((levels, kept))
+}
+
+fn old_level(name: String, array: Array) -> Result<OldLevel, Error> {
+    let data_type = array.data_type().name();
+    if !DATA_TYPES.contains(&data_type.as_ref()) {
+        let (at, data_type) = (array.location().to_string(), data_type.to_string());
+        let known = DATA_TYPES.join(", ");
+        return Err(ConvertError::DataType { at, data_type, known }.into());
+    }
+    let view = View::of(&array)?;
+    Ok(OldLevel { name, array, view })
+}
+
+/// The `info` of the volume, and the levels in its order.
+fn chosen_info(
+    levels: Vec<OldLevel>,
+    kept: KeptInfo,
+    form: &VolumeForm,
+    options: &ConvertOptions,
+    summary: &mut ConvertSummary,
+) -> Result<(VolumeInfo, Vec<OldLevel>), Error> {
+    let kept = kept.map(|kept| {
+        if *form != VolumeForm::default() || options.chunk.is_some() {
+            return Err("something else is asked for".to_owned());
+        }
+        let info = kept?;
+        let seen: Vec<Seen<'_>> = levels
+            .iter()
+            .map(|level| Seen {
+                name: &level.name,
+                shape: level.shape(),
+                data_type: level.array.data_type(),
+            })
+            .collect();
+        let order = kept::agreeing(&info, &seen)?;
+        Ok((info, order))
+    });
+    match kept {
+        Some(Ok((info, order))) => {
+            summary.info_kept = true;
+            let mut levels: Vec<Option<OldLevel>> = levels.into_iter().map(Some).collect();
+            let ordered = order.iter().filter_map(|&i| levels.get_mut(i)?.take()).collect();
+            return Ok((info, ordered));
+        }
+        Some(Err(reason)) => summary.info_not_kept = Some(reason),
+        None => {}
+    }
+    Ok((new_info(&levels, form, options)?, levels))
+}
+
+/// The shape of shards, where they are boxes.
+fn shard_shape(scale: &Scale, new: &Array) -> Option<Vec<u64>> {
+    let cells = shard_box(scale.sharding.as_ref()?, scale.morton()?)?;
+    let chunk = new.chunk_shape().iter().enumerate();
+    let along = |(axis, &n): (usize, &u64)| n.saturating_mul(cells.get(axis).copied().unwrap_or(1));
+    Some(chunk.map(along).collect())
+}

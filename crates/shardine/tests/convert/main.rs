@@ -1,0 +1,12 @@
+//! Volumes become groups of arrays and the other way round: with the same voxels, and chunks moved wherever they can be.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod from_arrays;
+mod refusals;
+mod resume;
+mod scene;
+mod there_and_back;

@@ -1,0 +1,83 @@
+use std::sync::Arc;
+
+use serde_json::Value;
+use shardine::precomputed::Volume;
+use shardine::store::{FaultStore, FileStore, MemoryStore, Operation, Store};
+use shardine::zarr::CONVERT_MARKER;
+use shardine::{ConvertOptions, Location, Packing, RepackOutcome, VolumeForm, ZarrForm};
+
+use crate::common::data_set::dump;
+use crate::common::*;
+use crate::scene::*;
+
+fn old(folder: &std::path::Path) -> Location {
+    let place = Location::root(Arc::new(FileStore::new(folder)));
+    let scales = [
+        scale("a", [9, 9, 9], [4, 4, 4], uint64([1, 1, 4], "identity", "gzip")),
+        scale("b", [5, 5, 5], [4, 4, 4], Value::Null),
+    ];
+    volume(&place, info("uint8", 2, &scales), "");
+    place
+}
+
+fn there(source: &Location, target: &Location) -> Result<Told, shardine::Error> {
+    let form = ZarrForm::new().packing(Packing::ChunksPerShard(vec![2]));
+    to_zarr(source, target, &form, &ConvertOptions::new())
+}
+
+fn back(source: &Location, target: &Location) -> Result<Told, shardine::Error> {
+    to_volume(source, target, &VolumeForm::new(), &ConvertOptions::new())
+}
+
+#[test]
+fn a_conversion_that_was_stopped_is_gone_on_with_and_another_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, group) = (old(folder.path()), memory());
+    there(&old, &group).unwrap();
+    type Convert = fn(&Location, &Location) -> Result<Told, shardine::Error>;
+    for (source, convert) in [(&old, there as Convert), (&group, back)] {
+        let clean = memory();
+        convert(source, &clean).unwrap();
+        for published in 1..12 {
+            let store = FaultStore::new(MemoryStore::new());
+            let target = Location::root(Arc::new(store.clone()));
+            store.fail(Operation::Publish, published);
+            if convert(source, &target).is_ok() {
+                break;
+            }
+            let left = dump(&store);
+            assert!(left.contains_key(CONVERT_MARKER), "{:?}", left.keys());
+            assert!(!left.contains_key("zarr.json") && !left.contains_key("info"));
+            let options = ConvertOptions::new().chunk(&[2, 2, 2]);
+            match source.store.name() == old.store.name() {
+                true => to_zarr(source, &target, &ZarrForm::new(), &options).map(drop),
+                false => to_volume(source, &target, &VolumeForm::new(), &options).map(drop),
+            }
+            .unwrap_err();
+            assert_eq!(dump(&store), left);
+            let (told, _) = convert(source, &target).unwrap();
+            // Before it is known what the source was, nothing that is there counts.
+            let resumed = told.iter().all(|level| level.outcome == RepackOutcome::Resumed);
+            assert!(resumed || published == 1);
+            assert_eq!(dump(&store), dump(&*clean.store));
+        }
+    }
+}
+
+#[test]
+fn what_was_made_of_a_source_that_has_changed_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = old(folder.path());
+    let store = FaultStore::new(MemoryStore::new());
+    let target = Location::root(Arc::new(store.clone()));
+    store.fail(Operation::Publish, 3);
+    there(&old, &target).unwrap_err();
+    let volume = Volume::open(&engine(), &old).unwrap();
+    fill(&volume.array(0).unwrap(), "", 77);
+    there(&old, &target).unwrap();
+    let clean = memory();
+    there(&old, &clean).unwrap();
+    assert_eq!(dump(&store), dump(&*clean.store));
+    let store: &dyn Store = &*target.store;
+    assert!(!dump(store).contains_key(CONVERT_MARKER));
+}

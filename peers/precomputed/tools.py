@@ -89,7 +89,7 @@ class CloudVolume:
         encoded = self._chunks(case, level, voxels)
         homes = {spec.compute_shard_location(key).shard_number for key in encoded}
         ragged = any(n % c for n, c in zip(scale["size"], scale["chunk_sizes"][0], strict=True))
-        # Of ragged volumes it may put chunks under the keys of others.
+        # It gives all zero chunks the bytes of the first one, whatever their shapes.
         if len(homes) == 1 and not ragged and dice.random() < 0.7:
             volume = self._open(root, level)
             volume[volume.bounds] = voxels

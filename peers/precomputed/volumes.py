@@ -30,6 +30,19 @@ class Failed(Exception):
     """What differs."""
 
 
+def attempt(outcome: Outcome, direction: str, act: Callable[[], None]) -> bool:
+    """Whether a direction came out; if not, the outcome says why."""
+    try:
+        act()
+    except (Failed, PeerError, container.Broken) as error:
+        outcome.failed.append((direction, str(error)))
+        return False
+    except Exception as error:  # noqa: BLE001
+        outcome.failed.append((direction, f"{type(error).__name__}: {str(error)[:600]}"))
+        return False
+    return True
+
+
 class Commands:
     """Shardine on volumes, with every spelling drawn by the dice."""
 
@@ -118,19 +131,8 @@ class VolumeRun:
                 able.append(level)
         return able
 
-    def _attempt(self, direction: str, act: Callable[[], None]) -> bool:
-        try:
-            act()
-        except (Failed, PeerError, container.Broken) as error:
-            self.outcome.failed.append((direction, str(error)))
-            return False
-        except Exception as error:  # noqa: BLE001
-            self.outcome.failed.append((direction, f"{type(error).__name__}: {str(error)[:600]}"))
-            return False
-        return True
-
     def _count(self, direction: str, act: Callable[[], None]) -> bool:
-        done = self._attempt(direction, act)
+        done = attempt(self.outcome, direction, act)
         if done:
             self.outcome.passed.append(direction)
         return done
@@ -172,7 +174,7 @@ class VolumeRun:
             for level in levels:
                 writer.write_all(root, case, level, case.dice(f"write {level}"))
 
-        if not self._attempt(f"{writer.name} writes", write):
+        if not attempt(self.outcome, f"{writer.name} writes", write):
             return
         unknown = self._refused(root, levels[0], commands)
         if unknown:

@@ -1,6 +1,6 @@
 //! Precomputed volumes that Shardine and other tools write and read, and what the others lose.
 
-use crate::shell::{Cmd, Result, parallelism, root};
+use crate::shell::{Cmd, Result, parallelism};
 use crate::{differential, venv};
 
 /// Always the same cases. The tools are large, so they have an environment of their own, made here.

@@ -281,8 +281,8 @@ def exists_and_delete(bench: Bench) -> Told:
     if any(volume.exists(volume.bounds).values()):
         raise Failed("cloud-volume finds chunks in shards now")
     folder = str(root / "s0")
-    listed = json.loads(bench.commands.run("kv", "ls", folder, "--json"))
-    if sorted(int(entry["key"]) for entry in listed["keys"]) != list(range(8)):
+    listed = bench.commands.keys(folder)
+    if sorted(listed) != list(range(8)):
         raise Failed(f"kv ls lists {listed}")
     bench.commands.run("kv", "rm", folder, "0")
     case.voxels[0][:16, :16, :16] = 0

@@ -87,6 +87,11 @@ class Commands:
         if not report["ok"]:
             raise Failed(f"verify finds {report['findings']}")
 
+    def keys(self, url: str, *options: str) -> list[int]:
+        """The keys of a folder of shards, one document a line."""
+        lines = self.run("kv", "ls", url, "--json", *options).splitlines()
+        return [int(json.loads(line)["key"]) for line in lines]
+
     @staticmethod
     def _options(
         shape: tuple[int, ...], level: int, region: Region, dice: random.Random

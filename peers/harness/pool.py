@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -15,13 +15,16 @@ CASE_LIMIT = 240.0
 """Seconds that one case may take before its worker is ended."""
 
 
-def _work(connection: Connection, setup: Setup) -> None:
+Runner = Callable[[Setup, int], Outcome]
+
+
+def _work(connection: Connection, setup: Setup, run: Runner) -> None:
     while True:
         index = connection.recv()
         if index is None:
             return
         try:
-            outcome = run_case(setup, index)
+            outcome = run(setup, index)
         except Exception:
             outcome = Outcome(index, failed=[("harness", traceback.format_exc())])
         connection.send(outcome)
@@ -30,11 +33,11 @@ def _work(connection: Connection, setup: Setup) -> None:
 class _Worker:
     """One process that runs one case at a time."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, run: Runner) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, far_end = context.Pipe()
         self.process: BaseProcess = context.Process(
-            target=_work, args=(far_end, setup), daemon=True
+            target=_work, args=(far_end, setup, run), daemon=True
         )
         self.process.start()
         far_end.close()
@@ -55,10 +58,12 @@ class _Worker:
         self.process.join()
 
 
-def run_cases(setup: Setup, indices: list[int], jobs: int) -> Iterator[Outcome]:
+def run_cases(
+    setup: Setup, indices: list[int], jobs: int, run: Runner = run_case
+) -> Iterator[Outcome]:
     """Runs the cases on `jobs` processes; yields outcomes as they come."""
     waiting = list(reversed(indices))
-    workers = [_Worker(setup) for _ in range(min(jobs, len(indices)))]
+    workers = [_Worker(setup, run) for _ in range(min(jobs, len(indices)))]
     try:
         for worker in workers:
             worker.begin(waiting.pop())
@@ -71,7 +76,7 @@ def run_cases(setup: Setup, indices: list[int], jobs: int) -> Iterator[Outcome]:
                     continue
                 yield outcome
                 if not worker.process.is_alive():
-                    workers[position] = worker = _Worker(setup)
+                    workers[position] = worker = _Worker(setup, run)
                 if waiting:
                     worker.begin(waiting.pop())
     finally:

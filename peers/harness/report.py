@@ -62,9 +62,9 @@ class Report:
 
     def finish(self, cases: int) -> bool:
         """Prints the tables; returns whether all is well."""
-        _table("directions that agreed", self.directions)
-        _table("directions that did not", self.failures)
-        _table("left out, cases", self.reasons)
+        table("directions that agreed", self.directions)
+        table("directions that did not", self.failures)
+        table("left out, cases", self.reasons)
         _features(self.features)
         missing = self._never_covered() if cases >= COVER_ALL_FROM else []
         for name in missing:
@@ -100,7 +100,7 @@ def _can(peer: str, kind: str, name: object) -> bool:
     return True
 
 
-def _table(title: str, counts: Counter[str]) -> None:
+def table(title: str, counts: Counter[str]) -> None:
     if counts:
         print(f"\n{title}:")
         for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):

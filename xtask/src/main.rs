@@ -12,6 +12,7 @@ mod fuzz;
 mod hygiene;
 mod instructions;
 mod planted_damage;
+mod precomputed_peers;
 mod repack_peers;
 mod servers;
 mod shell;

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{
-    differential, hygiene, planted_damage, repack_peers, servers, torture, usage, value, venv,
+    differential, hygiene, planted_damage, precomputed_peers, repack_peers, servers, torture,
+    usage, value, venv,
 };
 
 /// One thing that must hold.
@@ -67,6 +68,11 @@ const STEPS: &[Step] = &[
         name: "repack-peers",
         about: "others read what was packed anew, of arrays that others have written",
         run: repack_peers::run,
+    },
+    Step {
+        name: "precomputed-peers",
+        about: "other tools read precomputed volumes alike, and what they lose is found",
+        run: precomputed_peers::run,
     },
     Step {
         name: "torture",

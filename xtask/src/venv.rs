@@ -21,6 +21,11 @@ pub fn ensure_bench_remote() -> Result<PathBuf> {
     install(".venv-remote", "peers/bench-remote/requirements.txt")
 }
 
+/// The same for the tests and the benchmark of precomputed volumes.
+pub fn ensure_precomputed() -> Result<PathBuf> {
+    install(".venv-precomputed", "peers/precomputed/requirements.txt")
+}
+
 /// The same for the object storage servers that come as Python packages.
 pub fn ensure_servers() -> Result<PathBuf> {
     install(".servers/venv", "peers/servers/requirements.txt")

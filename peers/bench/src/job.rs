@@ -43,6 +43,12 @@ pub enum Order {
     Fortran,
 }
 
+impl Order {
+    fn c() -> Self {
+        Self::C
+    }
+}
+
 /// One run of one implementation in one process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
@@ -64,8 +70,11 @@ pub struct Job {
     pub compressor: Compressor,
     /// Whether the chunks are stored with their axes reversed.
     pub transposed: bool,
-    /// How blocks lie in the caller's buffer; everywhere else they lie in C order.
+    /// How blocks lie in the caller's buffer.
     pub order: Order,
+    /// How blocks lie in memory that the implementation allocates.
+    #[serde(default = "Order::c")]
+    pub fresh: Order,
     pub threads: usize,
     /// Whether indexes may be kept from one read to the next.
     pub index_cache: bool,

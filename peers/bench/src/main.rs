@@ -1,8 +1,8 @@
 //! Times the engine beside other Zarr implementations; `cargo xtask bench` prepares and runs it.
 //!
 //! `drive` makes the data, starts one worker process per run and reports; `worker JOB` is one such process;
-//! `report RUNS OUT` makes the report of an earlier run again. `repack` has the same and more for
-//! `cargo xtask bench --repack`.
+//! `report RUNS OUT` makes the report of an earlier run again. `repack` and `precomputed`
+//! have the same and more for `cargo xtask bench --repack` and `--precomputed`.
 
 mod block;
 mod drive;
@@ -11,6 +11,7 @@ mod host;
 mod job;
 mod measure;
 mod memory;
+mod precomputed;
 mod random;
 mod repack;
 mod subject;
@@ -30,8 +31,9 @@ fn main() -> ExitCode {
         ["drive", options @ ..] => drive::main(options),
         ["report", runs, out] => drive::report(Path::new(runs), Path::new(out)),
         ["repack", words @ ..] => repack::main(words),
+        ["precomputed", words @ ..] => precomputed::main(words),
         _ => Err(
-            "usage: [repack] drive OPTIONS | worker JOB | report RUNS OUT; see cargo xtask bench"
+            "usage: [repack|precomputed] drive OPTIONS | worker JOB | report RUNS OUT; see cargo xtask bench"
                 .into(),
         ),
     };

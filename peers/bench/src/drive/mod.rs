@@ -20,7 +20,7 @@ use record::{Record, Run};
 use run::Runner;
 
 pub use record::middle;
-pub use run::folder_size;
+pub use run::{Workers, folder_size, warm};
 
 /// The implementations, in the order of the report.
 pub const SUBJECTS: [&str; 7] = [

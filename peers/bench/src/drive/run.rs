@@ -1,6 +1,7 @@
 //! Workers, one process each.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,12 +19,20 @@ use crate::worker::{empty, map, source_block};
 const SAMPLE: usize = 64;
 
 /// Starts workers.
+pub struct Workers {
+    /// Where jobs are put down.
+    folder: PathBuf,
+    python: PathBuf,
+    /// The script of those that have a Python face.
+    worker: PathBuf,
+    this: PathBuf,
+}
+
+/// Starts the workers of one scale, and looks at what they wrote.
 pub struct Runner {
     pub folder: PathBuf,
     pub scale: super::plan::Scale,
-    python: PathBuf,
-    worker: PathBuf,
-    this: PathBuf,
+    workers: Workers,
 }
 
 impl Runner {
@@ -31,9 +40,7 @@ impl Runner {
         Self {
             folder: options.folder.clone(),
             scale: options.scale,
-            python: options.python.clone(),
-            worker: options.worker.clone(),
-            this: std::env::current_exe().unwrap_or_default(),
+            workers: Workers::new(&options.folder, &options.python, &options.worker),
         }
     }
 
@@ -41,19 +48,7 @@ impl Runner {
     ///
     /// A wrong result ends the whole benchmark: a time for it would mean nothing.
     pub fn measure(&self, job: &Job) -> Result<(Measured, Option<u64>)> {
-        let output = self.command(job, &[])?.stderr(Stdio::inherit()).output()?;
-        if !output.status.success() {
-            return Err(format!(
-                "{} failed ({}) at {:?} of {}; the run is void",
-                job.subject,
-                output.status,
-                job.action,
-                super::options::short(&job.array)
-            )
-            .into());
-        }
-        let line = output.stdout.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
-        let measured: Measured = serde_json::from_slice(line.ok_or("a worker said nothing")?)?;
+        let measured = self.workers.start(job)?;
         let stored = match job.action {
             Action::Write | Action::Update => {
                 check_written(job)?;
@@ -66,29 +61,6 @@ impl Runner {
         Ok((measured, stored))
     }
 
-    /// The worker process of a job, behind the words of another program.
-    fn command(&self, job: &Job, before: &[&str]) -> Result<Command> {
-        let file = self.folder.join("job.json");
-        fs::write(&file, serde_json::to_vec(job)?)?;
-        let rust = matches!(job.subject.as_str(), "floor" | "shardine" | "zarrs" | "zarrs-append");
-        let mut words: Vec<&Path> = before.iter().map(Path::new).collect();
-        if rust {
-            words.extend([self.this.as_path(), Path::new("worker"), &file]);
-        } else {
-            words.extend([self.python.as_path(), &self.worker, &file]);
-        }
-        let (program, rest) = words.split_first().ok_or("no program")?;
-        let mut command = Command::new(program);
-        // Whoever asks the environment is told the same as those who are told in code.
-        let threads = job.threads.to_string();
-        command.args(rest).stdin(Stdio::null());
-        for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS", "BLOSC_NTHREADS"] {
-            command.env(name, &threads);
-        }
-        confine(&mut command, job.threads);
-        Ok(command)
-    }
-
     /// The system calls of one iteration: those of a run with it less those of a run without. How many there are, and those
     /// that are made most often.
     pub fn syscalls(&self, job: &Job) -> Result<(u64, Vec<(String, u64)>)> {
@@ -97,7 +69,7 @@ impl Runner {
             let table = self.folder.join("strace.txt");
             let file = table.to_string_lossy().into_owned();
             let words = ["strace", "-f", "-c", "-o", file.as_str()];
-            let output = self.command(&job, &words)?.stderr(Stdio::inherit()).output()?;
+            let output = self.workers.command(&job, &words)?.stderr(Stdio::inherit()).output()?;
             if !output.status.success() {
                 return Err(format!("{} failed under strace", job.subject).into());
             }
@@ -121,6 +93,65 @@ impl Runner {
         more.sort_unstable_by(|(a, m), (b, n)| n.cmp(m).then(a.cmp(b)));
         more.truncate(8);
         Ok((total, more))
+    }
+}
+
+impl Workers {
+    pub fn new(folder: &Path, python: &Path, worker: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            python: python.to_owned(),
+            worker: worker.to_owned(),
+            this: std::env::current_exe().unwrap_or_default(),
+        }
+    }
+
+    /// Runs a job; returns what was measured.
+    pub fn start(&self, job: &Job) -> Result<Measured> {
+        let output = self.command(job, &[])?.stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
+            return Err(format!(
+                "{} failed ({}) at {:?} of {}; the run is void",
+                job.subject,
+                output.status,
+                job.action,
+                super::options::short(&job.array)
+            )
+            .into());
+        }
+        let line = output.stdout.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
+        Ok(serde_json::from_slice(line.ok_or("a worker said nothing")?)?)
+    }
+
+    /// The worker process of a job, behind the words of another program.
+    fn command(&self, job: &Job, before: &[&str]) -> Result<Command> {
+        let file = self.folder.join("job.json");
+        fs::write(&file, serde_json::to_vec(job)?)?;
+        let rust = matches!(
+            job.subject.as_str(),
+            "floor"
+                | "shardine"
+                | "zarrs"
+                | "zarrs-append"
+                | "precomputed-floor"
+                | "precomputed-shardine"
+        );
+        let mut words: Vec<&Path> = before.iter().map(Path::new).collect();
+        if rust {
+            words.extend([self.this.as_path(), Path::new("worker"), &file]);
+        } else {
+            words.extend([self.python.as_path(), &self.worker, &file]);
+        }
+        let (program, rest) = words.split_first().ok_or("no program")?;
+        let mut command = Command::new(program);
+        // Whoever asks the environment is told the same as those who are told in code.
+        let threads = job.threads.to_string();
+        command.args(rest).stdin(Stdio::null());
+        for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS", "BLOSC_NTHREADS"] {
+            command.env(name, &threads);
+        }
+        confine(&mut command, job.threads);
+        Ok(command)
     }
 }
 
@@ -188,6 +219,21 @@ fn check_written(job: &Job) -> Result {
         let elements = reader.read_fresh(&block)?;
         if !matches(&volume, job.shape, job.element, &source, &elements, Order::C) {
             return Err(format!("{} wrote wrong elements at {block:?}", job.subject).into());
+        }
+    }
+    Ok(())
+}
+
+/// Reads all files below a folder, so that they are in the page cache.
+pub fn warm(folder: &Path) -> Result {
+    let mut buffer = vec![0; 1 << 20];
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            warm(&entry.path())?;
+        } else {
+            let mut file = File::open(entry.path())?;
+            while file.read(&mut buffer)? > 0 {}
         }
     }
     Ok(())

@@ -42,14 +42,19 @@ unsafe impl Send for Coder {}
 impl Coder {
     pub fn new(job: &Job) -> Self {
         let chunk = crate::block::product(job.chunk) * job.element;
-        Self::sized(job.compressor, job.element, chunk)
+        let level = job.metadata["gzip_level"].as_i64().and_then(|level| i32::try_from(level).ok());
+        Self::leveled(job.compressor, job.element, chunk, level.unwrap_or(GZIP_LEVEL))
     }
 
     /// For chunks of so many bytes.
     pub fn sized(compressor: Compressor, element: usize, chunk: usize) -> Self {
+        Self::leveled(compressor, element, chunk, GZIP_LEVEL)
+    }
+
+    fn leveled(compressor: Compressor, element: usize, chunk: usize, level: i32) -> Self {
         // SAFETY: plain calls; a null pointer is turned into the end of the program below.
         let (inflate, deflate) =
-            unsafe { (libdeflate_alloc_decompressor(), libdeflate_alloc_compressor(GZIP_LEVEL)) };
+            unsafe { (libdeflate_alloc_decompressor(), libdeflate_alloc_compressor(level)) };
         Self {
             compressor,
             element,
@@ -67,6 +72,12 @@ impl Coder {
         decode(self.compressor, &mut self.decompress, self.inflate, &self.encoded[..len], out)
     }
 
+    /// Decodes the first `len` bytes of `self.encoded` into `self.decoded`, which they need not fill; returns how many there are.
+    pub fn decode_some(&mut self, len: usize) -> Result<usize> {
+        let (compressor, context, inflate) = (self.compressor, &mut self.decompress, self.inflate);
+        decode_some(compressor, context, inflate, &self.encoded[..len], &mut self.decoded)
+    }
+
     /// Decodes the first `len` bytes of `self.encoded` into `self.decoded`, which they fill.
     pub fn decode_here(&mut self, len: usize) -> Result {
         decode(
@@ -80,7 +91,12 @@ impl Coder {
 
     /// Encodes `self.decoded`.
     pub fn encode(&mut self) -> Result<&[u8]> {
-        let (from, to) = (&self.decoded, &mut self.encoded);
+        self.encode_some(self.decoded.len())
+    }
+
+    /// Encodes the first `len` bytes of `self.decoded`.
+    pub fn encode_some(&mut self, len: usize) -> Result<&[u8]> {
+        let (from, to) = (&self.decoded[..len], &mut self.encoded);
         let len = match self.compressor {
             Compressor::Zstd => {
                 let len = self.compress.compress(&mut to[..], from, ZSTD_LEVEL);
@@ -143,7 +159,22 @@ fn decode(
     encoded: &[u8],
     out: &mut [u8],
 ) -> Result {
-    let len = match compressor {
+    let len = decode_some(compressor, context, inflate, encoded, out)?;
+    if len != out.len() {
+        return Err(format!("a chunk decodes to {len} bytes, not {}", out.len()).into());
+    }
+    Ok(())
+}
+
+/// Decodes into the beginning of `out`; returns how many bytes there are.
+fn decode_some(
+    compressor: Compressor,
+    context: &mut DCtx<'_>,
+    inflate: NonNull<libdeflate_decompressor>,
+    encoded: &[u8],
+    out: &mut [u8],
+) -> Result<usize> {
+    Ok(match compressor {
         Compressor::Zstd => context.decompress(out, encoded).map_err(zstd_safe::get_error_name)?,
         Compressor::BloscLz4 => {
             // SAFETY: the destination is valid for its length. The source is an array that this program made and
@@ -180,9 +211,5 @@ fn decode(
             out.get_mut(..encoded.len()).ok_or("the chunk is too long")?.copy_from_slice(encoded);
             encoded.len()
         }
-    };
-    if len != out.len() {
-        return Err(format!("a chunk decodes to {len} bytes, not {}", out.len()).into());
-    }
-    Ok(())
+    })
 }

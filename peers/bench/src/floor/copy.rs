@@ -109,6 +109,7 @@ unsafe fn rows(
         // SAFETY: the caller's promise.
         return unsafe {
             match piece.element {
+                1 => transpose::<1>(shape, from, to),
                 2 => transpose::<2>(shape, from, to),
                 _ => transpose::<8>(shape, from, to),
             }

@@ -15,13 +15,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub use coder::{BLOSC_LEVEL, Coder, GZIP_LEVEL, ZSTD_LEVEL};
-pub use copy::{Layout, Piece, scatter};
+pub use copy::{Layout, Piece, gather, scatter};
+pub use crew::Crew;
 
 use crate::Result;
 use crate::block::{Block, Triple, each, index, product};
 use crate::job::{Compressor, Job, Order};
 use crate::subject::Subject;
-use crew::Crew;
 
 /// The offset and length of an inner chunk.
 type Entry = (u64, u64);
@@ -158,7 +158,7 @@ impl Floor {
                 let chunk = Block { start, shape: job.chunk };
                 let piece = Piece::new(0, number, &chunk, &chunk, &whole, layout);
                 // SAFETY: the piece lies in the shard, whose elements these are.
-                unsafe { copy::gather(&piece, elements.as_ptr(), coder.decoded.as_mut_ptr()) };
+                unsafe { gather(&piece, elements.as_ptr(), coder.decoded.as_mut_ptr()) };
                 let stored = coder.encode().and_then(|encoded| {
                     let offset = end.fetch_add(encoded.len() as u64, Ordering::Relaxed);
                     file.write_all_at(encoded, offset)?;
@@ -179,13 +179,15 @@ impl Floor {
     }
 }
 
-fn note(failure: &Mutex<Option<String>>, error: Box<dyn std::error::Error>) {
+/// Keeps the first failure of several threads.
+pub fn note(failure: &Mutex<Option<String>>, error: Box<dyn std::error::Error>) {
     if let Ok(mut first) = failure.lock() {
         first.get_or_insert_with(|| error.to_string());
     }
 }
 
-fn told(failure: Mutex<Option<String>>) -> Result {
+/// The failure that was kept, if there is one.
+pub fn told(failure: Mutex<Option<String>>) -> Result {
     match failure.into_inner() {
         Ok(None) => Ok(()),
         Ok(Some(text)) => Err(text.into()),

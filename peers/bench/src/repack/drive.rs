@@ -1,7 +1,6 @@
 //! The driver: makes the arrays, runs everyone in turns, checks the results of the first round, and reports.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -15,7 +14,7 @@ use super::process::{Usage, measure, run, sync};
 use super::record::{Record, Run};
 use super::report;
 use crate::Result;
-use crate::drive::folder_size;
+use crate::drive::{folder_size, warm};
 use crate::host::{Host, said};
 use crate::worker::empty;
 
@@ -250,19 +249,4 @@ fn copy(from: &Path, to: &Path) -> Command {
     let mut command = Command::new("cp");
     command.arg("-r").arg(from).arg(to);
     command
-}
-
-/// Reads all files below a folder, so that they are in the page cache.
-fn warm(folder: &Path) -> Result {
-    let mut buffer = vec![0; 1 << 20];
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            warm(&entry.path())?;
-        } else {
-            let mut file = File::open(entry.path())?;
-            while file.read(&mut buffer)? > 0 {}
-        }
-    }
-    Ok(())
 }

@@ -9,6 +9,7 @@ use crate::Result;
 use crate::block::Block;
 use crate::floor::Floor;
 use crate::job::Job;
+use crate::precomputed::{VolumeEngine, VolumeFloor};
 
 /// An implementation that can be timed.
 pub trait Subject {
@@ -21,7 +22,7 @@ pub trait Subject {
     /// Goes on with a new array at `path`, which is empty or missing.
     fn create(&mut self, path: &Path) -> Result;
 
-    /// Reads a block into memory of its own, in C order.
+    /// Reads a block into memory of its own, in the job's order for that.
     fn read_fresh(&mut self, block: &Block) -> Result<Vec<u8>>;
 
     /// Reads a block into the caller's memory, in the job's order; or into memory of its own, if that is quicker.
@@ -36,6 +37,8 @@ pub fn new(job: &Job) -> Result<Box<dyn Subject>> {
     Ok(match job.subject.as_str() {
         "floor" => Box::new(Floor::new(job)),
         "shardine" => Box::new(shardine::Shardine::new(job)?),
+        "precomputed-floor" => Box::new(VolumeFloor::new(job)),
+        "precomputed-shardine" => Box::new(VolumeEngine::new(job)?),
         "zarrs" => Box::new(zarrs::Zarrs::new(job, false)?),
         "zarrs-append" => Box::new(zarrs::Zarrs::new(job, true)?),
         other => return Err(format!("{other} does not run in this worker").into()),

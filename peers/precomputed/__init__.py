@@ -1,0 +1,1 @@
+"""Precomputed volumes of other tools, and what Shardine makes of them."""

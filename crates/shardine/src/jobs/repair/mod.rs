@@ -4,6 +4,7 @@ mod last_index;
 mod object;
 mod set_aside;
 mod volume;
+mod volume_moves;
 mod volume_shard;
 
 use std::collections::{BTreeMap, BTreeSet};

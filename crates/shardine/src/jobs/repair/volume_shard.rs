@@ -1,6 +1,6 @@
 //! Mends one shard of values by key: written anew without what is damaged, which is set aside.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use shardine_codec::Context;
@@ -12,31 +12,30 @@ use crate::jobs::verify::volume::{
     Checked, Fault, Folder, Form, Survey, Surveyed, check_open, codec, is_readable, unpack,
 };
 use crate::jobs::verify::{FindingKind, Severity};
-use crate::keyed::{Change, Encoded, OldValue, change_shard};
 use crate::shard::uint64::{Encoding, Uint64ShardIndexes};
 
 /// Bytes of a value that are held in memory to be compressed.
 const LIMIT: u64 = 1 << 30;
 
 /// A value that the new shard has.
-struct Kept {
-    minishard: u64,
-    key: u64,
+pub(super) struct Kept {
+    pub minishard: u64,
+    pub key: u64,
     /// The bytes that belong to it without being part of it.
-    before: Range<u64>,
-    range: Range<u64>,
-    form: Form,
+    pub before: Range<u64>,
+    pub range: Range<u64>,
+    pub form: Form,
 }
 
 /// A shard that is looked at while nobody else changes it.
-struct Held<'a> {
-    folder: &'a Folder,
-    number: Option<u64>,
-    key: &'a Key,
-    edit: Edit,
-    survey: Survey,
+pub(super) struct Held<'a> {
+    pub folder: &'a Folder,
+    pub number: Option<u64>,
+    pub key: &'a Key,
+    pub edit: Edit,
+    pub survey: Survey,
     /// For each entry the bytes before its value that nothing refers to, where those are kept.
-    before: Vec<Range<u64>>,
+    pub before: Vec<Range<u64>>,
 }
 
 impl Repairing<'_> {
@@ -172,7 +171,7 @@ impl Repairing<'_> {
         Ok(kept)
     }
 
-    fn set_value_aside(&mut self, held: &Held<'_>, i: usize) -> Result<(), Error> {
+    pub(super) fn set_value_aside(&mut self, held: &Held<'_>, i: usize) -> Result<(), Error> {
         let mut repair = held.about(RepairKind::ChunkSetAside, i);
         let Kept { before, range, .. } = held.kept(i);
         let start = if before.is_empty() { range.start } else { before.start };
@@ -202,7 +201,11 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    fn set_shard_aside(&mut self, held: &Held<'_>, message: String) -> Result<(), Error> {
+    pub(super) fn set_shard_aside(
+        &mut self,
+        held: &Held<'_>,
+        message: String,
+    ) -> Result<(), Error> {
         let mut repair = held.repair(RepairKind::ObjectSetAside, message);
         if !self.options.dry_run {
             let all = 0..held.survey.len;
@@ -217,7 +220,7 @@ impl Repairing<'_> {
     }
 
     /// Writes a shard anew with these values, in one step; without any it is removed.
-    fn rewrite(&self, held: &Held<'_>, mut kept: Vec<Kept>) -> Result<(), Error> {
+    pub(super) fn rewrite(&self, held: &Held<'_>, mut kept: Vec<Kept>) -> Result<(), Error> {
         let (shards, key, object) = (&held.folder.shards, held.key, &*held.edit.object);
         // Stable: of several values of a key the first stays.
         kept.sort_by_key(|kept| (kept.minishard, kept.key));
@@ -283,126 +286,16 @@ impl Repairing<'_> {
         let failed = |error: shardine_codec::CodecError| held.damaged(error.to_string());
         bytes.map(Some).map_err(failed)
     }
-
-    /// Moves keys of other shards to where readers look for them. An object that is no shard of this sharding has only such.
-    pub(super) fn move_keys(
-        &mut self,
-        folder: &Folder,
-        number: Option<u64>,
-        key: &Key,
-    ) -> Result<(), Error> {
-        // No shard that is called otherwise than its number has keys of its own.
-        let about = (number.unwrap_or(u64::MAX), key);
-        let edit = match folder.shards.store.edit(key) {
-            Ok(edit) => edit,
-            Err(StoreError::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let survey = match check_open(self.engine, folder, about, &*edit.object, false) {
-            Ok(checked) => checked.survey,
-            Err(_) => return Ok(()),
-        };
-        let mut by_shard: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for (i, surveyed) in survey.entries.iter().enumerate() {
-            if let Some(Fault::Misplaced { place }) = surveyed.fault.as_deref()
-                && Some(place.shard) != number
-            {
-                by_shard.entry(place.shard).or_default().push(i);
-            }
-        }
-        if by_shard.is_empty() && number.is_some() {
-            return Ok(());
-        }
-        let before = before_values(folder, &survey);
-        let held = Held { folder, number, key, edit, survey, before };
-        let mut gone = BTreeSet::new();
-        for (shard, entries) in by_shard {
-            let moved = self.move_to(&held, shard, &entries)?;
-            gone.extend(moved);
-        }
-        if number.is_none() {
-            let message = "it is no shard of this sharding; what it has was moved where it belongs, \
-                           unless something else was there";
-            return self.set_shard_aside(&held, message.to_owned());
-        }
-        if gone.is_empty() || self.options.dry_run {
-            return Ok(());
-        }
-        let entries = (0..held.survey.entries.len()).filter(|i| !gone.contains(i));
-        let kept = entries.map(|i| Kept { form: Form::AsSaid, ..held.kept(i) }).collect();
-        self.rewrite(&held, kept)
-    }
-
-    /// Moves values to another shard. Tells which of them are no longer needed here.
-    fn move_to(
-        &mut self,
-        held: &Held<'_>,
-        shard: u64,
-        entries: &[usize],
-    ) -> Result<Vec<usize>, Error> {
-        let shards = &held.folder.shards;
-        shards.forget(shard);
-        let (mut gone, mut moving, mut keys) = (Vec::new(), Vec::new(), BTreeSet::new());
-        for &i in entries {
-            let key = held.survey.entries[i].entry.key;
-            let there = self.engine.with_context(|context| shards.find(key, context));
-            match there {
-                Ok(None) if keys.insert(key) => moving.push(i),
-                // Another value counts; this one is kept elsewhere.
-                Ok(_) => {
-                    self.set_value_aside(held, i)?;
-                    gone.push(i);
-                }
-                // The other shard is damaged: it is told with all that is left.
-                Err(_) => return Ok(gone),
-            }
-        }
-        if !self.options.dry_run && !moving.is_empty() {
-            let keys: Vec<u64> = moving.iter().map(|&i| held.survey.entries[i].entry.key).collect();
-            let largest = moving.iter().map(|&i| held.kept(i).bytes()).max().unwrap_or(0);
-            let object = &*held.edit.object;
-            let encode = |_: &mut Context, n: usize, old: OldValue<'_>, out: &mut Vec<u8>| {
-                if old.is_some() {
-                    return Err(Error::Unfinished { object: held.key.clone() });
-                }
-                let Kept { before, range, .. } = held.kept(moving[n]);
-                let bytes = before.end - before.start;
-                if bytes > 0 {
-                    out.extend_from_slice(&object.read(ReadRange::Bounded(before))?);
-                }
-                out.extend_from_slice(&object.read(ReadRange::Bounded(range))?);
-                Ok(Encoded::Value { before: bytes as usize })
-            };
-            let change = Change {
-                shards,
-                shard,
-                keys: &keys,
-                replaces_all: false,
-                keep_before: held.folder.keeps_before(),
-                value_bytes: largest,
-                encode: &encode,
-                staged: None,
-            };
-            if change_shard(self.engine, &change).is_err() {
-                return Ok(gone);
-            }
-        }
-        for &i in &moving {
-            self.tell(held.about(RepairKind::Moved, i));
-        }
-        gone.extend(moving);
-        Ok(gone)
-    }
 }
 
 impl Kept {
-    fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         (self.before.end - self.before.start).saturating_add(self.range.end - self.range.start)
     }
 }
 
 impl Held<'_> {
-    fn kept(&self, i: usize) -> Kept {
+    pub fn kept(&self, i: usize) -> Kept {
         let surveyed: &Surveyed = &self.survey.entries[i];
         Kept {
             minishard: surveyed.minishard,
@@ -413,14 +306,14 @@ impl Held<'_> {
         }
     }
 
-    fn repair(&self, kind: RepairKind, message: String) -> Repair {
+    pub fn repair(&self, kind: RepairKind, message: String) -> Repair {
         let mut repair = Repair::new(kind, self.key, message);
         repair.shard = self.number.map(|number| vec![number]);
         repair
     }
 
     /// Something that is done about an entry.
-    fn about(&self, kind: RepairKind, i: usize) -> Repair {
+    pub fn about(&self, kind: RepairKind, i: usize) -> Repair {
         let surveyed = &self.survey.entries[i];
         let sharding = &self.folder.shards.sharding;
         let message = match surveyed.fault.as_deref() {
@@ -439,7 +332,7 @@ impl Held<'_> {
 }
 
 /// For each entry the bytes before its value that nothing refers to, where those stay with it.
-fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>> {
+pub(super) fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>> {
     if !folder.keeps_before() {
         return Vec::new();
     }

@@ -1,6 +1,7 @@
 //! Volumes in Neuroglancer's precomputed format, and folders of meshes, skeletons and annotations.
 
 mod boxes;
+mod checked;
 mod fault;
 mod fill;
 mod folder;
@@ -21,10 +22,10 @@ use crate::precomputed::{INFO, InfoError, Scale, Volume, VolumeInfo};
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location};
 
+pub(in crate::jobs) use checked::{Checked, check_open};
 pub(in crate::jobs) use fault::Fault;
 pub(in crate::jobs) use folder::{Chunks, Folder, Payload};
 pub(in crate::jobs) use names::{Names, is_beside, last_part};
-pub(in crate::jobs) use shards::{Checked, check_open};
 pub(in crate::jobs) use survey::{Form, Survey, Surveyed, codec, unpack};
 pub(in crate::jobs) use values::is_readable;
 

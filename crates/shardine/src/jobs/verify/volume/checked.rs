@@ -1,0 +1,182 @@
+//! What came of looking at a shard, and the findings that it makes.
+
+use shardine_store::{Key, Object, ReadRange, StoreError};
+
+use super::super::{Finding, FindingKind, Severity};
+use super::fault::Fault;
+use super::fill::{Presence, ShardFill};
+use super::folder::Folder;
+use super::survey::{Form, Survey};
+use super::values::Look;
+use crate::Engine;
+use crate::shard::uint64::Encoding;
+
+/// Values, or indexes, that are stored in each way.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Forms {
+    pub looked: u64,
+    pub raw: u64,
+    pub gzip: u64,
+    pub zlib: u64,
+}
+
+impl Forms {
+    fn count(&mut self, form: Form, n: u64) {
+        match form {
+            Form::AsSaid => {}
+            Form::Raw => self.raw += n,
+            Form::Gzip => self.gzip += n,
+            Form::Zlib => self.zlib += n,
+        }
+    }
+
+    /// How all of them are stored, if all are stored in the other way than `info` says.
+    pub fn all_other(&self) -> Option<Encoding> {
+        match self.looked {
+            0 => None,
+            n if n == self.raw => Some(Encoding::Raw),
+            n if n == self.gzip => Some(Encoding::Gzip),
+            _ => None,
+        }
+    }
+
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            looked: self.looked + other.looked,
+            raw: self.raw + other.raw,
+            gzip: self.gzip + other.gzip,
+            zlib: self.zlib + other.zlib,
+        }
+    }
+}
+
+/// A shard that was looked at.
+pub(crate) struct Checked {
+    pub survey: Survey,
+    pub values: Forms,
+    pub indexes: Forms,
+    pub gap_bytes: u64,
+    pub decoded: u64,
+}
+
+/// Looks at a shard that is open.
+pub(crate) fn check_open(
+    engine: &Engine,
+    folder: &Folder,
+    (number, key): (u64, &Key),
+    object: &dyn Object,
+    decode: bool,
+) -> Result<Checked, StoreError> {
+    let len = match object.len() {
+        Some(len) => len,
+        None => {
+            object.read(ReadRange::Bounded(0..0))?;
+            object.len().ok_or_else(|| StoreError::Changed { key: key.clone() })?
+        }
+    };
+    let sharding = &folder.shards.sharding;
+    let read = |context: &mut _| Survey::read(sharding, number, object, len, context);
+    let mut survey = engine.with_context(read)?;
+    let threads = engine.threads();
+    let affordable = engine.memory_in_flight() / folder.memory();
+    let workers = usize::try_from(affordable).unwrap_or(threads).clamp(1, threads);
+    let looked = Look { engine, folder, key, object, decode, workers }.values(&mut survey)?;
+    object.check_unchanged()?;
+    let mut values = Forms { looked: looked.looked, ..Forms::default() };
+    survey.entries.iter().for_each(|surveyed| values.count(surveyed.form, 1));
+    let mut indexes = Forms { looked: survey.index_count, ..Forms::default() };
+    indexes.count(survey.index_form, survey.other_indexes);
+    // What lies before values of an unknown kind may belong to them.
+    let known = folder.is_mesh() || !folder.keeps_before();
+    let gap_bytes = match &looked.fragments {
+        Some(fragments) if known => survey.gap_bytes(fragments),
+        _ => 0,
+    };
+    Ok(Checked { survey, values, indexes, gap_bytes, decoded: looked.decoded })
+}
+
+impl Checked {
+    /// Findings of everything but how values are stored, by which the whole folder may be meant.
+    pub fn findings(&self, folder: &Folder, number: u64, key: &Key) -> Vec<Finding> {
+        let survey = &self.survey;
+        let new = |kind, message| Finding::new(kind, Some(key.clone()), message).shard(&[number]);
+        let mut findings = Vec::new();
+        for fault in &survey.faults {
+            let (kind, range, message) = fault.tell(survey.len);
+            let finding = new(kind, message);
+            findings.push(match range {
+                Some(range) => finding.range(range),
+                None => finding,
+            });
+        }
+        for surveyed in &survey.entries {
+            let Some(fault) = &surveyed.fault else { continue };
+            let message = fault.tell(surveyed, &folder.shards.sharding, survey.len);
+            let cell = folder.cell(surveyed.entry.key);
+            let finding = new(fault.kind(), message).range(surveyed.range());
+            findings.push(finding.chunk(cell.map(|[x, y, z]| vec![x, y, z, 0])));
+        }
+        if self.values.zlib + self.indexes.zlib > 0 {
+            let message = format!(
+                "{} of {} values and {} of {} indexes are zlib, not gzip: only the program that wrote them reads them",
+                self.values.zlib, self.values.looked, self.indexes.zlib, self.indexes.looked
+            );
+            findings.push(new(FindingKind::Zlib, message));
+        }
+        let damaged = findings.iter().any(|finding| finding.severity == Severity::Damage)
+            || self.values.raw + self.values.gzip + self.indexes.raw + self.indexes.gzip > 0;
+        if survey.unsorted > 0 && !damaged {
+            let message = format!(
+                "in {} of {} minishards the keys, or their values, are not in order",
+                survey.unsorted, survey.index_count
+            );
+            findings.push(new(FindingKind::UnsortedKeys, message));
+        }
+        if self.gap_bytes > 0 && !damaged {
+            let share = self.gap_bytes as f64 / survey.len as f64 * 100.0;
+            let message = format!(
+                "{} of {} bytes ({share:.1} %) are gaps that no entry refers to",
+                self.gap_bytes, survey.len
+            );
+            findings.push(new(FindingKind::Gap, message));
+        }
+        findings
+    }
+
+    /// Findings of values and indexes that are stored in the other way.
+    pub fn other_forms(&self, number: u64, key: &Key) -> Option<Finding> {
+        other_forms(self.values, self.indexes).map(|message| {
+            Finding::new(FindingKind::DataEncoding, Some(key.clone()), message).shard(&[number])
+        })
+    }
+
+    /// Which chunks are there: those that a reader looks for where they are.
+    pub fn fill(&self, folder: &Folder, number: u64, presence: &Presence) -> ShardFill {
+        let mut fill = ShardFill::new(number, self.survey.faults.is_empty());
+        for surveyed in &self.survey.entries {
+            let fault = surveyed.fault.as_deref();
+            if matches!(fault, Some(Fault::Misplaced { .. } | Fault::Duplicate)) {
+                continue;
+            }
+            if let Some(cell) = folder.cell(surveyed.entry.key) {
+                presence.set(cell);
+                fill.add(cell);
+            }
+        }
+        fill
+    }
+}
+
+fn other_forms(values: Forms, indexes: Forms) -> Option<String> {
+    let say = |forms: Forms, what: &str| {
+        [(forms.raw, "gzip", "raw"), (forms.gzip, "raw", "gzip")]
+            .into_iter()
+            .filter(|(count, ..)| *count > 0)
+            .map(|(count, said, are)| {
+                format!("`info` says {said}, but {count} of {} {what} are {are}", forms.looked)
+            })
+            .collect::<Vec<_>>()
+    };
+    let all = [say(values, "values"), say(indexes, "indexes")].concat();
+    (!all.is_empty()).then(|| all.join("; "))
+}

@@ -19,7 +19,7 @@ use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::packing::Asked;
 use crate::{codec_words, info, units};
-pub use volume::{VolumeArgs, encoding, parse_sharding};
+pub use volume::{Triple, VolumeArgs, encoding, parse_sharding};
 
 const EXAMPLES: &str = "\
 Examples:

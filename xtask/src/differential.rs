@@ -79,6 +79,16 @@ pub fn convert_peers() -> Result {
         .run()
 }
 
+/// Lets TensorStore and zarr-python judge conversions between Zarr and precomputed volumes, with them and the binary already in place.
+pub fn convert_volume_peers() -> Result {
+    Cmd::new(root().join(".venv/bin/python"))
+        .arg("peers/volume_convert_check.py")
+        .arg("--shardine")
+        .arg(cli()?)
+        .args(["--cases", "150", "--seed", "1"])
+        .run()
+}
+
 /// Builds the command line as the differential tests use it.
 pub fn build_cli() -> Result {
     Cmd::cargo("build --package shardine-cli").run()

@@ -65,6 +65,11 @@ const STEPS: &[Step] = &[
         run: differential::convert_peers,
     },
     Step {
+        name: "convert-volume-peers",
+        about: "TensorStore and zarr-python agree with volumes that are converted",
+        run: differential::convert_volume_peers,
+    },
+    Step {
         name: "repack-peers",
         about: "others read what was packed anew, of arrays that others have written",
         run: repack_peers::run,

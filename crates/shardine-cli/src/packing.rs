@@ -177,14 +177,21 @@ impl JobArgs {
         }
     }
 
+    /// How the result is to be checked, if that is said.
+    pub fn check(&self) -> Option<RepackCheck> {
+        self.verify.map(|check| match check {
+            Check::None => RepackCheck::None,
+            Check::Bytes => RepackCheck::Bytes,
+            Check::Elements => RepackCheck::Elements,
+        })
+    }
+
     /// Adds what these say.
     pub fn apply(&self, mut options: RepackOptions) -> RepackOptions {
         options = options.overwrite(self.overwrite).restart(self.restart).dry_run(self.dry_run);
-        match self.verify {
+        match self.check() {
             None => options,
-            Some(Check::None) => options.check(RepackCheck::None),
-            Some(Check::Bytes) => options.check(RepackCheck::Bytes),
-            Some(Check::Elements) => options.check(RepackCheck::Elements),
+            Some(check) => options.check(check),
         }
     }
 }

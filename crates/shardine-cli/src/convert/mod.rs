@@ -2,14 +2,16 @@
 
 mod import;
 mod marker;
+mod volume;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use shardine::Packing;
 
 use crate::cli::Machine;
-use crate::create::{Layout, Shape, shape_argument};
+use crate::create::{Format, Layout, Shape, VolumeArgs, shape_argument};
+use crate::dataset::DataSet;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PerShard, per_shard_argument};
 use crate::{input, read, repack, units};
@@ -22,9 +24,14 @@ Examples:
   shardine convert image.zarr volume.npy
   shardine convert old-v2.zarr new.zarr --chunks-per-shard 8
   shardine convert s3://bucket/image.zarr local.zarr --chunk 32,32,32 --shard 256,256,256 --codec zstd:5
+  shardine convert gs://bucket/volume image.zarr
+  shardine convert image.zarr volume --to precomputed --resolution 8,8,40
 
 From one data set to another, Zarr v2 or v3, all groups and arrays come along, and encoded chunks are moved as they are
 unless --chunk or --codec asks for others; docs/repack.md says more.
+
+A precomputed volume becomes a group with one array for each scale, and an array or a group whose arrays are levels becomes
+a volume; docs/precomputed.md says which chunks are moved.
 
 A .npy file says its shape and type; it may be in C or Fortran order and of either byte order. Any other file holds the
 elements alone, little-endian and in C order, and needs --shape and --dtype. Elements are read piece by piece, so a file
@@ -37,7 +44,7 @@ A run that was stopped goes on when the same command is given again, and shards 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
-    /// A Zarr v2 or v3 array or group, a .npy file, or a file of raw bytes (.raw, .bin, or any with --shape and --dtype; - is
+    /// A Zarr v2 or v3 array or group, a precomputed volume, a .npy file, or a file of raw bytes (.raw, .bin, or any with --shape and --dtype; - is
     /// standard input)
     #[arg(value_name = "SRC")]
     source: String,
@@ -63,17 +70,28 @@ pub struct Convert {
           conflicts_with_all = ["shard", "chunks_per_shard"])]
     target_size: Option<u64>,
     /// The format of the result
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Zarr3)]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
     to: Format,
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// Between Zarr and precomputed volumes: store chunks of zeros too, which some readers of volumes expect
+    #[arg(long)]
+    store_empty: bool,
     #[command(flatten)]
     job: JobArgs,
 }
 
-/// Formats that can be made.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// Zarr v3
-    Zarr3,
+impl Convert {
+    /// How chunks are to be packed, as far as that is said beside `--shard`.
+    fn packing(&self) -> Option<Packing> {
+        let packing = self.chunks_per_shard.as_ref().map(|per| per.0.clone());
+        packing.or(self.target_size.map(Packing::TargetSize))
+    }
+
+    /// The first of the options that only volumes have, if it is given.
+    fn of_volumes(&self) -> Option<&'static str> {
+        self.volume.given().or(self.store_empty.then_some("--store-empty"))
+    }
 }
 
 /// Whether a name is that of a file of elements: `.npy`, or raw bytes.
@@ -86,6 +104,13 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let files = is_file(&args.source) || is_file(&args.target);
     if let Some(name) = args.job.of_arrays().filter(|_| files) {
         return Err(Failure::new(format!("{name}: only from one data set to another")));
+    }
+    if files && args.to == Format::Precomputed {
+        return Err(Failure::new("--to precomputed: only from one data set to another")
+            .hint("`shardine create --to precomputed` makes a volume, `shardine write` fills it"));
+    }
+    if let Some(name) = args.of_volumes().filter(|_| files) {
+        return Err(Failure::new(format!("{name}: only between Zarr and precomputed volumes")));
     }
     let described = args.shape.is_some() && args.dtype.is_some();
     let from_file = is_file(&args.source) || (described && !args.source.contains("://"));
@@ -106,7 +131,6 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
 
 /// From one data set to another: chunks are moved as they are, unless others are asked for.
 fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
-    let Format::Zarr3 = args.to;
     let of_files = [
         ("--shape", args.shape.is_some()),
         ("--dtype", args.dtype.is_some()),
@@ -117,10 +141,22 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         let message = format!("{name}: {} is a data set, which says so itself", args.source);
         return Err(Failure::new(message));
     }
-    let packing = args.chunks_per_shard.as_ref().map(|per| per.0.clone());
-    let packing = packing.or(args.target_size.map(Packing::TargetSize));
-    let options = args.layout.asked(packing).options(Packing::Keep)?;
     let source = machine.location(&args.source)?;
+    // What else is wrong is told by who looks closer.
+    let is_volume = matches!(DataSet::open(&machine.engine()?, &source), Ok(DataSet::Volume(_)));
+    match (is_volume, args.to) {
+        (true, Format::Zarr3) => return volume::to_zarr(args, &source, machine),
+        (false, Format::Precomputed) => return volume::to_volume(args, &source, machine),
+        (true, Format::Precomputed) => {
+            return Err(Failure::new(format!("{} is a precomputed volume already", args.source))
+                .hint("`shardine reshard SRC -o DST` packs its chunks anew, `shardine copy` copies it"));
+        }
+        (false, Format::Zarr3) => {}
+    }
+    if let Some(name) = args.of_volumes() {
+        return Err(Failure::new(format!("{name}: only between Zarr and precomputed volumes")));
+    }
+    let options = args.layout.asked(args.packing()).options(Packing::Keep)?;
     let target = machine.location(&args.target)?;
     repack::run_job(&source, Some(&target), options, &args.job, machine, &args.source)
 }

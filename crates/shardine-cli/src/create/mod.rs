@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::packing::Asked;
 use crate::{codec_words, info, units};
 pub use shapes::{chunk as chunk_shape, element_bytes};
-pub use volume::{VolumeArgs, encoding, parse_sharding};
+pub use volume::{Triple, VolumeArgs, encoding, parse_sharding};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -40,6 +40,21 @@ pub struct VolumeArgs {
     pub data_encoding: Option<Encoding>,
 }
 
+impl VolumeArgs {
+    /// The first of these that is given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--encoding", self.encoding.is_some()),
+            ("--resolution", self.resolution.is_some()),
+            ("--voxel-offset", self.voxel_offset.is_some()),
+            ("--type", self.kind.is_some()),
+            ("--sharding", self.sharding.is_some()),
+            ("--data-encoding", self.data_encoding.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+}
+
 /// Three numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Triple<T>(pub [T; 3]);

@@ -5,6 +5,7 @@
 mod append;
 mod bench;
 mod convert;
+mod convert_volume;
 mod copy;
 mod create;
 mod inspect;

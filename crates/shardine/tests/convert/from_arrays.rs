@@ -60,7 +60,13 @@ fn the_names_of_axes_decide_and_chunks_are_moved_where_their_bytes_are_those_of_
         (&["c", "z", "y", "x"], vec![2, 6, 8, 8], vec![2, 3, 4, 4], json!([bytes(), gzip()]), 8),
         // Channels in chunks of their own.
         (&["c", "z", "y", "x"], vec![2, 6, 8, 8], vec![1, 3, 4, 4], json!([bytes(), gzip()]), 0),
-        (&["z", "y", "x", "channel"], vec![6, 8, 8, 2], vec![3, 4, 4, 2], json!([bytes(), gzip()]), 0),
+        (
+            &["z", "y", "x", "channel"],
+            vec![6, 8, 8, 2],
+            vec![3, 4, 4, 2],
+            json!([bytes(), gzip()]),
+            0,
+        ),
         // An axis that chunks have one element of may be anywhere.
         (&["z", "y", "x", "c"], vec![6, 8, 8, 1], vec![3, 4, 4, 1], json!([bytes(), gzip()]), 8),
         (&["y", "z", "x"], vec![8, 6, 8], vec![4, 1, 4], json!([bytes(), gzip()]), 24),
@@ -101,7 +107,8 @@ fn the_names_of_axes_decide_and_chunks_are_moved_where_their_bytes_are_those_of_
 fn a_byte_order_is_not_taken_for_another() {
     let (old, new) = (memory(), memory());
     let big = json!({"name": "bytes", "configuration": {"endian": "big"}});
-    let document = document(&[4, 4, 4], &[4, 4, 4], "uint16".into(), 0.into(), json!([big, gzip()]));
+    let document =
+        document(&[4, 4, 4], &[4, 4, 4], "uint16".into(), 0.into(), json!([big, gzip()]));
     let document = named(document, &["z", "y", "x"]);
     let array = Array::create(&engine(), &old, metadata(&document), false).unwrap();
     fill(&array, "", 1);

@@ -275,12 +275,12 @@ impl<'a> Level<'a> {
             let element = self.new.grid.layout.element_size();
             let too_large = || crate::RegionError::TooLarge { shape: bounds.to_vec() };
             let place = crate::Placement::contiguous(&bounds, element).ok_or_else(too_large)?;
-            self.source.copy_box(&start, &bounds, &mut old, &place).map_err(|source| {
-                match source.downcast::<Error>() {
+            self.source.copy_box(&start, &bounds, &mut old, &place).map_err(
+                |source| match source.downcast::<Error>() {
                     Ok(error) => *error,
                     Err(_) => too_large().into(),
-                }
-            })?;
+                },
+            )?;
             if old == new {
                 return Ok(());
             }

@@ -104,7 +104,8 @@ fn chunk(level: &OldLevel, options: &ConvertOptions, channels: u64) -> Result<[u
         [x, y, z] if ![x, y, z].contains(&0) => Ok([x, y, z]),
         [x, y, z, c] if ![x, y, z].contains(&0) && c == channels => Ok([x, y, z]),
         _ => {
-            let reason = "the chunks of a volume have a length above 0 along x, y and z, and all channels";
+            let reason =
+                "the chunks of a volume have a length above 0 along x, y and z, and all channels";
             Err(refuse(level, reason.to_owned()))
         }
     }

@@ -88,8 +88,7 @@ pub fn convert_to_volume(
             report.outcome = RepackOutcome::Resumed;
         }
         let mut counted = report.clone();
-        let level =
-            Level::new(&old.array, &old.view, &new, options, job.resumed, &report.target);
+        let level = Level::new(&old.array, &old.view, &new, options, job.resumed, &report.target);
         level.run(job.check)?;
         level.report(&mut counted);
         tell(counted);
@@ -103,10 +102,7 @@ pub fn convert_to_volume(
 type KeptInfo = Option<Result<VolumeInfo, String>>;
 
 /// The arrays that become levels, the largest first, and the `info` that their group keeps.
-fn old_levels(
-    engine: &Arc<Engine>,
-    source: &Location,
-) -> Result<(Vec<OldLevel>, KeptInfo), Error> {
+fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>, KeptInfo), Error> {
     let group = match Node::open(engine, source)? {
         Node::Array(array) => return Ok((vec![old_level(String::new(), array)?], None)),
         Node::Group(group) => group,

@@ -177,12 +177,7 @@ fn default_codecs() -> Result<Vec<CodecSpec>, String> {
 }
 
 /// How the chunks of a scale are packed, with a number for each of the four axes.
-fn packing(
-    old: &Array,
-    scale: &Scale,
-    chunk: &[u64],
-    packing: &Packing,
-) -> Result<Packing, Error> {
+fn packing(old: &Array, scale: &Scale, chunk: &[u64], packing: &Packing) -> Result<Packing, Error> {
     let axes = old.shape().iter().zip(chunk);
     let grid: Vec<u64> = axes.map(|(&len, &n)| len.div_ceil(n).max(1)).collect();
     let near = |target: u64| -> Result<Packing, Error> {
@@ -232,7 +227,8 @@ fn mean_chunk(old: &Array, chunk: &[u64]) -> Result<u64, Error> {
     let finder = ChunkFinder::new(old);
     let (mut found, mut sum) = (0u64, 0u64);
     for i in 0..SAMPLED.min(count) {
-        let mut number = (u128::from(count) * u128::from(i) / u128::from(SAMPLED.min(count))) as u64;
+        let mut number =
+            (u128::from(count) * u128::from(i) / u128::from(SAMPLED.min(count))) as u64;
         let mut cell = vec![0; grid.len()];
         for (at, &n) in cell.iter_mut().zip(&grid).rev() {
             *at = number % n;

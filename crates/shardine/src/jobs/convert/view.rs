@@ -33,7 +33,9 @@ impl View {
             ConvertError::Axes { at: array.location().to_string(), reason }.into()
         };
         if rank != RANK && rank != RANK - 1 {
-            return Err(refuse(format!("an array of {rank} axes; a volume has x, y, z and channel")));
+            return Err(refuse(format!(
+                "an array of {rank} axes; a volume has x, y, z and channel"
+            )));
         }
         let Some(names) = names(array) else {
             return Ok(Self { axes: (0..rank).collect(), assumed: true });
@@ -100,7 +102,10 @@ fn names(array: &Array) -> Option<Vec<String>> {
 }
 
 /// The three numbers that an attribute is.
-pub(super) fn triple<T>(value: Option<&Value>, read: impl Fn(&Value) -> Option<T>) -> Option<[T; 3]> {
+pub(super) fn triple<T>(
+    value: Option<&Value>,
+    read: impl Fn(&Value) -> Option<T>,
+) -> Option<[T; 3]> {
     let items: Vec<T> = value?.as_array()?.iter().map(read).collect::<Option<_>>()?;
     items.try_into().ok()
 }

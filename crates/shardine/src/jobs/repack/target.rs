@@ -138,8 +138,8 @@ pub(super) fn wanted(
         Some(choice) => choice.codecs(array.data_type()).map_err(refuse)?,
         None => old.codecs.clone(),
     };
-    let shape =
-        shard_shape(array, &old, &chunk_shape, &options.packing).map_err(|refused| refused.into_error(refuse))?;
+    let shape = shard_shape(array, &old, &chunk_shape, &options.packing)
+        .map_err(|refused| refused.into_error(refuse))?;
     let shards = match shape {
         None => None,
         Some(shape) => Some(Shards {

@@ -1,0 +1,267 @@
+//! Between Zarr and Neuroglancer's precomputed format.
+
+use std::io::{self, Write as _};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use shardine::precomputed::ChunkEncoding;
+use shardine::shard::uint64::Sharding;
+use shardine::{
+    CodecChoice, CodecSpec, ConvertOptions, ConvertSummary, ConvertedLevel, Location, Packing,
+    RepackCheck, RepackOutcome, VolumeForm, VolumePacking, ZarrForm, convert_to_volume,
+    convert_to_zarr,
+};
+
+use super::Convert;
+use crate::cli::Machine;
+use crate::create::{Triple, parse_sharding};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::{codec_words, units, volume};
+
+/// What is made.
+enum Form {
+    Zarr(ZarrForm),
+    Volume(VolumeForm),
+}
+
+/// From a volume to a group of arrays.
+pub fn to_zarr(args: &Convert, source: &Location, machine: &Machine) -> Result<(), Failure> {
+    if let Some(name) = args.volume.given() {
+        return Err(Failure::new(format!("{name}: only with --to precomputed")));
+    }
+    let asked = args.layout.asked(args.packing());
+    let words = asked.codec.to_vec();
+    let options = asked.options(Packing::Keep)?;
+    let mut form = ZarrForm::new().packing(options.packing);
+    form.index = options.index;
+    form.codecs = options.codecs;
+    if !words.is_empty() {
+        form.codecs = Some(CodecChoice::new(words.join(" "), move |data_type| {
+            let chain = codec_words::chain(&words, data_type);
+            let mut chain = chain.map_err(|reason| format!("--codec: {reason}"))?;
+            // As voxels lie in a volume, unless another order is asked for.
+            if chain.iter().all(|codec| codec.name != "transpose") {
+                chain.insert(0, transpose());
+            }
+            Ok(chain)
+        }));
+    }
+    run(args, source, machine, &Form::Zarr(form), options.chunk.as_deref())
+}
+
+fn transpose() -> CodecSpec {
+    let mut configuration = serde_json::Map::new();
+    configuration.insert("order".into(), json!([3, 2, 1, 0]));
+    CodecSpec { name: "transpose".into(), configuration, must_understand: true }
+}
+
+/// From an array, or a group of levels, to a volume.
+pub fn to_volume(args: &Convert, source: &Location, machine: &Machine) -> Result<(), Failure> {
+    let asked = args.layout.asked(args.packing());
+    let of_zarr = [
+        ("--index", asked.index.is_some()),
+        ("--codec", !asked.codec.is_empty()),
+        ("--codecs", asked.codecs.is_some()),
+    ];
+    if let Some((name, _)) = of_zarr.into_iter().find(|(_, given)| *given) {
+        return Err(Failure::new(format!("{name}: a volume has no such thing"))
+            .hint("--encoding and --data-encoding say how its chunks are encoded"));
+    }
+    let chunk = asked.chunk.map(<[u64]>::to_vec);
+    let given = &args.volume;
+    let mut form = VolumeForm::new();
+    form.kind = given.kind.clone();
+    form.resolution = given.resolution.map(|Triple(values)| values);
+    form.voxel_offset = given.voxel_offset.map(|Triple(values)| values);
+    form.data_encoding = given.data_encoding;
+    if let Some(name) = &given.encoding {
+        let encoding = ChunkEncoding::from_name(name);
+        if let ChunkEncoding::Other { name } = &encoding {
+            return Err(Failure::new(format!("--encoding {name}: is not known")));
+        }
+        form.encoding = Some(encoding);
+    }
+    form.packing = match (&given.sharding, asked.packing) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::new("--sharding says all; leave the other packing out"));
+        }
+        (Some(text), None) => Some(VolumePacking::Sharding(parse_sharding(text)?)),
+        (None, Some(packing)) => Some(volume_packing(&packing)?),
+        (None, None) => None,
+    };
+    run(args, source, machine, &Form::Volume(form), chunk.as_deref())
+}
+
+fn volume_packing(packing: &Packing) -> Result<VolumePacking, Failure> {
+    let along = |lengths: &[u64]| match lengths {
+        [x, y, z] | [x, y, z, _] if ![x, y, z].contains(&&0) => Ok([*x, *y, *z]),
+        lengths => Err(Failure::new(format!(
+            "{} is not a box along x, y and z",
+            units::shape_argument(lengths)
+        ))),
+    };
+    Ok(match packing {
+        Packing::Unsharded => VolumePacking::Unsharded,
+        Packing::ChunksPerShard(counts) => match counts[..] {
+            [1] => VolumePacking::Unsharded,
+            [all] => VolumePacking::Chunks([all; 3]),
+            _ => VolumePacking::Chunks(along(counts)?),
+        },
+        Packing::Shard(shape) => VolumePacking::Box(along(shape)?),
+        Packing::TargetSize(target) => VolumePacking::TargetSize(*target),
+        _ => VolumePacking::Recommended,
+    })
+}
+
+fn run(
+    args: &Convert,
+    source: &Location,
+    machine: &Machine,
+    form: &Form,
+    chunk: Option<&[u64]>,
+) -> Result<(), Failure> {
+    let job = &args.job;
+    let target = machine.location(&args.target)?;
+    let engine = machine.engine()?;
+    let progress = Progress::things("converting", 0);
+    let mut options = ConvertOptions::new()
+        .overwrite(job.overwrite)
+        .restart(job.restart)
+        .dry_run(job.dry_run)
+        .store_empty(args.store_empty);
+    options.check = job.check();
+    options.chunk = chunk.map(<[u64]>::to_vec);
+    if !progress.is_hidden() {
+        let bar = progress.clone();
+        options = options.progress(move |now| {
+            bar.set(now.done, now.total);
+            bar.say(now.array);
+        });
+    }
+    let start = Instant::now();
+    let mut levels = Vec::new();
+    let mut written = Ok(());
+    let tell = &mut |level: ConvertedLevel| {
+        if !job.json && written.is_ok() {
+            let line = describe(&level, &args.target, job.dry_run);
+            written = progress.suspend(|| writeln!(io::stdout(), "{line}"));
+        }
+        levels.push(level);
+    };
+    let result = match form {
+        Form::Zarr(form) => convert_to_zarr(&engine, source, &target, form, &options, tell),
+        Form::Volume(form) => convert_to_volume(&engine, source, &target, form, &options, tell),
+    };
+    progress.finish();
+    let seconds = start.elapsed().as_secs_f64();
+    if job.json {
+        let summary = result.as_ref().ok();
+        let report = json!({
+            "dry_run": job.dry_run,
+            "levels": levels.iter().map(to_json).collect::<Vec<_>>(),
+            "info": summary.map(|summary| if summary.info_kept { "kept" } else { "new" }),
+            "info_not_kept": summary.and_then(|summary| summary.info_not_kept.as_ref()),
+            "failed": result.as_ref().err().map(ToString::to_string),
+            "seconds": seconds,
+        });
+        writeln!(io::stdout(), "{report}")?;
+    }
+    written?;
+    let summary = result?;
+    if !job.json {
+        tell_all(form, &levels, &summary, job.dry_run, seconds)?;
+    }
+    Ok(())
+}
+
+fn tell_all(
+    form: &Form,
+    levels: &[ConvertedLevel],
+    summary: &ConvertSummary,
+    dry_run: bool,
+    seconds: f64,
+) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if let Form::Volume(_) = form {
+        match (&summary.info_not_kept, summary.info_kept) {
+            (Some(reason), _) => {
+                writeln!(out, "a new info: the one that was kept is not used, {reason}")?;
+            }
+            (None, true) => writeln!(out, "the info is the one that was kept")?,
+            (None, false) => {}
+        }
+    }
+    if dry_run {
+        return Ok(());
+    }
+    let sum = |of: fn(&ConvertedLevel) -> u64| levels.iter().map(of).sum::<u64>();
+    writeln!(
+        out,
+        "{}: {} moved, {} recoded, {} absent; {} written, {} in {}",
+        units::count(levels.len() as u64, "level"),
+        units::count(sum(|level| level.chunks_moved), "chunk"),
+        sum(|level| level.chunks_recoded),
+        sum(|level| level.chunks_absent),
+        units::count(sum(|level| level.objects_written), "object"),
+        units::size(sum(|level| level.bytes_written)),
+        units::duration(seconds),
+    )?;
+    Ok(())
+}
+
+/// One line about a level.
+fn describe(level: &ConvertedLevel, name: &str, dry_run: bool) -> String {
+    let chunks = units::shape(&level.chunk_shape);
+    let packing = match (&level.sharding, &level.shard_shape) {
+        (_, Some(shard)) => format!("chunks {chunks} in shards {}", units::shape(shard)),
+        (Some(sharding), None) => format!("chunks {chunks}, {}", volume::sharding_words(sharding)),
+        (None, None) => format!("chunks {chunks}, no shards"),
+    };
+    let name = format!("{}/{}", name.trim_end_matches('/'), level.target);
+    let mut line = match dry_run {
+        true => {
+            let how = if level.moves { "moved where they are whole" } else { "encoded anew" };
+            format!("{name}: would have {packing}; its chunks would be {how}")
+        }
+        false => format!("{name}: {packing}"),
+    };
+    if level.axes_assumed {
+        line += &format!("; nothing names the axes, taken for {}", level.axes.join(", "));
+    }
+    if level.outcome == RepackOutcome::Resumed {
+        line += "; an earlier run was gone on with";
+    }
+    if !dry_run {
+        line += match level.check {
+            RepackCheck::None => "; nothing was checked",
+            RepackCheck::Elements => "; all elements were compared",
+            _ if level.moves => "; all bytes that were moved were compared",
+            _ => "",
+        };
+    }
+    line
+}
+
+fn to_json(level: &ConvertedLevel) -> Value {
+    json!({
+        "level": level.level,
+        "source": level.source,
+        "target": level.target,
+        "outcome": if level.outcome == RepackOutcome::Resumed { "resumed" } else { "done" },
+        "shape": level.shape,
+        "chunk": level.chunk_shape,
+        "shard": level.shard_shape,
+        "sharding": level.sharding.as_ref().map(Sharding::to_json),
+        "axes": level.axes,
+        "axes_assumed": level.axes_assumed,
+        "moves": level.moves,
+        "chunks_moved": level.chunks_moved,
+        "chunks_recoded": level.chunks_recoded,
+        "chunks_absent": level.chunks_absent,
+        "objects_written": level.objects_written,
+        "bytes_written": level.bytes_written,
+        "objects_kept": level.objects_kept,
+        "verified": level.check.as_str(),
+    })
+}

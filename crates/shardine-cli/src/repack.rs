@@ -7,8 +7,8 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::{
-    Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray, ShardingChoice,
-    repack,
+    KeyValueStore, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
+    ShardingChoice, repack,
 };
 
 use crate::cli::Machine;
@@ -100,6 +100,14 @@ pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
         let choice = args.sharding.choice(args.packing.asked(), Unsaid::Recommended)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
+    if let Some(source) = args.place.keys(machine)? {
+        return args.sharding.repack_keys(
+            &source,
+            &args.place.target(machine)?,
+            &args.job,
+            machine,
+        );
+    }
     args.sharding.only_of_volumes()?;
     let options = args.packing.asked().options(PackingArgs::default_packing())?;
     run(&args.place, options, &args.job, machine)
@@ -117,6 +125,14 @@ pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
     if let Some(source) = args.place.volume(machine)? {
         let choice = args.sharding.choice(args.packing.asked(), Unsaid::Kept)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
+    }
+    if let Some(source) = args.place.keys(machine)? {
+        return args.sharding.repack_keys(
+            &source,
+            &args.place.target(machine)?,
+            &args.job,
+            machine,
+        );
     }
     args.sharding.only_of_volumes()?;
     let asked = args.packing.asked();
@@ -140,6 +156,17 @@ impl Place {
         })
     }
 
+    /// Where it is, if it is a folder of values by key with an `info` of its own.
+    fn keys(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
+        let location = machine.location(&self.url)?;
+        let opened = KeyValueStore::open(&machine.engine()?, &location);
+        Ok(opened.is_ok().then_some(location))
+    }
+
+    fn target(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
+        self.output.as_deref().map(|url| machine.location(url)).transpose()
+    }
+
     fn repack_volume(
         &self,
         source: &Location,
@@ -147,9 +174,9 @@ impl Place {
         job: &JobArgs,
         machine: &Machine,
     ) -> Result<(), Failure> {
-        let target = self.output.as_deref().map(|url| machine.location(url)).transpose()?;
-        let name = &self.url;
-        sharding::run(source, target.as_ref(), choice, self.level.given(), job, machine, name)
+        let options = sharding::options(choice, self.level.given());
+        let target = self.target(machine)?;
+        sharding::run(source, target.as_ref(), options, None, job, machine, &self.url)
     }
 }
 

@@ -10,8 +10,8 @@ use shardine::plan::{recommended_sharding, sharding_for_box, sharding_for_size};
 use shardine::precomputed::{Scale, VolumeInfo};
 use shardine::shard::uint64::{Encoding, KeyHash, Sharding};
 use shardine::{
-    ElementSize, Location, Packing, RepackOutcome, RepackVolumeOptions, RepackedScale,
-    ShardingChoice, repack_volume,
+    ElementSize, KeyValueStore, Location, Packing, RepackOutcome, RepackVolumeOptions,
+    RepackedScale, ShardingChoice, repack_keys, repack_volume,
 };
 
 use crate::cli::Machine;
@@ -145,7 +145,7 @@ impl ShardingArgs {
             _ if scale.sharding.is_some() && !self.changes_something() => None,
             _ => Some(recommended_sharding(size, chunk, bytes).sharding),
         };
-        let mut sharding = match (base, &scale.sharding) {
+        let sharding = match (base, &scale.sharding) {
             (None, Some(kept)) => kept.clone(),
             (Some(base), Some(old)) => base
                 .hash(KeyHash::Identity)
@@ -159,6 +159,11 @@ impl ShardingArgs {
             ),
             (None, None) => return Ok(None),
         };
+        self.change(sharding).map(Some)
+    }
+
+    /// A sharding with what is said of it.
+    fn change(&self, mut sharding: Sharding) -> Result<Sharding, String> {
         if let Some(hash) = self.hash {
             sharding = sharding.hash(hash);
         }
@@ -172,7 +177,33 @@ impl ShardingArgs {
         sharding.minishard_bits = self.minishard_bits.unwrap_or(sharding.minishard_bits);
         sharding.shard_bits = self.shard_bits.unwrap_or(sharding.shard_bits);
         // Under the same rules as one that is read.
-        Sharding::from_json(&sharding.to_json()).map(Some).map_err(|error| error.to_string())
+        Sharding::from_json(&sharding.to_json()).map_err(|error| error.to_string())
+    }
+}
+
+impl ShardingArgs {
+    /// Packs the values of a folder anew.
+    pub fn repack_keys(
+        &self,
+        source: &Location,
+        target: &Option<Location>,
+        job: &JobArgs,
+        machine: &Machine,
+    ) -> Result<(), Failure> {
+        if !self.is_something() {
+            return Err(Failure::new("nothing is asked for")
+                .hint("say how: --sharding, --data-encoding or the number of bits"));
+        }
+        let sharding = match &self.sharding {
+            Some(text) => parse_sharding(text)?,
+            None => {
+                let now = KeyValueStore::open(&machine.engine()?, source)?.sharding().clone();
+                self.change(now).map_err(Failure::new)?
+            }
+        };
+        let options = options(Arc::new(|_, _| Ok(None)), None);
+        let name = source.to_string();
+        run(source, target.as_ref(), options, Some(&sharding), job, machine, &name)
     }
 }
 
@@ -192,12 +223,19 @@ fn box_of(shape: &[u64]) -> Result<[u64; 3], String> {
     }
 }
 
-/// Packs the scales of a volume anew, and reports.
+/// How the scales of a volume are packed: all of them, or one.
+pub fn options(choice: ShardingChoice, level: Option<usize>) -> RepackVolumeOptions {
+    let mut options = RepackVolumeOptions::new(move |info, scale| choice(info, scale));
+    options.level = level;
+    options
+}
+
+/// Packs the scales of a volume anew, or with `keys` the values of a folder, and reports.
 pub fn run(
     source: &Location,
     target: Option<&Location>,
-    choice: ShardingChoice,
-    level: Option<usize>,
+    mut options: RepackVolumeOptions,
+    keys: Option<&Sharding>,
     job: &JobArgs,
     machine: &Machine,
     name: &str,
@@ -208,8 +246,6 @@ pub fn run(
     }
     let engine = machine.engine()?;
     let progress = Progress::things("packing", 0);
-    let mut options = RepackVolumeOptions::new(move |info, scale| choice(info, scale));
-    options.level = level;
     options.dry_run = job.dry_run;
     options.restart = job.restart;
     options.check = job.compares(target.unwrap_or(source).store.read_cost().local);
@@ -219,7 +255,11 @@ pub fn run(
     }
     let start = Instant::now();
     let mut scales = Vec::new();
-    let result = repack_volume(&engine, source, target, &options, &mut |scale| scales.push(scale));
+    let mut tell = |scale| scales.push(scale);
+    let result = match keys {
+        Some(sharding) => repack_keys(&engine, source, target, sharding, &options, &mut tell),
+        None => repack_volume(&engine, source, target, &options, &mut tell),
+    };
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
@@ -259,7 +299,10 @@ fn describe(scale: &RepackedScale, name: &str, dry_run: bool) -> String {
         Some(sharding) => volume::sharding_words(sharding),
         None => "no shards".to_owned(),
     };
-    let name = format!("{}, level {} ({})", name.trim_end_matches('/'), scale.level, scale.key);
+    let name = match scale.key.as_str() {
+        "" => name.to_owned(),
+        key => format!("{}, level {} ({key})", name.trim_end_matches('/'), scale.level),
+    };
     match scale.outcome {
         RepackOutcome::Unchanged => format!("{name}: {packing} already"),
         _ if dry_run => format!("{name}: would have {packing}"),

@@ -35,7 +35,7 @@ pub use jobs::{
 };
 pub use jobs::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};
 pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
-pub use jobs::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_volume};
+pub use jobs::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use keyed::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use layout::{DecodeError, EncodeError, LayoutError};

@@ -21,6 +21,8 @@ pub use repack::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
     RepackProgress, RepackedArray, repack,
 };
-pub use repack_volume::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_volume};
+pub use repack_volume::{
+    RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume,
+};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use verify::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};

@@ -145,6 +145,11 @@ impl KeyValueStore {
         &self.shards.sharding
     }
 
+    /// Its shards.
+    pub(crate) fn shards(&self) -> Arc<KeyedShards> {
+        Arc::clone(&self.shards)
+    }
+
     /// What its values are.
     pub fn kind(&self) -> PayloadKind {
         self.kind

@@ -2,30 +2,31 @@
 
 use std::sync::Arc;
 
-use shardine_store::{Condition, FolderPart, Key, Store, StoreExt};
+use shardine_store::{Condition, Store, StoreExt};
 
-use super::{RepackVolumeOptions, RepackedScale, Wanted, build};
+use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::jobs::repack::{Job, Marker, RepackError};
-use crate::precomputed::{INFO, Volume};
+use crate::precomputed::INFO;
 use crate::{Engine, Error, Location, RepackOutcome};
 
-pub(super) fn repack(
+pub(super) fn repack<P: Packed>(
     engine: &Arc<Engine>,
     location: &Location,
+    open: &dyn Fn() -> Result<P, Error>,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
     let job = Job::of(location, INFO)?;
     if options.dry_run || job.is_empty()? {
-        let wanted = Wanted::of(&Volume::open(engine, location)?, options)?;
+        let wanted = open()?;
         let remains = job.beside.has_folder(&job.work);
         if options.dry_run || wanted.is_unchanged() && !remains {
-            wanted.scales.into_iter().for_each(tell);
+            wanted.reports(false).into_iter().for_each(tell);
             return Ok(());
         }
     }
     let _lock = job.lock()?;
-    let done = locked(engine, &job, location, options, tell);
+    let done = locked(engine, &job, open, options, tell);
     // A job that is refused, or has nothing to do, leaves nothing.
     if job.is_empty()? {
         job.beside.remove_tree(&job.work)?;
@@ -34,10 +35,10 @@ pub(super) fn repack(
 }
 
 /// The same by who has the lock.
-fn locked(
+fn locked<P: Packed>(
     engine: &Arc<Engine>,
     job: &Job,
-    location: &Location,
+    open: &dyn Fn() -> Result<P, Error>,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
@@ -58,7 +59,7 @@ fn locked(
     let Some(current) = job.document(&job.name)? else {
         return Err(Error::NoVolume { at: job.at.clone() });
     };
-    let volume = Volume::open(engine, location)?;
+    let mut wanted = open()?;
     let mut resumed = false;
     let mut marker = match job.marker()? {
         Some(marker) => {
@@ -67,12 +68,11 @@ fn locked(
         }
         None if !job.is_empty()? => return Err(job.refuse("it is missing")),
         None => {
-            let wanted = Wanted::of(&volume, options)?;
             if wanted.is_unchanged() {
-                wanted.scales.into_iter().for_each(tell);
+                wanted.reports(false).into_iter().for_each(tell);
                 return Ok(());
             }
-            let to = String::from_utf8_lossy(&wanted.info.to_bytes()).into_owned();
+            let to = String::from_utf8_lossy(&wanted.info()).into_owned();
             let (request, from) = (wanted.request(), current.clone());
             let marker = Marker { request, from, to, fingerprint: None };
             marker.put(job)?;
@@ -81,9 +81,8 @@ fn locked(
     };
     if current == marker.to {
         // All that was missing is that the old volume is removed.
-        let wanted = Wanted::of(&volume, options)?;
         job.end(marker.fingerprint)?;
-        wanted.scales.into_iter().for_each(|mut scale| {
+        wanted.reports(true).into_iter().for_each(|mut scale| {
             scale.outcome = RepackOutcome::Resumed;
             tell(scale);
         });
@@ -92,20 +91,14 @@ fn locked(
     if current != marker.from {
         return Err(job.refuse("the info of the volume was changed since"));
     }
-    let mut wanted = Wanted::of(&volume, options)?;
     if wanted.request() != marker.request {
         let (at, request) = (job.at.clone(), marker.request.to_string());
         return Err(RepackError::OtherJob { at, request }.into());
     }
-    make(engine, job, &volume, options, &mut wanted, &mut marker, resumed)?;
+    make(engine, job, options, &mut wanted, &mut marker, resumed)?;
     job.exchange()?;
     job.end(marker.fingerprint)?;
-    for mut scale in wanted.scales {
-        if resumed && scale.outcome == RepackOutcome::Done {
-            scale.outcome = RepackOutcome::Resumed;
-        }
-        tell(scale);
-    }
+    wanted.reports(resumed).into_iter().for_each(tell);
     Ok(())
 }
 
@@ -113,9 +106,8 @@ fn locked(
 fn make(
     engine: &Arc<Engine>,
     job: &Job,
-    old: &Volume,
     options: &RepackVolumeOptions,
-    wanted: &mut Wanted,
+    wanted: &mut impl Packed,
     marker: &mut Marker,
     resumed: bool,
 ) -> Result<(), Error> {
@@ -135,50 +127,12 @@ fn make(
     job.beside.remove_temporaries(&job.new)?;
     let store: Arc<dyn Store> = Arc::new(job.beside.clone());
     let place = Location { store, path: Some(job.new.clone()), format: None };
-    let new = Volume::bind(engine, &place, wanted.info.clone());
-    let changed = changed_folders(old, &wanted.scales)?;
-    build(engine, old, &new, options, &mut wanted.scales, resumed)?;
-    job.beside.carry_over(&job.name, &job.new, &|path, is_folder| {
-        if path == INFO || changed.iter().any(|folder| folder == path) {
-            FolderPart::Left
-        } else if is_folder && changed.iter().any(|folder| folder.starts_with(&format!("{path}/")))
-        {
-            FolderPart::Inside
-        } else {
-            FolderPart::Carried
-        }
-    })?;
+    wanted.build(engine, &place, options, resumed)?;
+    let part = |path: &str, is_folder| wanted.part(path, is_folder);
+    job.beside.carry_over(&job.name, &job.new, &part)?;
     if job.beside.fingerprint(&job.name)? != fingerprint {
         return Err(RepackError::Changed { at: job.at.clone() }.into());
     }
     job.beside.put(&document, marker.to.as_bytes(), Condition::None)?;
     Ok(())
-}
-
-/// The folders of the scales that change, relative to the volume's.
-pub(super) fn changed_folders(
-    volume: &Volume,
-    scales: &[RepackedScale],
-) -> Result<Vec<String>, Error> {
-    let mut folders = Vec::new();
-    for scale in scales.iter().filter(|scale| scale.outcome != RepackOutcome::Unchanged) {
-        let folder = volume.folder(volume.scale(scale.level)?)?;
-        let base = volume.location().path.as_ref().map(Key::as_str).unwrap_or_default();
-        let inside = folder.as_ref().map(Key::as_str).unwrap_or_default();
-        let inside = match base {
-            "" => Some(inside),
-            base => inside.strip_prefix(base).and_then(|rest| rest.strip_prefix('/')),
-        };
-        match inside {
-            Some(folder) if !folder.is_empty() => folders.push(folder.to_owned()),
-            _ => {
-                let reason =
-                    format!("the chunks of scale \"{}\" are not in a folder of its own", scale.key);
-                return Err(
-                    RepackError::Layout { at: volume.location().to_string(), reason }.into()
-                );
-            }
-        }
-    }
-    Ok(folders)
 }

@@ -1,22 +1,24 @@
 //! Packs the chunks of volumes, and other values by key, anew: encoded chunks are moved as they are.
 
+mod folder;
 mod in_place;
 mod options;
 mod out;
 mod values;
+mod volume;
 mod write;
 
 use std::sync::Arc;
 
 use serde_json::Value;
+use shardine_store::FolderPart;
 
-use super::repack::RepackError;
-use crate::precomputed::{Volume, VolumeInfo};
-use crate::{Engine, Error, Location, RepackOutcome};
+use crate::shard::uint64::Sharding;
+use crate::{Engine, Error, Location};
+use folder::Folder;
+use volume::Scales;
 
 pub use options::{RepackVolumeOptions, RepackedScale, ShardingChoice};
-use values::Values;
-use write::{check, write};
 
 /// Packs the chunks of the scales of a volume anew; in their place, or at `target`.
 ///
@@ -40,84 +42,63 @@ pub fn repack_volume(
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
+    let open = || Scales::open(engine, source, options);
+    run(engine, source, target, &open, options, tell)
+}
+
+/// Packs the values of a folder whose own `info` says how it is sharded, meshes or skeletons say, anew; in their place, or at
+/// `target`. Otherwise like [`repack_volume`]; the fragments of meshes stay with their manifests.
+///
+/// Of the options, the sharding and the level do not matter.
+pub fn repack_keys(
+    engine: &Arc<Engine>,
+    source: &Location,
+    target: Option<&Location>,
+    sharding: &Sharding,
+    options: &RepackVolumeOptions,
+    tell: &mut dyn FnMut(RepackedScale),
+) -> Result<(), Error> {
+    let open = || Folder::open(engine, source, sharding);
+    run(engine, source, target, &open, options, tell)
+}
+
+fn run<P: Packed>(
+    engine: &Arc<Engine>,
+    source: &Location,
+    target: Option<&Location>,
+    open: &dyn Fn() -> Result<P, Error>,
+    options: &RepackVolumeOptions,
+    tell: &mut dyn FnMut(RepackedScale),
+) -> Result<(), Error> {
     match target {
-        Some(target) => out::repack(engine, source, target, options, tell),
-        None => in_place::repack(engine, source, options, tell),
+        Some(target) => out::repack(engine, source, target, open()?, options, tell),
+        None => in_place::repack(engine, source, open, options, tell),
     }
 }
 
-/// What a volume is to become.
-struct Wanted {
-    info: VolumeInfo,
-    /// What becomes of each scale; those that stay as they are come with the outcome `Unchanged`.
-    scales: Vec<RepackedScale>,
-}
-
-impl Wanted {
-    fn of(volume: &Volume, options: &RepackVolumeOptions) -> Result<Self, Error> {
-        let refuse = |reason: String| {
-            Error::from(RepackError::Layout { at: volume.location().to_string(), reason })
-        };
-        let mut info = volume.info().clone();
-        if let Some(level) = options.level {
-            volume.scale(level)?;
-        }
-        let mut scales = Vec::new();
-        for (level, scale) in volume.info().scales().iter().enumerate() {
-            let asked = options.level.is_none_or(|only| only == level);
-            let sharding = if asked {
-                (options.sharding)(volume.info(), scale).map_err(refuse)?
-            } else {
-                scale.sharding.clone()
-            };
-            let outcome = if sharding == scale.sharding {
-                RepackOutcome::Unchanged
-            } else {
-                RepackOutcome::Done
-            };
-            if outcome == RepackOutcome::Done {
-                if scale.chunk_sizes.len() > 1 {
-                    return Err(refuse(format!(
-                        "scale \"{}\" has chunks of several shapes, which cannot be packed",
-                        scale.key
-                    )));
-                }
-                info = info
-                    .with_sharding(level, sharding.as_ref())
-                    .map_err(|error| refuse(error.to_string()))?;
-            }
-            scales.push(RepackedScale::new(level, &scale.key, sharding, outcome));
-        }
-        Ok(Self { info, scales })
-    }
-
-    fn is_unchanged(&self) -> bool {
-        self.scales.iter().all(|scale| scale.outcome == RepackOutcome::Unchanged)
-    }
+/// A data set in a folder with an `info`, and what it is to become.
+trait Packed {
+    /// Its `info` as it is to be.
+    fn info(&self) -> Vec<u8>;
 
     /// What is asked for, to tell one job from another.
-    fn request(&self) -> Value {
-        Value::Object(self.info.document().clone())
-    }
-}
+    fn request(&self) -> Value;
 
-/// Builds the scales that change, from one volume in another.
-fn build(
-    engine: &Arc<Engine>,
-    old: &Volume,
-    new: &Volume,
-    options: &RepackVolumeOptions,
-    scales: &mut [RepackedScale],
-    resumed: bool,
-) -> Result<(), Error> {
-    for report in scales.iter_mut().filter(|scale| scale.outcome != RepackOutcome::Unchanged) {
-        let from = Values::of_scale(old, report.level)?;
-        let to = Values::of_scale(new, report.level)?;
-        let tally = write(engine, &from, &to, resumed, options)?;
-        report.add(&tally);
-        if options.check || resumed {
-            check(engine, &from, &to)?;
-        }
-    }
-    Ok(())
+    /// Whether it is so already.
+    fn is_unchanged(&self) -> bool;
+
+    /// Makes what changes of it at another place, all but the `info`.
+    fn build(
+        &mut self,
+        engine: &Arc<Engine>,
+        place: &Location,
+        options: &RepackVolumeOptions,
+        resumed: bool,
+    ) -> Result<(), Error>;
+
+    /// What becomes of something in the folder, by its path below it: what is built is left, all else carried over.
+    fn part(&self, path: &str, is_folder: bool) -> FolderPart;
+
+    /// What was done, or is to be done.
+    fn reports(self, resumed: bool) -> Vec<RepackedScale>;
 }

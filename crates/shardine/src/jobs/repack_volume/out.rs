@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use shardine_store::{Condition, CreateOptions, Key, Store, StoreError, StoreExt};
+use shardine_store::{Condition, CreateOptions, FolderPart, Key, Store, StoreError, StoreExt};
 
-use super::in_place::changed_folders;
-use super::{RepackVolumeOptions, RepackedScale, Wanted, build};
+use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::jobs::repack::{REPACK_MARKER, RepackError};
-use crate::precomputed::{INFO, Volume};
-use crate::{Engine, Error, Location, RepackOutcome};
+use crate::precomputed::INFO;
+use crate::{Engine, Error, Location};
 
 /// Deeper than any volume that is not a loop of links.
 const MAX_DEPTH: usize = 64;
@@ -17,15 +16,12 @@ pub(super) fn repack(
     engine: &Arc<Engine>,
     source: &Location,
     target: &Location,
+    mut wanted: impl Packed,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
-    let old = Volume::open(engine, source)?;
-    let mut wanted = Wanted::of(&old, options)?;
-    // At another place all scales are new; those that keep their packing are copied.
-    let changed = changed_folders(&old, &wanted.scales)?;
     if options.dry_run {
-        wanted.scales.into_iter().for_each(tell);
+        wanted.reports(false).into_iter().for_each(tell);
         return Ok(());
     }
     let request = format!("{:#}\n", wanted.request());
@@ -47,17 +43,11 @@ pub(super) fn repack(
         }
     }
     target.store.put(&marker, request.as_bytes(), Condition::None)?;
-    let new = Volume::bind(engine, target, wanted.info.clone());
-    build(engine, &old, &new, options, &mut wanted.scales, resumed)?;
-    copy_others(source, target, "", &changed, 0)?;
-    target.store.put(&target.key(INFO)?, &wanted.info.to_bytes(), Condition::None)?;
+    wanted.build(engine, target, options, resumed)?;
+    copy_others(source, target, "", &wanted, 0)?;
+    target.store.put(&target.key(INFO)?, &wanted.info(), Condition::None)?;
     target.store.delete(&marker, &Condition::None)?;
-    for mut scale in wanted.scales {
-        if resumed && scale.outcome == RepackOutcome::Done {
-            scale.outcome = RepackOutcome::Resumed;
-        }
-        tell(scale);
-    }
+    wanted.reports(resumed).into_iter().for_each(tell);
     Ok(())
 }
 
@@ -66,7 +56,7 @@ fn copy_others(
     source: &Location,
     target: &Location,
     folder: &str,
-    built: &[String],
+    wanted: &impl Packed,
     depth: usize,
 ) -> Result<(), Error> {
     if depth > MAX_DEPTH {
@@ -82,14 +72,14 @@ fn copy_others(
     };
     for (key, len) in &listing.objects {
         let path = below(key);
-        if path != INFO && path != REPACK_MARKER {
+        if path != REPACK_MARKER && wanted.part(&path, false) == FolderPart::Carried {
             copy_object(&*source.store, key, *len, &*target.store, &target.key(&path)?)?;
         }
     }
     for key in &listing.folders {
         let path = below(key);
-        if !built.contains(&path) {
-            copy_others(source, target, &path, built, depth + 1)?;
+        if wanted.part(&path, true) != FolderPart::Left {
+            copy_others(source, target, &path, wanted, depth + 1)?;
         }
     }
     Ok(())

@@ -56,7 +56,12 @@ fn decode_channel<L: Label>(
     }
     for ((i, block), header) in grid.iter().enumerate().zip(headers) {
         let header = u64::from_le_bytes(*header);
-        let table = channel.get(bytes_before((header & 0xff_ffff) as usize)..).unwrap_or_default();
+        let table = bytes_before((header & 0xff_ffff) as usize);
+        // An offset that did not fit its 24 bits, and was written all the same, points anywhere.
+        if table < grid.blocks() * HEADER {
+            return Err((i, "its table is said to be among the headers".into()));
+        }
+        let table = channel.get(table..).unwrap_or_default();
         let values = channel.get(bytes_before((header >> 32) as usize)..).unwrap_or_default();
         let part = Part { grid, block, table: L::split(table), values };
         let bits = (header >> 24) as u8;

@@ -257,6 +257,27 @@ fn damage_inside_a_chunk_is_found_by_decoding() {
 }
 
 #[test]
+fn labels_whose_tables_lie_too_far_away_are_found_by_decoding() {
+    let mut scale = scale("1", [32, 32, 32], Some(&sharding(0, 0, 0, "raw", "raw")));
+    scale["encoding"] = json!("compressed_segmentation");
+    scale["compressed_segmentation_block_size"] = json!([8, 8, 8]);
+    let at = near();
+    let info = json!({"type": "segmentation", "data_type": "uint32", "num_channels": 1, "scales": [scale]});
+    put(&at, "info", info.to_string().as_bytes());
+    let array = shardine::precomputed::Volume::open(&engine(), &at).unwrap().array(0).unwrap();
+    let labels = shardine::Elements::Fixed(noise(32 * 32 * 32 * 4, 1));
+    let all = shardine::Region::all();
+    array.write(&all, labels.as_ref(), &shardine::WriteOptions::new()).unwrap();
+    assert_eq!(kinds(&at, true), Vec::<&str>::new());
+    // The offset of the first table has 24 bits; one that needed more has run over into what lies elsewhere.
+    with_values(&at, "1/0.shard", |values| values[5].2[4..7].copy_from_slice(&[0xF0, 0xFF, 0xFF]));
+    assert_eq!(kinds(&at, false), Vec::<&str>::new());
+    let (_, findings) = check(&at, true);
+    assert_eq!(only(&findings).kind.name(), "chunk");
+    assert_eq!(findings[0].chunk, Some(vec![1, 0, 1, 0]));
+}
+
+#[test]
 fn other_names_among_shards_are_told() {
     let sharding = sharding(0, 1, 5, "raw", "raw");
     let at = volume(&[scale("1", [64, 64, 64], Some(&sharding))]);

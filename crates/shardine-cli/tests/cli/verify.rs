@@ -113,3 +113,39 @@ fn a_report_for_people_is_short_and_one_for_programs_is_complete() {
         serde_json::from_str(&damaged(&folder, &["verify", "a", "--json"])).unwrap();
     assert_eq!(report["findings"].as_array().unwrap().len(), 30);
 }
+
+#[test]
+fn a_precomputed_volume_is_checked_and_mended() {
+    let folder = Folder::new();
+    let sharding = json!({
+        "@type": "neuroglancer_uint64_sharded_v1", "hash": "identity", "preshift_bits": 0,
+        "minishard_bits": 0, "shard_bits": 0,
+    });
+    let info = json!({
+        "type": "image", "data_type": "uint8", "num_channels": 1,
+        "scales": [{
+            "key": "8_8_8", "size": [2, 1, 1], "resolution": [8, 8, 8], "chunk_sizes": [[1, 1, 1]],
+            "encoding": "raw", "sharding": sharding,
+        }],
+    });
+    // Two chunks of a byte, and behind them their keys, gaps and lengths.
+    let words = [2u64, 50].into_iter().chain([0, 1, 0, 0, 1, 1]);
+    let mut shard: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    shard.splice(16..16, [7, 9]);
+    std::fs::create_dir_all(folder.path("v/8_8_8")).unwrap();
+    std::fs::write(folder.path("v/info"), info.to_string()).unwrap();
+    std::fs::write(folder.path("v/8_8_8/0.shard"), &shard).unwrap();
+    assert_eq!(
+        folder.text(&["verify", "v", "--decode"]),
+        "no damage: 1 array, 1 object, 2 chunks, 66 B\n\
+         every index was checked, and 2 chunks decoded\n"
+    );
+    std::fs::rename(folder.path("v/8_8_8/0.shard"), folder.path("v/8_8_8/1.shard")).unwrap();
+    let text = damaged(&folder, &["verify", "v"]);
+    assert!(text.contains("damage misnamed-shard"), "{text}");
+    let report = folder.json(&["repair", "v", "--json"]);
+    assert_eq!((&report["ok"], &report["summary"]["mended"]), (&json!(true), &json!(3)));
+    assert!(folder.text(&["verify", "v", "--decode"]).starts_with("no damage: "));
+    assert_eq!(std::fs::read(folder.path("v.set-aside/8_8_8_1.shard.bytes")).unwrap(), shard);
+    assert!(!folder.path("v/8_8_8/1.shard").exists());
+}

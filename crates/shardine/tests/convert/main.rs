@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod far;
 mod from_arrays;
 mod refusals;
 mod resume;

@@ -8,9 +8,10 @@ use shardine_codec::strided::Axes;
 use shardine_store::{Buffer, Key, ReadRange, Store, StoreError};
 
 use super::super::repack::{ChunkFinder, Publisher, RepackCheck, RepackError, RepackProgress};
+use super::ahead::{Ahead, Fetched, reading_ahead};
 use super::alike::{fixed_len, have_same_chunks};
 use super::options::{ConvertOptions, ConvertedLevel};
-use super::source::ViewSource;
+use super::source::{Order, ViewSource};
 use super::view::View;
 use crate::engine::FirstError;
 use crate::layout::{EncodeOptions, Layout, SourceView, Update};
@@ -21,6 +22,7 @@ use crate::{Array, Error, Region, Source as _};
 
 /// A level being made.
 pub(super) struct Level<'a> {
+    old: &'a Array,
     pub view: &'a View,
     pub new: &'a Array,
     pub options: &'a ConvertOptions,
@@ -80,14 +82,22 @@ impl<'a> Level<'a> {
         name: &'a str,
     ) -> Self {
         let zero = old.data_type().default_fill();
+        let moves = have_same_chunks(old, view, new);
+        let order = match (&new.grid.packed, &new.grid.layout) {
+            // Chunks that are moved are read by themselves.
+            _ if moves => None,
+            (None, Layout::Chunk(_)) => Some(Order::Rows),
+            _ => Some(Order::Morton),
+        };
         Self {
-            moves: have_same_chunks(old, view, new),
+            moves,
             finder: ChunkFinder::new(old),
-            source: ViewSource::new(old, view, new.chunk_shape()),
+            source: ViewSource::new(old, view, new.chunk_shape(), order),
             chunk_len: fixed_len(new),
             absent_stays: *old.metadata().fill() == zero && !options.store_empty,
             publisher: Publisher::new(&*new.grid.store),
             counters: Counters::default(),
+            old,
             view,
             new,
             options,
@@ -134,16 +144,43 @@ impl<'a> Level<'a> {
         self.moves && *bounds == *self.new.chunk_shape()
     }
 
-    /// Appends a chunk, as it is to be stored; tells whether it is.
+    /// What there is of a chunk in the source, if it may be moved.
+    fn fetch(&self, chunk: &[u64]) -> Fetched {
+        let (_, bounds) = self.part(chunk);
+        if self.is_movable(&bounds) { self.read_old(chunk).map(Some) } else { Ok(None) }
+    }
+
+    /// Does some work while chunks of a far source are read ahead, by number in the order in which they are made.
+    pub(super) fn reading_ahead<T>(
+        &self,
+        count: usize,
+        chunk: &(dyn Fn(usize) -> Vec<u64> + Sync),
+        work: impl FnOnce(Option<&Ahead<'_>>) -> T,
+    ) -> T {
+        // Those that are read, and those that wait for their turn.
+        let bytes = self.chunk_bytes().saturating_mul(3);
+        let most = match self.moves {
+            true => self.new.engine.at_once(&*self.old.grid.store, bytes),
+            false => 1,
+        };
+        reading_ahead(most, count, &|i| self.fetch(&chunk(i)), work)
+    }
+
+    /// Appends a chunk, as it is to be stored; tells whether it is. `ahead` is where it may have been read already, and its number there.
     pub(super) fn make(
         &self,
         context: &mut Context,
         chunk: &[u64],
+        ahead: Option<(&Ahead<'_>, usize)>,
         out: &mut Vec<u8>,
     ) -> Result<bool, Error> {
         let (start, bounds) = self.part(chunk);
-        if self.is_movable(&bounds) {
-            match self.read_old(chunk)? {
+        let fetched = match ahead.and_then(|(ahead, i)| ahead.take(i)) {
+            Some(fetched) => fetched?,
+            None => self.fetch(chunk)?,
+        };
+        if let Some(bytes) = fetched {
+            match bytes {
                 // One that is too long or too short is damaged: whoever decodes it says how.
                 Some(bytes) if self.chunk_len.is_none_or(|len| len == bytes.len() as u64) => {
                     out.extend_from_slice(&bytes);

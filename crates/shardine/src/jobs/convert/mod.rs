@@ -1,6 +1,7 @@
 //! Converts between Zarr and Neuroglancer's precomputed format: by moving encoded chunks as they are, wherever their bytes mean
 //! the same on both sides.
 
+mod ahead;
 mod alike;
 mod error;
 mod job;

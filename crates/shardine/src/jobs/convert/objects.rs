@@ -6,11 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions, Staged};
 
+use super::ahead::Ahead;
 use super::level::Level;
 use super::shards::{KeyedShard, keyed_shards};
 use crate::Error;
 use crate::engine::{Batch, FirstError, PackedCells, Piece, Sequencer};
-use crate::keyed::{Change, Encoded, OldValue, change_shard};
+use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard};
 use crate::layout::ShardLayout;
 use crate::shard::{IndexLocation, ShardError};
 use crate::zarr::Cells;
@@ -38,18 +39,39 @@ impl Drop for GiveUp<'_, '_> {
     }
 }
 
+/// Cell number `i` of a grid, in C order.
+fn cell_of(i: usize, grid: &[u64]) -> Vec<u64> {
+    let mut number = i as u64;
+    let mut cell = vec![0; grid.len()];
+    for (at, &n) in cell.iter_mut().zip(grid).rev() {
+        *at = number % n.max(1);
+        number /= n.max(1);
+    }
+    cell
+}
+
 impl Level<'_> {
     /// Makes each chunk an object.
     pub(super) fn objects(&self) -> Result<(), Error> {
+        let grid = self.chunk_grid();
+        let cells = Cells::new(grid.clone());
+        // Of what is there already nothing is read.
+        let count = if self.resumed { 0 } else { usize::try_from(cells.count).unwrap_or(0) };
+        self.reading_ahead(count, &|i| cell_of(i, &grid), |ahead| self.each_object(cells, ahead))?;
+        self.publisher.finish()?;
+        Ok(())
+    }
+
+    fn each_object(&self, cells: Cells, ahead: Option<&Ahead<'_>>) -> Result<(), Error> {
         let store = &self.new.grid.store;
-        self.share(Cells::new(self.chunk_grid()), &|chunk, context| {
+        self.share(cells.enumerate(), &|(i, chunk), context| {
             let key = self.new.grid.keys.key(&chunk)?;
             if self.is_there(&**store, &key)? {
                 self.kept(1);
                 return Ok(());
             }
             let mut encoded = context.take_buffer();
-            if self.make(context, &chunk, &mut encoded)? {
+            if self.make(context, &chunk, ahead.map(|ahead| (ahead, i)), &mut encoded)? {
                 let options = CreateOptions { head: 0, condition: Condition::None };
                 let writer = store.create(&key, options)?;
                 writer.append(&encoded)?;
@@ -60,9 +82,7 @@ impl Level<'_> {
             context.give_buffer(encoded);
             self.advance(1);
             Ok(())
-        })?;
-        self.publisher.finish()?;
-        Ok(())
+        })
     }
 
     /// Has shards made, small ones side by side and large ones one after the other with all workers at each.
@@ -95,7 +115,7 @@ impl Level<'_> {
     }
 
     /// Bytes of a chunk, decoded.
-    fn chunk_bytes(&self) -> u64 {
+    pub(super) fn chunk_bytes(&self) -> u64 {
         let element = self.new.grid.layout.element_size() as u64;
         self.new.chunk_shape().iter().fold(element, |n, &len| n.saturating_mul(len))
     }
@@ -124,30 +144,50 @@ impl Level<'_> {
             self.kept(shard.keys.len() as u64);
             return Ok(());
         }
+        // In the order in which they are laid down.
+        let mut keys = shard.keys.clone();
+        keys.sort_unstable_by_key(|&key| (shards.sharding.place(key).minishard, key));
+        let cell = |number: usize| keys.get(number).and_then(|&key| packed.code.decode(key));
+        let chunk = |i: usize| cell(i).map_or(Vec::new(), |[x, y, z]| vec![x, y, z, 0]);
+        let report = self.reading_ahead(keys.len(), &chunk, |ahead| {
+            self.change_keyed(packed, shard.number, &keys, ahead, staged)
+        })?;
+        if report.written {
+            self.wrote(report.bytes);
+        }
+        Ok(())
+    }
+
+    fn change_keyed(
+        &self,
+        packed: &PackedCells,
+        shard: u64,
+        keys: &[u64],
+        ahead: Option<&Ahead<'_>>,
+        staged: &Mutex<Vec<Staged>>,
+    ) -> Result<ChangeReport, Error> {
+        let shards = &*packed.shards;
         let encode = |context: &mut Context, number: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
-            let cell = shard.keys.get(number).and_then(|&key| packed.code.decode(key));
+            let cell = keys.get(number).and_then(|&key| packed.code.decode(key));
             let Some([x, y, z]) = cell else { return Ok(Encoded::Absent) };
-            let stored = self.make(context, &[x, y, z, 0], out)?;
+            let ahead = ahead.map(|ahead| (ahead, number));
+            let stored = self.make(context, &[x, y, z, 0], ahead, out)?;
             self.advance(1);
             Ok(if stored { Encoded::Value { before: 0 } } else { Encoded::Absent })
         };
-        let report = change_shard(
+        change_shard(
             &self.new.engine,
             &Change {
                 shards,
-                shard: shard.number,
-                keys: &shard.keys,
+                shard,
+                keys,
                 replaces_all: true,
                 keep_before: false,
                 value_bytes: self.chunk_bytes(),
                 encode: &encode,
                 staged: Some(staged),
             },
-        )?;
-        if report.written {
-            self.wrote(report.bytes);
-        }
-        Ok(())
+        )
     }
 
     /// Makes shards of Zarr.
@@ -170,7 +210,7 @@ impl Level<'_> {
         let grid = self.chunk_grid();
         let mut entries = Vec::new();
         for &entry in layout.morton().map_err(damaged)?.iter() {
-            let chunk = self.new.grid.layout.chunk_coordinates(cell, &[entry]);
+            let chunk = self.chunk_of(cell, entry);
             if chunk.iter().zip(&grid).all(|(&i, &n)| i < n) {
                 entries.push(entry);
             }
@@ -182,7 +222,10 @@ impl Level<'_> {
         let options = CreateOptions { head: layout.index.head(), condition: Condition::None };
         let writer = store.create(&key, options)?;
         let sequencer = Sequencer::new(&*writer, None, layout.chunks(), false).map_err(damaged)?;
-        self.lay_down(cell, &entries, &sequencer)?;
+        let chunk = |i: usize| self.chunk_of(cell, entries.get(i).copied().unwrap_or(0));
+        self.reading_ahead(entries.len(), &chunk, |ahead| {
+            self.lay_down(cell, &entries, ahead, &sequencer)
+        })?;
         let unfinished = || Error::Unfinished { object: key.clone() };
         let (index, bytes) = sequencer.into_index().ok_or_else(unfinished)?;
         if index.all_absent() {
@@ -211,6 +254,7 @@ impl Level<'_> {
         &self,
         cell: &[u64],
         entries: &[u32],
+        ahead: Option<&Ahead<'_>>,
         sequencer: &Sequencer<'_>,
     ) -> Result<(), Error> {
         let engine = &self.new.engine;
@@ -233,7 +277,7 @@ impl Level<'_> {
                 if batch.is_empty() || !sequencer.wait_for_turn(number, window, context) {
                     break;
                 }
-                let made = self.batch(cell, batch, context);
+                let made = self.batch(cell, batch, ahead.map(|ahead| (ahead, first)), context);
                 if let Err(error) = made.and_then(|made| Ok(sequencer.finish(number, made)?)) {
                     first_error.set(error);
                     sequencer.give_up();
@@ -243,13 +287,26 @@ impl Level<'_> {
         first_error.into_result()
     }
 
-    fn batch(&self, cell: &[u64], entries: &[u32], context: &mut Context) -> Result<Batch, Error> {
+    /// The place of an entry of a shard in the grid of chunks.
+    fn chunk_of(&self, cell: &[u64], entry: u32) -> Vec<u64> {
+        self.new.grid.layout.chunk_coordinates(cell, &[entry])
+    }
+
+    /// Makes chunks that follow each other; `ahead` has the number of the first.
+    fn batch(
+        &self,
+        cell: &[u64],
+        entries: &[u32],
+        ahead: Option<(&Ahead<'_>, usize)>,
+        context: &mut Context,
+    ) -> Result<Batch, Error> {
         let mut pieces = Vec::with_capacity(entries.len());
         let mut encoded = context.take_buffer();
-        for &entry in entries {
-            let chunk = self.new.grid.layout.chunk_coordinates(cell, &[entry]);
+        for (i, &entry) in entries.iter().enumerate() {
+            let chunk = self.chunk_of(cell, entry);
+            let ahead = ahead.map(|(ahead, first)| (ahead, first + i));
             let start = encoded.len();
-            if self.make(context, &chunk, &mut encoded)? {
+            if self.make(context, &chunk, ahead, &mut encoded)? {
                 pieces.push(Piece::New { entry: entry as usize, range: start..encoded.len() });
             }
             self.advance(1);

@@ -138,7 +138,7 @@ fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>,
 
 fn old_level(name: String, array: Array) -> Result<OldLevel, Error> {
     let data_type = array.data_type().name();
-    if !DATA_TYPES.contains(&data_type.as_ref()) {
+    if !DATA_TYPES.contains(&data_type) {
         let (at, data_type) = (array.location().to_string(), data_type.to_string());
         let known = DATA_TYPES.join(", ");
         return Err(ConvertError::DataType { at, data_type, known }.into());

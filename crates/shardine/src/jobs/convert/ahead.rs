@@ -1,0 +1,165 @@
+//! Reads chunks of a far store ahead of those who want them, many at once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+
+use shardine_store::Buffer;
+
+use crate::Error;
+
+/// The bytes of a chunk if it is stored; `None` if it is not to be moved at all.
+pub(super) type Fetched = Result<Option<Option<Buffer>>, Error>;
+
+/// What is read ahead of its turn, as a multiple of what is read at once.
+const AHEAD: usize = 2;
+
+/// Chunks by number, in the order in which they are wanted.
+pub(super) struct Ahead<'a> {
+    fetch: &'a (dyn Fn(usize) -> Fetched + Sync),
+    count: usize,
+    window: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    next: usize,
+    reading: HashSet<usize>,
+    ready: HashMap<usize, Fetched>,
+    taken: usize,
+    stopped: bool,
+}
+
+/// Keeps everybody from waiting for what will not come.
+struct Stop<'b, 'a> {
+    ahead: &'b Ahead<'a>,
+    always: bool,
+}
+
+impl Drop for Stop<'_, '_> {
+    fn drop(&mut self) {
+        if self.always || thread::panicking() {
+            let mut state = self.ahead.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.stopped = true;
+            drop(state);
+            self.ahead.changed.notify_all();
+        }
+    }
+}
+
+/// Does some work while `count` chunks are read ahead of it, up to `most` at once; with no more than one, nothing is.
+///
+/// The threads are made for this: they wait for answers, and are none of the engine's workers.
+pub(super) fn reading_ahead<T>(
+    most: usize,
+    count: usize,
+    fetch: &(dyn Fn(usize) -> Fetched + Sync),
+    work: impl FnOnce(Option<&Ahead<'_>>) -> T,
+) -> T {
+    let threads = most.min(count);
+    if threads < 2 {
+        return work(None);
+    }
+    let (state, changed) = (Mutex::default(), Condvar::new());
+    let window = threads.saturating_mul(AHEAD);
+    let ahead = Ahead { fetch, count, window, state, changed };
+    thread::scope(|scope| {
+        let _stop = Stop { ahead: &ahead, always: true };
+        let spawn =
+            |_: &usize| thread::Builder::new().spawn_scoped(scope, || ahead.read_on()).is_ok();
+        let any = (0..threads).take_while(spawn).count() > 0;
+        work(any.then_some(&ahead))
+    })
+}
+
+impl Ahead<'_> {
+    fn read_on(&self) {
+        let _stop = Stop { ahead: self, always: false };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if state.stopped || state.next >= self.count {
+                return;
+            }
+            if state.next >= state.taken.saturating_add(self.window) {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let i = state.next;
+            state.next += 1;
+            state.reading.insert(i);
+            drop(state);
+            let fetched = (self.fetch)(i);
+            state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.reading.remove(&i);
+            state.ready.insert(i, fetched);
+            self.changed.notify_all();
+        }
+    }
+
+    /// What was read of a chunk; `None` if it has to be read now, as it was taken before or reading has stopped.
+    ///
+    /// Whoever wants the first of those that nobody has taken never waits for another one.
+    pub fn take(&self, i: usize) -> Option<Fetched> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(fetched) = state.ready.remove(&i) {
+                state.taken += 1;
+                self.changed.notify_all();
+                return Some(fetched);
+            }
+            let will_come = i >= state.next && i < self.count || state.reading.contains(&i);
+            if state.stopped || !will_come {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_chunk_is_read_once_and_no_more_than_a_window_ahead() {
+        for most in [1, 2, 5] {
+            let (reads, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let farthest = AtomicUsize::new(0);
+            let fetch = |i: usize| -> Fetched {
+                reads.fetch_add(1, Ordering::SeqCst);
+                farthest
+                    .fetch_max(i.saturating_sub(taken.load(Ordering::SeqCst)), Ordering::SeqCst);
+                Ok(Some(Some(vec![i as u8].into())))
+            };
+            reading_ahead(most, 100, &fetch, |ahead| {
+                assert_eq!(ahead.is_some(), most > 1);
+                let Some(ahead) = ahead else { return };
+                for i in 0..100 {
+                    let bytes = ahead.take(i).unwrap().unwrap().unwrap().unwrap();
+                    assert_eq!(*bytes, [i as u8]);
+                    taken.fetch_add(1, Ordering::SeqCst);
+                }
+                // Who begins again reads by himself.
+                assert!(ahead.take(3).is_none() && ahead.take(100).is_none());
+                assert_eq!(reads.load(Ordering::SeqCst), 100);
+                assert!(farthest.load(Ordering::SeqCst) <= most * AHEAD);
+            });
+        }
+    }
+
+    #[test]
+    fn work_that_ends_early_is_not_waited_for() {
+        let fetch = |_: usize| -> Fetched {
+            thread::sleep(Duration::from_millis(1));
+            Ok(None)
+        };
+        reading_ahead(4, usize::MAX, &fetch, |ahead| {
+            assert!(ahead.unwrap().take(0).unwrap().unwrap().is_none());
+        });
+    }
+}

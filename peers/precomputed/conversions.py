@@ -15,7 +15,7 @@ from harness.run import Outcome
 
 from .draw import DATA_TYPES, OURS, Case, Voxels, draw_voxels
 from .tools import CloudVolume, TensorStore, place, same
-from .volumes import LOSSY, Commands, Failed, attempt
+from .volumes import LOSSY, Commands, Failed, attempt, one_error
 
 AXES = (
     ("x", "y", "z", "channel"),
@@ -136,7 +136,7 @@ class _ConversionRun:
             options = ["convert", str(source), str(target), "--to", "precomputed"]
             if data_type not in DATA_TYPES:
                 said = self.commands.shardine.run(*options, status=2).stderr
-                if data_type not in said or len(said.strip().splitlines()) != 1:
+                if data_type not in said or not one_error(said):
                     raise Failed(f"{data_type} is refused with {said!r}")
                 if target.exists():
                     raise Failed(f"{data_type} is refused, and something is left")

@@ -89,12 +89,12 @@ class _ConversionRun:
 
         self._direction("precomputed -> zarr3 -> precomputed", back)
 
-    @staticmethod
-    def _array_of(group: Path, level: int) -> Path:
-        path = group / f"s{level}"
-        if not (path / "zarr.json").exists():
-            raise Failed(f"{group} has no array s{level}: {sorted(p.name for p in group.iterdir())}")
-        return path
+    def _array_of(self, group: Path, level: int) -> Path:
+        """An array is named by the key of its scale, without folders."""
+        name = self.case.scale(level)["key"].replace("/", "_")
+        if not (group / name / "zarr.json").exists():
+            raise Failed(f"{group} has no array {name}: {sorted(p.name for p in group.iterdir())}")
+        return group / name
 
     def _compare(
         self, who: str, level: int, want: Voxels, got: Voxels, tolerance: int | None = None

@@ -25,7 +25,7 @@ from harness.report import COVER_ALL_FROM, Report, table  # noqa: E402
 from harness.run import Outcome, Setup  # noqa: E402
 from precomputed.draw import CHANNELS, FOCUSES, make_case  # noqa: E402
 
-FEATURES = {f"{kind} {name}" for kind, name in FOCUSES} | {
+FEATURES = {f"{kind} {name}" for kind, name in FOCUSES if name != "jxl"} | {
     "a negative offset",
     "several scales",
     "sharding null",
@@ -38,7 +38,7 @@ FEATURES = {f"{kind} {name}" for kind, name in FOCUSES} | {
         for value in ("raw", "gzip", "absent")
     ),
 }
-"""What a long run must have met in a comparison that came out."""
+"""What a long run must have met in a comparison that came out. Not jxl, which Shardine may be built without."""
 
 
 def run_case(setup: Setup, index: int) -> Outcome:
@@ -52,9 +52,11 @@ def run_case(setup: Setup, index: int) -> Outcome:
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     case = make_case(setup.seed, index)
     folder = clean(setup.scratch / f"case-{index}")
-    outcome = Outcome(index, features=case.features, folder=str(folder))
+    outcome = Outcome(index, folder=str(folder))
     outcome.configuration = json.dumps(case.info)
     check_volume(case, setup.shardine, folder, outcome)
+    # What keys and conversions show is not about these.
+    outcome.features = case.features if outcome.passed else set()
     if setup.shardine and index % 3 == 0:
         check_keys(case, setup.shardine, folder, outcome)
     if setup.shardine and index % 3 == 1:

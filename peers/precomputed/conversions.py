@@ -15,7 +15,7 @@ from harness.run import Outcome
 
 from .draw import DATA_TYPES, OURS, Case, Voxels, draw_voxels
 from .tools import CloudVolume, TensorStore, place, same
-from .volumes import LOSSY, Commands, Failed, attempt
+from .volumes import LOSSY, Commands, Failed, attempt, one_error
 
 AXES = (
     ("x", "y", "z", "channel"),
@@ -89,12 +89,12 @@ class _ConversionRun:
 
         self._direction("precomputed -> zarr3 -> precomputed", back)
 
-    @staticmethod
-    def _array_of(group: Path, level: int) -> Path:
-        path = group / f"s{level}"
-        if not (path / "zarr.json").exists():
-            raise Failed(f"{group} has no array s{level}: {sorted(p.name for p in group.iterdir())}")
-        return path
+    def _array_of(self, group: Path, level: int) -> Path:
+        """An array is named by the key of its scale, without folders."""
+        name = self.case.scale(level)["key"].replace("/", "_")
+        if not (group / name / "zarr.json").exists():
+            raise Failed(f"{group} has no array {name}: {sorted(p.name for p in group.iterdir())}")
+        return group / name
 
     def _compare(
         self, who: str, level: int, want: Voxels, got: Voxels, tolerance: int | None = None
@@ -136,7 +136,7 @@ class _ConversionRun:
             options = ["convert", str(source), str(target), "--to", "precomputed"]
             if data_type not in DATA_TYPES:
                 said = self.commands.shardine.run(*options, status=2).stderr
-                if data_type not in said or len(said.strip().splitlines()) != 1:
+                if data_type not in said or not one_error(said):
                     raise Failed(f"{data_type} is refused with {said!r}")
                 if target.exists():
                     raise Failed(f"{data_type} is refused, and something is left")

@@ -187,7 +187,8 @@ def mesh_fragments(folder: Path, spec: Json, manifests: dict[int, bytes]) -> dic
         start, end = np.frombuffer(raw[:base], "<u8").reshape(-1, 2)[minishard].tolist()
         index = raw[base + start : base + end]
         index = ungzip(index) if spec.get("minishard_index_encoding") == "gzip" else index
-        at, wanted = base, sum(np.frombuffer(manifest, "<u4")[-_count(manifest) :].tolist())
+        words = np.frombuffer(manifest, "<u4")
+        at, wanted = base, sum(words[len(words) - _count(manifest) :].tolist())
         keys, offsets, sizes = np.frombuffer(index, "<u8").reshape(3, -1).tolist()
         current = 0
         for delta, offset, size in zip(keys, offsets, sizes, strict=True):

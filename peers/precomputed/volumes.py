@@ -43,6 +43,12 @@ def attempt(outcome: Outcome, direction: str, act: Callable[[], None]) -> bool:
     return True
 
 
+def one_error(said: str) -> bool:
+    """Whether standard error has one error; hints may follow it."""
+    lines = said.strip().splitlines()
+    return lines[0].startswith("error: ") and all(line.startswith("hint: ") for line in lines[1:])
+
+
 class Commands:
     """Shardine on volumes, with every spelling drawn by the dice."""
 
@@ -233,7 +239,7 @@ class VolumeRun:
             done = commands.shardine.run(
                 "read", str(root), "--level", str(level), "-o", str(path), status=2
             )
-            if encoding in done.stderr and len(done.stderr.strip().splitlines()) == 1:
+            if encoding in done.stderr and one_error(done.stderr):
                 return f"shardine does not know {encoding}"
         return None
 

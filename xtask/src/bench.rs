@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
-use crate::{bench_remote, bench_repack, instructions, usage, value, venv};
+use crate::{bench_precomputed, bench_remote, bench_repack, instructions, usage, value, venv};
 
 pub fn main(args: &[String]) -> Result {
     if args.iter().any(|option| option == "--instructions") {
@@ -14,6 +14,9 @@ pub fn main(args: &[String]) -> Result {
     }
     if args.iter().any(|option| option == "--remote") {
         return bench_remote::main(args);
+    }
+    if args.iter().any(|option| option == "--precomputed") {
+        return bench_precomputed::main(args);
     }
     if args.iter().any(|option| option == "--repack") {
         return bench_repack::main(args);

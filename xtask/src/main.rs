@@ -4,6 +4,7 @@
 //! kinds of check with as much time as you like to give them.
 
 mod bench;
+mod bench_precomputed;
 mod bench_remote;
 mod bench_repack;
 mod debian;
@@ -62,6 +63,10 @@ cargo xtask <command>
         [--out FOLDER]
       Times shard, unshard, reshard and v2 to sharded v3 of a volume of 1 GiB beside cp -r and other
       tools, and encoding anew beside a floor; what it measures is in docs/bench/repack.md.
+
+  bench --precomputed [--quick] [--rounds N] [--only u8-raw,...] [--peers shardine,...] [--out FOLDER]
+      Times writing, reading and random reads of precomputed volumes of 512^3 (--quick: 256^3) beside TensorStore,
+      cloud-volume, wkw and a floor; the report is docs/bench/precomputed-results.md.
 
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than

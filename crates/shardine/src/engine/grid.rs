@@ -23,6 +23,13 @@ pub(crate) struct PackedCells {
     pub code: MortonCode,
 }
 
+impl PackedCells {
+    /// The number of a cell.
+    pub fn number(&self, cell: &[u64]) -> u64 {
+        self.code.encode(std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0)))
+    }
+}
+
 /// How cells at the end of an axis are encoded, where they are cut off there and not filled up.
 #[derive(Debug)]
 pub(crate) struct EdgeLayouts {

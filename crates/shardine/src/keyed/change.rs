@@ -132,6 +132,8 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
     };
     let slots = plan(change, key, &indexes)?;
     let is_older = old.as_ref().is_some_and(|old| old.edit.is_none());
+    // In a far store each of these would be a request for what is hardly ever there.
+    let has_older = store.read_cost().local && shards.has_older(change.shard)?;
     let object = old.as_ref().map(|old| &*old.object);
     let mut report = ChangeReport::default();
     // Only where something is left, or may be.
@@ -173,13 +175,15 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
             }
             report.bytes = values_end + tail.len() as u64;
             report.written = true;
-            publish(change, writer.finish(&table)?)?;
+            publish(change, writer.finish(&table)?, !has_older)?;
         }
     }
     if !report.written {
         report.removed = remove(change, key, &condition, old.is_some() && !is_older)?;
     }
-    if is_older {
+    // What is left of the older form would be found again as soon as the shard is removed.
+    if is_older || has_older {
+        report.removed |= !report.written;
         for older in shards.older_keys(change.shard)? {
             store.delete(&older, &Condition::None)?;
         }
@@ -187,10 +191,13 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
     Ok(report)
 }
 
-fn publish(change: &Change<'_>, staged: Staged) -> Result<(), Error> {
+/// Makes a new shard visible: with others, if it `may_wait` and nothing of the old one is in it.
+fn publish(change: &Change<'_>, staged: Staged, may_wait: bool) -> Result<(), Error> {
     let store = &change.shards.store;
+    // What waits to be sent to a far store is in memory.
+    let may_wait = may_wait && change.replaces_all && store.read_cost().local;
     match change.staged {
-        Some(waiting) if change.replaces_all => {
+        Some(waiting) if may_wait => {
             let full = {
                 let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
                 waiting.push(staged);
@@ -216,12 +223,21 @@ fn remove(
     existed: bool,
 ) -> Result<bool, Error> {
     let store = &change.shards.store;
-    let there =
-        existed || (change.replaces_all && change.shards.open_object(change.shard)?.is_some());
-    if there {
-        store.delete(key, condition)?;
+    let there = existed || (change.replaces_all && change.shards.is_there(change.shard)?);
+    if !there {
+        return Ok(false);
     }
-    Ok(there)
+    match store.delete(key, condition) {
+        // What cannot be removed safely becomes a shard without values.
+        Err(StoreError::Unsupported { .. }) => {
+            let head = change.shards.sharding.table_len();
+            let options = CreateOptions { head, condition: condition.clone() };
+            let writer = store.create(key, options)?;
+            store.publish(vec![writer.finish(&vec![0; head as usize])?])?;
+        }
+        deleted => deleted?,
+    }
+    Ok(true)
 }
 
 /// The values of the new shard, by minishard and key.
@@ -236,8 +252,11 @@ fn plan(change: &Change<'_>, key: &Key, old: &ShardIndexes) -> Result<Vec<Slot>,
     for (i, (minishard, entry)) in old.entries().enumerate() {
         let range = entry.range(old.len).map_err(|error| damaged(key, &error))?;
         match numbers.binary_search_by_key(&entry.key, |(key, _)| *key) {
-            // The first of several counts.
-            Ok(at) => _ = old_ranges[at].get_or_insert(range),
+            // The first of several counts, and only where readers look for it.
+            Ok(at) if sharding.place(entry.key).minishard == minishard => {
+                old_ranges[at].get_or_insert(range);
+            }
+            Ok(_) => {}
             Err(_) => {
                 let before = before.get(i).cloned().unwrap_or(0..0);
                 let action = Action::Keep { before, range };
@@ -265,16 +284,21 @@ pub(crate) fn before_values(old: &ShardIndexes) -> Vec<Range<u64>> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by_key(|&i| values[i].start);
     let (mut next, mut end) = (taken.iter().peekable(), old.table_len);
+    let mut last: Option<usize> = None;
     for i in order {
         let start = values[i].start;
+        // Two keys with the same value share what is before it.
+        if let Some(last) = last.filter(|&last| values[last].start == start) {
+            before[i] = before[last].clone();
+            continue;
+        }
         while let Some(range) = next.next_if(|range| range.start < start) {
             end = end.max(range.end);
         }
         if end < start {
             before[i] = end..start;
         }
-        // Two keys with the same value share what is before it.
-        end = end.max(start);
+        last = Some(i);
     }
     before
 }

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use shardine_codec::Context;
-use shardine_store::{ReadRange, StoreError, StoreExt};
+use shardine_store::{Key, ReadRange, StoreError, StoreExt};
 
 use super::change::{Change, Encoded, OldValue, change_shard};
+use super::shards::OpenShard;
 use super::{KeyedShards, PayloadKind, fragments_len, gzip};
 use crate::precomputed::{INFO, VolumeInfo};
 use crate::shard::uint64::{Encoding, Sharding};
 use crate::{Engine, Error, Location};
 
 /// Bytes that a value may have when it is decompressed.
-const LIMIT: usize = 4 << 30;
+const LIMIT: usize = 1 << 30;
 
 /// How hard gzip tries.
 const GZIP_LEVEL: u8 = 6;
@@ -159,21 +160,20 @@ impl KeyValueStore {
     ///
     /// Three reads, one for each index that is not known yet and one for the value.
     pub fn get_encoded(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
-        self.engine.with_context(|context| {
-            let Some((shard, range)) = self.shards.find(key, context)? else { return Ok(None) };
-            let bytes = shard.object.read(ReadRange::Bounded(range))?;
-            shard.object.check_unchanged()?;
-            Ok(Some(bytes.to_vec()))
-        })
+        Ok(self.engine.with_context(|context| {
+            self.shards.with_value(key, context, |shard, range| {
+                Ok(shard.object.read(ReadRange::Bounded(range))?.to_vec())
+            })
+        })?)
     }
 
     /// The value of a key; `None` if there is none.
     pub fn get(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
         let Some(encoded) = self.get_encoded(key)? else { return Ok(None) };
-        self.decode(key, encoded).map(Some)
+        Ok(Some(self.decode(key, encoded)?))
     }
 
-    fn decode(&self, key: u64, encoded: Vec<u8>) -> Result<Vec<u8>, Error> {
+    fn decode(&self, key: u64, encoded: Vec<u8>) -> Result<Vec<u8>, StoreError> {
         if self.sharding().data_encoding == Encoding::Raw {
             return Ok(encoded);
         }
@@ -194,21 +194,26 @@ impl KeyValueStore {
 
     /// The fragments of a mesh: the bytes before its manifest. `None` if there is no such mesh.
     pub fn get_fragments(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
-        let Some(manifest) = self.get(key)? else { return Ok(None) };
-        let shard_key = self.shards.shard_key(self.sharding().place(key).shard)?;
-        let damaged = |reason: &str| StoreError::Damaged {
-            key: shard_key.clone(),
+        let damaged = |object: &Key, reason: &str| StoreError::Damaged {
+            key: object.clone(),
             reason: format!("key {key}: {reason}"),
         };
-        let len = fragments_len(&manifest)
-            .ok_or_else(|| damaged("its value is not the manifest of a mesh"))?;
-        self.engine.with_context(|context| {
-            let Some((shard, range)) = self.shards.find(key, context)? else { return Ok(None) };
-            let start = range.start.checked_sub(len).ok_or_else(|| {
-                damaged("its manifest tells of more bytes of fragments than there are before it")
+        // Both are read from one version of the shard.
+        let read = |shard: &OpenShard, range: Range<u64>| {
+            let manifest = shard.object.read(ReadRange::Bounded(range.clone()))?.to_vec();
+            let manifest = self.decode(key, manifest)?;
+            let len = fragments_len(&manifest)
+                .ok_or_else(|| damaged(&shard.key, "its value is not the manifest of a mesh"))?;
+            let least = self.sharding().table_len();
+            let start = range.start.checked_sub(len).filter(|&start| start >= least);
+            let start = start.ok_or_else(|| {
+                let reason =
+                    "its manifest tells of more bytes of fragments than there are before it";
+                damaged(&shard.key, reason)
             })?;
-            Ok(Some(shard.object.read(ReadRange::Bounded(start..range.start))?.to_vec()))
-        })
+            Ok(shard.object.read(ReadRange::Bounded(start..range.start))?.to_vec())
+        };
+        Ok(self.engine.with_context(|context| self.shards.with_value(key, context, read))?)
     }
 
     /// All keys that have values, shard by shard. Only indexes are read: of each shard the table, and the indexes, which

@@ -1,5 +1,7 @@
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -10,7 +12,7 @@ use shardine_store::{Key, Object, ReadRange, Store, StoreError, Version};
 
 use super::joined::Joined;
 use crate::shard::uint64::{
-    KeyPlace, Minishard, MinishardEntry, ShardTable, Sharding, Uint64Error,
+    KeyPlace, MAX_INDEX, Minishard, MinishardEntry, ShardTable, Sharding, Uint64Error,
 };
 
 /// Bytes of a table up to which it is read whole; of a larger one only the entries that are wanted.
@@ -25,6 +27,12 @@ const GAP: u64 = 64 << 10;
 
 /// The most of all indexes of a shard that is read at once.
 const MAX_READ: u64 = 8 << 20;
+
+/// How often a shard is looked at again that was replaced meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// Keys that one shard may have.
+const MAX_ENTRIES: usize = 1 << 26;
 
 /// A shard that is open.
 pub(crate) struct OpenShard {
@@ -165,6 +173,21 @@ impl KeyedShards {
         }
     }
 
+    /// Whether there is something of the older form of a shard.
+    pub fn has_older(&self, shard: u64) -> Result<bool, StoreError> {
+        for key in self.older_keys(shard)? {
+            if open(&*self.store, &key)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether there is a shard in its usual form.
+    pub fn is_there(&self, shard: u64) -> Result<bool, StoreError> {
+        Ok(open(&*self.store, &self.shard_key(shard)?)?.is_some())
+    }
+
     /// Forgets what is known of a shard.
     pub fn forget(&self, shard: u64) {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard);
@@ -183,7 +206,31 @@ impl KeyedShards {
             self.forget(number);
         }
         let key = self.shard_key(number)?;
-        let Some(object) = self.open_object(number)? else { return Ok(None) };
+        let opened = match self.store.open(&key, None) {
+            Ok(object) => self.open_shard(&key, object)?,
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let opened = match opened {
+            Some(opened) => opened,
+            None => {
+                let Some(object) = self.open_older(number)? else { return Ok(None) };
+                let Some(opened) = self.open_shard(&key, object)? else { return Ok(None) };
+                opened
+            }
+        };
+        let shard = Arc::new(opened);
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.insert(number, Arc::clone(&shard));
+        Ok(Some((shard, false)))
+    }
+
+    /// Reads the table of a shard, unless it is large; `None` if there is no such object after all.
+    fn open_shard(
+        &self,
+        key: &Key,
+        object: Arc<dyn Object>,
+    ) -> Result<Option<OpenShard>, StoreError> {
         let need = self.sharding.table_len();
         let table = if need <= WHOLE_TABLE {
             let read = match object.len() {
@@ -197,15 +244,12 @@ impl KeyedShards {
             };
             let len = object.len().unwrap_or(u64::MAX);
             let table = ShardTable::new(&self.sharding, bytes.to_vec(), len);
-            Some(table.map_err(|error| damaged(&key, &error))?)
+            Some(table.map_err(|error| damaged(key, &error))?)
         } else {
             None
         };
         let len = object.len().unwrap_or(u64::MAX);
-        let shard = Arc::new(OpenShard { key, object, len, table });
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.insert(number, Arc::clone(&shard));
-        Ok(Some((shard, false)))
+        Ok(Some(OpenShard { key: key.clone(), object, len, table }))
     }
 
     /// Where the index of a minishard lies.
@@ -249,6 +293,7 @@ impl KeyedShards {
             return Ok(Some(index));
         }
         let Some(range) = self.index_range(shard, place.minishard)? else { return Ok(None) };
+        check_index(&shard.key, place.minishard, &range)?;
         let bytes = shard.object.read(ReadRange::Bounded(range))?;
         let index = Minishard::decode(&self.sharding, context, place.minishard, &bytes)
             .map_err(|error| damaged(&shard.key, &error))?;
@@ -266,12 +311,12 @@ impl KeyedShards {
         context: &mut Context,
     ) -> Result<Option<(Arc<OpenShard>, Range<u64>)>, StoreError> {
         let place = self.sharding.place(key);
-        loop {
+        for _ in 0..ATTEMPTS {
             let Some((shard, known)) = self.shard(place.shard)? else { return Ok(None) };
             let found = match self.index(&shard, place, context) {
                 Ok(index) => index.and_then(|index| index.get(key).copied()),
-                // What was known of the shard is of another one.
-                Err(StoreError::Changed { .. }) if known => {
+                // It was replaced since it was opened.
+                Err(StoreError::Changed { .. }) => {
                     self.forget(place.shard);
                     continue;
                 }
@@ -287,6 +332,45 @@ impl KeyedShards {
                 None => return Ok(None),
             }
         }
+        Err(StoreError::Changed { key: self.shard_key(place.shard)? })
+    }
+
+    /// Runs `work` on where a value is, again if the shard was replaced meanwhile; `None` if there is no value.
+    pub fn with_value<T>(
+        &self,
+        key: u64,
+        context: &mut Context,
+        mut work: impl FnMut(&OpenShard, Range<u64>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let number = self.sharding.place(key).shard;
+        for _ in 0..ATTEMPTS {
+            let Some((shard, range)) = self.find(key, context)? else { return Ok(None) };
+            let done =
+                work(&shard, range).and_then(|done| shard.object.check_unchanged().map(|()| done));
+            match done {
+                Err(StoreError::Changed { .. } | StoreError::NotFound { .. }) => {
+                    self.forget(number)
+                }
+                done => return done.map(Some),
+            }
+        }
+        Err(StoreError::Changed { key: self.shard_key(number)? })
+    }
+
+    /// Has the indexes read that lead to some keys, many at once: from a far store each would be a time to wait.
+    ///
+    /// What goes wrong is found out again, and told, by who looks for the key.
+    pub fn prepare(&self, keys: &[u64], at_once: usize) {
+        let places: BTreeSet<KeyPlace> = keys.iter().map(|&key| self.sharding.place(key)).collect();
+        let mut shards: Vec<u64> = places.iter().map(|place| place.shard).collect();
+        shards.dedup();
+        side_by_side(at_once, &shards, |&shard| drop(self.shard(shard)));
+        let places: Vec<KeyPlace> = places.into_iter().collect();
+        side_by_side(at_once, &places, |&place| {
+            if let Ok(Some((shard, _))) = self.shard(place.shard) {
+                drop(self.index(&shard, place, &mut Context::default()));
+            }
+        });
     }
 
     /// Reads all indexes of a shard.
@@ -305,11 +389,21 @@ impl KeyedShards {
         let len = object.len().unwrap_or(u64::MAX);
         let table = ShardTable::new(&self.sharding, head.to_vec(), len).map_err(wrong)?;
         let mut ranges = Vec::new();
+        let mut total = 0u64;
         for minishard in 0..table.len() {
             if let Some(range) = table.get(minishard).map_err(wrong)? {
+                check_index(key, minishard, &range)?;
+                total = total.saturating_add(range.end - range.start);
                 ranges.push((minishard, range));
             }
         }
+        // Indexes that overlap could be any number of times as long as the shard.
+        if total > len {
+            let reason =
+                format!("its indexes are said to have {total} bytes in all, and it has {len}");
+            return Err(StoreError::Damaged { key: key.clone(), reason });
+        }
+        let mut entries = 0usize;
         let mut minishards = Vec::with_capacity(ranges.len());
         let mut by_place: Vec<usize> = (0..ranges.len()).collect();
         by_place.sort_by_key(|&i| ranges[i].1.start);
@@ -333,7 +427,14 @@ impl KeyedShards {
                 let at = (range.start - read.start) as usize..(range.end - read.start) as usize;
                 let encoded = bytes.get(at).unwrap_or_default();
                 let index = Minishard::decode(&self.sharding, context, *minishard, encoded);
-                minishards.push((*minishard, index.map_err(wrong)?));
+                let index = index.map_err(wrong)?;
+                entries += index.entries().len();
+                if entries > MAX_ENTRIES {
+                    let reason =
+                        format!("it has more than {MAX_ENTRIES} keys, which is not believed");
+                    return Err(StoreError::Damaged { key: key.clone(), reason });
+                }
+                minishards.push((*minishard, index));
             }
             rest = later;
         }
@@ -355,6 +456,36 @@ impl KeyedShards {
         shards.dedup();
         Ok(shards)
     }
+}
+
+/// Refuses an index that is longer than is believed.
+fn check_index(key: &Key, minishard: u64, range: &Range<u64>) -> Result<(), StoreError> {
+    let len = range.end - range.start;
+    if len > MAX_INDEX as u64 {
+        let reason = format!("the index of minishard {minishard} is said to have {len} bytes");
+        return Err(StoreError::Damaged { key: key.clone(), reason });
+    }
+    Ok(())
+}
+
+/// Does something to each item, many at once, each on a thread of its own as it waits for a store.
+fn side_by_side<T: Sync>(at_once: usize, items: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            work(item);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..at_once.min(items.len()) {
+            let helper = std::thread::Builder::new().name("shardine-far".to_owned());
+            // Where there are no more threads, those that are there do it.
+            if helper.spawn_scoped(scope, run).is_err() {
+                break;
+            }
+        }
+        run();
+    });
 }
 
 /// Opens an object; `None` if there is none.

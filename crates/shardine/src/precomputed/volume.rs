@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use shardine_codec::ArraySpec;
+use shardine_codec::{ArraySpec, ElementSize};
 use shardine_store::{Condition, Key, Store, StoreError, StoreExt};
 
 use super::names::{BoxNames, ShardNames};
@@ -224,6 +224,20 @@ impl Volume {
         Ok(())
     }
 
+    /// The store of the chunks of a scale that is not sharded.
+    pub(crate) fn wrapped(&self, scale: &Scale) -> WrappedStore {
+        let element = match self.info.data_type().size() {
+            ElementSize::Fixed(size) => size as u64,
+            ElementSize::Variable => 1,
+        };
+        let voxels = scale.chunk_size().iter().fold(1u64, |n, &d| n.saturating_mul(d));
+        let bytes = voxels.saturating_mul(self.info.channels()).saturating_mul(element);
+        // What is encoded may be longer than what it encodes, if not by much.
+        let limit = usize::try_from(bytes.saturating_mul(2).saturating_add(1 << 20));
+        let limit = limit.unwrap_or(usize::MAX);
+        WrappedStore { inner: Arc::clone(&self.location.store), limit }
+    }
+
     /// The names of the chunks of a scale that is not sharded.
     pub(crate) fn box_names(&self, scale: &Scale) -> Result<BoxNames, Error> {
         Ok(BoxNames::of(scale, self.folder(scale)?))
@@ -251,7 +265,7 @@ impl Volume {
                     (store, Box::new(names), Some(PackedCells { shards, code }))
                 }
                 _ => {
-                    let store = Arc::new(WrappedStore(Arc::clone(&self.location.store)));
+                    let store = Arc::new(self.wrapped(scale));
                     (store, Box::new(self.box_names(scale)?), None)
                 }
             };

@@ -14,9 +14,6 @@ const UNDERSTOOD: [(&str, &str); 2] = [(".gz", "gzip"), (".zstd", "zstd")];
 /// Endings that are known, but not what is behind them.
 const KNOWN: [&str; 3] = [".br", ".bz2", ".xz"];
 
-/// Bytes that one file may hold.
-const LIMIT: usize = 1 << 30;
-
 /// The ending of a name that says how the file is compressed, if it has one.
 pub(crate) fn compressed_ending(name: &str) -> Option<&'static str> {
     UNDERSTOOD.iter().map(|(ending, _)| *ending).chain(KNOWN).find(|ending| name.ends_with(ending))
@@ -26,7 +23,12 @@ pub(crate) fn compressed_ending(name: &str) -> Option<&'static str> {
 ///
 /// What is replaced keeps its name; what is new has the plain one, which every reader finds.
 #[derive(Debug)]
-pub(crate) struct WrappedStore(pub Arc<dyn Store>);
+pub(crate) struct WrappedStore {
+    /// Where the objects live.
+    pub inner: Arc<dyn Store>,
+    /// Bytes that one of them may have when it is decompressed.
+    pub limit: usize,
+}
 
 /// The object that stands for a key.
 struct Stands {
@@ -37,12 +39,12 @@ struct Stands {
 impl WrappedStore {
     /// Whether compressed files have names of their own: in object stores they have a header instead.
     fn has_endings(&self) -> bool {
-        self.0.files().is_some()
+        self.inner.files().is_some()
     }
 
     /// Which object stands for a key; `None` if none does.
     fn find(&self, key: &Key) -> Result<Option<Stands>, StoreError> {
-        let there = |key: &Key| match self.0.open(key, None) {
+        let there = |key: &Key| match self.inner.open(key, None) {
             Ok(_) => Ok(true),
             Err(StoreError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -72,19 +74,13 @@ impl WrappedStore {
         StoreError::NotFound { key: key.clone(), store: self.name() }
     }
 
-    fn unwrap(
-        &self,
-        stands: &Stands,
-        object: Arc<dyn Object>,
-    ) -> Result<Arc<dyn Object>, StoreError> {
-        let Some(name) = stands.codec else { return Ok(object) };
-        let encoded = object.read(ReadRange::All)?;
-        let mut bytes = Vec::new();
-        let codec = codec(name)?;
-        codec.decode(&mut Context::default(), &encoded, LIMIT, &mut bytes).map_err(|error| {
-            StoreError::Damaged { key: stands.key.clone(), reason: error.to_string() }
-        })?;
-        Ok(Arc::new(Unwrapped { key: stands.key.clone(), object, bytes: bytes.into() }))
+    fn unwrap(&self, stands: Stands, object: Arc<dyn Object>) -> Arc<dyn Object> {
+        match stands.codec {
+            Some(codec) => {
+                Arc::new(Unwrapped { key: stands.key, object, codec, limit: self.limit })
+            }
+            None => object,
+        }
     }
 }
 
@@ -101,17 +97,18 @@ fn codec(name: &'static str) -> Result<Arc<dyn BytesToBytes>, StoreError> {
     }
 }
 
-/// What is in a compressed object, in memory.
+/// What is in a compressed object. It is decompressed when it is read, and not kept.
 #[derive(Debug)]
 struct Unwrapped {
     key: Key,
     object: Arc<dyn Object>,
-    bytes: bytes::Bytes,
+    codec: &'static str,
+    limit: usize,
 }
 
 impl Object for Unwrapped {
     fn len(&self) -> Option<u64> {
-        Some(self.bytes.len() as u64)
+        None
     }
 
     fn version(&self) -> Option<Version> {
@@ -119,8 +116,15 @@ impl Object for Unwrapped {
     }
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
-        let range = range.resolve(&self.key, self.bytes.len() as u64)?;
-        Ok(self.bytes.slice(range.start as usize..range.end as usize).into())
+        let encoded = self.object.read(ReadRange::All)?;
+        let mut bytes = Vec::new();
+        let codec = codec(self.codec)?;
+        codec.decode(&mut Context::default(), &encoded, self.limit, &mut bytes).map_err(
+            |error| StoreError::Damaged { key: self.key.clone(), reason: error.to_string() },
+        )?;
+        let range = range.resolve(&self.key, bytes.len() as u64)?;
+        let bytes = bytes::Bytes::from(bytes);
+        Ok(bytes.slice(range.start as usize..range.end as usize).into())
     }
 
     fn check_unchanged(&self) -> Result<(), StoreError> {
@@ -179,26 +183,26 @@ impl ObjectWriter for Wrapping {
 
 impl Store for WrappedStore {
     fn name(&self) -> String {
-        self.0.name()
+        self.inner.name()
     }
 
     fn identity(&self) -> String {
-        self.0.identity()
+        self.inner.identity()
     }
 
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
-        match self.0.open(key, expected) {
+        match self.inner.open(key, expected) {
             Err(StoreError::NotFound { .. }) if self.has_endings() => {
                 let stands = self.find(key)?.ok_or_else(|| self.not_found(key))?;
-                let object = self.0.open(&stands.key, None)?;
-                self.unwrap(&stands, object)
+                let object = self.inner.open(&stands.key, None)?;
+                Ok(self.unwrap(stands, object))
             }
             opened => opened,
         }
     }
 
     fn read_cost(&self) -> ReadCost {
-        self.0.read_cost()
+        self.inner.read_cost()
     }
 
     fn create(
@@ -209,26 +213,26 @@ impl Store for WrappedStore {
         if self.has_endings()
             && let Some(Stands { key, codec: Some(codec) }) = self.find(key)?
         {
-            let writer = self.0.create(&key, CreateOptions { head: 0, ..options })?;
+            let writer = self.inner.create(&key, CreateOptions { head: 0, ..options })?;
             return Ok(Box::new(Wrapping { codec, writer, bytes: Mutex::default() }));
         }
-        self.0.create(key, options)
+        self.inner.create(key, options)
     }
 
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
-        self.0.publish(staged)
+        self.inner.publish(staged)
     }
 
     fn publish_later(&self, staged: Vec<Staged>) -> shardine_store::Pending {
-        self.0.publish_later(staged)
+        self.inner.publish_later(staged)
     }
 
     fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
-        match self.0.edit(key) {
+        match self.inner.edit(key) {
             Err(StoreError::NotFound { .. }) if self.has_endings() => {
                 let stands = self.find(key)?.ok_or_else(|| self.not_found(key))?;
-                let edit = self.0.edit(&stands.key)?;
-                let object = self.unwrap(&stands, Arc::clone(&edit.object))?;
+                let edit = self.inner.edit(&stands.key)?;
+                let object = self.unwrap(stands, Arc::clone(&edit.object));
                 Ok(edit.with_object(object))
             }
             edit => edit,
@@ -239,16 +243,24 @@ impl Store for WrappedStore {
         if self.has_endings()
             && let Some(stands) = self.find(key)?
         {
-            return self.0.delete(&stands.key, condition);
+            self.inner.delete(&stands.key, condition)?;
+            // Another spelling would be found from now on.
+            for (ending, _) in UNDERSTOOD {
+                let key = Key::new(&format!("{key}{ending}"))?;
+                if self.inner.open(&key, None).is_ok() {
+                    self.inner.delete(&key, &Condition::None)?;
+                }
+            }
+            return Ok(());
         }
-        self.0.delete(key, condition)
+        self.inner.delete(key, condition)
     }
 
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
-        self.0.list(prefix)
+        self.inner.list(prefix)
     }
 
     fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
-        self.0.remove_empty_folder(folder)
+        self.inner.remove_empty_folder(folder)
     }
 }

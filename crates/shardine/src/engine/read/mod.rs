@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::cache::{CachedIndex, CellId, IndexKey, KeptObject, Path};
 use super::first_error::FirstError;
-use super::{Engine, Grid};
+use super::{Engine, Grid, MOST_WAITING};
 use crate::Error;
 use crate::layout::{DecodeError, Target, advance};
 use crate::selection::{Cell, RegionError, Selection};
@@ -189,6 +189,11 @@ impl<'a> Reading<'a> {
     /// Reads some cells; returns those whose objects changed meanwhile.
     fn wave(&self, objects: Vec<Parts>) -> Result<Vec<Parts>, Error> {
         let inline = self.engine.on_worker();
+        if let (Some(packed), false) = (&self.grid.packed, self.local) {
+            let cells = objects.iter().filter_map(|parts| parts.first());
+            let keys: Vec<u64> = cells.map(|part| packed.number(&part.cell.index)).collect();
+            packed.shards.prepare(&keys, self.cost.in_flight.min(MOST_WAITING));
+        }
         // Opening an object of a far store costs nothing.
         let opened: Vec<Opened> = if objects.len() == 1 || inline || !self.local {
             objects

@@ -16,7 +16,7 @@ use crate::engine::first_error::FirstError;
 use crate::engine::{Engine, Grid, PackedCells};
 use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard};
 use crate::layout::{EncodeOptions, Update};
-use crate::selection::{Cell, Part, Selection};
+use crate::selection::{Axis, Cell, Part, Selection};
 use crate::shard::uint64::KeyHash;
 
 /// Shards that are written side by side where they are small.
@@ -114,7 +114,7 @@ impl Writing<'_> {
         let mut keys: Vec<(u64, u64)> = Vec::new();
         for patch in self.patches {
             for cell in patch.selection.cells(self.grid.cell_shape()) {
-                let key = code.encode(numbered(&cell.index));
+                let key = self.packed.number(&cell.index);
                 keys.push((sharding.place(key).shard, key));
             }
         }
@@ -159,23 +159,36 @@ impl Writing<'_> {
         let grid = code.grid();
         let start: [u64; NUMBERED] = std::array::from_fn(|axis| index[axis] * shape[axis]);
         let end: [u64; NUMBERED] =
-            std::array::from_fn(|axis| (start[axis] + shape[axis]).min(grid[axis]));
+            std::array::from_fn(|axis| start[axis].saturating_add(shape[axis]).min(grid[axis]));
         let mut keys = Vec::new();
-        let mut covered = true;
-        for z in start[2]..end[2] {
-            for y in start[1]..end[1] {
-                for x in start[0]..end[0] {
-                    let cell = self.cell_index([x, y, z]);
-                    let parts = self.parts(&cell);
-                    let bounds = self.grid.bounds(&cell);
-                    covered &= parts.iter().any(|part| part.cell.selection.covers(&bounds));
-                    if !parts.is_empty() {
-                        keys.push(code.encode([x, y, z]));
+        let mut covered = BTreeSet::new();
+        for patch in self.patches {
+            // Only where the patch is: a box may have any number of cells.
+            let along = |axis: usize| {
+                let cell = self.grid.cell_shape()[axis];
+                let Axis { start: first, step, count } = patch.selection.axes[axis];
+                let last = first + count.saturating_sub(1) * step;
+                start[axis].max(first / cell)..end[axis].min(last / cell + 1)
+            };
+            for z in along(2) {
+                for y in along(1) {
+                    for x in along(0) {
+                        let cell = self.cell_index([x, y, z]);
+                        let Some(part) = self.part(patch, &cell) else { continue };
+                        let key = code.encode([x, y, z]);
+                        if part.cell.selection.covers(&self.grid.bounds(&cell)) {
+                            covered.insert(key);
+                        }
+                        keys.push(key);
                     }
                 }
             }
         }
+        keys.sort_unstable();
+        keys.dedup();
         let number = shards.sharding.place(*keys.first()?).shard;
+        let cells = (0..NUMBERED).map(|axis| end[axis] - start[axis]);
+        let covered = cells.fold(1u64, u64::saturating_mul) == covered.len() as u64;
         Some(Shard { number, keys, covered })
     }
 
@@ -186,22 +199,20 @@ impl Writing<'_> {
 
     /// What the patches have for a cell.
     fn parts(&self, index: &SmallVec<[u64; 4]>) -> SmallVec<[TaskPart<'_>; 1]> {
-        let shape = self.grid.cell_shape();
-        let part = |patch: &Patch<'_>| {
-            let axes = patch.selection.axes.iter().zip(shape).zip(index);
-            let parts: Option<Axes<Part>> =
-                axes.map(|((axis, &n), &i)| axis.part_in(n, i)).collect();
-            parts
-        };
-        let cell = |parts: Axes<Part>| Cell {
+        self.patches.iter().filter_map(|patch| self.part(patch, index)).collect()
+    }
+
+    /// What a patch has for a cell.
+    fn part<'p>(&self, patch: &'p Patch<'p>, index: &SmallVec<[u64; 4]>) -> Option<TaskPart<'p>> {
+        let axes = patch.selection.axes.iter().zip(self.grid.cell_shape()).zip(index);
+        let parts: Axes<Part> =
+            axes.map(|((axis, &n), &i)| axis.part_in(n, i)).collect::<Option<_>>()?;
+        let cell = Cell {
             index: index.clone(),
             selection: Selection { axes: parts.iter().map(|p| p.axis).collect() },
             at: parts.iter().map(|p| p.at).collect(),
         };
-        self.patches
-            .iter()
-            .filter_map(|patch| Some(TaskPart { source: patch.source, cell: cell(part(patch)?) }))
-            .collect()
+        Some(TaskPart { source: patch.source, cell })
     }
 
     fn shard(&self, shard: &Shard) -> Result<ChangeReport, Error> {
@@ -268,10 +279,6 @@ impl Writing<'_> {
         }
         Ok(if outcome.stored { Encoded::Value { before: 0 } } else { Encoded::Absent })
     }
-}
-
-fn numbered(cell: &[u64]) -> [u64; NUMBERED] {
-    std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0))
 }
 
 fn add(report: &Mutex<WriteReport>, done: ChangeReport) {

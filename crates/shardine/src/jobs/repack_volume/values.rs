@@ -31,7 +31,7 @@ impl Values {
                 scale.key
             ),
         })?;
-        let store = WrappedStore(Arc::clone(&volume.location().store));
+        let store = volume.wrapped(scale);
         Ok(Self::Objects { store, names: volume.box_names(scale)?, code })
     }
 

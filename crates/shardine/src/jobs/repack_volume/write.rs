@@ -226,14 +226,14 @@ fn objects(
             }
             let mut stage = || -> Result<(), Error> {
                 let key = to.object_key(together[i].key)?;
-                if resumed && store.0.open(&key, None).is_ok() {
+                if resumed && store.inner.open(&key, None).is_ok() {
                     kept.fetch_add(1, Ordering::Relaxed);
                     return Ok(());
                 }
                 let mut value = context.take_buffer();
                 move_value(context, from, to, together[i].key, 0, &mut value)?;
                 let options = CreateOptions { head: 0, condition: Condition::None };
-                let writer = store.0.create(&key, options)?;
+                let writer = store.inner.create(&key, options)?;
                 writer.append(&value)?;
                 bytes.fetch_add(value.len() as u64, Ordering::Relaxed);
                 let done = writer.finish(&[])?;
@@ -248,7 +248,7 @@ fn objects(
         first_error.into_result()?;
         let staged = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
         let written = staged.len() as u64;
-        store.0.publish(staged)?;
+        store.inner.publish(staged)?;
         tally.objects += written;
         tally.objects_kept += kept.into_inner();
         tally.bytes += bytes.into_inner();

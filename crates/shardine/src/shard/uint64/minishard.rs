@@ -5,7 +5,7 @@ use shardine_codec::{BytesToBytes, Codec, CodecError, CodecSpec, Context, from_s
 use super::{Encoding, Sharding};
 
 /// Bytes of a decoded index of a minishard that are believed: eleven million keys.
-const MAX_INDEX: usize = 256 << 20;
+pub(crate) const MAX_INDEX: usize = 256 << 20;
 
 /// Bytes of an entry of a minishard's index.
 const ENTRY: usize = 24;

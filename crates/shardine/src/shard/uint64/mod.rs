@@ -8,6 +8,7 @@ mod morton;
 mod murmur;
 mod sharding;
 
+pub(crate) use minishard::MAX_INDEX;
 pub use minishard::{Minishard, MinishardEntry, ShardTable, Uint64Error, Uint64ShardIndexes};
 pub(crate) use morton::MortonCode;
 pub use sharding::{Encoding, KeyHash, KeyPlace, Sharding, ShardingError};

@@ -134,7 +134,7 @@ mod tests {
                 reads.fetch_add(1, Ordering::SeqCst);
                 farthest
                     .fetch_max(i.saturating_sub(taken.load(Ordering::SeqCst)), Ordering::SeqCst);
-                Ok(Some(Some(vec![i as u8].into())))
+                Ok(Some(Some(bytes::Bytes::from(vec![i as u8]).into())))
             };
             reading_ahead(most, 100, &fetch, |ahead| {
                 assert_eq!(ahead.is_some(), most > 1);

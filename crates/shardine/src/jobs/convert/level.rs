@@ -7,11 +7,13 @@ use shardine_codec::Context;
 use shardine_codec::strided::Axes;
 use shardine_store::{Buffer, Key, ReadRange, Store, StoreError};
 
-use super::super::repack::{ChunkFinder, Publisher, RepackCheck, RepackError, RepackProgress};
+use super::super::repack::{
+    ChunkFinder, EncodedChunk, Publisher, RepackCheck, RepackError, RepackProgress,
+};
 use super::ahead::{Ahead, Fetched, reading_ahead};
 use super::alike::{fixed_len, have_same_chunks};
 use super::options::{ConvertOptions, ConvertedLevel};
-use super::source::{Order, ViewSource};
+use super::source::ViewSource;
 use super::view::View;
 use crate::engine::FirstError;
 use crate::layout::{EncodeOptions, Layout, SourceView, Update};
@@ -33,6 +35,8 @@ pub(super) struct Level<'a> {
     /// Whether whole chunks can be moved.
     pub moves: bool,
     finder: ChunkFinder<'a>,
+    /// Held by who looks for a chunk.
+    looking: Mutex<()>,
     source: ViewSource<'a>,
     /// What a chunk that is moved must have, where that is known.
     chunk_len: Option<u64>,
@@ -59,8 +63,8 @@ fn add(counter: &AtomicU64, n: u64) {
 }
 
 /// The bytes of a chunk; `None` if it is not stored.
-fn read(finder: &ChunkFinder<'_>, chunk: &[u64]) -> Result<Option<Buffer>, Error> {
-    let Some(found) = finder.find(chunk)? else { return Ok(None) };
+fn read(found: Option<EncodedChunk>) -> Result<Option<Buffer>, Error> {
+    let Some(found) = found else { return Ok(None) };
     match found.object.read(found.read_range()) {
         Ok(bytes) => {
             found.object.check_unchanged()?;
@@ -82,17 +86,11 @@ impl<'a> Level<'a> {
         name: &'a str,
     ) -> Self {
         let zero = old.data_type().default_fill();
-        let moves = have_same_chunks(old, view, new);
-        let order = match (&new.grid.packed, &new.grid.layout) {
-            // Chunks that are moved are read by themselves.
-            _ if moves => None,
-            (None, Layout::Chunk(_)) => Some(Order::Rows),
-            _ => Some(Order::Morton),
-        };
         Self {
-            moves,
+            moves: have_same_chunks(old, view, new),
             finder: ChunkFinder::new(old),
-            source: ViewSource::new(old, view, new.chunk_shape(), order),
+            looking: Mutex::default(),
+            source: ViewSource::new(old, view, new.chunk_shape()),
             chunk_len: fixed_len(new),
             absent_stays: *old.metadata().fill() == zero && !options.store_empty,
             publisher: Publisher::new(&*new.grid.store),
@@ -221,7 +219,13 @@ impl<'a> Level<'a> {
 
     /// The bytes of a chunk of the source; `None` if it is not stored.
     fn read_old(&self, chunk: &[u64]) -> Result<Option<Buffer>, Error> {
-        read(&self.finder, &self.view.to_array(chunk))
+        let found = {
+            // An index of a far store is read by one, and the others wait for it: they would all ask for the same.
+            let looking = || self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+            let _looking = (!self.old.grid.store.read_cost().local).then(looking);
+            self.finder.find(&self.view.to_array(chunk))?
+        };
+        read(found)
     }
 
     /// The cell of the object that holds a chunk.
@@ -291,7 +295,7 @@ impl<'a> Level<'a> {
         self.share(Cells::new(self.chunk_grid()), &|chunk, _| {
             let (start, bounds) = self.part(&chunk);
             if self.is_movable(&bounds) {
-                let (new, old) = (read(&made, &chunk)?, self.read_old(&chunk)?);
+                let (new, old) = (read(made.find(&chunk)?)?, self.read_old(&chunk)?);
                 match (new, old) {
                     (Some(new), Some(old)) if *new == *old => return Ok(()),
                     (None, None) if self.absent_stays => return Ok(()),

@@ -21,32 +21,6 @@ pub(super) struct ViewSource<'a> {
     blocks: Option<Blocks>,
 }
 
-/// In which order chunks are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// As in an array in C order.
-    Rows,
-    /// Along a Morton curve, or nearly so.
-    Morton,
-}
-
-/// A multiple of `unit` of up to `most` bytes whose parts are asked for one after the other.
-fn grown(mut unit: Vec<u64>, shape: &[u64], element: u64, most: u64, order: Order) -> Vec<u64> {
-    let bytes = |shape: &[u64]| shape.iter().fold(element, |n, &len| n.saturating_mul(len));
-    let mut counts = vec![1u64; unit.len()];
-    while bytes(&unit).saturating_mul(2) <= most {
-        let open = (0..unit.len()).filter(|&axis| unit[axis] < shape[axis]);
-        let next = match order {
-            Order::Rows => open.last(),
-            Order::Morton => open.min_by_key(|&axis| counts[axis]),
-        };
-        let Some(axis) = next else { break };
-        unit[axis] = unit[axis].saturating_mul(2);
-        counts[axis] *= 2;
-    }
-    unit
-}
-
 /// Blocks that are decoded as a whole and asked for in parts: where chunks of the array are larger than those that are made of
 /// them. The last ones are kept.
 struct Blocks {
@@ -64,23 +38,13 @@ struct Block {
 }
 
 impl<'a> ViewSource<'a> {
-    /// For chunks of this shape, by axis of a volume. If all of them are asked for, `order` is how.
-    pub fn new(array: &'a Array, view: &'a View, chunk: &[u64], order: Option<Order>) -> Self {
+    /// For chunks of this shape, by axis of a volume.
+    pub fn new(array: &'a Array, view: &'a View, chunk: &[u64]) -> Self {
         let threads = array.engine.threads().max(1);
         let memory = array.engine.memory_in_flight();
         let most = (memory / (8 * threads as u64)).min(MOST_BLOCK);
         let chunk = view.to_array(chunk);
-        let mut block = block(array, &chunk, most);
-        if !array.grid.store.read_cost().local
-            && let Some(order) = order
-        {
-            // Many requests at once take little longer than one.
-            let unit = view.to_volume(block.as_ref().unwrap_or(&chunk));
-            let element = array.grid.layout.element_size() as u64;
-            let grown = grown(unit, &view.to_volume(array.shape()), element, most, order);
-            block = Some(view.to_array(&grown));
-        }
-        let blocks = block.filter(|block| *block != chunk).map(|shape| {
+        let blocks = block(array, &chunk, most).filter(|block| *block != chunk).map(|shape| {
             // A worker needs one, and those of its neighbours may be needed again.
             let (kept, most) = (Mutex::default(), threads.saturating_mul(2));
             Blocks { shape, kept, most }

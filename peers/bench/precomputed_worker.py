@@ -37,8 +37,6 @@ class TensorStore:
         self.ts = tensorstore
         self.job = job
         self.version = "tensorstore " + version("tensorstore")
-        # Fortran order of z, y, x is C order of x, y, z.
-        self.order = "C" if job["fresh"] == "fortran" else "F"
         self.context = tensorstore.Context(
             {
                 "cache_pool": {"total_bytes_limit": 0},
@@ -62,7 +60,11 @@ class TensorStore:
         self.open(path)
 
     def read_fresh(self, selection):
-        return self.array[turned(selection)].read(order=self.order).result().T
+        return self.array[turned(selection)].read(order="F").result().T
+
+    def read_into(self, selection, out):
+        self.ts.array(out.T).write(self.array[turned(selection)]).result()
+        return out
 
     def write(self, selection, elements):
         self.array[turned(selection)].write(elements.T).result()
@@ -89,6 +91,10 @@ class CloudVolume:
 
     def read_fresh(self, selection):
         return np.asarray(self.volume[turned(selection)])[..., 0].T
+
+    def read_into(self, selection, out):
+        # It has no way to read into memory of the caller.
+        return self.read_fresh(selection)
 
     def write(self, selection, elements):
         self.volume[turned(selection)] = elements.T[..., None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import shutil
@@ -15,7 +16,7 @@ from harness.regions import Region, slices_of, spell, whole
 from harness.run import Outcome
 
 from . import container
-from .draw import OURS, Case, Voxels
+from .draw import BITS, OURS, Case, Json, Voxels, draw_sharding
 from .tools import CloudVolume, TensorStore, place, same
 
 LOSSY = 12
@@ -208,6 +209,7 @@ class VolumeRun:
 
         if not self._count(f"{writer.name} -> shardine", read):
             return
+        self._packed_anew(writer, root, levels, stored, commands)
         if case.scale(levels[0])["encoding"] not in OURS:
             return
 
@@ -226,6 +228,53 @@ class VolumeRun:
                 commands.verify(root)
 
         self._count(f"{writer.name} + shardine -> {writer.name}", update)
+
+    def _packed_anew(
+        self,
+        writer: Tool,
+        root: Path,
+        levels: list[int],
+        stored: dict[int, Voxels],
+        commands: Commands,
+    ) -> None:
+        """One scale is packed in another way; all of them read the same."""
+        case = self.case
+        dice = case.dice(f"packing {writer.name}")
+        level = dice.choice(levels)
+        here = self.folder / f"{writer.name}-packed"
+        shutil.copytree(root, here)
+        there = here if dice.random() < 0.5 else self.folder / f"{writer.name}-target"
+        place = [] if there == here else ["-o", str(there)]
+        info = json.loads((root / "info").read_text())
+        wanted = copy.deepcopy(info)
+        bits = dice.choice(BITS)
+        if bits == "none":
+            wanted["scales"][level].pop("sharding", None)
+            words = ["unshard"]
+        else:
+            cells = list(self._cells(level))[-1]
+            spec = draw_sharding(dice, sum(n.bit_length() for n in cells), bits)
+            wanted["scales"][level]["sharding"] = spec
+            words = [dice.choice(["reshard", "shard"]), "--sharding", json.dumps(spec)]
+
+        def pack() -> None:
+            commands.run(words[0], str(here), "--level", str(level), *words[1:], *place)
+            if _plain(json.loads((there / "info").read_text())) != _plain(wanted):
+                raise Failed(f"info is {(there / 'info').read_text()}")
+            commands.verify(there)
+            after = Case(case.seed, case.index, wanted, case.voxels, case.smooth)
+            for reader in self.tools:
+                for number in levels:
+                    sharded = wanted["scales"][number].get("sharding")
+                    # Of an unsharded scale that was left alone, files may have .gz behind their names.
+                    apart = isinstance(writer, CloudVolume) and not isinstance(reader, CloudVolume)
+                    if reader.lacks(after, number) or (apart and not sharded):
+                        continue
+                    got = reader.read(there, after, number)
+                    tolerance = DECODERS if case.smooth else 0
+                    self._compare(reader.name, number, stored[number], got, tolerance)
+
+        self._count(f"{writer.name}, packed anew -> all", pack)
 
     def _refused(self, root: Path, level: int, commands: Commands) -> str | None:
         """Why Shardine does not take part, if it says so in one line that names the encoding."""
@@ -355,6 +404,18 @@ class VolumeRun:
                 raise Failed(f"chunk {cell} of scale {level} is stored, and zero")
             if cell in stored and self.case.scale(level)["encoding"] == "raw" and stored[cell] != raw:
                 raise Failed(f"chunk {cell} of scale {level} has other bytes")
+
+
+def _plain(info: Json) -> Json:
+    """An `info` with what may be left out left out."""
+    info = copy.deepcopy(info)
+    for scale in info["scales"]:
+        if scale.get("sharding") is None:
+            scale.pop("sharding", None)
+            continue
+        for name in ("minishard_index_encoding", "data_encoding"):
+            scale["sharding"].setdefault(name, "raw")
+    return info
 
 
 def check_volume(case: Case, program: Path | None, folder: Path, outcome: Outcome) -> None:

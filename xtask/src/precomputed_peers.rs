@@ -10,7 +10,7 @@ pub fn run() -> Result {
         .arg("peers/precomputed_check.py")
         .arg("--shardine")
         .arg(differential::cli()?)
-        .args(["--cases", "240", "--seed", "1"])
+        .args(["--cases", "210", "--seed", "1"])
         // cloud-volume sleeps most of the time.
         .args(["--jobs", &(2 * parallelism()).to_string()])
         .run()?;

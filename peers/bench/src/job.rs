@@ -43,12 +43,6 @@ pub enum Order {
     Fortran,
 }
 
-impl Order {
-    fn c() -> Self {
-        Self::C
-    }
-}
-
 /// One run of one implementation in one process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
@@ -70,11 +64,8 @@ pub struct Job {
     pub compressor: Compressor,
     /// Whether the chunks are stored with their axes reversed.
     pub transposed: bool,
-    /// How blocks lie in the caller's buffer.
+    /// How blocks lie in the caller's buffer; everywhere else they lie in C order.
     pub order: Order,
-    /// How blocks lie in memory that the implementation allocates.
-    #[serde(default = "Order::c")]
-    pub fresh: Order,
     pub threads: usize,
     /// Whether indexes may be kept from one read to the next.
     pub index_cache: bool,

@@ -32,13 +32,13 @@ pub fn run(job: &Job) -> Result<Measured> {
         Action::Verify => {
             subject.open(&job.array)?;
             let whole = Block::whole(job.shape);
-            compare(job, &volume, &whole, &subject.read_fresh(&whole)?, job.fresh)?;
+            compare(job, &volume, &whole, &subject.read_fresh(&whole)?, Order::C)?;
             measured.verified = 1;
         }
         Action::ReadFresh => {
             subject.open(&job.array)?;
             for block in &job.blocks[..job.warm_up] {
-                compare(job, &volume, block, &subject.read_fresh(block)?, job.fresh)?;
+                compare(job, &volume, block, &subject.read_fresh(block)?, Order::C)?;
                 measured.verified += 1;
             }
             drop(volume);

@@ -405,7 +405,6 @@ impl Scale {
             compressor: variant.compressor,
             transposed: variant.transposed,
             order: workload.order,
-            fresh: Order::C,
             threads: workload.threads,
             index_cache: workload.index_cache,
             latency: workload.latency,

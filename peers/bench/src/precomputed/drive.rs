@@ -12,7 +12,7 @@ use crate::Result;
 use crate::block::Triple;
 use crate::drive::{Workers, folder_size, warm};
 use crate::host::Host;
-use crate::job::{Action, Job, Measured, Order};
+use crate::job::{Action, Job, Measured};
 use crate::worker::empty;
 
 /// Raised when the same names would hold other data.
@@ -182,7 +182,7 @@ impl Bench<'_> {
     fn verify(&self, array: &Path, case: &Case, subject: Subject) -> Result {
         let job = self.job(case, Work::Read, subject, 0);
         let (array, action) = (array.to_owned(), Action::Verify);
-        self.workers.start(&Job { array, action, fresh: Order::C, ..job })?;
+        self.workers.start(&Job { array, action, ..job })?;
         Ok(())
     }
 

@@ -267,7 +267,7 @@ impl Subject for VolumeFloor {
 
     fn read_fresh(&mut self, block: &Block) -> Result<Vec<u8>> {
         let mut out = vec![0; block.elements() * self.volume.job.element];
-        self.read(block, &mut out, self.volume.job.fresh)?;
+        self.read(block, &mut out, Order::C)?;
         Ok(out)
     }
 

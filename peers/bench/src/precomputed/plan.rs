@@ -48,11 +48,11 @@ const fn case(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     Write,
-    /// All of it, in memory of the reader's own, in the order in which volumes are stored.
+    /// All of it, into memory that was used before, in the order in which volumes are stored.
     Read,
     /// The same in C order.
     ReadC,
-    /// Many small boxes, in Fortran order.
+    /// Many chunks, in Fortran order. Boxes that cut chunks would take cloud-volume 0.3 s each, in which it sleeps.
     Random,
 }
 
@@ -73,7 +73,7 @@ impl Work {
             Self::Write => "write all of it",
             Self::Read => "read all of it, in Fortran order",
             Self::ReadC => "read all of it, in C order",
-            Self::Random => "read 300 boxes of 64^3 at random places, in Fortran order",
+            Self::Random => "read 300 chunks of 64^3 at random, in Fortran order",
         }
     }
 }
@@ -207,7 +207,7 @@ impl Scale {
                 .collect(),
             (Work::Random, _) => {
                 let mut random = Random::new(7);
-                let mut start = || each(|_| random.below(self.edge - CHUNK + 1));
+                let mut start = || each(|_| random.below(self.edge / CHUNK) * CHUNK);
                 (0..BOXES).map(|_| Block { start: start(), shape: [CHUNK; 3] }).collect()
             }
             _ => vec![Block::whole(shape)],
@@ -217,7 +217,11 @@ impl Scale {
         let blind = subject == Subject::Floor && case.segmented;
         Job {
             subject: subject.worker().to_owned(),
-            action: if work == Work::Write { Action::Write } else { Action::ReadFresh },
+            action: match work {
+                Work::Write => Action::Write,
+                Work::Read | Work::ReadC => Action::ReadInto,
+                Work::Random => Action::ReadFresh,
+            },
             array: folder.join(array),
             scratch: folder.join("scratch"),
             volume: folder.join(if case.element == 8 { "labels.raw" } else { "image.raw" }),
@@ -228,8 +232,7 @@ impl Scale {
             element: case.element,
             compressor: if case.gzip { Compressor::Gzip } else { Compressor::None },
             transposed: false,
-            order: Order::C,
-            fresh: if work == Work::ReadC { Order::Fortran } else { Order::C },
+            order: if work == Work::ReadC { Order::Fortran } else { Order::C },
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
             index_cache: true,
             latency: false,

@@ -36,9 +36,9 @@ fn text(record: &Record) -> Result<String> {
          Rounds: {}. Volumes of {edge}^3, chunks of {CHUNK}^3, eight shards, files in the page cache. Compared: {}.\n\n\
          Everyone reads the volumes that TensorStore has written. Seconds are the middle of all rounds, ratios the middle of those within a \
          round: above 1, shardine is quicker. TensorStore and cloud-volume write with gzip 9, shardine and the floor with the \
-         lowest level whose files are at most 3 % larger than TensorStore's ({}). The floor reads the same bytes, decompresses them with libdeflate on all \
+         lowest level whose files are at most 3 % larger than TensorStore's, or 9 if none is ({}). The floor reads the same bytes, decompresses them with libdeflate on all \
          cores and copies them once, or compresses, writes and syncs them; it neither decodes nor encodes compressed_segmentation, so there \
-         no program gets near it. What is read and written was compared with the source in each first round; the floor's copies of \
+         no program gets near it. All but cloud-volume read the whole into memory that was used before. What is read and written was compared with the source in each first round; the floor's copies of \
          compressed_segmentation cannot be.\n",
         if quick { " --quick" } else { "" },
         record.rounds,

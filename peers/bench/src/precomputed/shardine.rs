@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::{
-    Array, Elements, Engine, EngineOptions, Location, Placement, Region, Source, SourceError,
+    Array, Engine, EngineOptions, Location, Placement, Region, Source, SourceError,
     VariableElements, WriteOptions,
 };
 use shardine_codec::strided;
@@ -20,7 +20,7 @@ pub struct VolumeEngine {
     info: Vec<u8>,
     level: u8,
     element: usize,
-    fresh: Order,
+    order: Order,
     array: Option<Array>,
 }
 
@@ -32,7 +32,7 @@ impl VolumeEngine {
             info: serde_json::to_vec(&job.metadata["info"])?,
             level: u8::try_from(job.metadata["gzip_level"].as_u64().unwrap_or(6))?,
             element: job.element,
-            fresh: job.fresh,
+            order: job.order,
             array: None,
         })
     }
@@ -81,20 +81,17 @@ impl Subject for VolumeEngine {
     }
 
     fn read_fresh(&mut self, block: &Block) -> Result<Vec<u8>> {
-        if self.fresh == Order::Fortran {
-            // Fortran order of z, y, x is C order of x, y, z.
-            return match self.array()?.read(&region(block))? {
-                Elements::Fixed(bytes) => Ok(bytes),
-                Elements::Variable(_) => Err("elements of variable length".into()),
-            };
-        }
         let mut out = vec![0; block.elements() * self.element];
         self.read_fortran(block, &mut out)?;
         Ok(out)
     }
 
     fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result<Option<Vec<u8>>> {
-        self.read_fortran(block, out)?;
+        match self.order {
+            Order::C => self.read_fortran(block, out)?,
+            // Fortran order of z, y, x is C order of x, y, z.
+            Order::Fortran => self.array()?.read_into(&region(block), out)?,
+        }
         Ok(None)
     }
 

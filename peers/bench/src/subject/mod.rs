@@ -22,7 +22,7 @@ pub trait Subject {
     /// Goes on with a new array at `path`, which is empty or missing.
     fn create(&mut self, path: &Path) -> Result;
 
-    /// Reads a block into memory of its own, in the job's order for that.
+    /// Reads a block into memory of its own, in C order.
     fn read_fresh(&mut self, block: &Block) -> Result<Vec<u8>>;
 
     /// Reads a block into the caller's memory, in the job's order; or into memory of its own, if that is quicker.

@@ -35,9 +35,9 @@ fn grown(mut unit: Vec<u64>, shape: &[u64], element: u64, most: u64, order: Orde
     let bytes = |shape: &[u64]| shape.iter().fold(element, |n, &len| n.saturating_mul(len));
     let mut counts = vec![1u64; unit.len()];
     while bytes(&unit).saturating_mul(2) <= most {
-        let open = (0..unit.len()).filter(|&axis| unit[axis] < shape[axis]);
+        let mut open = (0..unit.len()).filter(|&axis| unit[axis] < shape[axis]);
         let next = match order {
-            Order::Rows => open.last(),
+            Order::Rows => open.next_back(),
             Order::Morton => open.min_by_key(|&axis| counts[axis]),
         };
         let Some(axis) = next else { break };

@@ -30,9 +30,9 @@ fn turned(array: &Array, names: &[&str]) -> Vec<u8> {
             for z in 0..len(2) {
                 for c in 0..len(3) {
                     let mut at = 0;
-                    for k in 0..shape.len() {
+                    for (k, len) in shape.iter().enumerate() {
                         let i = axes.iter().position(|axis| *axis == Some(k)).unwrap();
-                        at = at * shape[k] + [x, y, z, c][i];
+                        at = at * len + [x, y, z, c][i];
                     }
                     let at = at as usize * element;
                     out.extend_from_slice(&stored[at..at + element]);
@@ -45,7 +45,9 @@ fn turned(array: &Array, names: &[&str]) -> Vec<u8> {
 
 #[test]
 fn the_names_of_axes_decide_and_chunks_are_moved_where_their_bytes_are_those_of_a_volume() {
-    let cases: Vec<(&[&str], Vec<u64>, Vec<u64>, Value, u64)> = vec![
+    // The names of the axes, the shape, the chunks, the codecs, and how many chunks are moved.
+    type Case<'a> = (&'a [&'a str], Vec<u64>, Vec<u64>, Value, u64);
+    let cases: Vec<Case<'_>> = vec![
         // The usual order of images: x is fastest, as in a volume.
         (&["z", "y", "x"], vec![6, 8, 9], vec![3, 4, 4], json!([bytes(), gzip()]), 8),
         (&["z", "y", "x"], vec![6, 8, 9], vec![3, 4, 4], json!([bytes()]), 0),

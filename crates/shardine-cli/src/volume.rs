@@ -30,7 +30,8 @@ impl Stored {
             match chunk.cell {
                 Some(_) => {
                     stored.chunks += 1;
-                    stored.bytes += chunk.range.end - chunk.range.start;
+                    let bytes = chunk.range.end.saturating_sub(chunk.range.start);
+                    stored.bytes = stored.bytes.saturating_add(bytes);
                 }
                 None => stored.others += 1,
             }
@@ -254,11 +255,11 @@ fn objects(out: &mut dyn Write, volume: &Volume, level: usize, list: &List) -> R
     }
     let mut found: Vec<(String, u64, u64)> = Vec::new();
     volume.stored_chunks(level, |chunk| {
-        let bytes = chunk.range.end - chunk.range.start;
+        let bytes = chunk.range.end.saturating_sub(chunk.range.start);
         match found.last_mut() {
             Some((object, chunks, total)) if *object == chunk.object => {
                 *chunks += 1;
-                *total += bytes;
+                *total = total.saturating_add(bytes);
             }
             _ => found.push((chunk.object, 1, bytes)),
         }
@@ -297,7 +298,7 @@ fn chunks(
         if failed.is_err() {
             return;
         }
-        let length = chunk.range.end - chunk.range.start;
+        let length = chunk.range.end.saturating_sub(chunk.range.start);
         failed = if as_json {
             writeln!(
                 out,

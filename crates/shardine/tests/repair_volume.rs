@@ -329,3 +329,92 @@ fn meshes_keep_their_fragments_when_a_neighbour_is_mended() {
         assert_eq!(store.get_fragments(key).unwrap().unwrap(), fragments(key));
     }
 }
+
+#[test]
+fn a_scale_that_disagrees_with_info_as_a_whole_is_left() {
+    let gzip = || {
+        let at = volume(&[scale("1", [32, 32, 32], Some(&sharding(0, 1, 1, "gzip", "gzip")))]);
+        fill(&at, 0);
+        at
+    };
+    let boxes = || {
+        let at = volume(&[scale("1", [32, 32, 32], None)]);
+        fill(&at, 0);
+        at
+    };
+    let wide = |info: &mut Value| info["data_type"] = "uint16".into();
+    let large = |info: &mut Value| info["scales"][0]["chunk_sizes"] = json!([[32, 32, 32]]);
+    let encoded = |info: &mut Value| info["scales"][0]["encoding"] = "png".into();
+    type Edit<'a> = &'a dyn Fn(&mut Value);
+    let cases: [(Location, Edit<'_>, bool); 7] = [
+        (raw(1, 1), &wide, false),
+        (raw(1, 1), &wide, true),
+        (raw(1, 1), &large, false),
+        (gzip(), &wide, true),
+        (raw(1, 1), &encoded, true),
+        (boxes(), &wide, false),
+        (boxes(), &encoded, true),
+    ];
+    for (number, (at, edit, decode)) in cases.into_iter().enumerate() {
+        edit_info(&at, edit);
+        let before = all(&at);
+        for dry_run in [true, false] {
+            let done = run(&at, dry_run, decode);
+            assert!(all(&at) == before, "case {number}");
+            assert_eq!(all(&done.aside), []);
+            assert!(done.kinds.iter().all(|kind| *kind == "left"), "{number}: {:?}", done.repairs);
+            let about_info = done.repairs.iter().any(|repair| repair.message.contains("`info`"));
+            assert!(about_info && done.summary.left > 1, "{number}: {:?}", done.repairs);
+        }
+    }
+}
+
+#[test]
+fn what_comes_out_of_a_compressed_shard_is_not_set_aside_for_a_wrong_info() {
+    let at = raw(0, 1);
+    let shard = get(&at, "1/0.shard");
+    remove(&at, "1/0.shard");
+    put(&at, "1/0.shard.gz", &gzip(&shard));
+    edit_info(&at, |info| info["data_type"] = "uint16".into());
+    let done = run(&at, false, false);
+    assert_eq!((done.kinds[0], get(&at, "1/0.shard")), ("unwrapped", shard));
+    assert!(done.kinds[1..].iter().all(|kind| *kind == "left"));
+}
+
+#[test]
+fn a_compressed_shard_beside_the_plain_one_is_left() {
+    let at = raw(1, 1);
+    put(&at, "1/1.shard.gz", &gzip(&get(&at, "1/1.shard")));
+    let before = all(&at);
+    for dry_run in [true, false] {
+        let done = run(&at, dry_run, true);
+        assert_eq!((done.kinds.as_slice(), done.summary.left), (&["left"][..], 1));
+        assert!(all(&at) == before);
+    }
+}
+
+#[test]
+fn keys_with_the_same_manifest_keep_its_fragments() {
+    let at = near();
+    let sharding = sharding(0, 0, 0, "raw", "raw");
+    let info = json!({"@type": "neuroglancer_multilod_draco", "sharding": sharding});
+    put(&at, "info", info.to_string().as_bytes());
+    let fragments = noise(50, 1);
+    let words = [&[0u32; 6][..], &[1], &[0; 4], &[1], &[0, 0, 0, 50]].concat();
+    let manifest: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let first = [fragments.clone(), manifest.clone()].concat();
+    let values = [(0, 0, first), (0, 1, Vec::new()), (0, 2, vec![7; 10])];
+    put(&at, "0.shard", &built(0, false, &values));
+    with_index(&at, "0.shard", |entries| {
+        let (start, len) = (entries[0].1 + 50, manifest.len() as u64);
+        entries[0] = (0, start, len);
+        entries[1] = (1, start, len);
+    });
+    // The last is no manifest, so that the shard is written anew.
+    assert_eq!(mended(&at, false).kinds, ["chunk-set-aside"]);
+    let store = KeyValueStore::open(&engine(), &at).unwrap();
+    for key in [0, 1] {
+        assert_eq!(store.get(key).unwrap().unwrap(), manifest);
+        assert_eq!(store.get_fragments(key).unwrap().unwrap(), fragments);
+    }
+}

@@ -287,7 +287,8 @@ fn other_names_among_shards_are_told() {
         ("20.shard", "misnamed-shard"),
         ("1F.shard", "misnamed-shard"),
         ("0.shard", "misnamed-shard"),
-        ("00.shard.gz", "stray-object"),
+        ("00.shard.gz", "wrapped-shard"),
+        ("00.shard.br", "wrapped-shard"),
         ("00.index", "stray-object"),
         ("readme", "stray-object"),
         ("a-b.shard", "stray-object"),
@@ -356,6 +357,24 @@ fn a_scale_with_less_than_a_coarser_one_is_told() {
 }
 
 #[test]
+fn scales_that_cost_too_much_to_compare_are_not() {
+    // Below each of the 4096 chunks of the coarser scale there are the 4 million of the finer one.
+    let wide = 1u64 << 22;
+    let mut fine = scale("1", [wide, 4096, 1], None);
+    fine["chunk_sizes"] = json!([[1, 4096, 1]]);
+    let mut coarse = scale("2", [wide / 2, 4096, 1], None);
+    coarse["chunk_sizes"] = json!([[wide / 2, 1, 1]]);
+    coarse["resolution"] = json!([2, 1, 1]);
+    let at = volume(&[fine, coarse]);
+    for y in 0..4096 {
+        put(&at, &format!("2/0-{}_{y}-{}_0-1", wide / 2, y + 1), b"x");
+    }
+    let found = kinds(&at, false);
+    assert_eq!(found.len(), 4096);
+    assert!(found.iter().all(|kind| *kind == "chunk-size"));
+}
+
+#[test]
 fn a_box_in_an_empty_shard_is_told() {
     let at = volume(&[scale("1", [64, 64, 64], Some(&sharding(0, 1, 0, "raw", "raw")))]);
     write(&at, 0, "32:64,:,32:64");
@@ -395,6 +414,18 @@ fn chunks_that_are_objects_are_checked() {
     put(&at, "1/0-16_0-16_0-16.gz", &chunk);
     assert_eq!(kinds(&at, false), ["wrapped-chunks", "chunk"]);
     assert_eq!(kinds(&at, true), ["wrapped-chunks", "chunk"]);
+    remove(&at, "1/0-16_0-16_0-16.gz");
+    let zstd = encoded("zstd", &chunk);
+    put(&at, "1/0-16_0-16_0-16.zstd", &zstd);
+    let (summary, findings) = check(&at, true);
+    assert_eq!((only(&findings).kind.name(), summary.chunks_decoded), ("wrapped-chunks", 12));
+    // Too short, inside and outside of what is compressed, and something else.
+    put(&at, "1/0-16_0-16_0-16.zstd", &encoded("zstd", &chunk[..100]));
+    assert_eq!(kinds(&at, true), ["wrapped-chunks", "chunk"]);
+    put(&at, "1/0-16_0-16_0-16.zstd", &zstd[..zstd.len() / 2]);
+    assert_eq!(kinds(&at, true), ["wrapped-chunks", "chunk"]);
+    put(&at, "1/0-16_0-16_0-16.zstd", &chunk);
+    assert_eq!(kinds(&at, false), ["wrapped-chunks", "chunk"]);
 }
 
 #[test]

@@ -7,11 +7,11 @@ mod volume;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shardine::Packing;
+use shardine::precomputed::Volume;
+use shardine::{Error, Node, Packing};
 
 use crate::cli::Machine;
 use crate::create::{Format, Layout, Shape, VolumeArgs, shape_argument};
-use crate::dataset::DataSet;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PerShard, per_shard_argument};
 use crate::{input, read, repack, units};
@@ -142,8 +142,16 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         return Err(Failure::new(message));
     }
     let source = machine.location(&args.source)?;
-    // What else is wrong is told by who looks closer.
-    let is_volume = matches!(DataSet::open(&machine.engine()?, &source), Ok(DataSet::Volume(_)));
+    // What is wrong with Zarr documents is told by who looks closer; with an `info` alone nobody else would.
+    let engine = machine.engine()?;
+    let is_volume = match Node::open(&engine, &source) {
+        Err(Error::NoNode { .. }) => match Volume::open(&engine, &source) {
+            Ok(_) => true,
+            Err(Error::NoVolume { .. }) => false,
+            Err(error) => return Err(error.into()),
+        },
+        _ => false,
+    };
     match (is_volume, args.to) {
         (true, Format::Zarr3) => return volume::to_zarr(args, &source, machine),
         (false, Format::Precomputed) => return volume::to_volume(args, &source, machine),

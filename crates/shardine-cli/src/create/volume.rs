@@ -145,7 +145,7 @@ pub fn wanted(args: &Create) -> Result<Option<VolumeInfo>, Failure> {
             Some(sharding_for_box(size, chunk, of("shard", shard)?).map_err(Failure::new)?)
         }
         (None, None) => {
-            let bytes = chunk.iter().product::<u64>().saturating_mul(channels);
+            let bytes = chunk.iter().fold(channels, |bytes, &n| bytes.saturating_mul(n));
             let bytes = bytes.saturating_mul(shapes::element_bytes(&data_type));
             Some(shardine::plan::recommended_sharding(size, chunk, bytes).sharding)
         }

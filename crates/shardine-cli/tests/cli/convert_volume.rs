@@ -130,3 +130,46 @@ fn what_cannot_be_is_refused_in_one_line() {
     let text = folder.text(&["convert", "b", "v", "--to", "precomputed"]);
     assert!(text.contains("nothing names the axes, taken for x, y, z"), "{text}");
 }
+
+#[test]
+fn an_info_that_is_wrong_is_told() {
+    let folder = Folder::new();
+    volume(&folder);
+    let mut info: Value = serde_json::from_slice(&folder.get("volume/info")).unwrap();
+    info["data_type"] = json!("complex7");
+    folder.put("volume/info", info.to_string().as_bytes());
+    for arguments in
+        [&["convert", "volume", "new"][..], &["convert", "volume", "new", "--to", "precomputed"]]
+    {
+        let said = folder.refused(arguments);
+        assert!(said.contains("complex7"), "{said}");
+    }
+    assert!(!folder.exists("new"));
+}
+
+#[test]
+fn lengths_that_add_up_to_more_than_there_can_be_are_told() {
+    let folder = Folder::new();
+    let info = json!({
+        "type": "image", "data_type": "uint8", "num_channels": 1,
+        "scales": [{
+            "key": "1", "size": [8, 4, 4], "resolution": [1, 1, 1], "chunk_sizes": [[4, 4, 4]],
+            "encoding": "raw", "sharding": {
+                "@type": "neuroglancer_uint64_sharded_v1", "preshift_bits": 0, "hash": "identity",
+                "minishard_bits": 0, "shard_bits": 0,
+            },
+        }],
+    });
+    std::fs::create_dir_all(folder.path("volume/1")).unwrap();
+    folder.put("volume/info", info.to_string().as_bytes());
+    // Where the index is; then two keys, where their values begin, both at the same place, and how long they are.
+    let half = 1u64 << 63;
+    let words = [0, 48, 0, 1, 0, half, half, half];
+    let shard: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+    folder.put("volume/1/0.shard", &shard);
+    for arguments in [&["info", "volume"][..], &["ls", "volume", "--shards"]] {
+        let output = folder.run(arguments);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
+    }
+}

@@ -7,7 +7,7 @@ use shardine_store::{Condition, Key, Store, StoreError, StoreExt};
 
 use super::names::{BoxNames, ShardNames};
 use super::wrapped::{WrappedStore, compressed_ending};
-use super::{InfoError, Scale, VolumeInfo};
+use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::engine::{CellKeys, EdgeLayouts, Grid, PackedCells};
 use crate::keyed::{KeyValueStore, KeyedShards, KeyedStore, PayloadKind};
 use crate::layout::Layout;
@@ -82,16 +82,21 @@ impl Volume {
         Ok(Self::bind(engine, location, info))
     }
 
-    /// Makes a new volume, without chunks. There must be nothing at the place.
+    /// Makes a new volume, without chunks. There must be nothing at the place, and its chunks must have encodings that
+    /// can be written here.
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
         info: VolumeInfo,
     ) -> Result<Self, Error> {
         let volume = Self::bind(engine, location, info);
-        // What cannot be written is not made.
-        for level in 0..volume.info.scales().len() {
+        for (level, scale) in volume.info.scales().iter().enumerate() {
             volume.array(level)?;
+            if let ChunkEncoding::Jxl | ChunkEncoding::Compresso = scale.encoding {
+                let reason = format!("\"{}\" can be read, but not written", scale.encoding.name());
+                let source = InfoError { member: format!("scales[{level}].encoding"), reason };
+                return Err(Error::Info { object: location.key(INFO)?, source });
+            }
         }
         let exists = || Error::Exists { at: location.to_string() };
         let listing = location.store.list(location.path.as_ref());

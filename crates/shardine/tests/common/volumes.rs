@@ -283,12 +283,28 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, byte)
 }
 
-fn gunzip(bytes: &[u8]) -> Vec<u8> {
-    use shardine_codec::{Codec, CodecSpec, Context, from_spec};
-    let configuration = [("level".to_owned(), 6.into())].into_iter().collect();
-    let spec = CodecSpec { name: "gzip".into(), configuration, must_understand: true };
-    let Ok(Codec::BytesToBytes(gzip)) = from_spec(&spec) else { panic!("no gzip") };
+fn codec(name: &str) -> Arc<dyn shardine_codec::BytesToBytes> {
+    use shardine_codec::{Codec, CodecSpec, from_spec};
+    let mut configuration = serde_json::Map::from_iter([("level".to_owned(), 6.into())]);
+    if name == "zstd" {
+        configuration.insert("checksum".to_owned(), false.into());
+    }
+    let spec = CodecSpec { name: name.into(), configuration, must_understand: true };
+    let Ok(Codec::BytesToBytes(codec)) = from_spec(&spec) else { panic!("no {name}") };
+    codec
+}
+
+/// Bytes as a codec stores them.
+pub fn encoded(name: &str, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    gzip.decode(&mut Context::default(), bytes, 1 << 20, &mut out).unwrap();
+    codec(name).encode(&mut shardine_codec::Context::default(), bytes, &mut out).unwrap();
+    out
+}
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    codec("gzip")
+        .decode(&mut shardine_codec::Context::default(), bytes, 1 << 20, &mut out)
+        .unwrap();
     out
 }

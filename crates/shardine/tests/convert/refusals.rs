@@ -127,3 +127,17 @@ fn a_chunk_that_is_too_short_is_named_and_not_moved() {
     assert!(error.to_string().contains("[1, 0, 0, 0]"), "{error}");
     assert!(!dump(&*new.store).contains_key("s/zarr.json"));
 }
+
+#[test]
+fn a_volume_whose_chunks_cannot_be_written_is_not_made() {
+    for encoding in ["jxl", "compresso", "something"] {
+        let mut scale = scale("a", [4, 4, 4], [4, 4, 4], Value::Null);
+        scale["encoding"] = encoding.into();
+        let place = memory();
+        let data_type = if encoding == "compresso" { "uint64" } else { "uint8" };
+        let info = info(data_type, 1, &[scale]);
+        let error = shardine::precomputed::Volume::create(&engine(), &place, info).unwrap_err();
+        assert!(error.to_string().contains(encoding), "{error}");
+        assert!(dump(&*place.store).is_empty());
+    }
+}

@@ -44,11 +44,8 @@ impl<'a> Job<'a> {
         let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
         let mut start = marker.begin(source, target, overwrite)?;
         let before = fingerprint(source)?;
-        if start == Start::Resumed
-            && let Some(state) = before
-            && !marker.is_begun("", state)
-        {
-            // What an earlier run has made is of a source that has changed since.
+        if start == Start::Resumed && !before.is_some_and(|state| marker.is_begun("", state)) {
+            // What an earlier run has made is of a source that has changed since, or may have.
             start = Start::Clear;
         }
         if start == Start::Clear {

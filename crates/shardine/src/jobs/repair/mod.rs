@@ -1,5 +1,6 @@
 //! Mends what can be mended, and keeps what it takes away.
 
+mod agreement;
 mod last_index;
 mod object;
 mod set_aside;
@@ -189,7 +190,8 @@ pub struct RepairSummary {
 ///
 /// In a precomputed volume, or a folder of meshes, skeletons or annotations, keys are moved to the shards where readers
 /// look for them, values are stored as `info` says, and shards in forms that readers do not find get the usual one;
-/// `info` itself is corrected where it disagrees with every value.
+/// `info` itself is corrected where it disagrees with every value. A scale of which most chunks have other sizes than
+/// `info` tells is left as it is.
 ///
 /// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole.
 ///

@@ -7,16 +7,18 @@ use serde_json::Value;
 use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions, Key, ReadRange, StoreError, StoreExt};
 
+use super::agreement::Agreement;
 use super::{Found, Repair, RepairKind, Repairing};
 use crate::jobs::verify::volume::{
     DataSet, Folder, Form, Names, is_beside, is_known_in_volume, last_part, scale_folder, unpack,
+    unwrapped,
 };
 use crate::jobs::verify::{Correction, Finding, FindingKind};
-use crate::precomputed::Volume;
+use crate::precomputed::{INFO, Volume};
 use crate::{Error, Location};
 
 /// How often a folder is looked at again after something in it was mended.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 5;
 
 /// Bytes of a compressed shard, compressed or not, that are held in memory.
 const LIMIT: u64 = 1 << 30;
@@ -57,7 +59,7 @@ impl Repairing<'_> {
             let forms = !(self.options.dry_run && corrected.contains(&place.folder.pointer));
             self.folder(&place, forms)?;
         }
-        self.boxes(&found.left)?;
+        self.boxes(&set, &found.left)?;
         let left = match self.options.dry_run {
             true => found.left,
             false => self.look()?.left,
@@ -144,18 +146,33 @@ impl Repairing<'_> {
         for _ in 0..ROUNDS {
             let before = self.summary.mended;
             let names = self.names(place)?;
+            let mut agreement = Agreement::default();
+            let mut damaged = Vec::new();
+            let whole = names.shards.iter().filter(|(_, _, older)| !*older);
+            for (number, key, _) in whole.clone() {
+                if self.needs_mending(folder, (*number, key), forms, &mut agreement) {
+                    damaged.push((*number, key));
+                }
+            }
+            if let Some(message) = agreement.against_info() {
+                self.leave(&folder.info, folder.shards.folder.as_ref(), &message);
+                return Ok(());
+            }
             for (number, key) in &names.wrapped {
                 self.unwrap_shard(folder, *number, key)?;
             }
             for (number, key, _) in names.shards.iter().filter(|(_, _, older)| *older) {
                 self.join(folder, *number, key)?;
             }
-            let names = if self.options.dry_run { names } else { self.names(place)? };
-            for (number, key, _) in names.shards.iter().filter(|(_, _, older)| !*older) {
-                self.left.clear();
-                self.shard(folder, *number, key, forms)?;
+            if !self.options.dry_run && self.summary.mended > before {
+                // What has come to light is looked at like the others.
+                continue;
             }
-            for (number, key, _) in names.shards.iter().filter(|(_, _, older)| !*older) {
+            for (number, key) in damaged {
+                self.left.clear();
+                self.shard(folder, number, key, forms)?;
+            }
+            for (number, key, _) in whole {
                 self.move_keys(folder, Some(*number), key)?;
             }
             for key in &names.misnamed {
@@ -166,6 +183,12 @@ impl Repairing<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Tells that the chunks in a folder disagree with `info`, and stay as they are.
+    fn leave(&mut self, info: &Key, folder: Option<&Key>, message: &str) {
+        let message = format!("in \"{}\" {message}", folder.map_or(".", |key| key.as_str()));
+        self.tell(Repair::new(RepairKind::Left, info, message));
     }
 
     fn names(&self, place: &Place<'_>) -> Result<Names, Error> {
@@ -239,24 +262,54 @@ impl Repairing<'_> {
     }
 
     /// Sets chunks aside that are objects, and damaged.
-    fn boxes(&mut self, found: &[Finding]) -> Result<(), Error> {
+    fn boxes(&mut self, set: &DataSet, found: &[Finding]) -> Result<(), Error> {
+        let DataSet::Volume(volume) = set else { return Ok(()) };
         let store = Arc::clone(&self.location.store);
-        for finding in found {
-            let damaged = matches!(
-                finding.kind,
-                FindingKind::ChunkSize | FindingKind::Chunk | FindingKind::EmptyObject
-            );
-            let (Some(key), true, None) = (&finding.object, damaged, &finding.shard) else {
+        let damaged = |finding: &&Finding| {
+            let kinds = [FindingKind::ChunkSize, FindingKind::Chunk, FindingKind::EmptyObject];
+            finding.shard.is_none() && kinds.contains(&finding.kind)
+        };
+        let mut seen = BTreeSet::new();
+        for scale in volume.info().scales().iter().filter(|scale| scale.sharding.is_none()) {
+            let (Ok(folder), Ok(names)) = (volume.folder(scale), volume.box_names(scale)) else {
                 continue;
             };
-            let mut repair = Repair::of(RepairKind::ObjectSetAside, finding);
-            if !self.options.dry_run {
-                let edit = store.edit(key)?;
-                let len = edit.object.len().unwrap_or(0);
-                repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, &repair)?);
-                store.delete(key, &edit.condition())?;
+            let of_scale = |finding: &&Finding| {
+                let parent = finding.object.as_ref().map(|key| key.as_str().rsplit_once('/'));
+                let parent = parent.map(|parts| parts.map(|(parent, _)| parent));
+                parent == Some(folder.as_ref().map(Key::as_str))
+            };
+            let damaged: Vec<&Finding> = found.iter().filter(damaged).filter(of_scale).collect();
+            if damaged.is_empty() {
+                continue;
             }
-            self.tell(repair);
+            let is_chunk = |key: &Key| {
+                let name = last_part(key);
+                names.cell(unwrapped(name).unwrap_or(name)).is_some()
+            };
+            let listing = store.list(folder.as_ref())?;
+            let chunks = listing.objects.iter().filter(|(key, _)| is_chunk(key)).count();
+            let mut agreement = Agreement::of_objects(chunks as u64);
+            damaged.iter().for_each(|finding| agreement.fail(finding.kind));
+            if let Some(message) = agreement.against_info() {
+                self.leave(&volume.location().key(INFO)?, folder.as_ref(), &message);
+                continue;
+            }
+            for finding in damaged {
+                let Some(key) = &finding.object else { continue };
+                // Two scales may share a folder.
+                if !seen.insert(key) {
+                    continue;
+                }
+                let mut repair = Repair::of(RepairKind::ObjectSetAside, finding);
+                if !self.options.dry_run {
+                    let edit = store.edit(key)?;
+                    let len = edit.object.len().unwrap_or(0);
+                    repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, &repair)?);
+                    store.delete(key, &edit.condition())?;
+                }
+                self.tell(repair);
+            }
         }
         Ok(())
     }

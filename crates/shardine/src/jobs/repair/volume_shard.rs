@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use shardine_codec::Context;
 use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, StoreError};
 
+use super::agreement::Agreement;
 use super::{Repair, RepairKind, Repairing};
 use crate::Error;
 use crate::jobs::verify::volume::{
@@ -63,6 +65,27 @@ impl Repairing<'_> {
             || (forms && checked.other_forms(number, key).is_some())
     }
 
+    /// Looks at a shard: whether something is to be done about it. How its chunks agree with `info` is added to `agreement`.
+    pub(super) fn needs_mending(
+        &self,
+        folder: &Folder,
+        (number, key): (u64, &Key),
+        forms: bool,
+        agreement: &mut Agreement,
+    ) -> bool {
+        let (engine, decode) = (self.engine, self.options.decode);
+        let look =
+            |object: Arc<dyn Object>| check_open(engine, folder, (number, key), &*object, decode);
+        match folder.shards.store.open(key, None).and_then(look) {
+            Ok(checked) => {
+                agreement.add(&checked.survey);
+                self.needs(folder, number, key, &checked, forms)
+            }
+            // It is gone, or is told with all that is left.
+            Err(_) => false,
+        }
+    }
+
     /// Mends a shard, as far as it has its own keys.
     pub(super) fn shard(
         &mut self,
@@ -72,17 +95,13 @@ impl Repairing<'_> {
         forms: bool,
     ) -> Result<(), Error> {
         let (store, decode) = (&folder.shards.store, self.options.decode);
+        let edit = match store.edit(key) {
+            Ok(edit) => edit,
+            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
         let look =
             |object: &dyn Object| check_open(self.engine, folder, (number, key), object, decode);
-        let checked = match store.open(key, None).and_then(|object| look(&*object)) {
-            Ok(checked) => checked,
-            // It is gone, or is told with all that is left.
-            Err(_) => return Ok(()),
-        };
-        if !self.needs(folder, number, key, &checked, forms) {
-            return Ok(());
-        }
-        let edit = store.edit(key)?;
         let checked = match look(&*edit.object) {
             Ok(checked) if self.needs(folder, number, key, &checked, forms) => checked,
             Ok(_) | Err(StoreError::Changed { .. }) => return Ok(()),
@@ -343,12 +362,16 @@ pub(super) fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>>
     let entries = (0..survey.entries.len()).filter(inside);
     places.extend(entries.map(|i| (survey.entries[i].range(), Some(i))));
     places.sort_unstable_by_key(|(range, entry)| (range.start, range.end, *entry));
-    let mut end = survey.table_len;
+    let (mut end, mut gap) = (survey.table_len, 0..0);
     for (range, entry) in places {
+        if end < range.start {
+            gap = end..range.start;
+        }
+        // Keys with the same value share what is before it.
         if let Some(i) = entry
-            && end < range.start
+            && gap.end == range.start
         {
-            before[i] = end..range.start;
+            before[i] = gap.clone();
         }
         end = end.max(range.end);
     }

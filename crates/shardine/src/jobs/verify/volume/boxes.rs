@@ -12,7 +12,7 @@ use super::super::{Finding, FindingKind, Run, add, payload};
 use super::fill::Filling;
 use super::folder::Chunks;
 use super::names::{last_part, unwrapped};
-use super::survey::{Form, is_gzip, unpack};
+use super::survey::{codec, is_gzip};
 use crate::Error;
 use crate::engine::in_order;
 use crate::precomputed::{Scale, Volume};
@@ -28,8 +28,21 @@ struct Boxed {
     key: Key,
     cell: [u64; 3],
     len: u64,
-    /// The ending that says how the file is compressed.
+    /// Whether its name has an ending that says how the file is compressed.
     wrapped: bool,
+}
+
+impl Boxed {
+    /// The codec that its ending means, if that is understood, and what such files begin with.
+    fn codec(&self) -> Option<(&'static str, &'static [u8])> {
+        let name = self.key.as_str();
+        let understood = [
+            (".gz", "gzip", [0x1F, 0x8B].as_slice()),
+            (".zstd", "zstd", &[0x28, 0xB5, 0x2F, 0xFD]),
+        ];
+        let found = understood.into_iter().find(|(ending, ..)| name.ends_with(ending));
+        found.filter(|_| self.wrapped).map(|(_, codec, magic)| (codec, magic))
+    }
 }
 
 /// What is wrong with one, and whether it was decoded.
@@ -196,17 +209,17 @@ impl Run<'_> {
             return seen(FindingKind::EmptyObject, "it has no bytes at all".to_owned());
         }
         let exact = chunks.raw_len(chunk.cell);
-        let understood = chunk.key.as_str().ends_with(".gz");
         let sound = Ok(Seen { problem: None, decoded: false });
-        if chunk.wrapped && !understood {
+        let wrapping = chunk.codec();
+        if chunk.wrapped && wrapping.is_none() {
             return sound;
         }
         let object = || store.open(&chunk.key, None);
-        if chunk.wrapped && !self.options.decode {
-            let head = object()?.read(ReadRange::Bounded(0..chunk.len.min(2)))?;
-            return match is_gzip(&head) {
+        if let (Some((name, magic)), false) = (wrapping, self.options.decode) {
+            let head = object()?.read(ReadRange::Bounded(0..chunk.len.min(magic.len() as u64)))?;
+            return match *head == *magic {
                 true => sound,
-                false => seen(FindingKind::Chunk, "is called .gz and is not gzip".to_owned()),
+                false => seen(FindingKind::Chunk, format!("is called like {name} and is not")),
             };
         }
         if let (false, Some(exact)) = (chunk.wrapped, exact)
@@ -221,26 +234,27 @@ impl Run<'_> {
         if !self.options.decode {
             return sound;
         }
-        let Some(codec) = chunks.codec(chunk.cell) else { return sound };
-        if chunk.len > LIMIT && codec.encoded_size() == EncodedSize::Unbounded {
+        let Some(chunk_codec) = chunks.codec(chunk.cell) else { return sound };
+        if chunk.len > LIMIT && chunk_codec.encoded_size() == EncodedSize::Unbounded {
             let message = format!("a chunk of {} bytes is not decoded", chunk.len);
             return seen(FindingKind::NotChecked, message);
         }
         let bytes = object()?.read(ReadRange::All)?;
         let mut plain = context.take_buffer();
-        let problem = if chunk.wrapped {
-            unpack(Form::Gzip, context, &bytes, LIMIT, &mut plain)
+        let unpacked = wrapping.map(|(name, _)| {
+            let limit = usize::try_from(LIMIT).unwrap_or(usize::MAX);
+            let decode = codec(name).and_then(|c| c.decode(context, &bytes, limit, &mut plain));
+            decode
                 .err()
-                .map(|error| (FindingKind::Chunk, format!("the file is not gzip: {error}")))
-        } else {
-            None
-        };
+                .map(|error| (FindingKind::Chunk, format!("the file is not {name}: {error}")))
+        });
+        let problem = unpacked.flatten();
         let problem = match problem {
             Some(problem) => Some(problem),
             None => {
                 let bytes = if chunk.wrapped { plain.as_slice() } else { &bytes };
                 let (source, at) = (Source::Decoded(bytes), 0..bytes.len() as u64);
-                payload::decode(context, source, &chunk.key, codec, at)?
+                payload::decode(context, source, &chunk.key, chunk_codec, at)?
             }
         };
         context.give_buffer(plain);

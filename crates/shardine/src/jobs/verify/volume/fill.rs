@@ -19,6 +19,9 @@ const MOST_SHARDS: u64 = 1 << 20;
 /// Chunks that a shard, or a grid, must have room for to be compared.
 const FEWEST: u64 = 8;
 
+/// Chunks of finer scales that are looked up for all the chunks of coarser ones of a volume.
+const MOST_LOOKS: u64 = 8 * MOST_CELLS;
+
 /// Shards that are told one by one.
 const SINGLE: usize = 20;
 
@@ -252,7 +255,9 @@ struct Holes {
     first: Option<[u64; 3]>,
 }
 
-fn holes(coarse: (&Scale, &Filling), fine: (&Scale, &Filling)) -> Holes {
+/// Looks up at most `looks` chunks of the finer scale, and takes them off; `None` if there are more. Below a chunk of a
+/// hostile document there may be the whole of another scale.
+fn holes(coarse: (&Scale, &Filling), fine: (&Scale, &Filling), looks: &mut u64) -> Option<Holes> {
     let mut found = Holes { chunks: 0, holes: 0, first: None };
     for cell in coarse.1.presence.cells() {
         let Some([x, y, z]) = below(coarse.0, cell, fine.0) else { continue };
@@ -260,12 +265,19 @@ fn holes(coarse: (&Scale, &Filling), fine: (&Scale, &Filling)) -> Holes {
         let mut cells = (z.0..z.1)
             .flat_map(|z| (y.0..y.1).map(move |y| (y, z)))
             .flat_map(|(y, z)| (x.0..x.1).map(move |x| [x, y, z]));
-        if !cells.any(|cell| fine.1.presence.get(cell)) {
+        let found_one = cells.any(|cell| {
+            *looks = looks.saturating_sub(1);
+            *looks == 0 || fine.1.presence.get(cell)
+        });
+        if *looks == 0 {
+            return None;
+        }
+        if !found_one {
             found.holes += 1;
             found.first.get_or_insert(cell);
         }
     }
-    found
+    Some(found)
 }
 
 /// Whether a scale is coarser than another, and not finer along any axis.
@@ -277,6 +289,7 @@ fn is_coarser(scale: &Scale, than: &Scale) -> bool {
 impl Run<'_> {
     /// Tells of chunks that are probably missing, by scale.
     pub(super) fn missing(&self, scales: &[(&Scale, Filling)]) {
+        let mut looks = MOST_LOOKS;
         for (i, (scale, filling)) in scales.iter().enumerate() {
             if filling.unknown {
                 continue;
@@ -289,7 +302,7 @@ impl Run<'_> {
                 .find(|(other, filling)| is_coarser(other, scale) && filling.presence.is_known());
             let compared = match coarser {
                 Some((other, coarse)) if filling.presence.is_known() => {
-                    self.compare(scale, filling, other, coarse)
+                    self.compare((scale, filling), (other, coarse), &mut looks)
                 }
                 _ => false,
             };
@@ -330,8 +343,13 @@ impl Run<'_> {
     }
 
     /// Compares a scale with a coarser one; tells whether something is missing.
-    fn compare(&self, scale: &Scale, filling: &Filling, other: &Scale, coarse: &Filling) -> bool {
-        let found = holes((other, coarse), (scale, filling));
+    fn compare(
+        &self,
+        (scale, filling): (&Scale, &Filling),
+        (other, coarse): (&Scale, &Filling),
+        looks: &mut u64,
+    ) -> bool {
+        let Some(found) = holes((other, coarse), (scale, filling), looks) else { return false };
         let rooms = |scale: &Scale| cells(scale.grid()).unwrap_or(0);
         let (there, room) = (filling.presence.count(), rooms(scale));
         let full = found.chunks as f64 >= 0.95 * rooms(other) as f64;

@@ -17,6 +17,8 @@ pub(crate) struct Names {
     pub shards: Vec<(u64, Key, bool)>,
     /// Shards that are compressed as files.
     pub wrapped: Vec<(u64, Key)>,
+    /// Such files of shards that are there as well.
+    pub wrapped_too: Vec<(u64, Key)>,
     /// Objects called like shards that cannot be: no reader opens them.
     pub misnamed: Vec<Key>,
     /// Folders where shards belong.
@@ -72,9 +74,10 @@ impl Names {
                 continue;
             }
             match shard {
-                Some(shard) if !whole.contains(&shard) && !older.contains(&shard) => {
-                    names.wrapped.push((shard, key));
+                Some(shard) if whole.contains(&shard) || older.contains(&shard) => {
+                    names.wrapped_too.push((shard, key));
                 }
+                Some(shard) => names.wrapped.push((shard, key)),
                 _ if name.strip_suffix(".shard").is_some_and(hexadecimal) => {
                     names.misnamed.push(key);
                 }

@@ -74,7 +74,9 @@ impl Run<'_> {
                 }
             }
         }
-        filling.unknown |= !names.wrapped.is_empty() || !names.misnamed.is_empty();
+        filling.unknown |= !names.wrapped.is_empty()
+            || !names.wrapped_too.is_empty()
+            || !names.misnamed.is_empty();
         self.tell_forms(folder, values, indexes, others);
         filling
     }
@@ -99,6 +101,10 @@ impl Run<'_> {
         };
         for (_, key) in &names.wrapped {
             let message = "is a shard that was compressed as a file: no reader finds it";
+            tell(FindingKind::WrappedShard, key, message);
+        }
+        for (_, key) in &names.wrapped_too {
+            let message = "is a shard that was compressed as a file, and may be newer than the one that readers find";
             tell(FindingKind::WrappedShard, key, message);
         }
         for key in &names.misnamed {

@@ -366,12 +366,15 @@ pub(crate) fn unpack(
     }
 }
 
-/// `gzip` or `zlib`.
+/// `gzip`, `zlib` or `zstd`.
 pub(crate) fn codec(name: &str) -> Result<std::sync::Arc<dyn BytesToBytes>, CodecError> {
-    let configuration = [("level".to_owned(), 6.into())].into_iter().collect();
+    let mut configuration = serde_json::Map::from_iter([("level".to_owned(), 6.into())]);
+    if name == "zstd" {
+        configuration.insert("checksum".to_owned(), false.into());
+    }
     let spec = CodecSpec { name: name.to_owned(), configuration, must_understand: true };
     match from_spec(&spec)? {
         Codec::BytesToBytes(codec) => Ok(codec),
-        _ => Err(CodecError::unsupported("gzip", "it is no codec of bytes")),
+        _ => Err(CodecError::unsupported(name, "it is no codec of bytes")),
     }
 }

@@ -130,6 +130,7 @@ fn make(
     wanted.build(engine, &place, options, resumed)?;
     let part = |path: &str, is_folder| wanted.part(path, is_folder);
     job.beside.carry_over(&job.name, &job.new, &part)?;
+    wanted.recount(engine, &place)?;
     if job.beside.fingerprint(&job.name)? != fingerprint {
         return Err(RepackError::Changed { at: job.at.clone() }.into());
     }

@@ -45,6 +45,7 @@ pub(super) fn repack(
     target.store.put(&marker, request.as_bytes(), Condition::None)?;
     wanted.build(engine, target, options, resumed)?;
     copy_others(source, target, "", &wanted, 0)?;
+    wanted.recount(engine, target)?;
     target.store.put(&target.key(INFO)?, &wanted.info(), Condition::None)?;
     target.store.delete(&marker, &Condition::None)?;
     wanted.reports(resumed).into_iter().for_each(tell);

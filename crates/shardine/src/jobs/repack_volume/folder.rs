@@ -72,6 +72,10 @@ impl Packed for Folder {
         self.report.outcome == RepackOutcome::Unchanged
     }
 
+    fn check_inside(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn build(
         &mut self,
         engine: &Arc<Engine>,

@@ -88,6 +88,9 @@ trait Packed {
     /// Whether it is so already.
     fn is_unchanged(&self) -> bool;
 
+    /// An error if parts of it lie outside of its folder, so that a copy of that would not have them.
+    fn check_inside(&self) -> Result<(), Error>;
+
     /// Makes what changes of it at another place, all but the `info`.
     fn build(
         &mut self,

@@ -90,6 +90,20 @@ impl Packed for Scales {
         self.scales.iter().all(|scale| scale.outcome == RepackOutcome::Unchanged)
     }
 
+    fn check_inside(&self) -> Result<(), Error> {
+        for scale in self.old.info().scales() {
+            if folder_inside(&self.old, scale)?.is_none() {
+                let key = &scale.key;
+                let reason = format!(
+                    "the chunks of scale \"{key}\" do not lie in a folder inside the volume, so a copy would not have them"
+                );
+                let at = self.old.location().to_string();
+                return Err(RepackError::Layout { at, reason }.into());
+            }
+        }
+        Ok(())
+    }
+
     fn build(
         &mut self,
         engine: &Arc<Engine>,

@@ -6,13 +6,15 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::precomputed::{INFO, Volume, VolumeInfo};
+use shardine::store::StoreExt;
 use shardine::{
-    KeyValueStore, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
-    ShardingChoice, repack,
+    Error, KeyValueStore, Location, Node, Packing, RepackCheck, RepackOptions, RepackOutcome,
+    RepackedArray, ShardingChoice, recover, repack,
 };
 
 use crate::cli::Machine;
-use crate::dataset::{DataSet, Level};
+use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PackingArgs};
 use crate::progress::Progress;
@@ -96,8 +98,12 @@ struct Place {
 }
 
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
-    if let Some(source) = args.place.volume(machine)? {
-        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Recommended)?;
+    if let Some(source) = args.place.volume(&args.job, machine)? {
+        let choice = args.sharding.choice(
+            args.packing.asked(),
+            Unsaid::Recommended,
+            args.place.level.given(),
+        )?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
     if let Some(source) = args.place.keys(machine)? {
@@ -114,7 +120,7 @@ pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
 }
 
 pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
-    if let Some(source) = args.place.volume(machine)? {
+    if let Some(source) = args.place.volume(&args.job, machine)? {
         let choice: ShardingChoice = Arc::new(|_, _| Ok(None));
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
@@ -122,8 +128,9 @@ pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
 }
 
 pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
-    if let Some(source) = args.place.volume(machine)? {
-        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Kept)?;
+    if let Some(source) = args.place.volume(&args.job, machine)? {
+        let choice =
+            args.sharding.choice(args.packing.asked(), Unsaid::Kept, args.place.level.given())?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
     if let Some(source) = args.place.keys(machine)? {
@@ -147,20 +154,35 @@ pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
 
 impl Place {
     /// Where it is, if it is a precomputed volume.
-    fn volume(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
+    fn volume(&self, job: &JobArgs, machine: &Machine) -> Result<Option<Location>, Failure> {
         let location = machine.location(&self.url)?;
-        Ok(match DataSet::open(&machine.engine()?, &location) {
-            Ok(DataSet::Volume(_)) => Some(location),
-            // What else is wrong is told by who looks closer.
-            Ok(DataSet::Node(_)) | Err(_) => None,
-        })
+        if self.output.is_none() && !job.dry_run {
+            // A job that was killed may have left it without its name.
+            recover(&location)?;
+        }
+        let engine = machine.engine()?;
+        match Node::open(&engine, &location) {
+            Err(Error::NoNode { .. }) => {}
+            // What is wrong with an array is told by who looks closer.
+            _ => return Ok(None),
+        }
+        match Volume::open(&engine, &location) {
+            Ok(_) => Ok(Some(location)),
+            Err(Error::NoVolume { .. }) => Ok(None),
+            Err(Error::Info { .. }) if is_other_info(&location)? => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Where it is, if it is a folder of values by key with an `info` of its own.
     fn keys(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
         let location = machine.location(&self.url)?;
-        let opened = KeyValueStore::open(&machine.engine()?, &location);
-        Ok(opened.is_ok().then_some(location))
+        match KeyValueStore::open(&machine.engine()?, &location) {
+            Ok(_) => Ok(Some(location)),
+            Err(error @ Error::Sharding { .. }) => Err(error.into()),
+            // What else is wrong is told by who looks closer.
+            Err(_) => Ok(None),
+        }
     }
 
     fn target(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
@@ -178,6 +200,14 @@ impl Place {
         let target = self.target(machine)?;
         sharding::run(source, target.as_ref(), options, None, job, machine, &self.url)
     }
+}
+
+/// Whether the `info` of a folder is one of something else than a volume: of meshes, say.
+fn is_other_info(location: &Location) -> Result<bool, Failure> {
+    let bytes = location.store.get(&location.key(INFO)?).map_err(Error::from)?;
+    let document = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    let document = document.as_ref().and_then(Value::as_object);
+    Ok(document.is_some_and(|document| !VolumeInfo::is_volume(document)))
 }
 
 fn run(

@@ -87,8 +87,13 @@ impl ShardingArgs {
         Ok(())
     }
 
-    /// How each scale is to be sharded.
-    pub fn choice(&self, asked: Asked<'_>, unsaid: Unsaid) -> Result<ShardingChoice, Failure> {
+    /// How each scale is to be sharded, or the one that is named.
+    pub fn choice(
+        &self,
+        asked: Asked<'_>,
+        unsaid: Unsaid,
+        level: Option<usize>,
+    ) -> Result<ShardingChoice, Failure> {
         if asked.index.is_some()
             || asked.chunk.is_some()
             || !asked.codec.is_empty()
@@ -113,7 +118,12 @@ impl ShardingArgs {
             ));
         }
         let (args, packing) = (self.clone(), asked.packing);
-        Ok(Arc::new(move |info, scale| args.of_scale(info, scale, packing.as_ref(), unsaid)))
+        Ok(Arc::new(move |info, scale| {
+            // What fits the finest level may not be possible for one that has another form.
+            let is_finest = info.scales().first() == Some(scale);
+            let exact = is_finest || level.is_some();
+            args.of_scale(info, scale, packing.as_ref(), unsaid, exact)
+        }))
     }
 
     fn of_scale(
@@ -122,21 +132,28 @@ impl ShardingArgs {
         scale: &Scale,
         packing: Option<&Packing>,
         unsaid: Unsaid,
+        exact: bool,
     ) -> Result<Option<Sharding>, String> {
         let (size, chunk) = (scale.size, scale.chunk_size());
         let bytes = chunk_bytes(info, scale);
+        let in_boxes = |shape: [u64; 3]| match sharding_for_box(size, chunk, shape) {
+            Err(_) if !exact => {
+                let chunks = shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(chunk));
+                let target = chunks.fold(bytes, u64::saturating_mul);
+                Ok(sharding_for_size(size, chunk, bytes, target).sharding)
+            }
+            sharding => sharding,
+        };
         let base = match (packing, unsaid, &scale.sharding) {
             (Some(Packing::Unsharded), ..) => return Ok(None),
-            (Some(Packing::Shard(shape)), ..) => {
-                Some(sharding_for_box(size, chunk, box_of(shape)?)?)
-            }
+            (Some(Packing::Shard(shape)), ..) => Some(in_boxes(box_of(shape)?)?),
             (Some(Packing::ChunksPerShard(counts)), ..) => {
                 let counts = match counts[..] {
                     [n] => [n; 3],
                     _ => box_of(counts)?,
                 };
                 let shape = std::array::from_fn(|axis| counts[axis].saturating_mul(chunk[axis]));
-                Some(sharding_for_box(size, chunk, shape)?)
+                Some(in_boxes(shape)?)
             }
             (Some(Packing::TargetSize(target)), ..) => {
                 Some(sharding_for_size(size, chunk, bytes, *target).sharding)

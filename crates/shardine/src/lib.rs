@@ -26,7 +26,7 @@ pub use error::Error;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use jobs::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
-    RepackProgress, RepackedArray, repack,
+    RepackProgress, RepackedArray, recover, repack,
 };
 pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
 pub use jobs::{

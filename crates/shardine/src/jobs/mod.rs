@@ -19,7 +19,7 @@ pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, Cop
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use repack::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
-    RepackProgress, RepackedArray, repack,
+    RepackProgress, RepackedArray, recover, repack,
 };
 pub use repack_volume::{
     RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume,

@@ -22,6 +22,7 @@ use super::{
     RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, consolidated, target,
 };
 use crate::jobs::walk::MAX_DEPTH;
+use crate::precomputed::INFO;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, DOCUMENT, grid_folder};
 use crate::{Array, Engine, Error, Location, Node};
@@ -37,11 +38,7 @@ pub(super) fn recover_missing(
     depth: usize,
 ) -> Result<(), Error> {
     let Some(files) = location.store.files() else { return Ok(()) };
-    let folder = match &location.path {
-        Some(path) => files.root().join(path.as_str()),
-        None => files.root().to_owned(),
-    };
-    recover_at(&folder)?;
+    recover(location)?;
     if depth > MAX_DEPTH {
         return Ok(());
     }
@@ -59,7 +56,20 @@ pub(super) fn recover_missing(
     Ok(())
 }
 
-/// Gives an array its name back, if a job on the array of this folder was stopped after it had taken it from the old one.
+/// Gives an array or a precomputed volume its name back, if a job on it was stopped between two renames, where folders cannot be
+/// exchanged: then nothing has that name, and nobody can open what is there.
+///
+/// Whoever packs anew in place does so by himself; this is for who wants to look first at what is there. Does nothing for
+/// stores other than files. Some `stat` if there is nothing to do.
+pub fn recover(location: &Location) -> Result<(), Error> {
+    let Some(files) = location.store.files() else { return Ok(()) };
+    recover_at(&match &location.path {
+        Some(path) => files.root().join(path.as_str()),
+        None => files.root().to_owned(),
+    })
+}
+
+/// The same for what was in this folder.
 fn recover_at(folder: &Path) -> Result<(), Error> {
     let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     let Some(name) = name.to_str() else { return Ok(()) };
@@ -70,8 +80,14 @@ fn recover_at(folder: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let _lock = job.lock()?;
-    if lacks(&job) && job.marker()?.is_some() && job.document(&job.new)?.is_some() {
-        job.beside.move_folder(&job.new, &job.name)?;
+    if !lacks(&job) || job.marker()?.is_none() {
+        return Ok(());
+    }
+    // The document comes last: what has one is whole.
+    for document in [DOCUMENT, INFO] {
+        if job.beside.get(&job.new.join(document)?)?.is_some() {
+            return Ok(job.beside.move_folder(&job.new, &job.name)?);
+        }
     }
     Ok(())
 }

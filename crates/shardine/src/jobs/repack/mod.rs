@@ -20,6 +20,7 @@ use super::walk::each_array;
 use crate::{Engine, Error, Location};
 
 pub use error::RepackError;
+pub use in_place::recover;
 pub(crate) use job::{Job, Marker};
 pub use options::{
     CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackProgress, RepackedArray,

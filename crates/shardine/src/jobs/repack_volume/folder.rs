@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use shardine_store::{FolderPart, StoreExt};
 
+use super::form::{Form, survey};
 use super::values::Values;
-use super::write::{check, write};
+use super::write::{check, recount, write};
 use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::keyed::{KeyValueStore, KeyedShards, PayloadKind};
 use crate::precomputed::INFO;
@@ -18,7 +19,11 @@ pub(super) struct Folder {
     old: Arc<KeyedShards>,
     kind: PayloadKind,
     document: Map<String, Value>,
+    /// How the shards are called, now and then.
+    forms: [Form; 2],
     report: RepackedScale,
+    /// Values that were moved.
+    values: u64,
 }
 
 impl Folder {
@@ -39,13 +44,17 @@ impl Folder {
             RepackOutcome::Done
         };
         let report = RepackedScale::new(0, "", Some(sharding.clone()), outcome);
-        Ok(Self { old: values.shards(), kind: values.kind(), document, report })
+        let forms = [values.sharding(), sharding].map(|sharding| Form::Shards(sharding.clone()));
+        let (old, kind) = (values.shards(), values.kind());
+        Ok(Self { old, kind, document, forms, report, values: 0 })
     }
 
-    /// Whether an object is a part of a shard.
-    fn is_shard(&self, name: &str) -> bool {
-        let stem = [".shard", ".index", ".data"].iter().find_map(|end| name.strip_suffix(end));
-        stem.is_some_and(|stem| self.old.sharding.shard_number(stem).is_some())
+    /// The values at the place where they are built.
+    fn new_values(&self, place: &Location) -> Option<Values> {
+        let sharding = self.report.sharding.clone()?;
+        let (store, folder) = (Arc::clone(&place.store), place.path.clone());
+        let shards = Arc::new(KeyedShards::new(store, folder, sharding));
+        Some(Values::Shards { shards, kind: self.kind, plain: None })
     }
 }
 
@@ -63,6 +72,10 @@ impl Packed for Folder {
         self.report.outcome == RepackOutcome::Unchanged
     }
 
+    fn check_inside(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn build(
         &mut self,
         engine: &Arc<Engine>,
@@ -70,12 +83,13 @@ impl Packed for Folder {
         options: &RepackVolumeOptions,
         resumed: bool,
     ) -> Result<(), Error> {
-        let Some(sharding) = self.report.sharding.clone() else { return Ok(()) };
-        let (store, folder) = (Arc::clone(&place.store), place.path.clone());
-        let new = Arc::new(KeyedShards::new(store, folder, sharding));
-        let from = Values::Shards { shards: Arc::clone(&self.old), kind: self.kind };
-        let to = Values::Shards { shards: new, kind: self.kind };
-        self.report.add(&write(engine, &from, &to, resumed, options)?);
+        let Some(to) = self.new_values(place) else { return Ok(()) };
+        let [old, new] = &self.forms;
+        survey(&*self.old.store, self.old.folder.as_ref(), old, new)?;
+        let from = Values::Shards { shards: Arc::clone(&self.old), kind: self.kind, plain: None };
+        let tally = write(engine, &from, &to, resumed, options)?;
+        self.values = tally.total;
+        self.report.add(&tally);
         if options.check || resumed {
             check(engine, &from, &to)?;
         }
@@ -83,11 +97,15 @@ impl Packed for Folder {
     }
 
     fn part(&self, path: &str, is_folder: bool) -> FolderPart {
-        if path == INFO || !is_folder && self.is_shard(path) {
+        if path == INFO || !is_folder && self.forms.iter().any(|form| form.has(path)) {
             FolderPart::Left
         } else {
             FolderPart::Carried
         }
+    }
+
+    fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<(), Error> {
+        self.new_values(place).map_or(Ok(()), |to| recount(engine, &to, self.values))
     }
 
     fn reports(mut self, resumed: bool) -> Vec<RepackedScale> {

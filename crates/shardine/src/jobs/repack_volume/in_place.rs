@@ -5,9 +5,17 @@ use std::sync::Arc;
 use shardine_store::{Condition, Store, StoreExt};
 
 use super::{Packed, RepackVolumeOptions, RepackedScale};
-use crate::jobs::repack::{Job, Marker, RepackError};
+use crate::jobs::repack::{Job, Marker, RepackError, recover};
 use crate::precomputed::INFO;
 use crate::{Engine, Error, Location, RepackOutcome};
+
+/// What comes after a step.
+enum Next {
+    /// Nothing: all is done.
+    Done,
+    /// An earlier job is out of the way, and this one can begin.
+    Begin,
+}
 
 pub(super) fn repack<P: Packed>(
     engine: &Arc<Engine>,
@@ -16,22 +24,31 @@ pub(super) fn repack<P: Packed>(
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
+    if !options.dry_run {
+        recover(location)?;
+    }
     let job = Job::of(location, INFO)?;
-    if options.dry_run || job.is_empty()? {
-        let wanted = open()?;
-        let remains = job.beside.has_folder(&job.work);
-        if options.dry_run || wanted.is_unchanged() && !remains {
-            wanted.reports(false).into_iter().for_each(tell);
-            return Ok(());
+    loop {
+        if options.dry_run || job.is_empty()? {
+            let wanted = open()?;
+            let remains = job.beside.has_folder(&job.work);
+            if options.dry_run || wanted.is_unchanged() && !remains {
+                wanted.reports(false).into_iter().for_each(tell);
+                return Ok(());
+            }
+        }
+        let _lock = job.lock()?;
+        let done = locked(engine, &job, open, options, tell);
+        // A job that is refused, or has nothing to do, leaves nothing.
+        if job.is_empty()? {
+            job.beside.remove_tree(&job.work)?;
+        }
+        match done? {
+            Next::Done => return Ok(()),
+            // With a lock of its own: that of the earlier job went with its folder.
+            Next::Begin => {}
         }
     }
-    let _lock = job.lock()?;
-    let done = locked(engine, &job, open, options, tell);
-    // A job that is refused, or has nothing to do, leaves nothing.
-    if job.is_empty()? {
-        job.beside.remove_tree(&job.work)?;
-    }
-    done
 }
 
 /// The same by who has the lock.
@@ -41,20 +58,17 @@ fn locked<P: Packed>(
     open: &dyn Fn() -> Result<P, Error>,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
-) -> Result<(), Error> {
-    if let Some(marker) = job.marker()?
-        && options.restart
-    {
-        match job.document(&job.name)? {
-            Some(current) if current == marker.to => job.end(marker.fingerprint)?,
+) -> Result<Next, Error> {
+    if options.restart && !job.is_empty()? {
+        match (job.marker(), job.document(&job.name)?) {
+            (Ok(Some(marker)), Some(current)) if current == marker.to => {
+                job.end(marker.fingerprint)?;
+            }
+            // Without its `info` nobody can tell whether it is the old one that waits in the job's folder.
+            (_, None) => return Err(Error::NoVolume { at: job.at.clone() }),
             _ => job.clean_up()?,
         }
-        // Gone with its folder, which the rest of the job is in.
-        job.beside.make_folder_at(&job.work)?;
-    }
-    if job.document(&job.name)?.is_none() && job.document(&job.new)?.is_some() {
-        // The second of the two renames is missing, where folders cannot be exchanged.
-        job.beside.move_folder(&job.new, &job.name)?;
+        return Ok(Next::Begin);
     }
     let Some(current) = job.document(&job.name)? else {
         return Err(Error::NoVolume { at: job.at.clone() });
@@ -70,7 +84,7 @@ fn locked<P: Packed>(
         None => {
             if wanted.is_unchanged() {
                 wanted.reports(false).into_iter().for_each(tell);
-                return Ok(());
+                return Ok(Next::Done);
             }
             let to = String::from_utf8_lossy(&wanted.info()).into_owned();
             let (request, from) = (wanted.request(), current.clone());
@@ -82,11 +96,14 @@ fn locked<P: Packed>(
     if current == marker.to {
         // All that was missing is that the old volume is removed.
         job.end(marker.fingerprint)?;
+        if wanted.request() != marker.request {
+            return Ok(Next::Begin);
+        }
         wanted.reports(true).into_iter().for_each(|mut scale| {
             scale.outcome = RepackOutcome::Resumed;
             tell(scale);
         });
-        return Ok(());
+        return Ok(Next::Done);
     }
     if current != marker.from {
         return Err(job.refuse("the info of the volume was changed since"));
@@ -99,7 +116,7 @@ fn locked<P: Packed>(
     job.exchange()?;
     job.end(marker.fingerprint)?;
     wanted.reports(resumed).into_iter().for_each(tell);
-    Ok(())
+    Ok(Next::Done)
 }
 
 /// Builds the new volume, with its `info` last.
@@ -130,6 +147,7 @@ fn make(
     wanted.build(engine, &place, options, resumed)?;
     let part = |path: &str, is_folder| wanted.part(path, is_folder);
     job.beside.carry_over(&job.name, &job.new, &part)?;
+    wanted.recount(engine, &place)?;
     if job.beside.fingerprint(&job.name)? != fingerprint {
         return Err(RepackError::Changed { at: job.at.clone() }.into());
     }

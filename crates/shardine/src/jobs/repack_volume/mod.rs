@@ -1,6 +1,7 @@
 //! Packs the chunks of volumes, and other values by key, anew: encoded chunks are moved as they are.
 
 mod folder;
+mod form;
 mod in_place;
 mod options;
 mod out;
@@ -87,6 +88,9 @@ trait Packed {
     /// Whether it is so already.
     fn is_unchanged(&self) -> bool;
 
+    /// An error if parts of it lie outside of its folder, so that a copy of that would not have them.
+    fn check_inside(&self) -> Result<(), Error>;
+
     /// Makes what changes of it at another place, all but the `info`.
     fn build(
         &mut self,
@@ -98,6 +102,9 @@ trait Packed {
 
     /// What becomes of something in the folder, by its path below it: what is built is left, all else carried over.
     fn part(&self, path: &str, is_folder: bool) -> FolderPart;
+
+    /// An error if there are more or fewer values at the place where it was built than were moved there.
+    fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<(), Error>;
 
     /// What was done, or is to be done.
     fn reports(self, resumed: bool) -> Vec<RepackedScale>;

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use shardine_store::{Condition, CreateOptions, FolderPart, Key, Store, StoreError, StoreExt};
 
 use super::{Packed, RepackVolumeOptions, RepackedScale};
+use crate::jobs::copy::clear::clear;
+use crate::jobs::copy::marker::{JobKind, Marker, Start};
+use crate::jobs::copy::place::check_apart;
 use crate::jobs::repack::{REPACK_MARKER, RepackError};
+use crate::jobs::walk::MAX_DEPTH;
 use crate::precomputed::INFO;
 use crate::{Engine, Error, Location};
 
-/// Deeper than any volume that is not a loop of links.
-const MAX_DEPTH: usize = 64;
+const REPACK: JobKind = JobKind { marker: REPACK_MARKER, member: "shardine_repack_volume" };
 
 pub(super) fn repack(
     engine: &Arc<Engine>,
@@ -20,35 +23,65 @@ pub(super) fn repack(
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
+    check_apart(source, target)?;
+    wanted.check_inside()?;
     if options.dry_run {
         wanted.reports(false).into_iter().for_each(tell);
         return Ok(());
     }
-    let request = format!("{:#}\n", wanted.request());
-    let marker = target.key(REPACK_MARKER)?;
-    let exists = || Error::Exists { at: target.to_string() };
-    let mut resumed = false;
-    match target.store.get(&marker)? {
-        Some(found) if *found == *request.as_bytes() && !options.restart => resumed = true,
-        Some(found) if !options.restart => {
-            let (at, request) = (target.to_string(), String::from_utf8_lossy(&found).into_owned());
-            return Err(RepackError::OtherJob { at, request }.into());
-        }
-        Some(_) => {}
-        None => {
-            let listing = target.store.list(target.path.as_ref())?;
-            if !(listing.objects.is_empty() && listing.folders.is_empty()) {
-                return Err(exists());
-            }
-        }
-    }
-    target.store.put(&marker, request.as_bytes(), Condition::None)?;
+    let before = fingerprint(source)?;
+    let (marker, resumed) = begin(engine, source, target, &wanted, options, before)?;
     wanted.build(engine, target, options, resumed)?;
     copy_others(source, target, "", &wanted, 0)?;
+    wanted.recount(engine, target)?;
+    if fingerprint(source)? != before {
+        return Err(RepackError::Changed { at: source.to_string() }.into());
+    }
     target.store.put(&target.key(INFO)?, &wanted.info(), Condition::None)?;
-    target.store.delete(&marker, &Condition::None)?;
+    marker.end(target)?;
     wanted.reports(resumed).into_iter().for_each(tell);
     Ok(())
+}
+
+/// Marks the target, and makes room in it; tells whether an earlier run has left something that can be used.
+fn begin(
+    engine: &Arc<Engine>,
+    source: &Location,
+    target: &Location,
+    wanted: &impl Packed,
+    options: &RepackVolumeOptions,
+    before: Option<u64>,
+) -> Result<(Marker, bool), Error> {
+    let mut marker = Marker::new(&REPACK, source, wanted.request());
+    let restart = options.restart && marker.is_at(target)?;
+    let mut start = marker.begin(source, target, restart)?;
+    // What an earlier run has made may be of a source that has changed since, or nobody can tell.
+    let is_same = before.is_some_and(|state| marker.is_begun("", state));
+    if start == Start::Resumed && !is_same {
+        start = Start::Clear;
+    }
+    if start == Start::Clear {
+        clear(target, engine.threads(), REPACK_MARKER)?;
+        marker.cleared(target)?;
+    }
+    if let Some(state) = before
+        && !is_same
+    {
+        marker.begin_part(target, "", state)?;
+    }
+    let resumed = start == Start::Resumed;
+    if resumed && let Some(files) = target.store.files() {
+        let (beside, name) = files.beside(target.path.as_ref())?;
+        beside.remove_temporaries(&name)?;
+    }
+    Ok((marker, resumed))
+}
+
+/// What changes when somebody writes to a data set, where that can be told.
+fn fingerprint(location: &Location) -> Result<Option<u64>, Error> {
+    let Some(files) = location.store.files() else { return Ok(None) };
+    let (beside, name) = files.beside(location.path.as_ref())?;
+    Ok(Some(beside.fingerprint(&name)?))
 }
 
 /// Copies all that lies in a volume's folder and is not built.
@@ -60,7 +93,8 @@ fn copy_others(
     depth: usize,
 ) -> Result<(), Error> {
     if depth > MAX_DEPTH {
-        return Ok(());
+        let reason = format!("\"{folder}\" lies too deep: the links around it may be a loop");
+        return Err(RepackError::Layout { at: source.to_string(), reason }.into());
     }
     let here = |location: &Location| -> Result<Option<Key>, Error> {
         Ok(if folder.is_empty() { location.path.clone() } else { Some(location.key(folder)?) })

@@ -1,19 +1,30 @@
 use std::sync::Arc;
 
-use shardine_codec::Context;
+use shardine_codec::{Context, ElementSize};
 use shardine_store::{Key, ReadRange, Store, StoreError};
 
+use super::form::cell;
 use crate::keyed::{KeyedShards, PayloadKind, before_values};
-use crate::precomputed::{BoxNames, Volume, WrappedStore, compressed_ending};
+use crate::precomputed::{BoxNames, Scale, Volume, WrappedStore, compressed_ending};
 use crate::shard::uint64::{Encoding, MortonCode};
 use crate::{Engine, Error, RepackError};
 
 /// Values by key, however they are stored.
 pub(crate) enum Values {
-    /// In shards.
-    Shards { shards: Arc<KeyedShards>, kind: PayloadKind },
-    /// The chunks of a volume, each an object.
-    Objects { store: WrappedStore, names: BoxNames, code: MortonCode },
+    /// In shards; with the bytes of a value before it is compressed, if these are chunks.
+    Shards { shards: Arc<KeyedShards>, kind: PayloadKind, plain: Option<u64> },
+    /// The chunks of a volume, each an object; with the bytes of one before it is compressed.
+    Objects { store: WrappedStore, names: BoxNames, code: MortonCode, plain: u64 },
+}
+
+/// A value that is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredValue {
+    pub key: u64,
+    /// Bytes before it that belong to it.
+    pub before: u64,
+    /// Its own bytes, as they are read.
+    pub len: u64,
 }
 
 impl Values {
@@ -21,7 +32,8 @@ impl Values {
     pub fn of_scale(volume: &Volume, level: usize) -> Result<Self, Error> {
         let scale = volume.scale(level)?;
         if let Some(shards) = volume.shards(scale)? {
-            return Ok(Self::Shards { shards, kind: PayloadKind::Plain });
+            let plain = Some(chunk_bytes(volume, scale));
+            return Ok(Self::Shards { shards, kind: PayloadKind::Plain, plain });
         }
         let at = || volume.location().to_string();
         let code = scale.morton().ok_or_else(|| RepackError::Layout {
@@ -32,7 +44,24 @@ impl Values {
             ),
         })?;
         let store = volume.wrapped(scale);
-        Ok(Self::Objects { store, names: volume.box_names(scale)?, code })
+        let (names, plain) = (volume.box_names(scale)?, chunk_bytes(volume, scale));
+        Ok(Self::Objects { store, names, code, plain })
+    }
+
+    /// Bytes of a value before it is compressed, if that is known.
+    pub fn plain(&self) -> Option<u64> {
+        match self {
+            Self::Shards { plain, .. } => *plain,
+            Self::Objects { plain, .. } => Some(*plain),
+        }
+    }
+
+    /// Whether there is a place for a key.
+    pub fn has_place(&self, key: u64) -> bool {
+        match self {
+            Self::Shards { .. } => true,
+            Self::Objects { code, .. } => code.decode(key).is_some(),
+        }
     }
 
     /// How values are compressed, on top of what they are.
@@ -56,23 +85,32 @@ impl Values {
         match self {
             Self::Shards { shards, .. } => shards.shard_key(shards.sharding.place(key).shard),
             Self::Objects { names, code, .. } => {
-                crate::engine::CellKeys::key(names, &code.decode(key).unwrap_or_default())
+                let cell = code.decode(key).ok_or_else(|| StoreError::Key {
+                    text: key.to_string(),
+                    reason: "it is outside the grid of chunks",
+                })?;
+                crate::engine::CellKeys::key(names, &cell)
             }
         }
     }
 
-    /// All keys that have a value, with how many bytes before it belong to it.
+    /// All values.
     ///
-    /// What is in the folder and is no chunk of the volume is not among them; a key in a place where nobody looks for it, and a
-    /// key that occurs twice, is an error, as it would be lost.
-    pub fn each_key(&self, engine: &Engine, visit: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
+    /// What is in the folder and is no chunk of the volume is not among them; a key in a place where nobody looks for it is
+    /// an error, as it would be lost.
+    pub fn each_key(
+        &self,
+        engine: &Engine,
+        visit: &mut dyn FnMut(StoredValue),
+    ) -> Result<(), Error> {
         match self {
-            Self::Objects { store, names, code } => {
-                for (key, _) in store.list(names.folder.as_ref())?.objects {
+            Self::Objects { store, names, code, plain } => {
+                for (key, len) in store.list(names.folder.as_ref())?.objects {
                     let name = key.as_str().rsplit('/').next().unwrap_or_default();
                     let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
-                    if let Some(cell) = names.cell(bare.unwrap_or(name)) {
-                        visit(code.encode(cell), 0);
+                    if let Some(cell) = cell(names, code.grid(), bare.unwrap_or(name)) {
+                        let len = if bare.is_some() { len.max(*plain) } else { len };
+                        visit(StoredValue { key: code.encode(cell), before: 0, len });
                     }
                 }
                 Ok(())
@@ -95,7 +133,8 @@ impl Values {
                             );
                             return Err(StoreError::Damaged { key, reason }.into());
                         }
-                        visit(entry.key, before.get(i).map_or(0, |range| range.end - range.start));
+                        let before = before.get(i).map_or(0, |range| range.end - range.start);
+                        visit(StoredValue { key: entry.key, before, len: entry.len });
                     }
                 }
                 Ok(())
@@ -136,4 +175,14 @@ impl Values {
             }
         }
     }
+}
+
+/// Bytes of a chunk of a scale before it is compressed.
+fn chunk_bytes(volume: &Volume, scale: &Scale) -> u64 {
+    let element = match volume.info().data_type().size() {
+        ElementSize::Fixed(size) => size as u64,
+        ElementSize::Variable => 1,
+    };
+    let each = element.saturating_mul(volume.info().channels());
+    scale.chunk_size().iter().fold(each, |bytes, &n| bytes.saturating_mul(n))
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use shardine_store::{FolderPart, Key};
 
+use super::form::{Form, survey};
 use super::values::Values;
-use super::write::{check, write};
+use super::write::{check, recount, write};
 use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::jobs::repack::RepackError;
-use crate::precomputed::{INFO, Volume, VolumeInfo};
+use crate::precomputed::{INFO, Scale, Volume, VolumeInfo};
 use crate::{Engine, Error, Location, RepackOutcome};
 
 /// A volume, and what it is to become.
@@ -18,8 +19,18 @@ pub(super) struct Scales {
     info: VolumeInfo,
     /// What becomes of each scale; those that stay as they are come with the outcome `Unchanged`.
     scales: Vec<RepackedScale>,
-    /// The folders of the scales that change, relative to the volume's.
-    changed: Vec<String>,
+    changed: Vec<Changed>,
+}
+
+/// A scale that changes.
+struct Changed {
+    level: usize,
+    /// Its folder, relative to the volume's.
+    folder: String,
+    /// How its objects are called, now and then.
+    forms: [Form; 2],
+    /// Values that were moved.
+    values: u64,
 }
 
 impl Scales {
@@ -61,7 +72,7 @@ impl Scales {
             }
             scales.push(RepackedScale::new(level, &scale.key, sharding, outcome));
         }
-        let changed = changed_folders(&old, &scales)?;
+        let changed = changed_scales(&old, &info, &scales)?;
         Ok(Self { old, info, scales, changed })
     }
 }
@@ -79,6 +90,20 @@ impl Packed for Scales {
         self.scales.iter().all(|scale| scale.outcome == RepackOutcome::Unchanged)
     }
 
+    fn check_inside(&self) -> Result<(), Error> {
+        for scale in self.old.info().scales() {
+            if folder_inside(&self.old, scale)?.is_none() {
+                let key = &scale.key;
+                let reason = format!(
+                    "the chunks of scale \"{key}\" do not lie in a folder inside the volume, so a copy would not have them"
+                );
+                let at = self.old.location().to_string();
+                return Err(RepackError::Layout { at, reason }.into());
+            }
+        }
+        Ok(())
+    }
+
     fn build(
         &mut self,
         engine: &Arc<Engine>,
@@ -87,11 +112,21 @@ impl Packed for Scales {
         resumed: bool,
     ) -> Result<(), Error> {
         let new = Volume::bind(engine, place, self.info.clone());
-        let changed = |scale: &&mut RepackedScale| scale.outcome != RepackOutcome::Unchanged;
-        for report in self.scales.iter_mut().filter(changed) {
-            let from = Values::of_scale(&self.old, report.level)?;
-            let to = Values::of_scale(&new, report.level)?;
-            report.add(&write(engine, &from, &to, resumed, options)?);
+        let store = &*self.old.location().store;
+        // All of them first: what is refused is refused before anything is moved.
+        for changed in &self.changed {
+            let folder = self.old.folder(self.old.scale(changed.level)?)?;
+            let [old, new] = &changed.forms;
+            survey(store, folder.as_ref(), old, new)?;
+        }
+        for changed in &mut self.changed {
+            let from = Values::of_scale(&self.old, changed.level)?;
+            let to = Values::of_scale(&new, changed.level)?;
+            let tally = write(engine, &from, &to, resumed, options)?;
+            changed.values = tally.total;
+            if let Some(report) = self.scales.get_mut(changed.level) {
+                report.add(&tally);
+            }
             if options.check || resumed {
                 check(engine, &from, &to)?;
             }
@@ -100,15 +135,34 @@ impl Packed for Scales {
     }
 
     fn part(&self, path: &str, is_folder: bool) -> FolderPart {
-        if path == INFO || self.changed.iter().any(|folder| folder == path) {
-            FolderPart::Left
-        } else if is_folder
-            && self.changed.iter().any(|folder| folder.starts_with(&format!("{path}/")))
-        {
-            FolderPart::Inside
-        } else {
-            FolderPart::Carried
+        if path == INFO {
+            return FolderPart::Left;
         }
+        if is_folder {
+            let leads = |changed: &Changed| {
+                let rest = changed.folder.strip_prefix(path);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            return match self.changed.iter().any(leads) {
+                true => FolderPart::Inside,
+                false => FolderPart::Carried,
+            };
+        }
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let is_part = |changed: &Changed| {
+            changed.folder == folder && changed.forms.iter().any(|form| form.has(name))
+        };
+        match self.changed.iter().any(is_part) {
+            true => FolderPart::Left,
+            false => FolderPart::Carried,
+        }
+    }
+
+    fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<(), Error> {
+        let new = Volume::bind(engine, place, self.info.clone());
+        self.changed.iter().try_for_each(|changed| {
+            recount(engine, &Values::of_scale(&new, changed.level)?, changed.values)
+        })
     }
 
     fn reports(self, resumed: bool) -> Vec<RepackedScale> {
@@ -122,27 +176,45 @@ impl Packed for Scales {
     }
 }
 
-/// The folders of the scales that change, relative to the volume's.
-fn changed_folders(volume: &Volume, scales: &[RepackedScale]) -> Result<Vec<String>, Error> {
-    let mut folders = Vec::new();
-    for scale in scales.iter().filter(|scale| scale.outcome != RepackOutcome::Unchanged) {
-        let folder = volume.folder(volume.scale(scale.level)?)?;
-        let base = volume.location().path.as_ref().map(Key::as_str).unwrap_or_default();
-        let inside = folder.as_ref().map(Key::as_str).unwrap_or_default();
-        let inside = match base {
-            "" => Some(inside),
-            base => inside.strip_prefix(base).and_then(|rest| rest.strip_prefix('/')),
+/// The folder of a scale, relative to the volume's; `None` if it does not lie in it.
+fn folder_inside(volume: &Volume, scale: &Scale) -> Result<Option<String>, Error> {
+    let folder = volume.folder(scale)?;
+    let base = volume.location().path.as_ref().map(Key::as_str).unwrap_or_default();
+    let inside = folder.as_ref().map(Key::as_str).unwrap_or_default();
+    let inside = match base {
+        "" => Some(inside),
+        base => inside.strip_prefix(base).and_then(|rest| rest.strip_prefix('/')),
+    };
+    Ok(inside.filter(|folder| !folder.is_empty()).map(str::to_owned))
+}
+
+/// The scales that change. Each must have a folder that is nobody else's.
+fn changed_scales(
+    volume: &Volume,
+    info: &VolumeInfo,
+    scales: &[RepackedScale],
+) -> Result<Vec<Changed>, Error> {
+    let refuse = |reason: String| RepackError::Layout { at: volume.location().to_string(), reason };
+    let mut changed = Vec::new();
+    for report in scales.iter().filter(|scale| scale.outcome != RepackOutcome::Unchanged) {
+        let level = report.level;
+        let (old, new) = (volume.scale(level)?, info.scales().get(level));
+        let Some(folder) = folder_inside(volume, old)? else {
+            let key = &report.key;
+            let reason = format!("the chunks of scale \"{key}\" are not in a folder of its own");
+            return Err(refuse(reason).into());
         };
-        match inside {
-            Some(folder) if !folder.is_empty() => folders.push(folder.to_owned()),
-            _ => {
-                let reason =
-                    format!("the chunks of scale \"{}\" are not in a folder of its own", scale.key);
-                return Err(
-                    RepackError::Layout { at: volume.location().to_string(), reason }.into()
-                );
+        let others = volume.info().scales().iter().enumerate().filter(|(other, _)| *other != level);
+        for (_, other) in others {
+            // What lies elsewhere does not lie in this folder.
+            if folder_inside(volume, other).ok().flatten().as_ref() == Some(&folder) {
+                let (one, two) = (&report.key, &other.key);
+                let reason = format!("the chunks of scales \"{one}\" and \"{two}\" share a folder");
+                return Err(refuse(reason).into());
             }
         }
+        let forms = [old, new.unwrap_or(old)].map(Form::of_scale);
+        changed.push(Changed { level, folder, forms, values: 0 });
     }
-    Ok(folders)
+    Ok(changed)
 }

@@ -5,7 +5,7 @@ use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions, Store, StoreError};
 
 use super::options::RepackVolumeOptions;
-use super::values::Values;
+use super::values::{StoredValue, Values};
 use crate::engine::{Engine, FirstError, PUBLISHED_TOGETHER};
 use crate::keyed::{Change, Encoded, KeyedShards, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
@@ -20,8 +20,11 @@ const GZIP_LEVEL: u8 = 6;
 /// Bytes of memory for a key that is to be moved.
 const KEY: u64 = size_of::<Moved>() as u64;
 
-/// Memory that is reckoned for a value.
-const VALUE: u64 = 256 << 10;
+/// How much longer a value may get that is decompressed, where nothing tells.
+const EXPANDS: u64 = 8;
+
+/// The most that is reckoned for a value, whatever an index says.
+const MOST: u64 = 1 << 40;
 
 /// Values that are compared together.
 const COMPARED: usize = 1024;
@@ -29,6 +32,8 @@ const COMPARED: usize = 1024;
 /// What was done.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
+    /// Values that there are, be they moved now or by an earlier run.
+    pub total: u64,
     pub moved: u64,
     pub recompressed: u64,
     pub objects: u64,
@@ -44,6 +49,27 @@ struct Moved {
     key: u64,
     /// Bytes before its value that belong to it.
     before: u64,
+    /// Bytes of memory for it.
+    memory: u64,
+}
+
+/// Bytes of memory for a value that is moved: as it is, and if it is compressed in another way, as it becomes too.
+fn memory(from: &Values, to: &Values, value: &StoredValue) -> u64 {
+    let stored = value.before.saturating_add(value.len);
+    let becomes = match from.encoding() == to.encoding() {
+        true => 0,
+        false => match from.plain() {
+            Some(plain) => plain.max(value.len),
+            None => value.len.saturating_mul(EXPANDS),
+        },
+    };
+    stored.saturating_add(becomes).min(MOST)
+}
+
+/// How many workers there is memory for, if each takes so many bytes.
+fn workers(engine: &Engine, each: u64) -> usize {
+    let affordable = engine.memory_in_flight() / each.max(1);
+    engine.threads().min(usize::try_from(affordable).unwrap_or(usize::MAX)).max(1)
 }
 
 /// Moves all values. With `resumed`, objects that are there already are whole and stay.
@@ -55,7 +81,19 @@ pub(crate) fn write(
     options: &RepackVolumeOptions,
 ) -> Result<Tally, Error> {
     let mut total = 0u64;
-    from.each_key(engine, &mut |_, _| total += 1)?;
+    let mut homeless = None;
+    from.each_key(engine, &mut |value| {
+        total += 1;
+        if !to.has_place(value.key) {
+            homeless.get_or_insert(value.key);
+        }
+    })?;
+    if let Some(key) = homeless {
+        let reason = format!(
+            "key {key} is outside the grid of chunks; `shardine verify` tells more, and `shardine repair` removes it"
+        );
+        return Err(StoreError::Damaged { key: from.object_key(key)?, reason }.into());
+    }
     // As many keys at a time as there is memory for; then all that is stored is listed again.
     let room = (engine.memory_in_flight() / 4).max(KEY);
     let passes = total.saturating_mul(KEY).div_ceil(room).max(1);
@@ -66,16 +104,17 @@ pub(crate) fn write(
             progress(done, total);
         }
     };
-    let mut tally = Tally::default();
+    let mut tally = Tally { total, ..Tally::default() };
     for pass in 0..passes {
         let mut keys = Vec::new();
-        from.each_key(engine, &mut |key, before| {
+        from.each_key(engine, &mut |value| {
+            let StoredValue { key, before, .. } = value;
             let shard = match to {
                 Values::Shards { shards, .. } => shards.sharding.place(key).shard,
                 Values::Objects { .. } => key,
             };
             if shard % passes == pass {
-                keys.push(Moved { shard, key, before });
+                keys.push(Moved { shard, key, before, memory: memory(from, to, &value) });
             }
         })?;
         keys.sort_unstable();
@@ -129,7 +168,7 @@ impl Moving<'_> {
                 keys: &numbers,
                 replaces_all: true,
                 keep_before: self.from.keeps_before(),
-                value_bytes: VALUE,
+                value_bytes: group.iter().map(|moved| moved.memory).max().unwrap_or(0),
                 encode: &encode,
                 staged: Some(&staged),
             };
@@ -219,8 +258,10 @@ fn objects(
         let staged = Mutex::new(Vec::new());
         let (kept, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         let first_error = FirstError::default();
-        let _permit = engine.admit(VALUE.saturating_mul(engine.threads() as u64));
-        engine.share(engine.threads(), together.len(), &|i, context| {
+        let each = together.iter().map(|moved| moved.memory).max().unwrap_or(0);
+        let workers = workers(engine, each);
+        let _permit = engine.admit(each.saturating_mul(workers as u64));
+        engine.share(workers, together.len(), &|i, context| {
             if first_error.is_set() {
                 return;
             }
@@ -262,31 +303,45 @@ fn objects(
 pub(crate) fn check(engine: &Engine, from: &Values, to: &Values) -> Result<(), Error> {
     let mut keys = Vec::with_capacity(COMPARED);
     let mut result = Ok(());
-    let (mut before_move, mut after_move) = (0u64, 0u64);
-    from.each_key(engine, &mut |key, before| {
+    let mut before_move = 0u64;
+    from.each_key(engine, &mut |value| {
         before_move += 1;
-        keys.push((key, before));
-        if keys.len() == COMPARED && result.is_ok() {
+        if result.is_err() {
+            return;
+        }
+        keys.push(value);
+        if keys.len() == COMPARED {
             result = compare(engine, from, to, &keys);
             keys.clear();
         }
     })?;
     result?;
     compare(engine, from, to, &keys)?;
-    to.each_key(engine, &mut |_, _| after_move += 1)?;
-    if before_move != after_move {
-        return Err(RepackError::Count { before: before_move, after: after_move }.into());
+    recount(engine, to, before_move)
+}
+
+/// An error unless there are so many values. A listing, and a read for each index.
+pub(crate) fn recount(engine: &Engine, values: &Values, before: u64) -> Result<(), Error> {
+    let mut after = 0u64;
+    values.each_key(engine, &mut |_| after += 1)?;
+    if before != after {
+        return Err(RepackError::Count { before, after }.into());
     }
     Ok(())
 }
 
-fn compare(engine: &Engine, from: &Values, to: &Values, keys: &[(u64, u64)]) -> Result<(), Error> {
+fn compare(engine: &Engine, from: &Values, to: &Values, keys: &[StoredValue]) -> Result<(), Error> {
     let first_error = FirstError::default();
-    engine.share(engine.threads(), keys.len(), &|i, context| {
+    // The value as it was and as it is, and if they are compressed differently, what both are.
+    let each = keys.iter().map(|value| memory(from, to, value).saturating_mul(2)).max();
+    let each = each.unwrap_or(0);
+    let workers = workers(engine, each);
+    let _permit = engine.admit(each.saturating_mul(workers as u64));
+    engine.share(workers, keys.len(), &|i, context| {
         if first_error.is_set() {
             return;
         }
-        let (key, before) = keys[i];
+        let StoredValue { key, before, .. } = keys[i];
         let mut alike = || -> Result<bool, Error> {
             let (mut one, mut other) = (context.take_buffer(), context.take_buffer());
             from.read(context, key, before, &mut one)?;

@@ -23,7 +23,7 @@ fn chunks_of_a_far_store_are_read_once_and_many_at_once() {
     for (name, bytes) in dump(&*near.store) {
         odd.put(&Key::new(&name).unwrap(), &bytes, Condition::None).unwrap();
     }
-    odd.latency.store(2, Ordering::SeqCst);
+    odd.latency.store(10, Ordering::SeqCst);
     let store = Arc::new(CountingStore::new(Arc::clone(&odd)));
     let far = Location::root(Arc::clone(&store) as Arc<dyn Store>);
     let options = ConvertOptions::new().check(RepackCheck::None);
@@ -36,7 +36,7 @@ fn chunks_of_a_far_store_are_read_once_and_many_at_once() {
         to_zarr(&far, &new, &form, &options).unwrap();
         assert_eq!(dump(&*new.store), dump(&*expected.store));
         let peak = odd.peak.load(Ordering::SeqCst);
-        assert!(peak >= 8, "{form:?}: {peak} requests at once");
+        assert!(peak >= 4, "{form:?}: {peak} requests at once");
         // 640 chunks, the tables and indexes of 16 shards, and the `info`.
         let reads = store.counts().reads;
         assert!(reads <= 640 + 16 * 6 + 4, "{form:?}: {reads} reads");

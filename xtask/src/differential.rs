@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, parallelism, root, shared_target_dir};
-use crate::{usage, value, venv};
+use crate::{precomputed_peers, usage, value, venv};
 
 /// How many random cases to compare, and which.
 pub struct Run {
@@ -34,6 +34,9 @@ impl Run {
 }
 
 pub fn main(args: &[String]) -> Result {
+    if args.iter().any(|option| option == "--precomputed") {
+        return precomputed_peers::main(args);
+    }
     let mut run = Run { cases: 500, ..Run::short() };
     let mut rest = args.iter();
     while let Some(option) = rest.next() {

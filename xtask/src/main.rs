@@ -35,6 +35,9 @@ cargo xtask <command>
   differential [--cases N] [--seed S] [--jobs N]
       A long run of the comparison (500 cases unless told otherwise).
 
+  differential --precomputed [--cases N] [--seed S]
+      The same with precomputed volumes, TensorStore and cloud-volume (240 cases).
+
   torture [--minutes N] [--seed S]
       Kills writers at every step and at random times, lets others race for one shard,
       and checks what is left, for N minutes (10).

@@ -1,16 +1,42 @@
 //! Precomputed volumes that Shardine and other tools write and read, and what the others lose.
 
 use crate::shell::{Cmd, Result, parallelism};
-use crate::{differential, venv};
+use crate::{differential, usage, value, venv};
 
-/// Always the same cases. The tools are large, so they have an environment of their own, made here.
+/// Cases of the test; a longer run is `cargo xtask differential --precomputed`.
+const CASES: &str = "90";
+
+/// Always the same cases.
 pub fn run() -> Result {
+    check(CASES, "1")
+}
+
+/// As many cases as are asked for, from another seed if that is.
+pub fn main(args: &[String]) -> Result {
+    let (mut cases, mut seed) = ("240".to_owned(), "1".to_owned());
+    let mut rest = args.iter();
+    while let Some(option) = rest.next() {
+        match option.as_str() {
+            "--precomputed" => {}
+            "--cases" => cases = value(option, &mut rest)?,
+            "--seed" => seed = value(option, &mut rest)?,
+            _ => {
+                let reason = format!("differential --precomputed does not take \"{option}\"");
+                return Err(usage(reason));
+            }
+        }
+    }
+    check(&cases, &seed)
+}
+
+/// The tools are large, so they have an environment of their own, made here.
+fn check(cases: &str, seed: &str) -> Result {
     let python = venv::ensure_precomputed()?;
     Cmd::new(&python)
         .arg("peers/precomputed_check.py")
         .arg("--shardine")
         .arg(differential::cli()?)
-        .args(["--cases", "210", "--seed", "1"])
+        .args(["--cases", cases, "--seed", seed])
         // cloud-volume sleeps most of the time.
         .args(["--jobs", &(2 * parallelism()).to_string()])
         .run()?;

@@ -56,6 +56,17 @@ impl Input {
         Ok(Self { file, name, header, found })
     }
 
+    /// The same with the last axis, of one channel, that a `.npy` file of a volume may leave out: an axis of length 1 changes nothing
+    /// in memory, in either order.
+    pub fn with_channel(mut self, shape: &[u64]) -> Self {
+        if let (Some(header), [rest @ .., 1]) = (&mut self.header, shape)
+            && header.shape == rest
+        {
+            header.shape.push(1);
+        }
+        self
+    }
+
     /// What the head of a `.npy` file says; `None` of raw bytes.
     pub fn header(&self) -> Option<&Header> {
         self.header.as_ref()

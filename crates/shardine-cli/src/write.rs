@@ -22,6 +22,7 @@ Examples:
   shardine write image.zarr volume.npy
   shardine write image.zarr --region 0:64,:,7:8 part.npy
   shardine write image.zarr --cast float_volume.npy
+  shardine write volume --level 1 --region 0:64,0:64,0:16 part.npy
   generate | shardine write image.zarr -
 
 A .npy file may be in C or Fortran order and of either byte order. Any other file holds the elements alone:
@@ -70,7 +71,11 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let array = args.level.open(&engine, &machine.location(&args.url)?, args.gzip_level)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
-    let source = Input::open(&args.file)?.source(&array, &shape, args.cast, memory)?;
+    let mut input = Input::open(&args.file)?;
+    if array.is_volume() {
+        input = input.with_channel(&shape);
+    }
+    let source = input.source(&array, &shape, args.cast, memory)?;
     let bytes = match array.data_type().size() {
         ElementSize::Fixed(size) => units::elements(&shape).saturating_mul(size as u64),
         ElementSize::Variable => 0,

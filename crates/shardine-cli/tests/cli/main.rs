@@ -17,4 +17,5 @@ mod repair;
 mod round_trip;
 mod support;
 mod verify;
+mod volume;
 mod zarr_v2;

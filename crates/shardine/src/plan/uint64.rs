@@ -47,11 +47,7 @@ pub fn sharding_for_size(
 ) -> ShardingPlan {
     let total = morton(size, chunk).map_or(64, |code| code.bits());
     let fitting = (shard_bytes / chunk_bytes.max(1)).max(1).ilog2();
-    let mut inside = fitting.min(total).min(MINISHARD_KEYS + MINISHARDS);
-    if inside < total {
-        // Three bits more double the box along every axis.
-        inside -= inside % 3;
-    }
+    let inside = fitting.min(total).min(MINISHARD_KEYS + MINISHARDS);
     plan_of(size, chunk, inside, total)
 }
 

@@ -15,6 +15,7 @@ use shardine::{
 };
 
 use crate::cli::Machine;
+use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::input::{self, Input};
 use crate::progress::Progress;
@@ -78,7 +79,10 @@ struct Done {
 
 pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
-    let array = Array::open(&machine.engine()?, &machine.location(&args.url)?)?;
+    let array = Level::default().open(&machine.engine()?, &machine.location(&args.url)?, None)?;
+    if array.is_volume() {
+        return Err(shardine::Error::FixedVolume { at: array.location().to_string() }.into());
+    }
     let rank = array.shape().len();
     if args.axis >= rank {
         return Err(shardine::Error::from(SliceError::Axis { axis: args.axis, rank }).into());

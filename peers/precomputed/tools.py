@@ -76,6 +76,9 @@ class CloudVolume:
             return "has png of uint8 only"
         if channels > 1 and scale["encoding"] in ("jpeg", "png", "jxl"):
             return f"{scale['encoding']} with several channels comes back with the channels mixed"
+        # Its own copy of one voxel has the channels as x.
+        if channels > 1 and scale["size"] == [1, 1, 1]:
+            return "takes the channels of a single voxel for x"
         return None
 
     def write_all(self, root: Path, case: Case, level: int, dice: random.Random) -> None:

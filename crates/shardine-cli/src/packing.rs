@@ -51,6 +51,10 @@ pub struct JobArgs {
     /// Give up what an earlier job has left unfinished, and begin anew
     #[arg(long)]
     pub restart: bool,
+    /// In place: no other program uses the data set meanwhile. Needed where there are no locks to rely on, such as on
+    /// network file systems
+    #[arg(long)]
+    pub exclusive: bool,
     /// Tell what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -162,6 +166,7 @@ impl JobArgs {
     pub fn of_arrays(&self) -> Option<&'static str> {
         let given = [
             ("--restart", self.restart),
+            ("--exclusive", self.exclusive),
             ("--dry-run", self.dry_run),
             ("--verify", self.verify.is_some()),
         ];
@@ -189,6 +194,7 @@ impl JobArgs {
     /// Adds what these say.
     pub fn apply(&self, mut options: RepackOptions) -> RepackOptions {
         options = options.overwrite(self.overwrite).restart(self.restart).dry_run(self.dry_run);
+        options = options.exclusive(self.exclusive);
         match self.check() {
             None => options,
             Some(check) => options.check(check),

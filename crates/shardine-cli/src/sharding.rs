@@ -265,6 +265,7 @@ pub fn run(
     let progress = Progress::things("packing", 0);
     options.dry_run = job.dry_run;
     options.restart = job.restart;
+    options.exclusive = job.exclusive;
     options.check = job.compares(target.unwrap_or(source).store.read_cost().local);
     if !progress.is_hidden() {
         let bar = progress.clone();

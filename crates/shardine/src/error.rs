@@ -114,6 +114,12 @@ pub enum Error {
         /// Which array.
         at: String,
     },
+    /// Another data set has taken the place of the one that was opened, and is no version of it.
+    #[error("{at} was replaced by something else while it was in use")]
+    Replaced {
+        /// Which data set.
+        at: String,
+    },
     /// There is neither an array nor a group.
     #[error("there is no Zarr array or group at {at}")]
     NoNode {
@@ -276,6 +282,7 @@ impl Error {
             Self::MetadataChanged { .. } => {
                 Some("open the array again, and let only one at a time change its shape".to_owned())
             }
+            Self::Replaced { .. } => Some("open it again, or run the same command again".to_owned()),
             Self::NoNode { at } => Some(format!("look for a zarr.json, .zarray or .zgroup in {at} or below it")),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
             Self::UnlistedGroup { .. } => Some(

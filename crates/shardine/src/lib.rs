@@ -4,6 +4,7 @@
 //! [`write`](Array::write) a [`Region`] of it. The [`Engine`] holds what all arrays share: threads, the memory
 //! budget, and the cache of shard indexes.
 
+mod anchor;
 mod engine;
 mod error;
 mod jobs;
@@ -49,6 +50,6 @@ pub use shardine_codec::{
 pub use source::{GeneratorSource, Source, SourceError};
 pub use zarr::metadata::ZarrFormat;
 pub use zarr::{
-    Array, Child, Group, Node, PossibleObject, ShardEntries, SliceError, SliceOptions, SliceWriter,
-    StoredObject,
+    Array, Child, Group, HeldArray, Node, PossibleObject, ShardEntries, SliceError, SliceOptions,
+    SliceWriter, StoredObject,
 };

@@ -1,8 +1,9 @@
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use shardine_remote::{RemoteStore, StoreOptions};
-use shardine_store::{FileStore, Key, Store};
+use shardine_store::{FileStore, FolderHold, Key, Store, StoreError};
 
 use crate::Error;
 use crate::zarr::metadata::ZarrFormat;
@@ -71,6 +72,16 @@ impl Location {
     /// The same place, where only the documents of one version are looked at.
     pub fn with_format(self, format: Option<ZarrFormat>) -> Self {
         Self { format, ..self }
+    }
+
+    /// Keeps the folder of a data set in its place until this is dropped, so that no job in place exchanges it for
+    /// another one. `None` where nothing is exchanged, or there are no locks to rely on, or there is no folder.
+    pub(crate) fn hold(&self) -> Result<Option<FolderHold>, Error> {
+        let Some(files) = self.store.files() else { return Ok(None) };
+        match files.hold(self.path.as_ref()) {
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+            hold => Ok(hold?),
+        }
     }
 
     /// The key of an object of this node.

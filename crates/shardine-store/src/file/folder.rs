@@ -9,6 +9,7 @@ use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
+use super::dataset::is_held_here;
 use super::disk::{Disk, DiskStep};
 use super::stamp::Stamp;
 use super::{failed, lacks_locks};
@@ -49,6 +50,18 @@ impl Folder {
     ///
     /// Where there are no locks, only a write without a condition goes on: no other write can have one.
     pub fn lock(&self, condition: &Condition) -> Result<(), StoreError> {
+        if is_held_here(&self.file).map_err(|e| failed("examine", &self.path, e))? {
+            // The folder of a data set that this process is writing to: the lock would wait for that very write.
+            return match condition {
+                Condition::None => Ok(()),
+                _ => {
+                    let store = self.path.display().to_string();
+                    let operation = "write on a condition where a link to nowhere, or a file that cannot be \
+                                     opened, has the name";
+                    Err(StoreError::Unsupported { store, operation })
+                }
+            };
+        }
         loop {
             let Err(e) = self.file.lock() else { return Ok(()) };
             match (condition, lacks_locks(&e)) {

@@ -1,5 +1,6 @@
 //! Objects as files below a root folder.
 
+mod dataset;
 mod disk;
 mod edit;
 mod folder;
@@ -30,6 +31,7 @@ use crate::{
     ReadCost, Recovery, Staged, Store, StoreError, Version,
 };
 
+pub use dataset::{DocumentStamp, FolderAlone, FolderHold, FolderIdentity};
 pub use disk::{DiskObserver, DiskStep, Verdict};
 pub use temporary::is_own_file;
 pub use tree::{FolderPart, JobLock};

@@ -15,7 +15,7 @@ use super::{FileStore, failed, is_missing, open_for_reading};
 use crate::{Buffer, Key, Object, ReadRange, StoreError, Version};
 
 /// Milliseconds for which a path is taken to lead to the file that it led to.
-const TRUST: u64 = 100;
+pub(super) const TRUST: u64 = 100;
 
 /// A file that is open for reading.
 #[derive(Debug)]

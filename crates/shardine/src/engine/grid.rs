@@ -1,5 +1,6 @@
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use shardine_codec::strided::Axes;
 use shardine_store::{Key, Store, StoreError};
@@ -93,6 +94,9 @@ pub(crate) struct Grid {
     pub edges: Option<EdgeLayouts>,
     /// Where cells are no objects of their own to be written: the shards that they are in.
     pub packed: Option<PackedCells>,
+    /// How often an object was looked for by its key to be read. What was open before cannot have become another
+    /// array's.
+    pub lookups: AtomicU64,
 }
 
 impl Grid {

@@ -113,11 +113,14 @@ pub fn compact(
             }
         };
         summary.arrays += 1;
+        // What its index says of a shard must not be used on a shard of another array.
+        let held = array.hold()?;
+        let array = held.array();
         let objects = array.possible_objects()?;
         found += objects.len() as u64;
         array.each_shard(&objects, &mut |object, entries| {
             let exists = object.listed.is_some() || !matches!(entries, Ok(None));
-            match entries.and_then(|entries| compact_shard(&array, object, entries, options)) {
+            match entries.and_then(|entries| compact_shard(array, object, entries, options)) {
                 Ok(None) => summary.shards += u64::from(exists),
                 Ok(Some(compacted)) => {
                     summary.shards += 1;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use shardine_codec::Context;
-use shardine_store::{Key, ReadRange, StoreError, StoreExt};
+use shardine_store::{FolderHold, Key, ReadRange, StoreError, StoreExt};
 
 use super::change::{Change, Encoded, OldValue, change_shard};
 use super::shards::OpenShard;
 use super::{KeyedShards, PayloadKind, fragments_len, gzip};
+use crate::anchor::Anchor;
 use crate::precomputed::{INFO, VolumeInfo};
 use crate::shard::uint64::{Encoding, Sharding};
 use crate::{Engine, Error, Location};
@@ -25,6 +26,9 @@ pub struct KeyValueStore {
     engine: Arc<Engine>,
     shards: Arc<KeyedShards>,
     kind: PayloadKind,
+    /// By what it is told whether another data set has taken its place. Then everything is refused, as keys may be in
+    /// other shards.
+    anchor: Option<Arc<Anchor>>,
 }
 
 /// What is to become of some keys.
@@ -97,6 +101,7 @@ impl KeyValueStore {
     /// Opens a folder whose own `info` says how it is sharded, as those of meshes and skeletons do. One read.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         let key = location.key(INFO)?;
+        let anchor = Anchor::of(location, &[INFO])?.map(Arc::new);
         let no_store = || Error::NoKeyValues { at: location.to_string() };
         let bytes = location.store.get(&key)?.ok_or_else(no_store)?;
         let document: Map<String, Value> =
@@ -105,7 +110,7 @@ impl KeyValueStore {
         let sharding = Sharding::from_json(sharding)
             .map_err(|source| Error::Sharding { object: key.clone(), source })?;
         let kind = PayloadKind::from_info(&document);
-        Ok(Self::with_sharding(engine, location, sharding, kind))
+        Ok(Self::with_sharding(engine, location, sharding, kind).with_anchor(anchor))
     }
 
     /// Opens a folder below a volume, or what else has an `info` that tells of it: the chunks of a scale, or annotations.
@@ -114,6 +119,7 @@ impl KeyValueStore {
     /// `folder` is relative to the place of the `info`.
     pub fn open_in(engine: &Arc<Engine>, location: &Location, folder: &str) -> Result<Self, Error> {
         let key = location.key(INFO)?;
+        let anchor = Anchor::of(location, &[INFO])?.map(Arc::new);
         let no_store = || Error::NoKeyValues { at: location.to_string() };
         let bytes = location.store.get(&key)?.ok_or_else(no_store)?;
         let document: Map<String, Value> =
@@ -126,7 +132,8 @@ impl KeyValueStore {
         } else {
             PayloadKind::from_info(&document)
         };
-        Ok(Self::with_sharding(engine, &location.join(folder)?, sharding, kind))
+        let store = Self::with_sharding(engine, &location.join(folder)?, sharding, kind);
+        Ok(store.with_anchor(anchor))
     }
 
     /// Opens a folder whose sharding is known. No read.
@@ -138,7 +145,22 @@ impl KeyValueStore {
     ) -> Self {
         let (store, folder) = (Arc::clone(&location.store), location.path.clone());
         let shards = Arc::new(KeyedShards::new(store, folder, sharding));
-        Self { engine: Arc::clone(engine), shards, kind }
+        Self { engine: Arc::clone(engine), shards, kind, anchor: None }
+    }
+
+    pub(crate) fn with_anchor(self, anchor: Option<Arc<Anchor>>) -> Self {
+        Self { anchor, ..self }
+    }
+
+    /// Keeps the data set in its place until this is dropped.
+    fn hold(&self) -> Result<Option<Arc<FolderHold>>, Error> {
+        self.anchor.as_deref().map_or(Ok(None), Anchor::hold_same)
+    }
+
+    /// What came of reading, if that was of the data set that was opened.
+    fn consistent<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
+        self.anchor.as_deref().map_or(Ok(()), Anchor::check_same)?;
+        outcome
     }
 
     /// How it is sharded.
@@ -160,11 +182,12 @@ impl KeyValueStore {
     ///
     /// Three reads, one for each index that is not known yet and one for the value.
     pub fn get_encoded(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.engine.with_context(|context| {
+        let read = self.engine.with_context(|context| {
             self.shards.with_value(key, context, |shard, range| {
                 Ok(shard.object.read(ReadRange::Bounded(range))?.to_vec())
             })
-        })?)
+        });
+        self.consistent(read.map_err(Error::from))
     }
 
     /// The value of a key; `None` if there is none.
@@ -213,12 +236,14 @@ impl KeyValueStore {
             })?;
             Ok(shard.object.read(ReadRange::Bounded(start..range.start))?.to_vec())
         };
-        Ok(self.engine.with_context(|context| self.shards.with_value(key, context, read))?)
+        let read = self.engine.with_context(|context| self.shards.with_value(key, context, read));
+        self.consistent(read.map_err(Error::from))
     }
 
     /// All keys that have values, shard by shard. Only indexes are read: of each shard the table, and the indexes, which
     /// mostly lie together.
     pub fn list(&self, mut visit: impl FnMut(ListedKey)) -> Result<(), Error> {
+        let _hold = self.hold()?;
         for shard in self.shards.stored()? {
             let Some(object) = self.shards.open_object(shard)? else { continue };
             let key = self.shards.shard_key(shard)?;
@@ -250,6 +275,7 @@ impl KeyValueStore {
                 }
             }
         }
+        let _hold = self.hold()?;
         let mut by_shard: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for &key in values.changes.keys() {
             by_shard.entry(self.sharding().place(key).shard).or_default().push(key);

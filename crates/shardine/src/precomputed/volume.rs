@@ -1,13 +1,15 @@
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use serde_json::{Map, Value};
 use shardine_codec::{ArraySpec, ElementSize};
-use shardine_store::{Condition, Key, Store, StoreError, StoreExt};
+use shardine_store::{Condition, FolderHold, Key, Store, StoreError, StoreExt};
 
 use super::names::{BoxNames, ShardNames};
 use super::wrapped::{WrappedStore, compressed_ending};
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
+use crate::anchor::Anchor;
 use crate::engine::{CellKeys, EdgeLayouts, Grid, PackedCells};
 use crate::keyed::{KeyValueStore, KeyedShards, KeyedStore, PayloadKind};
 use crate::layout::Layout;
@@ -49,12 +51,35 @@ pub(crate) const AXES: [&str; 4] = ["x", "y", "z", "channel"];
 /// assert_eq!(array.read(&"68:72,50,9".parse()?)?, Elements::Fixed(vec![7, 7, 0, 0]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Volume {
     engine: Arc<Engine>,
     location: Location,
-    info: VolumeInfo,
+    info: Arc<VolumeInfo>,
     gzip_level: u8,
+    /// By what it is told whether another volume has taken its place.
+    anchor: Option<Arc<Anchor>>,
+}
+
+/// The scale that an array is of.
+#[derive(Debug)]
+pub(crate) struct VolumeScale {
+    pub volume: Volume,
+    level: usize,
+    /// How many copies of its data there are.
+    pub copies: usize,
+}
+
+impl VolumeScale {
+    /// The scale of the volume that is at the same place now, if it has one that is named alike.
+    pub fn reopen(&self) -> Result<Array, Error> {
+        let Volume { engine, location, gzip_level, .. } = &self.volume;
+        let volume = Volume::open(engine, location)?.gzip_level(*gzip_level);
+        let resolution = self.volume.scale(self.level)?.resolution;
+        let level = volume.info.scales().iter().position(|scale| scale.resolution == resolution);
+        let replaced = || Error::Replaced { at: location.to_string() };
+        volume.array(level.ok_or_else(replaced)?)
+    }
 }
 
 /// A chunk of a volume that is stored.
@@ -75,11 +100,31 @@ impl Volume {
     /// Opens a volume. One read.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         let key = location.key(INFO)?;
+        let anchor = Anchor::of(location, &[INFO])?;
         let bytes = location.store.get(&key)?;
         let bytes = bytes.ok_or_else(|| Error::NoVolume { at: location.to_string() })?;
         let info =
             VolumeInfo::parse(&bytes).map_err(|source| Error::Info { object: key, source })?;
-        Ok(Self::bind(engine, location, info))
+        Ok(Self::bind(engine, location, info).with_anchor(anchor))
+    }
+
+    /// The same as [`open`](Self::open), with a hold that keeps the volume in its place.
+    pub(crate) fn open_held(
+        engine: &Arc<Engine>,
+        location: &Location,
+    ) -> Result<(Self, Option<Arc<FolderHold>>), Error> {
+        loop {
+            let volume = Self::open(engine, location)?;
+            match volume.hold() {
+                Err(Error::Replaced { .. }) => {}
+                hold => return hold.map(|hold| (volume, hold)),
+            }
+        }
+    }
+
+    /// Keeps the volume in its place until this is dropped; [`Error::Replaced`] if another one has taken it since it was opened.
+    pub(crate) fn hold(&self) -> Result<Option<Arc<FolderHold>>, Error> {
+        self.anchor().map_or(Ok(None), Anchor::hold_same)
     }
 
     /// Makes a new volume, without chunks. There must be nothing at the place, and its chunks must have encodings that
@@ -109,7 +154,7 @@ impl Volume {
         }
         let key = location.key(INFO)?;
         match location.store.put(&key, &volume.info.to_bytes(), Condition::Absent) {
-            Ok(_) => Ok(volume),
+            Ok(_) => Ok(volume.with_anchor(Anchor::of(location, &[INFO])?)),
             Err(StoreError::Conflict { .. }) => Err(exists()),
             Err(error) => Err(error.into()),
         }
@@ -117,7 +162,23 @@ impl Volume {
 
     pub(crate) fn bind(engine: &Arc<Engine>, location: &Location, info: VolumeInfo) -> Self {
         let (engine, location) = (Arc::clone(engine), location.clone());
-        Self { engine, location, info, gzip_level: GZIP_LEVEL }
+        Self { engine, location, info: Arc::new(info), gzip_level: GZIP_LEVEL, anchor: None }
+    }
+
+    /// By what it is told whether another volume has taken its place; `None` if it cannot have.
+    pub(crate) fn anchor(&self) -> Option<&Anchor> {
+        self.anchor.as_deref()
+    }
+
+    fn with_anchor(self, anchor: Option<Anchor>) -> Self {
+        let essence =
+            |info: &VolumeInfo| (info.scales().to_vec(), info.data_type().clone(), info.channels());
+        let known = Arc::clone(&self.info);
+        let is_alike = move |document: &[u8]| {
+            VolumeInfo::parse(document).is_ok_and(|info| essence(&info) == essence(&known))
+        };
+        let anchor = anchor.map(|anchor| Arc::new(anchor.with_alike(is_alike)));
+        Self { anchor, ..self }
     }
 
     /// With gzip trying so hard, from 0 to 9 (6 if nothing is said), in shards whose values are compressed with it.
@@ -194,7 +255,8 @@ impl Volume {
         let Some(sharding) = &scale.sharding else { return Ok(None) };
         let location = self.location.at(self.folder(scale)?);
         let kind = PayloadKind::Plain;
-        Ok(Some(KeyValueStore::with_sharding(&self.engine, &location, sharding.clone(), kind)))
+        let values = KeyValueStore::with_sharding(&self.engine, &location, sharding.clone(), kind);
+        Ok(Some(values.with_anchor(self.anchor.clone())))
     }
 
     /// The chunks of a scale that are stored: in which shard each is, or that it is an object of its own.
@@ -282,9 +344,10 @@ impl Volume {
             layout: layout(cell).map_err(wrong)?,
             edges: Some(edges),
             packed,
+            lookups: AtomicU64::new(0),
         };
-        let copies = scale.chunk_sizes.len();
-        Ok(Array::of_volume(&self.engine, &self.location, metadata, grid, copies))
+        let scale = VolumeScale { volume: self.clone(), level, copies: scale.chunk_sizes.len() };
+        Ok(Array::of_volume(&self.engine, metadata, grid, scale))
     }
 
     /// A scale as the array that it is.

@@ -1,15 +1,19 @@
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use shardine_codec::strided::{Placement, Window};
 use shardine_codec::{ArraySpec, DataType, ElementSize, Elements, ElementsRef};
 use shardine_store::{Condition, Key, StoreError, StoreExt};
 use smallvec::SmallVec;
 
+use super::current::{Successor, has_same_chunks};
 use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrFormat};
-use super::node::{DOCUMENT, V2_DOCUMENTS, array_document, read_document};
+use super::node::{ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, array_document, read_document};
 use super::stored::GridContents;
+use crate::anchor::Anchor;
 use crate::engine::{CellKeys, Grid, Patch, WriteOptions, WriteReport, is_streamed, read, write};
 use crate::layout::{Layout, Target, VariableTable};
+use crate::precomputed::VolumeScale;
 use crate::selection::{Region, RegionError, Selection};
 use crate::source::{MemorySource, Source};
 use crate::{Engine, Error, Location};
@@ -46,8 +50,12 @@ pub struct Array {
     pub(crate) grid: Grid,
     chunk_shape: Vec<u64>,
     entry_shape: Option<Vec<u64>>,
-    /// If it is a scale of a volume: how many copies of its data there are.
-    copies: Option<usize>,
+    /// If it is a scale of a volume.
+    pub(super) scale: Option<VolumeScale>,
+    /// By what it is told whether another array has taken its place, where that can be.
+    pub(super) anchor: Option<Anchor>,
+    /// The array that has.
+    pub(super) successor: Successor,
 }
 
 /// Refuses to make a new array over one that has documents of version 2: they would be wrong from then on.
@@ -87,10 +95,21 @@ impl CellKeys for ArrayKeys {
 impl Array {
     /// Opens an array. One read; of version 2, three.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
+        let anchor = Anchor::of(location, &ARRAY_DOCUMENTS)?;
         match read_document(location)? {
-            NodeMetadata::Array(metadata) => Self::from_metadata(engine, location, metadata),
+            NodeMetadata::Array(metadata) => {
+                Ok(Self::from_metadata(engine, location, metadata)?.with_anchor(anchor))
+            }
             NodeMetadata::Group(_) => Err(Error::NotAnArray { at: location.to_string() }),
         }
+    }
+
+    /// The same array, which is told from others that take its place by `anchor`.
+    pub(super) fn with_anchor(mut self, anchor: Option<Anchor>) -> Self {
+        let metadata = self.metadata.clone();
+        let is_alike = move |document: &[u8]| has_same_chunks(&metadata, document);
+        self.anchor = anchor.map(|anchor| anchor.with_alike(is_alike));
+        self
     }
 
     /// Makes a new array, or with `overwrite` a new one in place of an old.
@@ -107,6 +126,7 @@ impl Array {
     ) -> Result<Self, Error> {
         let array = Self::from_metadata(engine, location, metadata.into_v3())?;
         let exists = || Error::Exists { at: location.to_string() };
+        let _hold = location.hold()?;
         let listing = location.store.list(location.path.as_ref())?;
         if !(listing.objects.is_empty() && listing.folders.is_empty()) {
             if overwrite {
@@ -124,7 +144,7 @@ impl Array {
         }
         let document = location.key(DOCUMENT)?;
         match location.store.put(&document, &array.metadata.to_bytes(), Condition::Absent) {
-            Ok(_) => Ok(array),
+            Ok(_) => Ok(array.with_anchor(Anchor::of(location, &ARRAY_DOCUMENTS)?)),
             Err(StoreError::Conflict { .. }) => Err(exists()),
             Err(error) => Err(error.into()),
         }
@@ -178,40 +198,44 @@ impl Array {
                 layout,
                 edges: None,
                 packed: None,
+                lookups: AtomicU64::new(0),
             },
             metadata,
-            copies: None,
+            scale: None,
+            anchor: None,
+            successor: Successor::default(),
         })
     }
 
-    /// A scale of a precomputed volume; `copies` is how many copies of its data there are.
+    /// A scale of a precomputed volume.
     pub(crate) fn of_volume(
         engine: &Arc<Engine>,
-        location: &Location,
         metadata: ArrayMetadata,
         grid: Grid,
-        copies: usize,
+        scale: VolumeScale,
     ) -> Self {
         Self {
             engine: Arc::clone(engine),
-            location: location.clone(),
+            location: scale.volume.location().clone(),
             chunk_shape: metadata.chunk_shape().to_vec(),
             entry_shape: None,
             grid,
             metadata,
-            copies: Some(copies),
+            scale: Some(scale),
+            anchor: None,
+            successor: Successor::default(),
         }
     }
 
     /// Whether it is a scale of a precomputed volume: its metadata then says what the volume's `info` does, and is not stored.
     pub fn is_volume(&self) -> bool {
-        self.copies.is_some()
+        self.scale.is_some()
     }
 
     /// An error if elements must not be written.
     fn check_writable(&self) -> Result<(), Error> {
-        match self.copies {
-            Some(copies) if copies > 1 => {
+        match self.scale {
+            Some(VolumeScale { copies, .. }) if copies > 1 => {
                 Err(Error::SeveralCopies { at: self.location.to_string(), copies })
             }
             _ => Ok(()),
@@ -294,14 +318,18 @@ impl Array {
         let len = self.len_of(&selection)?;
         let memory = self.engine.memory_for_result(len);
         let mut out = memory.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })?;
-        let table = VariableTable::default();
-        let target = Target::new(&self.grid.layout, Window::new(&mut out), &table);
         let place = self.c_order(&selection)?;
-        self.read_selections(&[(selection, place)], &target)?;
-        Ok(match self.data_type().size() {
-            ElementSize::Fixed(_) => Elements::Fixed(out),
-            ElementSize::Variable => Elements::Variable(table.resolve(&out, self.metadata.fill())),
-        })
+        let wanted = [(selection, place)];
+        let elements = self.consistently(&mut |array| {
+            let table = VariableTable::default();
+            let target = Target::new(&array.grid.layout, Window::new(&mut out), &table);
+            array.read_selections(&wanted, &target)?;
+            Ok(match array.data_type().size() {
+                ElementSize::Fixed(_) => None,
+                ElementSize::Variable => Some(table.resolve(&out, array.metadata.fill())),
+            })
+        })?;
+        Ok(elements.map_or(Elements::Fixed(out), Elements::Variable))
     }
 
     /// Reads many regions at once, each into memory of its own.
@@ -324,17 +352,19 @@ impl Array {
         }
         let too_large = || RegionError::TooLarge { shape: vec![end as u64] };
         let mut out = self.engine.memory_for_result(end).ok_or_else(too_large)?;
-        let table = VariableTable::default();
-        let target = Target::new(&self.grid.layout, Window::new(&mut out), &table);
-        self.read_selections(&wanted, &target)?;
-        let mut start = 0;
-        let parts = ends.into_iter().map(|end| &out[std::mem::replace(&mut start, end)..end]);
-        Ok(match self.data_type().size() {
-            ElementSize::Fixed(_) => parts.map(|part| Elements::Fixed(part.to_vec())).collect(),
-            ElementSize::Variable => {
-                let fill = self.metadata.fill();
-                parts.map(|part| Elements::Variable(table.resolve(part, fill))).collect()
-            }
+        self.consistently(&mut |array| {
+            let table = VariableTable::default();
+            let target = Target::new(&array.grid.layout, Window::new(&mut out), &table);
+            array.read_selections(&wanted, &target)?;
+            let mut start = 0;
+            let parts = ends.iter().map(|&end| &out[std::mem::replace(&mut start, end)..end]);
+            Ok(match array.data_type().size() {
+                ElementSize::Fixed(_) => parts.map(|part| Elements::Fixed(part.to_vec())).collect(),
+                ElementSize::Variable => {
+                    let fill = array.metadata.fill();
+                    parts.map(|part| Elements::Variable(table.resolve(part, fill))).collect()
+                }
+            })
         })
     }
 
@@ -409,14 +439,17 @@ impl Array {
     }
 
     fn read_to(&self, selection: Selection, out: &mut [u8], place: Placement) -> Result<(), Error> {
-        let table = VariableTable::default();
-        let len = out.len();
-        let mut target = Target::new(&self.grid.layout, Window::new(out), &table);
-        // What is larger than a cache would only push out of it what is needed there.
-        if len >= STREAMED {
-            target = target.streaming();
-        }
-        self.read_selections(&[(selection, place)], &target)
+        let wanted = [(selection, place)];
+        self.consistently(&mut |array| {
+            let table = VariableTable::default();
+            let len = out.len();
+            let mut target = Target::new(&array.grid.layout, Window::new(out), &table);
+            // What is larger than a cache would only push out of it what is needed there.
+            if len >= STREAMED {
+                target = target.streaming();
+            }
+            array.read_selections(&wanted, &target)
+        })
     }
 
     /// The target's window must be an exclusive borrow that nobody else has, and the places distinct.
@@ -425,6 +458,7 @@ impl Array {
         wanted: &[(Selection, Placement)],
         target: &Target<'_>,
     ) -> Result<(), Error> {
+        self.check_covers(wanted.iter().map(|(selection, _)| selection))?;
         // SAFETY: all callers have made the window of a borrow of their own just before.
         unsafe { read(&self.engine, &self.grid, wanted, target) }
     }
@@ -456,7 +490,7 @@ impl Array {
             ElementSize::Variable => None,
         };
         let source = MemorySource::new(elements, &selection.shape(), element)?;
-        write(&self.engine, &self.grid, &[Patch { selection, source: &source }], options)
+        self.write_patches(&[Patch { selection, source: &source }], options)
     }
 
     /// Writes many regions from memory at once; where they overlap, the later ones count.
@@ -506,7 +540,7 @@ impl Array {
                 Patch { selection, source }
             })
             .collect();
-        write(&self.engine, &self.grid, &patches, options)
+        self.write_patches(&patches, options)
     }
 
     /// Writes a region from a source that is asked for its elements box by box.
@@ -521,7 +555,18 @@ impl Array {
     ) -> Result<WriteReport, Error> {
         self.check_writable()?;
         let selection = region.resolve(self.shape())?;
-        write(&self.engine, &self.grid, &[Patch { selection, source }], options)
+        self.write_patches(&[Patch { selection, source }], options)
+    }
+
+    fn write_patches(
+        &self,
+        patches: &[Patch<'_>],
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        let held = self.hold()?;
+        let array = held.array();
+        array.check_covers(patches.iter().map(|patch| &patch.selection))?;
+        write(&array.engine, &array.grid, patches, options)
     }
 }
 

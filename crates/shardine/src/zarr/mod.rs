@@ -1,6 +1,7 @@
 //! Zarr arrays and groups.
 
 mod array;
+mod current;
 pub mod metadata;
 mod node;
 mod resize;
@@ -16,11 +17,13 @@ pub const APPEND_MARKER: &str = ".shardine-append.json";
 pub const CONVERT_MARKER: &str = ".shardine-convert.json";
 
 pub use array::Array;
+pub use current::HeldArray;
 pub use node::formats_at;
-pub use node::{Child, Group, Node};
 pub(crate) use node::{
-    DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document, read_v2, read_v3,
+    ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document,
+    read_v2, read_v3,
 };
+pub use node::{Child, Group, Node};
 pub use shards::ShardEntries;
 pub(crate) use shards::{First, actual_length, first_read};
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};

@@ -7,6 +7,7 @@ use super::Array;
 use super::metadata::{
     ArrayMetadata, ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata, ZarrFormat,
 };
+use crate::anchor::Anchor;
 use crate::engine::in_order;
 use crate::{Engine, Error, Location};
 
@@ -21,6 +22,9 @@ const V2_CONSOLIDATED: &str = ".zmetadata";
 
 /// All documents of version 2, in the order in which they may be removed.
 pub(crate) const V2_DOCUMENTS: [&str; 4] = [V2_CONSOLIDATED, V2_ARRAY, V2_GROUP, V2_ATTRIBUTES];
+
+/// The documents that make an array; the first of them that is there counts.
+pub(crate) const ARRAY_DOCUMENTS: [&str; 2] = [DOCUMENT, V2_ARRAY];
 
 /// The documents that a node of such metadata may have; the first of them it does have.
 pub(crate) fn node_documents(metadata: &NodeMetadata) -> &'static [&'static str] {
@@ -60,7 +64,11 @@ pub enum Node {
 impl Node {
     /// Opens what is at a place. One read; of version 2, three to five.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
-        Self::from_metadata(engine, location, read_document(location)?, None)
+        let anchor = Anchor::of(location, &ARRAY_DOCUMENTS)?;
+        Ok(match Self::from_metadata(engine, location, read_document(location)?, None)? {
+            Self::Array(array) => Self::Array(array.with_anchor(anchor)),
+            group @ Self::Group(_) => group,
+        })
     }
 
     /// The version of its documents.

@@ -7,6 +7,7 @@ mod single;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -342,6 +343,7 @@ impl<'a> Reading<'a> {
             let cached = self.engine.indexes.get(&IndexKey { cell: id, path: Path::new() });
             cached.map(|cached| cached.version.clone())
         };
+        self.grid.lookups.fetch_add(1, Ordering::Relaxed);
         match self.grid.store.open(&key, expected.as_ref()) {
             Ok(object) => Ok(Some(Opened { key, index, parts, object, expected, kept: false })),
             Err(StoreError::NotFound { .. }) => {

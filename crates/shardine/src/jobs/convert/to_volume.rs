@@ -54,6 +54,8 @@ pub fn convert_to_volume(
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
     let (levels, kept) = old_levels(engine, source)?;
+    let _holds: Vec<_> =
+        levels.iter().map(|old| old.array.hold_same()).collect::<Result<_, _>>()?;
     let mut summary = ConvertSummary::default();
     let (info, levels) = chosen_info(levels, kept, form, options, &mut summary)?;
     let volume = Volume::bind(engine, target, info);

@@ -54,7 +54,7 @@ pub fn convert_to_zarr(
     options: &ConvertOptions,
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
-    let volume = Volume::open(engine, source)?;
+    let (volume, _hold) = Volume::open_held(engine, source)?;
     let names = kept::names(volume.info());
     let view = View::straight();
     let mut levels = Vec::with_capacity(names.len());

@@ -24,6 +24,12 @@ pub enum CopyError {
         /// The target.
         to: String,
     },
+    /// Somebody changed the source, so that what was copied may be of two states of it.
+    #[error("the metadata of {at} was changed while it was copied; nothing of the copy is kept")]
+    SourceChanged {
+        /// The source.
+        at: String,
+    },
     /// The source is itself what a copy left when it was interrupted.
     #[error("{at} is the unfinished copy of another data set")]
     UnfinishedSource {
@@ -101,6 +107,7 @@ impl CopyError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::SingleObject { .. } => "name the folder or prefix that holds the data set".into(),
+            Self::SourceChanged { .. } => "copy again, when nothing changes the source".into(),
             Self::UnfinishedSource { .. } => "finish that copy first".into(),
             Self::OtherCopy { from, .. } => {
                 format!("finish it by copying {from} again, choose another place, or overwrite it")

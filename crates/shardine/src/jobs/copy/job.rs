@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shardine_store::{Condition, Key, StoreError};
+use shardine_store::{Condition, FolderHold, Key, StoreError};
 
 use super::keys::{Found, FoundObject, KeySource, document_rank, is_document, parent};
 use super::options::CopyProgress;
@@ -12,8 +12,14 @@ use super::pieces::Pieces;
 use super::queue::Queue;
 use super::worker::CopyWorker;
 use super::{CopyCheck, CopyError, CopyOptions, CopyReport};
+use crate::anchor::Anchor;
 use crate::engine::Budget;
+use crate::precomputed::INFO;
+use crate::zarr::ARRAY_DOCUMENTS;
 use crate::{Error, Location};
+
+/// Data sets that are kept in their places during a copy: each takes a descriptor. That others were replaced is noticed at the end.
+const MOST_HELD: usize = 256;
 
 /// Bytes of one read.
 const PIECE: u64 = 8 << 20;
@@ -85,6 +91,8 @@ pub(super) struct Job<'a> {
     resumed: bool,
     counters: Counters,
     documents: Mutex<Vec<FoundObject>>,
+    /// The data sets of the source, kept in their places.
+    held: Mutex<Vec<(Anchor, Option<Arc<FolderHold>>)>>,
 }
 
 impl<'a> Job<'a> {
@@ -112,14 +120,42 @@ impl<'a> Job<'a> {
             resumed,
             counters: Counters::default(),
             documents: Mutex::default(),
+            held: Mutex::default(),
         }
     }
 
     /// Copies everything but documents, which are kept for the end.
     pub fn copy_objects<K: KeySource>(&self, keys: &K) -> Result<(), Error> {
         let queue = Queue::new(keys.first(), Vec::new());
-        let expand = |branch| self.expand(keys.expand(branch)?);
+        let expand = |branch| {
+            if let Some(folder) = keys.folder(&branch) {
+                self.hold(&folder)?;
+            }
+            self.expand(keys.expand(branch)?)
+        };
         queue.run(self.threads, || CopyWorker::new(self, &queue, &expand))
+    }
+
+    /// Keeps a folder in its place, if it is one of a data set, or at least notices if another one takes it.
+    fn hold(&self, folder: &Location) -> Result<(), Error> {
+        for documents in [&ARRAY_DOCUMENTS[..], &[INFO]] {
+            let Some(anchor) = Anchor::of(folder, documents)? else { continue };
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let hold = if held.len() < MOST_HELD { anchor.hold()? } else { None };
+            held.push((anchor, hold));
+        }
+        Ok(())
+    }
+
+    /// Whether every document of the source is still the one that was there when its objects were listed.
+    pub fn is_source_unchanged(&self) -> Result<bool, Error> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        for (anchor, _) in held.iter() {
+            if !anchor.is_same()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Copies the documents, the deepest first: whoever finds one finds all that it tells of.

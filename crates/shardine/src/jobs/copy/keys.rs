@@ -40,6 +40,9 @@ pub(super) trait KeySource: Sync {
     /// Where to begin.
     fn first(&self) -> Vec<Self::Branch>;
 
+    /// The folder that a branch is, if it is one that is listed.
+    fn folder(&self, branch: &Self::Branch) -> Option<Location>;
+
     /// The objects of a branch and the branches inside it.
     fn expand(&self, branch: Self::Branch) -> Result<Found<Self::Branch>, Error>;
 }
@@ -84,6 +87,10 @@ impl KeySource for Listed<'_> {
 
     fn first(&self) -> Vec<Self::Branch> {
         vec![self.location.path.clone()]
+    }
+
+    fn folder(&self, branch: &Self::Branch) -> Option<Location> {
+        Some(self.location.at(branch.clone()))
     }
 
     fn expand(&self, folder: Self::Branch) -> Result<Found<Self::Branch>, Error> {
@@ -206,6 +213,10 @@ impl KeySource for FromMetadata {
         (0..self.nodes.len()).map(NodePart::Node).collect()
     }
 
+    fn folder(&self, _: &NodePart) -> Option<Location> {
+        None
+    }
+
     fn expand(&self, part: NodePart) -> Result<Found<NodePart>, Error> {
         match part {
             NodePart::Cells { node, from } => self.cells(node, from),
@@ -241,7 +252,9 @@ pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
         Err(error) => return Err(error.into()),
     };
     if !(listing.objects.is_empty() && listing.folders.is_empty()) {
-        return Ok(Some(Listed { location: source, root: Mutex::new(Some(listing)) }));
+        // Files are listed once more when they are held in their place.
+        let known = if source.store.files().is_some() { None } else { Some(listing) };
+        return Ok(Some(Listed { location: source, root: Mutex::new(known) }));
     }
     let at = source.to_string();
     Err(match place::is_object(source) {

@@ -80,8 +80,17 @@ fn run<K: KeySource>(
         clear::clear(target, job.threads, COPY_MARKER)?;
         marker.cleared(target)?;
     }
-    job.copy_objects(keys)?;
-    job.copy_documents()?;
+    let copied = job.copy_objects(keys);
+    let copied = copied.and_then(|()| match job.is_source_unchanged()? {
+        true => job.copy_documents(),
+        false => Ok(()),
+    });
+    if !job.is_source_unchanged()? {
+        // What was copied may be of both, and a later run would trust it.
+        clear::clear(target, job.threads, COPY_MARKER)?;
+        return Err(CopyError::SourceChanged { at: source.to_string() }.into());
+    }
+    copied?;
     marker.end(target)?;
     Ok(job.report())
 }

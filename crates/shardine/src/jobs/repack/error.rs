@@ -38,6 +38,25 @@ pub enum RepackError {
         /// The array.
         at: String,
     },
+    /// Others did not let go of the array.
+    #[error(
+        "{at} is in use by another program, which did not end within {seconds} s; the new array is built, and not in its \
+         place yet"
+    )]
+    InUse {
+        /// The array.
+        at: String,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// Readers and writers of the array could not be kept away while it is replaced.
+    #[error(
+        "{at} is on a file system without locks to rely on, so nothing keeps other programs away while it is replaced"
+    )]
+    NoLocks {
+        /// The array.
+        at: String,
+    },
     /// An earlier job that asked for something else was interrupted.
     #[error("an earlier job on {at} was interrupted, and it asked for something else ({request})")]
     OtherJob {
@@ -111,6 +130,12 @@ impl RepackError {
                 "migrate it to version 3 first, or name another place for the result".to_owned()
             }
             Self::Busy { .. } => "wait for it".to_owned(),
+            Self::InUse { .. } => {
+                "run the same command again when that program has ended; what is built is kept".to_owned()
+            }
+            Self::NoLocks { .. } => {
+                "give --exclusive if no other program uses it meanwhile, or name another place for the result".to_owned()
+            }
             Self::OtherJob { .. } | Self::Marker { .. } => {
                 "finish that job, or give it up by beginning anew".to_owned()
             }

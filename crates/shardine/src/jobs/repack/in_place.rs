@@ -170,13 +170,29 @@ fn locked(
     if current != marker.from {
         return Err(job.refuse("the metadata of the array was changed since"));
     }
-    let marker = build(job, array, options, marker, report)?;
-    consolidated::take_away(&job.beside, &job.name, &job.work, place)?;
-    if let Err(error) = job.exchange() {
+    job.check_locks(options.exclusive)?;
+    let (mut marker, mut resumed) = (marker, report.outcome == RepackOutcome::Resumed);
+    for attempt in 1.. {
+        marker = build(job, array, options, marker, report, resumed)?;
+        let alone = job.alone(options.exclusive)?;
+        // A writer may have come between the last look and the lock. From here on none can.
+        if Some(job.beside.fingerprint(&job.name)?) != marker.fingerprint {
+            drop(alone);
+            if attempt == ATTEMPTS {
+                return Err(RepackError::Changed { at: job.at.clone() }.into());
+            }
+            resumed = true;
+            continue;
+        }
+        consolidated::take_away(&job.beside, &job.name, &job.work, place)?;
+        if let Err(error) = job.exchange() {
+            consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
+            return Err(error.into());
+        }
         consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
-        return Err(error.into());
+        return job.end_alone(alone, marker.fingerprint);
     }
-    end(job, place, &marker)
+    Ok(())
 }
 
 /// What is to be built from an array on which no job was interrupted.
@@ -268,6 +284,7 @@ fn build(
     options: &RepackOptions,
     mut marker: Marker,
     report: &mut RepackedArray,
+    mut resumed: bool,
 ) -> Result<Marker, Error> {
     let metadata = parsed(job, &marker.to)?;
     let store = Arc::new(job.beside.clone());
@@ -276,7 +293,6 @@ fn build(
     let same = have_same_chunks(old.metadata(), new.metadata());
     let moves = same && moves(old) && self::moves(&new);
     report.moves = moves;
-    let mut resumed = report.outcome == RepackOutcome::Resumed;
     let mut fingerprint = job.beside.fingerprint(&job.name)?;
     for attempt in 0..=ATTEMPTS {
         if resumed && !moves && marker.fingerprint.is_some_and(|before| before != fingerprint) {

@@ -1,13 +1,22 @@
 //! The folder in which a job builds a data set anew beside the old one, and how the two are exchanged.
 
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use shardine_store::{Condition, FileStore, JobLock, Key, Store, StoreError, StoreExt};
+use shardine_store::{
+    Condition, FileStore, FolderAlone, JobLock, Key, Store, StoreError, StoreExt,
+};
 
 use super::RepackError;
 use crate::{Error, Location};
 
 /// How often the lock of a job is tried for whose folder others remove.
 const ATTEMPTS_TO_LOCK: usize = 100;
+
+/// How long a job waits for others to be done with a data set that is to be exchanged.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Data sets that were changed at the last moment, and are kept beside each other.
 const MAX_KEPT: usize = 1000;
@@ -136,6 +145,51 @@ impl Job {
         self.beside.remove_tree(&self.file)?;
         self.beside.remove_tree(&self.work)?;
         Ok(())
+    }
+
+    /// Refuses a data set that cannot be taken alone for the exchange, unless `exclusive` says that nobody else is at work.
+    pub fn check_locks(&self, exclusive: bool) -> Result<(), Error> {
+        if exclusive || self.beside.can_hold(Some(&self.name))? {
+            return Ok(());
+        }
+        Err(RepackError::NoLocks { at: self.at.clone() }.into())
+    }
+
+    /// Waits until nobody else holds the data set, and keeps others out from then on. `None` with `exclusive`.
+    pub fn alone(&self, exclusive: bool) -> Result<Option<FolderAlone>, Error> {
+        if exclusive {
+            return Ok(None);
+        }
+        match self.beside.hold_alone(&self.name, &self.new, &self.work, PATIENCE)? {
+            Some(alone) => Ok(Some(alone)),
+            None => {
+                let seconds = PATIENCE.as_secs();
+                Err(RepackError::InUse { at: self.at.clone(), seconds }.into())
+            }
+        }
+    }
+
+    /// The new data set is in its place: removes the old one, and lets others in.
+    ///
+    /// They are let in when the files of the old one are gone, or can be trusted no more by readers that have them open:
+    /// before that, what is written to the new one might not be seen.
+    pub fn end_alone(
+        &self,
+        alone: Option<FolderAlone>,
+        fingerprint: Option<u64>,
+    ) -> Result<(), Error> {
+        let (ended, wait) = mpsc::channel();
+        thread::scope(|scope| {
+            let end = scope.spawn(move || {
+                let done = self.end(fingerprint);
+                // Nobody may be left who waits for it.
+                let _ = ended.send(());
+                done
+            });
+            let _ = wait.recv_timeout(FolderAlone::UNNOTICED);
+            drop(alone);
+            end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Puts the new array into the place of the old one.

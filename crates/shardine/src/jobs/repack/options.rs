@@ -133,6 +133,8 @@ pub struct RepackOptions {
     pub overwrite: bool,
     /// Give up what an earlier job, be it another one, has left unfinished.
     pub restart: bool,
+    /// Nobody else uses the array while it is replaced in place: for file systems without locks to rely on.
+    pub exclusive: bool,
     /// Only tell what would be done.
     pub dry_run: bool,
     /// Told how far it is. May be called from any thread.
@@ -193,6 +195,12 @@ impl RepackOptions {
         self
     }
 
+    /// With the caller's word that nobody else uses the array, or not.
+    pub fn exclusive(mut self, exclusive: bool) -> Self {
+        self.exclusive = exclusive;
+        self
+    }
+
     /// With nothing changed, or not.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
@@ -230,6 +238,7 @@ impl fmt::Debug for RepackOptions {
             .field("check", &self.check)
             .field("overwrite", &self.overwrite)
             .field("restart", &self.restart)
+            .field("exclusive", &self.exclusive)
             .field("dry_run", &self.dry_run)
             .finish_non_exhaustive()
     }

@@ -193,6 +193,7 @@ impl Out<'_> {
         path: &str,
         tell: &mut dyn FnMut(RepackedArray),
     ) -> Result<crate::zarr::metadata::ArrayMetadata, Error> {
+        let _hold = old.hold_same()?;
         let mut report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
         let wanted = target::wanted(old, self.options, key_encoding(old))?;
         describe(&mut report, &wanted.metadata);

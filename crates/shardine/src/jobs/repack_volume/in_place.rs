@@ -112,9 +112,15 @@ fn locked<P: Packed>(
         let (at, request) = (job.at.clone(), marker.request.to_string());
         return Err(RepackError::OtherJob { at, request }.into());
     }
+    job.check_locks(options.exclusive)?;
     make(engine, job, options, &mut wanted, &mut marker, resumed)?;
+    let alone = job.alone(options.exclusive)?;
+    // A writer may have come between the last look and the lock. From here on none can.
+    if Some(job.beside.fingerprint(&job.name)?) != marker.fingerprint {
+        return Err(RepackError::Changed { at: job.at.clone() }.into());
+    }
     job.exchange()?;
-    job.end(marker.fingerprint)?;
+    job.end_alone(alone, marker.fingerprint)?;
     wanted.reports(resumed).into_iter().for_each(tell);
     Ok(Next::Done)
 }

@@ -72,7 +72,10 @@ fn run<P: Packed>(
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
     match target {
-        Some(target) => out::repack(engine, source, target, open()?, options, tell),
+        Some(target) => {
+            let _hold = source.hold()?;
+            out::repack(engine, source, target, open()?, options, tell)
+        }
         None => in_place::repack(engine, source, open, options, tell),
     }
 }

@@ -22,6 +22,8 @@ pub struct RepackVolumeOptions {
     pub dry_run: bool,
     /// Give up what an earlier job has left unfinished.
     pub restart: bool,
+    /// Nobody else uses the volume while it is replaced in place: for file systems without locks to rely on.
+    pub exclusive: bool,
     /// Compare all that was moved with what it was.
     pub check: bool,
     /// Called with values that are done and values in all.
@@ -41,6 +43,7 @@ impl RepackVolumeOptions {
             level: None,
             dry_run: false,
             restart: false,
+            exclusive: false,
             check: true,
             progress: None,
         }

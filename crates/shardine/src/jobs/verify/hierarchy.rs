@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shardine_codec::{CodecError, DataTypeError};
-use shardine_store::{Key, StoreError};
+use shardine_store::{FolderHold, Key, StoreError};
 
 use super::volume::last_part;
 use super::{Finding, FindingKind, Run};
@@ -71,6 +71,11 @@ impl Run<'_> {
         Ok(walk.nodes)
     }
 
+    /// Keeps the data set at a place where it is until this is dropped, unless that is done already.
+    pub(super) fn hold(&self, location: &Location) -> Result<Option<FolderHold>, Error> {
+        if self.options.is_held { Ok(None) } else { location.hold() }
+    }
+
     /// Tells that there is an `info` where there is a Zarr document.
     pub(super) fn two_documents(&self, info: &Key) {
         let message = "is beside a Zarr document, which was checked; this one was not".to_owned();
@@ -95,6 +100,12 @@ impl Walk<'_, '_> {
         self.compare(location, &metadata);
         match metadata {
             NodeMetadata::Array(metadata) => {
+                let hold = self.run.hold(location)?;
+                // The array that is held may be another one than that whose document was read.
+                let metadata = match hold.is_some().then(|| read_document(location)) {
+                    Some(Ok(NodeMetadata::Array(held))) => held,
+                    _ => metadata,
+                };
                 let array = Array::from_metadata(self.run.engine, location, metadata)?;
                 self.nodes.arrays += 1;
                 self.run.array(&array);

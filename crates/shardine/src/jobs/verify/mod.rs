@@ -32,6 +32,8 @@ pub struct VerifyOptions {
     pub decode: bool,
     /// Told how many objects are checked and how many have been found so far. May be called from any thread.
     pub progress: Option<Progress>,
+    /// Whether the caller holds the data set in its place already.
+    pub(in crate::jobs) is_held: bool,
 }
 
 impl VerifyOptions {

@@ -134,6 +134,7 @@ impl Run<'_> {
     /// Checks what the `info` at a place tells of; `None` if there is none.
     pub(super) fn data_set(&self, location: &Location) -> Result<Option<Nodes>, Error> {
         let mut nodes = Nodes::default();
+        let _hold = self.hold(location)?;
         match DataSet::open(self.engine, location)? {
             None => return Ok(None),
             Some(DataSet::Volume(volume)) => self.volume(&volume, &mut nodes)?,

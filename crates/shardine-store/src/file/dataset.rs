@@ -1,0 +1,290 @@
+//! Who uses the folder of a data set, and whether it is still the one that was opened.
+//!
+//! A job that repacks a data set in place exchanges its folder for another one. Readers notice that afterwards, by the
+//! document that makes the data set ([`DocumentStamp`]) and by the folder itself ([`FolderIdentity`]), and repeat what
+//! they have read; they take no lock. Writers keep the folder in its place until they have published: they hold it
+//! ([`FolderHold`], a shared `flock` on the folder's own descriptor), and the job takes it alone ([`FolderAlone`]) for
+//! the moment of the exchange. A *gate*, a file in the job's folder, keeps writers that come later from delaying the
+//! job for ever. All of these locks are the kernel's and die with their process.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::fcntl::OFlag;
+
+use super::disk::DiskStep;
+use super::object::TRUST;
+use super::stamp::Stamp;
+use super::temporary::job_folder;
+use super::{FileStore, failed, is_missing, lacks_locks};
+use crate::{Key, StoreError};
+
+/// The file in the folder of a job at which new writers wait while the job waits to be alone.
+const GATE: &str = "gate";
+
+/// How often a job looks whether it is alone.
+const POLL: Duration = Duration::from_millis(2);
+
+/// The folders that are held by this process: device and inode, once for each hold.
+static HELD: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+/// The state of a document, by which it is told from any other that had or will have its name.
+#[derive(Debug, Clone, Copy)]
+pub struct DocumentStamp {
+    stamp: Stamp,
+    /// Whether no later change can leave the document with the same times.
+    telling: bool,
+}
+
+impl DocumentStamp {
+    /// Whether a later change is sure to show.
+    pub fn is_telling(&self) -> bool {
+        self.telling
+    }
+
+    /// Whether the document cannot have been replaced or overwritten since `earlier`.
+    pub fn is_certainly(&self, earlier: &Self) -> bool {
+        earlier.telling && self.stamp == earlier.stamp
+    }
+}
+
+/// A folder, told from others that had or will have its name.
+#[derive(Debug, Clone)]
+pub struct FolderIdentity {
+    id: (u64, u64),
+    born: Option<SystemTime>,
+    /// Where the file system does not tell when a folder was made: keeps its number from being given to another one.
+    _open: Option<Arc<File>>,
+}
+
+impl PartialEq for FolderIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id, self.born) == (other.id, other.born)
+    }
+}
+
+/// Keeps the folder of a data set in its place. Others may hold it too.
+#[derive(Debug)]
+pub struct FolderHold {
+    file: File,
+    id: (u64, u64),
+    /// A forked child shares the descriptor, and must not give up the lock of its parent.
+    process: u32,
+}
+
+impl Drop for FolderHold {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(i) = held.iter().position(|id| *id == self.id) {
+            held.swap_remove(i);
+        }
+        // Closing the descriptor would not do while a child that was forked meanwhile has it too.
+        let _ = self.file.unlock();
+    }
+}
+
+/// The right to exchange the folder of a data set for a new one: nobody else holds either of them.
+#[derive(Debug)]
+pub struct FolderAlone {
+    files: Vec<File>,
+    process: u32,
+}
+
+impl FolderAlone {
+    /// How long files of the old folder may be read, by those who have them open, without a look at whether they have
+    /// been replaced. Until then, or until they are removed, nobody is to write to the new ones.
+    pub const UNNOTICED: Duration = Duration::from_millis(TRUST);
+}
+
+impl Drop for FolderAlone {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // The new folder before the gate: who waits at the gate is let in to something.
+            self.files.iter().rev().for_each(|file| drop(file.unlock()));
+        }
+    }
+}
+
+/// Whether this process holds the folder behind a descriptor, so that waiting for it alone would never end.
+pub(super) fn is_held_here(folder: &File) -> io::Result<bool> {
+    let id = id(folder)?;
+    Ok(HELD.lock().unwrap_or_else(PoisonError::into_inner).contains(&id))
+}
+
+impl FileStore {
+    /// The state of a document; `None` if there is none. One `stat`.
+    pub fn document_stamp(&self, key: &Key) -> Result<Option<DocumentStamp>, StoreError> {
+        let path = self.path(key);
+        let asked = SystemTime::now();
+        match fs::metadata(&path) {
+            Ok(found) => {
+                let stamp = Stamp::from(&found);
+                Ok(Some(DocumentStamp { stamp, telling: stamp.is_telling(asked) }))
+            }
+            Err(e) if is_missing(&e) => Ok(None),
+            Err(e) => Err(failed("examine", &path, e)),
+        }
+    }
+
+    /// Which folder is at a place now; `None` if there is none.
+    pub fn folder_identity(
+        &self,
+        folder: Option<&Key>,
+    ) -> Result<Option<FolderIdentity>, StoreError> {
+        let path = self.folder_path(folder);
+        let examined = (|| {
+            let found = fs::metadata(&path)?;
+            let born = found.created().ok().filter(|born| *born != SystemTime::UNIX_EPOCH);
+            if born.is_some() {
+                return Ok(FolderIdentity { id: (found.dev(), found.ino()), born, _open: None });
+            }
+            let file = open_folder(&path)?;
+            Ok(FolderIdentity { id: id(&file)?, born: None, _open: Some(Arc::new(file)) })
+        })();
+        match examined {
+            Ok(identity) => Ok(Some(identity)),
+            Err(e) if is_missing(&e) => Ok(None),
+            Err(e) => Err(failed("examine", &path, e)),
+        }
+    }
+
+    /// Keeps the folder of a data set in its place until the hold is dropped; waits for a job that is exchanging it.
+    ///
+    /// `None` where the locks of the file system cannot be relied on (only [local ones](Self::can_hold) can), or the
+    /// folder may not be opened. [`StoreError::Io`] with `NotFound` if there is no folder.
+    pub fn hold(&self, folder: Option<&Key>) -> Result<Option<FolderHold>, StoreError> {
+        let path = self.folder_path(folder);
+        let wrong = |e| failed("lock the folder", &path, e);
+        loop {
+            let file = match open_folder(&path) {
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+                file => file.map_err(wrong)?,
+            };
+            let id = id(&file).map_err(wrong)?;
+            if !self.0.local.is_local(&file, id.0) {
+                return Ok(None);
+            }
+            wait_at_gate(&path, &file)?;
+            match file.lock_shared() {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if lacks_locks(&e) => return Ok(None),
+                Err(e) => return Err(wrong(e)),
+            }
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+            let hold = FolderHold { file, id, process: std::process::id() };
+            let found = fs::metadata(&path).map_err(wrong)?;
+            if (found.dev(), found.ino()) == id {
+                return Ok(Some(hold));
+            }
+        }
+    }
+
+    /// Whether [`hold`](Self::hold) holds a folder here: it is on a file system of this machine that has locks.
+    pub fn can_hold(&self, folder: Option<&Key>) -> Result<bool, StoreError> {
+        let path = self.folder_path(folder);
+        let file = open_folder(&path).map_err(|e| failed("open the folder", &path, e))?;
+        let (device, _) = id(&file).map_err(|e| failed("examine", &path, e))?;
+        if !self.0.local.is_local(&file, device) {
+            return Ok(false);
+        }
+        match file.try_lock_shared() {
+            Ok(()) => file.unlock().map(|()| true).map_err(|e| failed("unlock", &path, e)),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(e)) if lacks_locks(&e) => Ok(false),
+            Err(TryLockError::Error(e)) => Err(failed("lock the folder", &path, e)),
+        }
+    }
+
+    /// Takes a data set and the one that is to replace it alone, for the job that works in `work`. Waits for
+    /// those who hold the data set, while new ones wait at the gate; `None` if that takes longer than `patience`.
+    ///
+    /// The new folder stays locked under its new name until this is dropped.
+    pub fn hold_alone(
+        &self,
+        folder: &Key,
+        new: &Key,
+        work: &Key,
+        patience: Duration,
+    ) -> Result<Option<FolderAlone>, StoreError> {
+        let mut alone = FolderAlone { files: Vec::new(), process: std::process::id() };
+        let gate = self.path(&work.join(GATE)?);
+        let wrong = |e| failed("create", &gate, e);
+        self.0.disk.ask(DiskStep::Create { path: &gate }).map_err(wrong)?;
+        let file = File::options().create(true).truncate(false).write(true).open(&gate);
+        let file = file.map_err(wrong)?;
+        file.lock().map_err(|e| failed("lock", &gate, e))?;
+        alone.files.push(file);
+        let path = self.path(new);
+        let file = open_folder(&path).map_err(|e| failed("lock the folder", &path, e))?;
+        file.lock().map_err(|e| failed("lock the folder", &path, e))?;
+        alone.files.push(file);
+        let path = self.path(folder);
+        let wrong = |e| failed("lock the folder", &path, e);
+        let file = open_folder(&path).map_err(wrong)?;
+        let start = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(TryLockError::Error(e)) => return Err(wrong(e)),
+                Err(TryLockError::WouldBlock) if start.elapsed() >= patience => return Ok(None),
+                Err(TryLockError::WouldBlock) => thread::sleep(POLL),
+            }
+        }
+        let found = fs::metadata(&path).map_err(wrong)?;
+        if (found.dev(), found.ino()) != id(&file).map_err(wrong)? {
+            return Ok(None);
+        }
+        alone.files.push(file);
+        Ok(Some(alone))
+    }
+
+    fn folder_path(&self, folder: Option<&Key>) -> PathBuf {
+        folder.map_or_else(|| self.0.root.clone(), |key| self.path(key))
+    }
+}
+
+/// Waits while a job on this folder waits to be alone.
+fn wait_at_gate(path: &Path, folder: &File) -> Result<(), StoreError> {
+    // The name behind all links, by one call where the kernel tells it.
+    let known = fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    let real = match known {
+        Ok(real) => real,
+        Err(_) => path.canonicalize().map_err(|e| failed("examine", path, e))?,
+    };
+    let (Some(above), Some(name)) = (real.parent(), real.file_name().and_then(|n| n.to_str()))
+    else {
+        return Ok(());
+    };
+    let gate = above.join(job_folder(name)).join(GATE);
+    match File::open(&gate) {
+        // To wait is all that is wanted: the lock goes with the descriptor.
+        Ok(file) => match file.lock_shared() {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(e) => Err(failed("lock", &gate, e)),
+        },
+        // The folder of a job is its owner's alone: others do without the gate, and wait for the lock.
+        Err(e) if is_missing(&e) || e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(e) => Err(failed("open", &gate, e)),
+    }
+}
+
+fn open_folder(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
+}
+
+fn id(file: &File) -> io::Result<(u64, u64)> {
+    let found = file.metadata()?;
+    Ok((found.dev(), found.ino()))
+}

@@ -1,0 +1,169 @@
+//! What a handle does when another array has taken the place of the one that it was opened on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shardine_store::FolderHold;
+
+use super::Array;
+use super::metadata::{ArrayMetadata, NodeMetadata, ZarrFormat};
+use crate::Error;
+use crate::anchor::Anchor;
+use crate::selection::Selection;
+
+/// How often a read is repeated on a new array without keeping that in its place.
+const ATTEMPTS: usize = 4;
+
+/// The array that has taken the place of another one.
+#[derive(Debug, Default)]
+pub(super) struct Successor {
+    /// Whether there is one: asked by every read, of which most need no more.
+    exists: AtomicBool,
+    array: Mutex<Option<Arc<Array>>>,
+}
+
+impl Successor {
+    fn get(&self) -> Option<Arc<Array>> {
+        if !self.exists.load(Ordering::Acquire) {
+            return None;
+        }
+        self.array.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, array: Array) {
+        *self.array.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(array));
+        self.exists.store(true, Ordering::Release);
+    }
+}
+
+/// An array that no job can exchange for another one as long as this lives, where there are locks.
+///
+/// Comes from [`Array::hold`].
+#[derive(Debug)]
+pub struct HeldArray<'a> {
+    opened: &'a Array,
+    successor: Option<Arc<Array>>,
+    _hold: Option<Arc<FolderHold>>,
+}
+
+impl HeldArray<'_> {
+    /// The array that is there: the one that was opened, or the one that has taken its place.
+    pub fn array(&self) -> &Array {
+        self.successor.as_deref().unwrap_or(self.opened)
+    }
+}
+
+impl Array {
+    /// Runs a read that opens objects by key, and again if another array has taken the place of this one meanwhile, so
+    /// that all of its outcome, an error too, is of one array.
+    ///
+    /// Costs one `stat` if an object was opened, and nothing if all were open.
+    pub(super) fn consistently<T>(
+        &self,
+        read: &mut dyn FnMut(&Array) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        for _ in 0..ATTEMPTS {
+            let successor = self.successor.get();
+            let array = successor.as_deref().unwrap_or(self);
+            let before = array.grid.lookups.load(Ordering::Relaxed);
+            let outcome = read(array);
+            if outcome.is_ok() && array.grid.lookups.load(Ordering::Relaxed) == before {
+                return outcome;
+            }
+            if array.is_in_place()? {
+                return outcome;
+            }
+            self.renew()?;
+        }
+        read(self.hold()?.array())
+    }
+
+    /// Keeps the array in its place until the hold is dropped, and tells which it is: a job in place may have put
+    /// another array with the same elements there since this one was opened.
+    ///
+    /// Every call on an array is of one array by itself, and writes need no more than that. A hold is for several calls
+    /// that belong together, such as listing objects and reading their indexes. A job in place waits for it, and gives up
+    /// after half a minute; it is not to be kept without need. Nothing is held in stores that exchange no folders, and
+    /// on file systems without locks.
+    pub fn hold(&self) -> Result<HeldArray<'_>, Error> {
+        loop {
+            let successor = self.successor.get();
+            let array = successor.as_deref().unwrap_or(self);
+            let _hold = match array.anchor() {
+                Some(anchor) => anchor.hold()?,
+                None => None,
+            };
+            if array.is_in_place()? {
+                return Ok(HeldArray { opened: self, successor, _hold });
+            }
+            self.renew()?;
+        }
+    }
+
+    /// Holds the array that was opened, with [`Error::Replaced`] if another one has taken its place: for a job that has
+    /// made its plan already.
+    pub(crate) fn hold_same(&self) -> Result<Option<Arc<FolderHold>>, Error> {
+        self.anchor().map_or(Ok(None), Anchor::hold_same)
+    }
+
+    fn anchor(&self) -> Option<&Anchor> {
+        match &self.scale {
+            Some(scale) => scale.volume.anchor(),
+            None => self.anchor.as_ref(),
+        }
+    }
+
+    /// Whether this is still the array that is at its place.
+    pub(crate) fn is_in_place(&self) -> Result<bool, Error> {
+        self.anchor().map_or(Ok(true), Anchor::is_same)
+    }
+
+    /// Opens the array that has taken the place of this one. It must have the same elements.
+    fn renew(&self) -> Result<(), Error> {
+        let new = match &self.scale {
+            Some(scale) => scale.reopen()?,
+            None => Self::open(&self.engine, &self.location)?,
+        };
+        if new.data_type() != self.data_type() || new.shape().len() != self.shape().len() {
+            return Err(Error::Replaced { at: self.location.to_string() });
+        }
+        self.successor.set(new);
+        Ok(())
+    }
+
+    /// Refuses what lies outside of the array. It was inside the one that was opened.
+    pub(super) fn check_covers<'a>(
+        &self,
+        selections: impl Iterator<Item = &'a Selection>,
+    ) -> Result<(), Error> {
+        let mut selections = selections;
+        let inside = selections.all(|selection| {
+            let axes = selection.axes.iter().zip(self.shape());
+            axes.into_iter().all(|(axis, &len)| {
+                let span = axis.count.saturating_sub(1).saturating_mul(axis.step);
+                axis.count == 0 || axis.start.saturating_add(span) < len
+            })
+        });
+        if inside { Ok(()) } else { Err(Error::Replaced { at: self.location.to_string() }) }
+    }
+}
+
+/// Whether a document tells of an array whose chunks have the same names and mean the same. Its shape and its attributes may
+/// differ.
+pub(super) fn has_same_chunks(metadata: &ArrayMetadata, document: &[u8]) -> bool {
+    let now = match metadata.zarr_format() {
+        ZarrFormat::V3 => match NodeMetadata::parse(document) {
+            Ok(NodeMetadata::Array(now)) => now,
+            _ => return false,
+        },
+        ZarrFormat::V2 => match ArrayMetadata::parse_v2(document, None) {
+            Ok(now) => now,
+            Err(_) => return false,
+        },
+    };
+    let essence = |of: &ArrayMetadata| {
+        let (grid, keys) = (of.chunk_shape().to_vec(), *of.key_encoding());
+        (grid, keys, of.data_type().clone(), of.fill().clone(), of.codecs().to_vec())
+    };
+    essence(&now) == essence(metadata)
+}

@@ -1,5 +1,7 @@
 //! How chunks are to be packed, as `reshard` and others take it.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 use shardine::shard::IndexLocation;
 use shardine::zarr::metadata::codec_specs_from_json;
@@ -55,6 +57,9 @@ pub struct JobArgs {
     /// network file systems
     #[arg(long)]
     pub exclusive: bool,
+    /// In place: how many seconds other programs may take to be done with the data set before it is replaced [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    pub wait: Option<u64>,
     /// Tell what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -167,6 +172,7 @@ impl JobArgs {
         let given = [
             ("--restart", self.restart),
             ("--exclusive", self.exclusive),
+            ("--wait", self.wait.is_some()),
             ("--dry-run", self.dry_run),
             ("--verify", self.verify.is_some()),
         ];
@@ -195,6 +201,7 @@ impl JobArgs {
     pub fn apply(&self, mut options: RepackOptions) -> RepackOptions {
         options = options.overwrite(self.overwrite).restart(self.restart).dry_run(self.dry_run);
         options = options.exclusive(self.exclusive);
+        options.wait = self.wait.map(Duration::from_secs);
         match self.check() {
             None => options,
             Some(check) => options.check(check),

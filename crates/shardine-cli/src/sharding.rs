@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -266,6 +266,7 @@ pub fn run(
     options.dry_run = job.dry_run;
     options.restart = job.restart;
     options.exclusive = job.exclusive;
+    options.wait = job.wait.map(Duration::from_secs);
     options.check = job.compares(target.unwrap_or(source).store.read_cost().local);
     if !progress.is_hidden() {
         let bar = progress.clone();

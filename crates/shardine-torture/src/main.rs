@@ -6,6 +6,7 @@
 mod duel;
 mod judge;
 mod kill;
+mod mix;
 mod options;
 mod peer;
 mod plan;
@@ -37,6 +38,10 @@ shardine-torture <command>
   duel [--updates N] [--writers in-place,mixed,…] [--index I] [--codec C] [--seed S] [--vanish] [--kills N]
       Writers in several processes and threads on one shard, and readers beside them.
 
+  mix --shardine PATH [--minutes M] [--seed S] [--python PATH]
+      Readers, writers, appenders, verify, repair and copy beside a loop of jobs in place, all by the command line at
+      PATH. zarr-python reads beside them, and what it gets is counted.
+
   stop
       A writer that is stopped while it holds its lock, and writers of this shard and of another.
 ";
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
         "duel-writer" => duel::writer(&options),
         "duel-reader" => duel::reader(&options),
         "stop" => stop::main(&options),
+        "mix" => mix::main(&options),
         _ => Err(format!("which command?\n\n{USAGE}")),
     });
     match done {

@@ -1,8 +1,10 @@
 //! Writing an array plane by plane, as an instrument delivers them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use shardine_codec::{ElementSize, Elements, ElementsRef};
+use shardine_store::FolderHold;
 
 use super::Array;
 use super::slice_source::{FromPlane, Plane, Planes};
@@ -159,6 +161,8 @@ pub struct SliceWriter {
     /// Planes before this one are committed.
     committed: u64,
     report: WriteReport,
+    /// Keeps the array in its place while something lies beyond its shape that a job in place would leave behind.
+    hold: Option<Arc<FolderHold>>,
 }
 
 impl SliceWriter {
@@ -196,6 +200,7 @@ impl SliceWriter {
             written: start,
             committed: start,
             report: WriteReport::default(),
+            hold: None,
         })
     }
 
@@ -233,6 +238,7 @@ impl SliceWriter {
     pub fn push(&mut self, elements: ElementsRef<'_>) -> Result<(), Error> {
         let count = self.plane.count(elements)?;
         self.check_end(count as u64)?;
+        self.hold_array()?;
         let shape = self.plane.shape_of(count as u64);
         let source = MemorySource::new(elements, &shape, self.plane.element)?;
         let mut taken = 0;
@@ -253,7 +259,9 @@ impl SliceWriter {
                 }
             }
         }
-        self.settle()
+        self.settle()?;
+        self.let_go();
+        Ok(())
     }
 
     /// Takes planes `planes` of a source, without holding them in memory: for what is in a file already.
@@ -262,6 +270,7 @@ impl SliceWriter {
     /// other and at the end. If they begin or end inside a chunk, its other planes are merged with them.
     pub fn push_from(&mut self, planes: Range<u64>, source: &dyn Source) -> Result<(), Error> {
         self.check_end(planes.end.saturating_sub(planes.start))?;
+        self.hold_array()?;
         self.settle()?;
         if self.written < self.position() {
             self.write_planes()?;
@@ -275,6 +284,7 @@ impl SliceWriter {
             next += some;
             self.settle()?;
         }
+        self.let_go();
         Ok(())
     }
 
@@ -282,6 +292,13 @@ impl SliceWriter {
     ///
     /// Writes the layer of chunks that is not complete, if there is one, and then the array's new shape.
     pub fn commit(&mut self) -> Result<(), Error> {
+        self.hold_array()?;
+        self.publish()?;
+        self.let_go();
+        Ok(())
+    }
+
+    fn publish(&mut self) -> Result<(), Error> {
         if self.written < self.position() {
             self.write_planes()?;
         }
@@ -291,6 +308,46 @@ impl SliceWriter {
         }
         self.committed = self.written;
         Ok(())
+    }
+
+    /// Keeps the array in its place until all that was written is committed. If another one has taken it since, planes are
+    /// written to that from here on.
+    fn hold_array(&mut self) -> Result<(), Error> {
+        if self.hold.is_some() {
+            return Ok(());
+        }
+        loop {
+            match self.array.hold_same() {
+                Ok(hold) => {
+                    self.hold = hold;
+                    return Ok(());
+                }
+                Err(Error::Replaced { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            let now = Array::open(&self.array.engine, &self.array.location)?;
+            let at = || self.array.location.to_string();
+            if now.data_type() != self.array.data_type() {
+                return Err(Error::Replaced { at: at() });
+            }
+            if now.shape() != self.array.shape() {
+                return Err(Error::MetadataChanged { at: at() });
+            }
+            self.layer = now.chunk_shape()[self.plane.axis];
+            self.cell = now.metadata.chunk_shape()[self.plane.axis];
+            self.array = now;
+            // What is committed is stored there; where it ends inside of a chunk, what comes is merged with it.
+            let stored = self.committed.saturating_sub(self.first);
+            self.planes.drain(..self.planes.len().min(stored as usize));
+            self.first += stored;
+        }
+    }
+
+    /// Lets jobs have the array if nothing lies beyond its shape.
+    fn let_go(&mut self) {
+        if self.committed == self.written {
+            self.hold = None;
+        }
     }
 
     /// Commits what is not committed yet, and returns the array.
@@ -332,7 +389,7 @@ impl SliceWriter {
             Some(planes) => position - self.committed >= planes,
             None => self.written == position && self.committed < position,
         };
-        if is_due { self.commit() } else { Ok(()) }
+        if is_due { self.publish() } else { Ok(()) }
     }
 
     /// Reads the planes that are there of the layer in which the next plane falls, so that its chunks are written whole.

@@ -8,6 +8,7 @@ mod any;
 mod beside;
 mod chunks;
 mod config;
+mod exchanged;
 mod hierarchies;
 mod refusals;
 mod scene;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use shardine_store::{Condition, FileStore, FolderPart, Key, LeftoverKind, StoreExt};
 
 use super::build::{Build, is_stale};
-use super::job::{Job, Marker};
+use super::job::{Job, Marker, WAIT};
 use super::{
     RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, consolidated, target,
 };
@@ -174,7 +174,7 @@ fn locked(
     let (mut marker, mut resumed) = (marker, report.outcome == RepackOutcome::Resumed);
     for attempt in 1.. {
         marker = build(job, array, options, marker, report, resumed)?;
-        let alone = job.alone(options.exclusive)?;
+        let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
         // A writer may have come between the last look and the lock. From here on none can.
         if Some(job.beside.fingerprint(&job.name)?) != marker.fingerprint {
             drop(alone);

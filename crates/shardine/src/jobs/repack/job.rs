@@ -15,8 +15,8 @@ use crate::{Error, Location};
 /// How often the lock of a job is tried for whose folder others remove.
 const ATTEMPTS_TO_LOCK: usize = 100;
 
-/// How long a job waits for others to be done with a data set that is to be exchanged.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a job waits for others to be done with a data set that is to be exchanged, unless it is told.
+pub(crate) const WAIT: Duration = Duration::from_secs(30);
 
 /// Data sets that were changed at the last moment, and are kept beside each other.
 const MAX_KEPT: usize = 1000;
@@ -156,14 +156,14 @@ impl Job {
     }
 
     /// Waits until nobody else holds the data set, and keeps others out from then on. `None` with `exclusive`.
-    pub fn alone(&self, exclusive: bool) -> Result<Option<FolderAlone>, Error> {
+    pub fn alone(&self, exclusive: bool, wait: Duration) -> Result<Option<FolderAlone>, Error> {
         if exclusive {
             return Ok(None);
         }
-        match self.beside.hold_alone(&self.name, &self.new, &self.work, PATIENCE)? {
+        match self.beside.hold_alone(&self.name, &self.new, &self.work, wait)? {
             Some(alone) => Ok(Some(alone)),
             None => {
-                let seconds = PATIENCE.as_secs();
+                let seconds = wait.as_secs();
                 Err(RepackError::InUse { at: self.at.clone(), seconds }.into())
             }
         }

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -135,6 +136,8 @@ pub struct RepackOptions {
     pub restart: bool,
     /// Nobody else uses the array while it is replaced in place: for file systems without locks to rely on.
     pub exclusive: bool,
+    /// How long others may take to be done before it is replaced in place; `None` is half a minute.
+    pub wait: Option<Duration>,
     /// Only tell what would be done.
     pub dry_run: bool,
     /// Told how far it is. May be called from any thread.
@@ -198,6 +201,12 @@ impl RepackOptions {
     /// With the caller's word that nobody else uses the array, or not.
     pub fn exclusive(mut self, exclusive: bool) -> Self {
         self.exclusive = exclusive;
+        self
+    }
+
+    /// With others given so long to be done with the array before it is replaced.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
         self
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardine_store::{Condition, Store, StoreExt};
 
 use super::{Packed, RepackVolumeOptions, RepackedScale};
-use crate::jobs::repack::{Job, Marker, RepackError, recover};
+use crate::jobs::repack::{Job, Marker, RepackError, WAIT, recover};
 use crate::precomputed::INFO;
 use crate::{Engine, Error, Location, RepackOutcome};
 
@@ -114,7 +114,7 @@ fn locked<P: Packed>(
     }
     job.check_locks(options.exclusive)?;
     make(engine, job, options, &mut wanted, &mut marker, resumed)?;
-    let alone = job.alone(options.exclusive)?;
+    let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
     // A writer may have come between the last look and the lock. From here on none can.
     if Some(job.beside.fingerprint(&job.name)?) != marker.fingerprint {
         return Err(RepackError::Changed { at: job.at.clone() }.into());

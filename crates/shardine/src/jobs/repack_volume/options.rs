@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::write::Tally;
 use crate::RepackOutcome;
@@ -24,6 +25,8 @@ pub struct RepackVolumeOptions {
     pub restart: bool,
     /// Nobody else uses the volume while it is replaced in place: for file systems without locks to rely on.
     pub exclusive: bool,
+    /// How long others may take to be done before it is replaced in place; `None` is half a minute.
+    pub wait: Option<Duration>,
     /// Compare all that was moved with what it was.
     pub check: bool,
     /// Called with values that are done and values in all.
@@ -44,6 +47,7 @@ impl RepackVolumeOptions {
             dry_run: false,
             restart: false,
             exclusive: false,
+            wait: None,
             check: true,
             progress: None,
         }

@@ -228,7 +228,7 @@ fn jobs(mix: &Mix, scene: &Scene, seed: u64) -> Result {
             (Kind::Zarr, _) => vec!["reshard", &url, "--chunk", "2,8,8", "--shard", "8,16,16"],
             (Kind::Volume, 0) => vec!["unshard", &url],
             (Kind::Volume, n) => {
-                vec!["reshard", &url, "--shard", ["8,8,4", "16,16,8", "32,32,8"][n as usize % 3]]
+                vec!["reshard", &url, "--shard", ["16,16,4", "32,32,4", "32,32,8"][n as usize % 3]]
             }
         };
         finish_job(mix, scene, &words)?;

@@ -150,7 +150,7 @@ impl Array {
 
 /// Whether a document tells of an array whose chunks have the same names and mean the same. Its shape and its attributes may
 /// differ.
-pub(super) fn has_same_chunks(metadata: &ArrayMetadata, document: &[u8]) -> bool {
+pub(crate) fn has_same_chunks(metadata: &ArrayMetadata, document: &[u8]) -> bool {
     let now = match metadata.zarr_format() {
         ZarrFormat::V3 => match NodeMetadata::parse(document) {
             Ok(NodeMetadata::Array(now)) => now,

@@ -18,6 +18,7 @@ pub const CONVERT_MARKER: &str = ".shardine-convert.json";
 
 pub use array::Array;
 pub use current::HeldArray;
+pub(crate) use current::has_same_chunks;
 pub use node::formats_at;
 pub(crate) use node::{
     ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document,

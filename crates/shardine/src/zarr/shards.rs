@@ -163,14 +163,29 @@ impl Array {
         let store = &self.grid.store;
         let mut object = store.open(key, None)?;
         let mut found = read_index(&*object);
-        if matches!(found, Err(Error::Shard { .. })) {
+        for attempt in 1..ATTEMPTS {
+            if !matches!(found, Err(Error::Shard { .. })) {
+                break;
+            }
             // It may be being changed in place, or have been when its writer died.
+            let mut is_last = false;
             match store.recover(key)? {
-                Recovery::Nothing => {}
+                Recovery::Nothing => {
+                    // The change has ended since it was read, or it is damaged, and stays so.
+                    let again = store.open(key, None)?;
+                    is_last = again.version().is_some_and(|now| object.version() == Some(now));
+                    object = again;
+                    if !is_last && attempt > 1 {
+                        std::thread::sleep(Duration::from_millis(attempt * 5));
+                    }
+                }
                 Recovery::Done => object = store.open(key, None)?,
                 Recovery::Before(before) => object = before,
             }
             found = read_index(&*object);
+            if is_last {
+                break;
+            }
         }
         let (index, index_range, len) = found?;
         Ok(OpenShard { object, index, index_range, len })

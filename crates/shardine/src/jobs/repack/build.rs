@@ -61,6 +61,8 @@ pub(super) fn is_stale(error: &Error) -> bool {
         Error::Repack(RepackError::Differs { .. } | RepackError::Elements { .. })
             | Error::Store(StoreError::Changed { .. })
             | Error::Unstable { .. }
+            | Error::Shard { .. }
+            | Error::Decode { .. }
     )
 }
 

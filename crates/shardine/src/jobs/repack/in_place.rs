@@ -24,7 +24,7 @@ use super::{
 use crate::jobs::walk::MAX_DEPTH;
 use crate::precomputed::INFO;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
-use crate::zarr::{APPEND_MARKER, DOCUMENT, grid_folder};
+use crate::zarr::{APPEND_MARKER, DOCUMENT, grid_folder, has_same_chunks};
 use crate::{Array, Engine, Error, Location, Node};
 
 /// How often the parts of an array are moved again that were changed meanwhile.
@@ -106,7 +106,7 @@ pub(super) fn repack(
         if let Ok(Some(marker)) = before {
             let to = parsed(&job, &marker.to)?;
             describe(report, &to);
-            report.moves = have_same_chunks(array.metadata(), &to) && moves(array);
+            report.moves = are_encoded_alike(array.metadata(), &to) && moves(array);
             report.outcome = RepackOutcome::Resumed;
             return Ok(());
         }
@@ -135,64 +135,99 @@ fn locked(
     if options.restart && job.beside.get(&job.file)?.is_some() {
         give_up(job)?;
     }
-    let Some(current) = job.document(&job.name)? else {
-        check(array)?;
-        return Err(Error::NoNode { at: job.at.clone() });
-    };
-    let place = array.location();
-    let array = &Array::from_metadata(&array.engine, place, parsed(job, &current)?)?;
-    let marker = match job.marker()? {
+    let (engine, place) = (&array.engine, array.location());
+    let mut resumed = job.marker()?.is_some();
+    for attempt in 1.. {
+        let Some(current) = job.document(&job.name)? else {
+            check(array)?;
+            return Err(Error::NoNode { at: job.at.clone() });
+        };
+        let array = &Array::from_metadata(engine, place, parsed(job, &current)?)?;
+        let Some(marker) = begun(job, array, &current, options, report)? else { return Ok(()) };
+        if describes_same(job, &current, &marker.to)? {
+            return end(job, place, &marker);
+        }
+        job.check_locks(options.exclusive)?;
+        let marker = build(job, array, options, marker, report, resumed)?;
+        let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
+        // A writer may have come between the last look and the lock. From here on none can.
+        let unchanged = job.document(&job.name)?.as_ref() == Some(&marker.from)
+            && Some(job.beside.fingerprint(&job.name)?) == marker.fingerprint;
+        if unchanged {
+            consolidated::take_away(&job.beside, &job.name, &job.work, place)?;
+            let exchanged = job.exchange();
+            consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
+            exchanged?;
+            return job.end_alone(alone, marker.fingerprint);
+        }
+        if attempt == ATTEMPTS {
+            break;
+        }
+        resumed = true;
+    }
+    Err(RepackError::Changed { at: job.at.clone() }.into())
+}
+
+/// What the job is to do: what an earlier run has said, or a new plan, which is recorded. `None` if there is nothing to do.
+fn begun(
+    job: &Job,
+    array: &Array,
+    current: &str,
+    options: &RepackOptions,
+    report: &mut RepackedArray,
+) -> Result<Option<Marker>, Error> {
+    let known = job.marker()?;
+    match &known {
         Some(marker) => {
             if marker.request != options.request() {
                 let (at, request) = (job.at.clone(), marker.request.to_string());
                 return Err(RepackError::OtherJob { at, request }.into());
             }
-            report.outcome = RepackOutcome::Resumed;
-            describe(report, &parsed(job, &marker.to)?);
-            marker
+            if current == marker.from || describes_same(job, current, &marker.to)? {
+                report.outcome = RepackOutcome::Resumed;
+                describe(report, &parsed(job, &marker.to)?);
+                return Ok(known);
+            }
+            // It has grown, or its attributes were changed. Anything else is another array, of which nobody knows what it
+            // has to do with what was built.
+            if !describes_same(job, current, &marker.from)? {
+                return Err(job.refuse("the metadata of the array was changed since"));
+            }
         }
         None if !job.is_empty()? => return Err(job.refuse("it is missing")),
-        None => {
-            let wanted = wanted(array, options, report)?;
-            if wanted.unchanged {
-                return Ok(());
-            }
-            let to = String::from_utf8_lossy(&wanted.metadata.to_bytes()).into_owned();
-            let (request, from) = (options.request(), current.clone());
-            let marker = Marker { request, from, to, fingerprint: None };
-            marker.put(job)?;
-            marker
+        None => {}
+    }
+    let wanted = wanted(array, options, report)?;
+    if wanted.unchanged {
+        if known.is_some() {
+            job.clean_up()?;
         }
+        return Ok(None);
+    }
+    let to = String::from_utf8_lossy(&wanted.metadata.to_bytes()).into_owned();
+    let fits = match &known {
+        None => true,
+        Some(marker) => describes_same(job, &to, &marker.to)? && !shrinks(job, marker, &to)?,
     };
-    if current == marker.to {
-        return end(job, place, &marker);
+    if !fits {
+        // What was built is of another grid.
+        job.beside.remove_tree(&job.new)?;
     }
-    if current != marker.from {
-        return Err(job.refuse("the metadata of the array was changed since"));
-    }
-    job.check_locks(options.exclusive)?;
-    let (mut marker, mut resumed) = (marker, report.outcome == RepackOutcome::Resumed);
-    for attempt in 1.. {
-        marker = build(job, array, options, marker, report, resumed)?;
-        let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
-        // A writer may have come between the last look and the lock. From here on none can.
-        if Some(job.beside.fingerprint(&job.name)?) != marker.fingerprint {
-            drop(alone);
-            if attempt == ATTEMPTS {
-                return Err(RepackError::Changed { at: job.at.clone() }.into());
-            }
-            resumed = true;
-            continue;
-        }
-        consolidated::take_away(&job.beside, &job.name, &job.work, place)?;
-        if let Err(error) = job.exchange() {
-            consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
-            return Err(error.into());
-        }
-        consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
-        return job.end_alone(alone, marker.fingerprint);
-    }
-    Ok(())
+    let (request, from) = (options.request(), current.to_owned());
+    let marker = Marker { request, from, to, fingerprint: known.and_then(|m| m.fingerprint) };
+    marker.put(job)?;
+    Ok(Some(marker))
+}
+
+/// Whether two documents describe arrays whose chunks have the same names and mean the same.
+fn describes_same(job: &Job, one: &str, other: &str) -> Result<bool, Error> {
+    Ok(has_same_chunks(&parsed(job, one)?, other.as_bytes()))
+}
+
+/// Whether an array is shorter along an axis than what was being built.
+fn shrinks(job: &Job, marker: &Marker, to: &str) -> Result<bool, Error> {
+    let (before, after) = (parsed(job, &marker.to)?, parsed(job, to)?);
+    Ok(before.shape().iter().zip(after.shape()).any(|(before, after)| after < before))
 }
 
 /// What is to be built from an array on which no job was interrupted.
@@ -245,7 +280,7 @@ fn moves(array: &Array) -> bool {
 }
 
 /// Whether the chunks of two arrays are encoded alike.
-fn have_same_chunks(one: &ArrayMetadata, other: &ArrayMetadata) -> bool {
+fn are_encoded_alike(one: &ArrayMetadata, other: &ArrayMetadata) -> bool {
     let (Ok(a), Ok(b)) = (target::Stored::of(one), target::Stored::of(other)) else {
         return false;
     };
@@ -290,7 +325,7 @@ fn build(
     let store = Arc::new(job.beside.clone());
     let place = Location { store, path: Some(job.new.clone()), format: None };
     let new = Array::from_metadata(&old.engine, &place, metadata)?;
-    let same = have_same_chunks(old.metadata(), new.metadata());
+    let same = are_encoded_alike(old.metadata(), new.metadata());
     let moves = same && moves(old) && self::moves(&new);
     report.moves = moves;
     let mut fingerprint = job.beside.fingerprint(&job.name)?;

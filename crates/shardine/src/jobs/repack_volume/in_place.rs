@@ -9,6 +9,9 @@ use crate::jobs::repack::{Job, Marker, RepackError, WAIT, recover};
 use crate::precomputed::INFO;
 use crate::{Engine, Error, Location, RepackOutcome};
 
+/// How often a volume is built that was changed meanwhile.
+const ATTEMPTS: usize = 3;
+
 /// What comes after a step.
 enum Next {
     /// Nothing: all is done.
@@ -113,11 +116,27 @@ fn locked<P: Packed>(
         return Err(RepackError::OtherJob { at, request }.into());
     }
     job.check_locks(options.exclusive)?;
-    make(engine, job, options, &mut wanted, &mut marker, resumed)?;
+    let unchanged = |marker: &Marker| -> Result<bool, Error> {
+        Ok(job.document(&job.name)?.as_ref() == Some(&marker.from)
+            && Some(job.beside.fingerprint(&job.name)?) == marker.fingerprint)
+    };
+    let mut made = make(engine, job, options, &mut wanted, &mut marker, resumed);
+    for _ in 1..ATTEMPTS {
+        // What is wrong counts only if nobody has changed the volume meanwhile.
+        if unchanged(&marker)? {
+            break;
+        }
+        wanted = open()?;
+        made = make(engine, job, options, &mut wanted, &mut marker, true);
+    }
+    let changed = || Error::from(RepackError::Changed { at: job.at.clone() });
+    if let Err(error) = made {
+        return Err(if unchanged(&marker)? { error } else { changed() });
+    }
     let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
     // A writer may have come between the last look and the lock. From here on none can.
-    if Some(job.beside.fingerprint(&job.name)?) != marker.fingerprint {
-        return Err(RepackError::Changed { at: job.at.clone() }.into());
+    if !unchanged(&marker)? {
+        return Err(changed());
     }
     job.exchange()?;
     job.end_alone(alone, marker.fingerprint)?;

@@ -26,7 +26,9 @@ pub use edit::{Edit, Held, Holding, InPlace};
 pub use error::StoreError;
 pub use ext::StoreExt;
 pub use fault::{FaultStore, Operation};
-pub use file::{DiskObserver, DiskStep, FileStore, FolderPart, JobLock, Verdict, is_own_file};
+pub use file::{
+    DiskObserver, DiskStep, FileStore, FolderLock, FolderPart, JobLock, Verdict, is_own_file,
+};
 pub use key::Key;
 pub use memory::MemoryStore;
 pub use store::{

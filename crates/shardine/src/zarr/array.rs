@@ -5,6 +5,7 @@ use shardine_codec::{ArraySpec, DataType, ElementSize, Elements, ElementsRef};
 use shardine_store::{Condition, Key, StoreError, StoreExt};
 use smallvec::SmallVec;
 
+use super::consolidated::{StaleCopy, renew_consolidated_above};
 use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrFormat};
 use super::node::{DOCUMENT, V2_DOCUMENTS, array_document, read_document};
 use super::stored::GridContents;
@@ -48,6 +49,8 @@ pub struct Array {
     entry_shape: Option<Vec<u64>>,
     /// If it is a scale of a volume: how many copies of its data there are.
     copies: Option<usize>,
+    /// Groups above whose consolidated metadata is out of date.
+    pub(super) stale: Vec<StaleCopy>,
 }
 
 /// Refuses to make a new array over one that has documents of version 2: they would be wrong from then on.
@@ -99,13 +102,15 @@ impl Array {
     /// chunks after, so that no reader takes them for the new one's; folders that this leaves empty go
     /// last. A group is never replaced, nor is what has documents of version 2. Costs a listing and a write, and to replace an array a listing for
     /// each of its folders and a removal for each of its objects and folders.
+    ///
+    /// Consolidated metadata of groups above learns of the new array; see [`stale_copies`](Self::stale_copies).
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
         metadata: ArrayMetadata,
         overwrite: bool,
     ) -> Result<Self, Error> {
-        let array = Self::from_metadata(engine, location, metadata.into_v3())?;
+        let mut array = Self::from_metadata(engine, location, metadata.into_v3())?;
         let exists = || Error::Exists { at: location.to_string() };
         let listing = location.store.list(location.path.as_ref())?;
         if !(listing.objects.is_empty() && listing.folders.is_empty()) {
@@ -124,7 +129,10 @@ impl Array {
         }
         let document = location.key(DOCUMENT)?;
         match location.store.put(&document, &array.metadata.to_bytes(), Condition::Absent) {
-            Ok(_) => Ok(array),
+            Ok(_) => {
+                array.stale = renew_consolidated_above(location);
+                Ok(array)
+            }
             Err(StoreError::Conflict { .. }) => Err(exists()),
             Err(error) => Err(error.into()),
         }
@@ -134,6 +142,9 @@ impl Array {
     fn clear(&self, old: Option<&ArrayMetadata>) -> Result<(), Error> {
         let store = &self.location.store;
         store.delete(&self.location.key(DOCUMENT)?, &Condition::None)?;
+        // Who believes a copy of the document would take chunks that are gone for empty ones. What cannot be renewed is told
+        // once the new array is there.
+        renew_consolidated_above(&self.location);
         // An old array whose codecs are not known here still has its keys.
         for metadata in [old, Some(&self.metadata)].into_iter().flatten() {
             let rank = metadata.shape().len();
@@ -181,6 +192,7 @@ impl Array {
             },
             metadata,
             copies: None,
+            stale: Vec::new(),
         })
     }
 
@@ -200,6 +212,7 @@ impl Array {
             grid,
             metadata,
             copies: Some(copies),
+            stale: Vec::new(),
         }
     }
 
@@ -216,6 +229,12 @@ impl Array {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Groups above whose consolidated metadata could not be renewed when this array was made or last resized, and so does not
+    /// say what its own metadata says.
+    pub fn stale_copies(&self) -> &[StaleCopy] {
+        &self.stale
     }
 
     /// Its metadata.

@@ -1,6 +1,8 @@
 //! Zarr arrays and groups.
 
+mod append_claim;
 mod array;
+mod consolidated;
 pub mod metadata;
 mod node;
 mod resize;
@@ -9,13 +11,17 @@ mod slice_source;
 mod slice_writer;
 mod stored;
 
-/// The object beside an array's metadata that says which file is being appended, or was when the program was killed.
+/// The object beside an array's metadata that says which file is being appended, or was when the program was killed; and in a
+/// store without locks, who appends.
 pub const APPEND_MARKER: &str = ".shardine-append.json";
 
 /// The object beside an array's metadata that says which file is being converted to it, or was when the program was killed.
 pub const CONVERT_MARKER: &str = ".shardine-convert.json";
 
+pub use append_claim::{AppendClaim, AppendNote};
 pub use array::Array;
+pub(crate) use consolidated::parent;
+pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
 pub use node::formats_at;
 pub use node::{Child, Group, Node};
 pub(crate) use node::{

@@ -24,7 +24,7 @@ use super::{
 use crate::jobs::walk::MAX_DEPTH;
 use crate::precomputed::INFO;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
-use crate::zarr::{APPEND_MARKER, DOCUMENT, grid_folder};
+use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder};
 use crate::{Array, Engine, Error, Location, Node};
 
 /// How often the parts of an array are moved again that were changed meanwhile.
@@ -135,11 +135,17 @@ fn locked(
     if options.restart && job.beside.get(&job.file)?.is_some() {
         give_up(job)?;
     }
+    let place = array.location();
+    // Planes that an append has not committed yet would be lost with the old array. It may have let the array grow until it was
+    // kept away, so that its document is read after that.
+    let claim = match job.document(&job.name)? {
+        Some(_) => Some(AppendClaim::at(place, false)?),
+        None => None,
+    };
     let Some(current) = job.document(&job.name)? else {
         check(array)?;
         return Err(Error::NoNode { at: job.at.clone() });
     };
-    let place = array.location();
     let array = &Array::from_metadata(&array.engine, place, parsed(job, &current)?)?;
     let marker = match job.marker()? {
         Some(marker) => {
@@ -176,6 +182,8 @@ fn locked(
         consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
         return Err(error.into());
     }
+    // Its file has gone with the old array.
+    drop(claim);
     end(job, place, &marker)
 }
 

@@ -73,7 +73,7 @@ fn hostile_names_in_a_copy_are_neither_followed_nor_fatal() {
     let outside = folder.get("outside/zarr.json");
     let mut group = document(&folder, "g");
     let known = group["consolidated_metadata"]["metadata"].as_object_mut().unwrap();
-    let hostile = ["", "/x", "../outside", "a/../../outside", "__x", "sub//a", "a\\b"];
+    let hostile = ["", "/x", "../outside", "b/../../outside", "__x", "sub//a", "a\\b"];
     for name in hostile {
         known.insert(name.to_owned(), json!({"zarr_format": 3, "node_type": "array"}));
     }

@@ -154,6 +154,54 @@ def array_there_and_back(program, choice, rng, root):
     np.testing.assert_array_equal(volume.read().result(), expected)
 
 
+def image_to_volume(program, choice, rng, root):
+    """An OME-Zarr image of version 0.4 or 0.5, by its multiscales."""
+    dtype, version = choice.choice(TYPES), choice.choice([2, 3])
+    names = choice.choice([["z", "y", "x"], ["c", "z", "y", "x"], ["t", "c", "z", "y", "x"], ["x", "z", "y"], ["t", "z", "y", "x"]])
+    unit, nanometres = choice.choice([("micrometer", 1e3), ("nanometer", 1), ("millimeter", 1e6), (None, 1)])
+    kinds = {"t": "time", "c": "channel"}
+    axes = [{"name": n, "type": kinds.get(n, "space")} for n in names]
+    for axis in axes:
+        if unit and axis["type"] == "space":
+            axis["unit"] = unit
+    scales = {"x": 0.25, "y": 0.5, "z": 2.0}
+    lengths = {"t": 1, "c": 2, "x": choice.randrange(4, 30), "y": choice.randrange(4, 30), "z": choice.randrange(4, 30)}
+    group = zarr.create_group(str(root / "image"), zarr_format=version)
+    levels, datasets = [], []
+    for level in range(2):
+        shape = [n if name in kinds else -(-n // 2**level) for name, n in ((name, lengths[name]) for name in names)]
+        options = {"dimension_names": names} if version == 3 else {}
+        chunks = [choice.randrange(1, 9) for _ in names]
+        # Not in the order of their names.
+        array = group.create_array(f"s{9 - level}", shape=shape, chunks=chunks, dtype=dtype, **options)
+        array[...] = voxels(rng, tuple(shape), dtype)
+        levels.append(array[...])
+        scale = [scales.get(name, 1.0) * (2**level if name in scales else 1) for name in names]
+        transform = [{"type": "scale", "scale": scale}]
+        datasets.append({"path": f"s{9 - level}", "coordinateTransformations": transform})
+    group.create_array("other", shape=(2, 2), chunks=(2, 2), dtype="f8")
+    multiscales = [{"version": "0.4", "axes": axes, "datasets": datasets, "name": "trial"}]
+    if version == 2:
+        group.attrs["multiscales"] = multiscales
+    else:
+        group.attrs["ome"] = {"version": "0.5", "multiscales": multiscales}
+    source = choice.choice(["image", "image", "image/s9"])
+    run(program, "convert", root / source, root / "volume", "--to", "precomputed", "--json")
+    info = json.loads((root / "volume/info").read_text())
+    expected = levels if source == "image" else levels[:1]
+    assert len(info["scales"]) == len(expected), info
+    for level, data in enumerate(expected):
+        resolution = [scales[name] * 2**level * nanometres for name in "xyz"]
+        np.testing.assert_allclose(info["scales"][level]["resolution"], resolution)
+        rest = [n for n in names if n != "t"]
+        data = data.reshape([n for name, n in zip(names, data.shape) if name != "t"])
+        if "c" not in rest:
+            data, rest = data[..., None], [*rest, "c"]
+        data = data.transpose([rest.index(n) for n in "xyzc"])
+        volume = ts.open(spec(root / "volume", level)).result()
+        np.testing.assert_array_equal(volume.read().result(), data)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shardine", required=True)
@@ -165,7 +213,7 @@ def main():
     for case in range(seed, seed + cases):
         choice, rng = random.Random(case), np.random.default_rng(case)
         with tempfile.TemporaryDirectory() as folder:
-            check = choice.choice([volume_there_and_back, array_there_and_back])
+            check = choice.choice([volume_there_and_back, array_there_and_back, image_to_volume])
             try:
                 check(program, choice, rng, pathlib.Path(folder))
             except BaseException:

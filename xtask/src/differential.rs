@@ -62,6 +62,15 @@ pub fn append_peers() -> Result {
         .run()
 }
 
+/// Lets xarray and zarr-python judge metadata that they believe, with them and the binary already in place.
+pub fn xarray_peers() -> Result {
+    Cmd::new(root().join(".venv/bin/python"))
+        .arg("peers/xarray_check.py")
+        .arg("--shardine")
+        .arg(cli()?)
+        .run()
+}
+
 /// Has zarr-python write arrays of version 2, and compares what is read of them before and after `migrate`.
 pub fn zarr_v2() -> Result {
     Cmd::new(root().join(".venv/bin/python"))

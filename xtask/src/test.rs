@@ -60,6 +60,11 @@ const STEPS: &[Step] = &[
         run: differential::append_peers,
     },
     Step {
+        name: "xarray-peers",
+        about: "xarray sees what is appended, and masks the same values after migrate and convert",
+        run: differential::xarray_peers,
+    },
+    Step {
         name: "convert-peers",
         about: "numpy and zarr-python agree with what is converted",
         run: differential::convert_peers,

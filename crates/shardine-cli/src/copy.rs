@@ -100,6 +100,7 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     let result = copy_all(&source, &target, &options);
     progress.finish();
     let report = result?;
+    crate::consolidate::renew_above(&target);
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
         let report = json!({

@@ -11,6 +11,7 @@ mod cli;
 mod codec_words;
 mod compact;
 mod completions;
+mod consolidate;
 mod convert;
 mod copy;
 mod create;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Verb::Append(args) => append::run(args, &cli.machine),
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
+        Verb::Consolidate(args) => consolidate::run(args, &cli.machine),
         Verb::Convert(args) => convert::run(args, &cli.machine),
         Verb::Copy(args) => copy::run(args, &cli.machine),
         Verb::Shard(args) => repack::shard(args, &cli.machine),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use shardine::{Error, MigrateError, MigrateOptions, MigrateSummary, migrate as migrate_all};
 
 use crate::cli::Machine;
+use crate::consolidate;
 use crate::failure::Failure;
 use crate::units;
 
@@ -86,6 +87,9 @@ pub fn run(args: &Migrate, machine: &Machine) -> Result<(), Failure> {
         }
     }
     result?;
+    if !args.dry_run {
+        consolidate::renew_above(&location);
+    }
     Ok(())
 }
 

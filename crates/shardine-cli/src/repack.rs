@@ -14,6 +14,7 @@ use shardine::{
 };
 
 use crate::cli::Machine;
+use crate::consolidate;
 use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PackingArgs};
@@ -269,6 +270,9 @@ pub fn run_job(
     }
     written?;
     result?;
+    if let Some(target) = target.filter(|_| !job.dry_run) {
+        consolidate::renew_above(target);
+    }
     if !job.json && !job.dry_run {
         let sum = |of: fn(&RepackedArray) -> u64| arrays.iter().map(of).sum::<u64>();
         let bytes = sum(|array| array.bytes_written);

@@ -54,7 +54,7 @@ pub(crate) struct Remote {
     /// Memory for uploads in flight, in units.
     uploads: Arc<Semaphore>,
     upload_units: u32,
-    pub probe: Probe,
+    pub probe: Arc<Probe>,
 }
 
 impl std::fmt::Debug for Remote {
@@ -92,7 +92,7 @@ impl RemoteStore {
             requests: Semaphore::new(tuning.requests),
             uploads: Arc::new(Semaphore::new(upload_units as usize)),
             upload_units,
-            probe: Probe::default(),
+            probe: Arc::default(),
             tuning,
         })))
     }
@@ -208,6 +208,33 @@ impl Store for RemoteStore {
 
     fn identity(&self) -> String {
         self.0.identity.clone()
+    }
+
+    fn above(&self) -> Result<Option<(Arc<dyn Store>, Key)>, StoreError> {
+        let remote = &*self.0;
+        let Some(path) = remote.prefix.strip_suffix('/') else { return Ok(None) };
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let shorter = |text: &str| {
+            let text = text.strip_suffix(name).unwrap_or(text);
+            text.strip_suffix('/').unwrap_or(text).to_owned()
+        };
+        let Ok(key) = Key::new(name) else { return Ok(None) };
+        let store = Self(Arc::new(Remote {
+            kind: remote.kind,
+            name: shorter(&remote.name),
+            identity: shorter(&remote.identity),
+            prefix: if above.is_empty() { String::new() } else { format!("{above}/") },
+            store: Arc::clone(&remote.store),
+            multipart: remote.multipart.clone(),
+            secrets: remote.secrets.clone(),
+            tuning: remote.tuning.clone(),
+            cost: Arc::clone(&remote.cost),
+            requests: Semaphore::new(remote.tuning.requests),
+            uploads: Arc::clone(&remote.uploads),
+            upload_units: remote.upload_units,
+            probe: Arc::clone(&remote.probe),
+        }));
+        Ok(Some((Arc::new(store), key)))
     }
 
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {

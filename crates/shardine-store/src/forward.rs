@@ -21,6 +21,10 @@ macro_rules! forward {
                 (**self).files()
             }
 
+            fn above(&self) -> Result<Option<(Arc<dyn Store>, Key)>, StoreError> {
+                (**self).above()
+            }
+
             fn open(
                 &self,
                 key: &Key,

@@ -28,7 +28,7 @@ pub use ext::StoreExt;
 pub use fault::{FaultStore, Operation};
 pub use file::{
     DiskObserver, DiskStep, DocumentStamp, FileStore, FolderAlone, FolderHold, FolderIdentity,
-    FolderPart, JobLock, Verdict, is_own_file,
+    FolderLock, FolderPart, JobLock, Verdict, is_own_file,
 };
 pub use key::Key;
 pub use memory::MemoryStore;

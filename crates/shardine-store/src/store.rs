@@ -365,6 +365,12 @@ pub trait Store: Debug + Send + Sync {
         None
     }
 
+    /// The store of what its root lies in, and the name that its root has there; `None` if nothing lies above it, or the store
+    /// knows of nothing there. Makes no request.
+    fn above(&self) -> Result<Option<(Arc<dyn Store>, Key)>, StoreError> {
+        Ok(None)
+    }
+
     /// Opens an object for reading.
     ///
     /// `expected` is the version that the caller knows something about. A store to which opening is

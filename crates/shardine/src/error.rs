@@ -195,11 +195,47 @@ pub enum Error {
         /// Which volume.
         at: String,
     },
+    /// Another append owns the end of the array.
+    #[error("another append to {at} is under way")]
+    AppendUnderWay {
+        /// Which array.
+        at: String,
+    },
+    /// An append owns the end of the array that is under way or was killed; nobody here can tell which.
+    #[error("an append to {at} by {owner} is under way, or was killed")]
+    AppendOwned {
+        /// Which array.
+        at: String,
+        /// By whom.
+        owner: String,
+    },
+    /// The end of the array was taken over by another append, or the array is another one by now.
+    #[error(
+        "this append no longer owns the end of {at}: another one has taken over, or the array was replaced"
+    )]
+    AppendLost {
+        /// Which array.
+        at: String,
+    },
     /// There is a group where an array was asked for.
     #[error("{at} is a group, not an array")]
     NotAnArray {
         /// Where.
         at: String,
+    },
+    /// There is an array where a group was asked for.
+    #[error("{at} is an array, not a group")]
+    NotAGroup {
+        /// Where.
+        at: String,
+    },
+    /// Folders lie deeper than any hierarchy does.
+    #[error("{at} lies more than {most} groups deep")]
+    TooDeep {
+        /// Where.
+        at: String,
+        /// The most that is looked at.
+        most: usize,
     },
     /// There is something already where a new array or group was to be made.
     #[error("{at} exists already")]
@@ -283,6 +319,11 @@ impl Error {
                 Some("open the array again, and let only one at a time change its shape".to_owned())
             }
             Self::Replaced { .. } => Some("open it again, or run the same command again".to_owned()),
+            Self::AppendUnderWay { .. } => Some("wait until it has ended".to_owned()),
+            Self::AppendOwned { .. } => {
+                Some("wait until it has ended, or take over if its process is gone".to_owned())
+            }
+            Self::AppendLost { .. } => Some("open the array again to see what it has".to_owned()),
             Self::NoNode { at } => Some(format!("look for a zarr.json, .zarray or .zgroup in {at} or below it")),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
             Self::UnlistedGroup { .. } => Some(

@@ -50,6 +50,7 @@ pub use shardine_codec::{
 pub use source::{GeneratorSource, Source, SourceError};
 pub use zarr::metadata::ZarrFormat;
 pub use zarr::{
-    Array, Child, Group, HeldArray, Node, PossibleObject, ShardEntries, SliceError, SliceOptions,
-    SliceWriter, StoredObject,
+    AppendClaim, AppendNote, Array, Child, Group, HeldArray, Node, PossibleObject, ShardEntries,
+    SliceError, SliceOptions, SliceWriter, StaleCopy, StoredObject, consolidate,
+    remove_consolidated, renew_consolidated_above,
 };

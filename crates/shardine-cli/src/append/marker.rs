@@ -1,13 +1,12 @@
-//! What says that a file is being appended, so that the same command goes on after a kill and another one does not.
+//! What says that a file is being appended, so that the same command resumes after a kill and another one does not.
 
 use std::fs::Metadata;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use serde_json::{Value, json};
-use shardine::Location;
-use shardine::store::{Condition, StoreError, StoreExt};
+use serde_json::{Map, Value, json};
 use shardine::zarr::APPEND_MARKER as NAME;
+use shardine::{AppendClaim, AppendNote};
 
 use crate::failure::{Failure, quoted};
 use crate::units;
@@ -37,28 +36,21 @@ impl Marker {
         Ok(Self { axis, shape: shape.to_vec(), name, bytes: found.len(), modified })
     }
 
-    fn to_json(&self) -> Value {
-        json!({
-            "shardine_append": 1,
-            "axis": self.axis,
-            "shape": self.shape,
-            "source": { "name": self.name, "bytes": self.bytes, "modified": self.modified },
-        })
+    fn to_members(&self) -> Map<String, Value> {
+        let source = json!({ "name": self.name, "bytes": self.bytes, "modified": self.modified });
+        let mut members = Map::new();
+        members.insert("axis".to_owned(), json!(self.axis));
+        members.insert("shape".to_owned(), json!(self.shape));
+        members.insert("source".to_owned(), source);
+        members
     }
 
-    fn from_json(json: &Value) -> Option<Self> {
-        if json.get("shardine_append")? != &json!(1) {
-            return None;
-        }
-        let source = json.get("source")?;
+    fn from_members(members: &Map<String, Value>) -> Option<Self> {
+        let source = members.get("source")?;
+        let shape = members.get("shape")?.as_array()?;
         Some(Self {
-            axis: usize::try_from(json.get("axis")?.as_u64()?).ok()?,
-            shape: json
-                .get("shape")?
-                .as_array()?
-                .iter()
-                .map(Value::as_u64)
-                .collect::<Option<_>>()?,
+            axis: usize::try_from(members.get("axis")?.as_u64()?).ok()?,
+            shape: shape.iter().map(Value::as_u64).collect::<Option<_>>()?,
             name: source.get("name")?.as_str()?.to_owned(),
             bytes: source.get("bytes")?.as_u64()?,
             modified: source.get("modified")?.as_str()?.to_owned(),
@@ -79,74 +71,59 @@ impl Marker {
         (before == self.shape).then_some(gained)
     }
 
-    /// Begins or goes on with this append of `count` planes; tells how many of them are in the array already.
+    /// Begins or resumes this append of `count` planes; tells how many of them are in the array already.
     pub fn begin(
         &self,
-        location: &Location,
+        claim: &mut AppendClaim,
         shape: &[u64],
         count: u64,
         url: &str,
         forget: bool,
     ) -> Result<u64, Failure> {
-        if !forget {
-            match read(location)? {
-                None => {}
-                Some(Some(old)) if old.is_same(self) => {
-                    let gained = old.gained(shape).filter(|&gained| gained <= count);
-                    return gained.ok_or_else(|| {
-                        Failure::new(format!(
-                            "an append of {} to this array was interrupted, and since then the array's shape was changed \
-                             from {} to {} by something else",
-                            old.name,
-                            units::shape(&old.shape),
-                            units::shape(shape)
-                        ))
-                        .hint("--forget leaves what is there and appends all of the file behind it")
-                    });
-                }
-                Some(old) => return Err(refuse(old.as_ref(), Some(self), shape, url)),
+        match left(claim) {
+            Some(Some(old)) if !forget && old.is_same(self) => {
+                let gained = old.gained(shape).filter(|&gained| gained <= count);
+                return gained.ok_or_else(|| {
+                    Failure::new(format!(
+                        "an append of {} to this array was interrupted, and since then the array's shape was changed \
+                         from {} to {} by something else",
+                        old.name,
+                        units::shape(&old.shape),
+                        units::shape(shape)
+                    ))
+                    .hint("--forget leaves what is there and appends all of the file behind it")
+                });
             }
+            Some(old) if !forget => return Err(refuse(old.as_ref(), Some(self), shape, url)),
+            _ => {}
         }
-        if count == 0 {
-            return Ok(0);
+        if count > 0 {
+            claim.set_note(Some(self.to_members()))?;
         }
-        let condition = if forget { Condition::None } else { Condition::Absent };
-        let text = format!("{:#}\n", self.to_json());
-        match location.store.put(&location.key(NAME)?, text.as_bytes(), condition) {
-            Ok(_) => Ok(0),
-            Err(StoreError::Conflict { .. }) => {
-                Err(Failure::new("another append to this array has just begun"))
-            }
-            Err(error) => Err(shardine::Error::from(error).into()),
-        }
+        Ok(0)
     }
 }
 
-/// Refuses to append something that cannot be gone on with while an append of a file is unfinished.
+/// Refuses to append something that cannot be resumed while an append of a file is unfinished.
 pub fn check_none(
-    location: &Location,
+    claim: &mut AppendClaim,
     shape: &[u64],
     url: &str,
     forget: bool,
 ) -> Result<(), Failure> {
-    match read(location)? {
+    match left(claim) {
         None => Ok(()),
-        Some(_) if forget => remove(location),
+        Some(_) if forget => Ok(claim.set_note(None)?),
         Some(old) => Err(refuse(old.as_ref(), None, shape, url)),
     }
 }
 
-/// The append is at its end.
-pub fn remove(location: &Location) -> Result<(), Failure> {
-    let removed = location.store.delete(&location.key(NAME)?, &Condition::None);
-    Ok(removed.map_err(shardine::Error::from)?)
-}
-
-/// The marker that is there; `Some(None)` if it makes no sense.
-fn read(location: &Location) -> Result<Option<Option<Marker>>, Failure> {
-    let bytes = location.store.get(&location.key(NAME)?).map_err(shardine::Error::from)?;
-    let parse = |bytes: &[u8]| Marker::from_json(&serde_json::from_slice(bytes).ok()?);
-    Ok(bytes.map(|bytes| parse(&bytes)))
+/// What an append has left that was interrupted; `Some(None)` if it makes no sense.
+fn left(claim: &AppendClaim) -> Option<Option<Marker>> {
+    Some(match claim.note()? {
+        AppendNote::Members(members) => Marker::from_members(members),
+        AppendNote::Damaged(_) => None,
+    })
 }
 
 fn refuse(old: Option<&Marker>, new: Option<&Marker>, shape: &[u64], url: &str) -> Failure {
@@ -192,13 +169,13 @@ mod tests {
 
     #[test]
     fn a_marker_is_read_as_it_was_written() {
-        assert_eq!(Marker::from_json(&marker().to_json()), Some(marker()));
-        for member in ["shardine_append", "axis", "shape", "source"] {
-            let mut json = marker().to_json();
-            json[member] = json!("x");
-            assert_eq!(Marker::from_json(&json), None, "{member}");
+        assert_eq!(Marker::from_members(&marker().to_members()), Some(marker()));
+        for member in ["axis", "shape", "source"] {
+            let mut members = marker().to_members();
+            members[member] = json!("x");
+            assert_eq!(Marker::from_members(&members), None, "{member}");
         }
-        assert_eq!(Marker::from_json(&json!([])), None);
+        assert_eq!(Marker::from_members(&Map::new()), None);
     }
 
     #[test]

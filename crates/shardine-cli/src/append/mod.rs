@@ -11,10 +11,12 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::{
-    Array, ElementSize, ElementsRef, SliceError, SliceOptions, SliceWriter, WriteReport,
+    AppendClaim, Array, ElementSize, ElementsRef, SliceError, SliceOptions, SliceWriter,
+    WriteReport,
 };
 
 use crate::cli::Machine;
+use crate::consolidate;
 use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::input::{self, Input};
@@ -31,12 +33,16 @@ Examples:
   camera | shardine append movie.zarr - --commit-every 1 --strategy in-place
 
 A file holds any number of whole planes: the array's shape, but for the axis. It is read piece by piece, and its
-planes become readable shard by shard, or as --commit-every says. A run that was stopped goes on when the same
-command is given again; meanwhile .shardine-append.json beside the array's zarr.json says what is under way.
+planes become readable shard by shard, or as --commit-every says. Run the same command again to resume one that was
+stopped; meanwhile .shardine-append.json beside the array's zarr.json says what is under way.
 
 Standard input is raw bytes, plane after plane. Planes become readable when the chunks that they fall into are complete
 along the axis, or as --commit-every says, and at the end; up to there they are in memory. After a kill the array has
 the planes that were committed, and the next run appends behind them.
+
+One append at a time: another one is refused before it writes anything. On files a killed append never stands in the
+way of the next one. On object stores .shardine-append.json names the process that appends; if that was killed on
+another machine, nobody can tell, and --take-over says so.
 
 docs/append.md says which chunks, shards and strategy suit which stream.";
 
@@ -62,6 +68,9 @@ pub struct Append {
     /// Do not finish an append of another file that was stopped; what is there of it stays
     #[arg(long)]
     forget: bool,
+    /// The append that owns this array in an object store was killed: take its place
+    #[arg(long)]
+    take_over: bool,
     /// Tell in JSON what was done
     #[arg(long)]
     json: bool,
@@ -79,7 +88,8 @@ struct Done {
 
 pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
-    let array = Level::default().open(&machine.engine()?, &machine.location(&args.url)?, None)?;
+    let (engine, location) = (machine.engine()?, machine.location(&args.url)?);
+    let array = Level::default().open(&engine, &location, None)?;
     if array.is_volume() {
         return Err(shardine::Error::FixedVolume { at: array.location().to_string() }.into());
     }
@@ -87,10 +97,18 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     if args.axis >= rank {
         return Err(shardine::Error::from(SliceError::Axis { axis: args.axis, rank }).into());
     }
-    let done = match stream(&args.file)? {
-        Some(stream) => from_stream(args, array, stream)?,
-        None => from_file(args, array)?,
+    let stream = stream(&args.file)?;
+    let claim = AppendClaim::take(&array, args.take_over).map_err(claim_failure)?;
+    // As the append before this one has left it.
+    let array = Array::open(&engine, &location)?;
+    if args.axis >= array.shape().len() {
+        return Err(shardine::Error::MetadataChanged { at: location.to_string() }.into());
+    }
+    let done = match stream {
+        Some(stream) => from_stream(args, array, claim, stream)?,
+        None => from_file(args, array, claim)?,
     };
+    consolidate::warn(done.array.stale_copies());
     if args.json {
         let mut shape = done.array.shape().to_vec();
         let mut members = Map::new();
@@ -103,6 +121,14 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
         writeln!(io::stdout(), "{}", Value::Object(members))?;
     }
     Ok(())
+}
+
+fn claim_failure(error: shardine::Error) -> Failure {
+    match &error {
+        shardine::Error::AppendOwned { .. } => Failure::new(error.to_string())
+            .hint("wait until it has ended; if its process is gone, give --take-over"),
+        _ => error.into(),
+    }
 }
 
 /// What is read from its beginning to its end: standard input, or a pipe.
@@ -134,12 +160,11 @@ fn options(args: &Append) -> SliceOptions {
     options
 }
 
-fn from_file(args: &Append, array: Array) -> Result<Done, Failure> {
+fn from_file(args: &Append, array: Array, claim: AppendClaim) -> Result<Done, Failure> {
     let mut plane = array.shape().to_vec();
     plane[args.axis] = 1;
     let mut input = Input::open(&args.file)?;
     let count = input.planes(&array, args.axis, &plane)?;
-    let location = array.location().clone();
     let found = input.found.take();
     let mut shape = plane;
     shape[args.axis] = count;
@@ -156,13 +181,16 @@ fn from_file(args: &Append, array: Array) -> Result<Done, Failure> {
     let bar = progress.clone();
     let mut options = options(args);
     options.write = options.write.progress(Arc::new(move |done| bar.add(done)));
-    let mut writer = SliceWriter::new(array, args.axis, options)?;
+    let old_shape = array.shape().to_vec();
+    let mut writer = SliceWriter::with_claim(array, args.axis, options, claim)?;
     // The marker comes when nothing is left that could be refused.
-    let old_shape = writer.array().shape();
-    let before = match &marker {
-        Some(marker) => marker.begin(&location, old_shape, count, &args.url, args.forget)?,
-        None => {
-            marker::check_none(&location, old_shape, &args.url, args.forget)?;
+    let before = match (&marker, writer.claim()) {
+        (_, None) => 0,
+        (Some(marker), Some(claim)) => {
+            marker.begin(claim, &old_shape, count, &args.url, args.forget)?
+        }
+        (None, Some(claim)) => {
+            marker::check_none(claim, &old_shape, &args.url, args.forget)?;
             0
         }
     };
@@ -170,14 +198,16 @@ fn from_file(args: &Append, array: Array) -> Result<Done, Failure> {
     let result = writer.push_from(before..count, &*source).and_then(|()| writer.commit());
     progress.finish();
     result?;
-    if marker.is_some() {
-        marker::remove(&location)?;
-    }
     let report = writer.report();
     Ok(Done { array: writer.finish()?, planes: count - before, before, report })
 }
 
-fn from_stream(args: &Append, array: Array, stream: Stream) -> Result<Done, Failure> {
+fn from_stream(
+    args: &Append,
+    array: Array,
+    mut claim: AppendClaim,
+    stream: Stream,
+) -> Result<Done, Failure> {
     let Stream { mut from, name } = stream;
     input::check_cast(&name, args.cast)?;
     let ElementSize::Fixed(size) = array.data_type().size() else {
@@ -186,8 +216,8 @@ fn from_stream(args: &Append, array: Array, stream: Stream) -> Result<Done, Fail
         ))
         .hint("write them to a file, and append that"));
     };
-    marker::check_none(array.location(), array.shape(), &args.url, args.forget)?;
-    let mut writer = SliceWriter::new(array, args.axis, options(args))?;
+    marker::check_none(&mut claim, array.shape(), &args.url, args.forget)?;
+    let mut writer = SliceWriter::with_claim(array, args.axis, options(args), claim)?;
     let len = writer.plane_len().saturating_mul(size);
     let mut plane = Vec::new();
     plane.try_reserve_exact(len).map_err(|_| {

@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::input::Input;
 use crate::progress::Progress;
 use crate::write::describe;
-use crate::{stored_type, units};
+use crate::{consolidate, stored_type, units};
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
@@ -63,6 +63,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     progress.finish();
     let report = result?;
     marker::end(&location)?;
+    consolidate::renew_above(&location);
     tell(args, &array, &report, resumed.then_some(cells.len()), start.elapsed().as_secs_f64())
 }
 

@@ -14,6 +14,7 @@ use shardine::{
 
 use super::Convert;
 use crate::cli::Machine;
+use crate::consolidate;
 use crate::create::{Triple, parse_sharding};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -169,6 +170,9 @@ fn run(
     }
     written?;
     let summary = result?;
+    if matches!(form, Form::Zarr(_)) && !job.dry_run {
+        consolidate::renew_above(&target);
+    }
     if !job.json {
         tell_all(form, &levels, &summary, job.dry_run, seconds)?;
     }

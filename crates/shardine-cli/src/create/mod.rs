@@ -18,7 +18,7 @@ use shardine::{Array, CodecSpec, DataType, FillValue, Packing, WriteOrder, ZarrF
 use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::packing::Asked;
-use crate::{codec_words, info, units};
+use crate::{codec_words, consolidate, info, units};
 pub use shapes::{chunk as chunk_shape, element_bytes};
 pub use volume::{Triple, VolumeArgs, encoding, parse_sharding};
 
@@ -217,6 +217,7 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         None => from_arguments(args)?,
     };
     let array = Array::create(&machine.engine()?, &location, metadata, args.overwrite)?;
+    consolidate::warn(array.stale_copies());
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{:#}", info::describe(&array, None))?;

@@ -280,3 +280,91 @@ fn an_array_that_changed_otherwise_is_not_gone_on_with() {
     assert!(errors.contains("by something else"), "{errors}");
     assert!(planes > 0);
 }
+
+/// What a folder has that is Shardine's own.
+fn leftovers(folder: &Folder, name: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path(name)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(".shardine")).collect()
+}
+
+/// Runs two appends of 8 planes each at the same time, in many rounds. What each has committed must be there whole.
+fn race(options: &[&str], rounds: u8) {
+    for round in 0..rounds {
+        let folder = array();
+        let spawn = |input: &[u8]| {
+            let mut arguments = vec!["append", "a", "-"];
+            arguments.extend(options);
+            let mut command = folder.command(&arguments);
+            let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            let input = input.to_vec();
+            // Who is refused reads nothing.
+            let feed = std::thread::spawn(move || {
+                for plane in input.chunks(24) {
+                    let _ = stdin.write_all(plane);
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+            });
+            (child, feed)
+        };
+        let inputs = [u16s([1; 8 * 12]), u16s([2; 8 * 12])];
+        let children: Vec<_> = inputs.iter().map(|input| spawn(input)).collect();
+        let (mut expected, mut refusals) = (Vec::new(), Vec::new());
+        for ((child, feed), input) in children.into_iter().zip(&inputs) {
+            let output = child.wait_with_output().unwrap();
+            feed.join().unwrap();
+            match output.status.code() {
+                Some(0) => expected.push(input.clone()),
+                _ => refusals.push(String::from_utf8_lossy(&output.stderr).into_owned()),
+            }
+        }
+        assert!(!expected.is_empty());
+        let found = all(&folder);
+        let mut turned = expected.clone();
+        turned.reverse();
+        let planes: Vec<&u8> = found.iter().step_by(24).collect();
+        assert!(found == expected.concat() || found == turned.concat(), "{round}: {planes:?}");
+        for errors in refusals {
+            assert!(errors.contains("another append"), "{errors}");
+        }
+        assert_eq!(leftovers(&folder, "a"), [""; 0]);
+    }
+}
+
+#[test]
+fn of_two_streams_at_the_same_time_the_refused_one_has_overwritten_nothing() {
+    race(&[], 30);
+    race(&["--commit-every", "2", "--strategy", "in-place"], 30);
+}
+
+#[test]
+fn a_killed_stream_stands_in_nobodys_way() {
+    let folder = array();
+    let mut command = folder.command(&["append", "a", "-", "--commit-every", "1"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&numbers(1, 12)).unwrap();
+    input.flush().unwrap();
+    let start = Instant::now();
+    while shape(&folder, "a")[0] != 1 {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    folder.put("more", &numbers(13, 12));
+    for arguments in [&["append", "a", "-"][..], &["append", "a", "more"]] {
+        let errors = folder.refused(arguments);
+        assert!(errors.contains("another append"), "{errors}");
+    }
+    // A job that would put another array in its place has to wait as well.
+    let errors = folder.refused(&["reshard", "a", "--chunks-per-shard", "1"]);
+    assert!(errors.contains("another append"), "{errors}");
+    // A copy has what is committed, and nothing of who is at work.
+    folder.ok(&["copy", "a", "b"]);
+    assert_eq!(leftovers(&folder, "b"), [""; 0]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    folder.ok(&["append", "a", "more"]);
+    assert_eq!(all(&folder), numbers(1, 24));
+    assert_eq!(leftovers(&folder, "a"), [""; 0]);
+}

@@ -4,6 +4,7 @@
 
 mod append;
 mod bench;
+mod consolidate;
 mod convert;
 mod convert_volume;
 mod copy;

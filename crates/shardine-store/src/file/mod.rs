@@ -34,7 +34,7 @@ use crate::{
 pub use dataset::{DocumentStamp, FolderAlone, FolderHold, FolderIdentity};
 pub use disk::{DiskObserver, DiskStep, Verdict};
 pub use temporary::is_own_file;
-pub use tree::{FolderPart, JobLock};
+pub use tree::{FolderLock, FolderPart, JobLock};
 
 /// How much memory a store made by [`FileStore::new`] keeps for its next reads.
 const RETAINED: usize = 16 << 20;
@@ -178,6 +178,17 @@ impl Store for FileStore {
 
     fn files(&self) -> Option<&FileStore> {
         Some(self)
+    }
+
+    /// By the names in the path as it was given. Names that are not keys end it.
+    fn above(&self) -> Result<Option<(Arc<dyn Store>, Key)>, StoreError> {
+        let root = self.root();
+        let name = root.file_name().and_then(std::ffi::OsStr::to_str);
+        let (Some(above), Some(name)) = (root.parent(), name) else { return Ok(None) };
+        Ok(match Key::new(name) {
+            Ok(name) => Some((Arc::new(self.with_root(above.to_owned())), name)),
+            Err(_) => None,
+        })
     }
 
     fn create(

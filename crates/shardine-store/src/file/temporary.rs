@@ -50,6 +50,11 @@ pub(super) fn job_folder(name: &str) -> String {
     format!("{PREFIX}{name}{JOB}")
 }
 
+/// The name of the file whose lock is the lock `name` of its folder: one of those that are in use as long as they are locked.
+pub(super) fn lock_name(name: &str) -> String {
+    format!("{PREFIX}{name}{SUFFIX}")
+}
+
 /// The name of the journal of the file `name`.
 pub(super) fn journal_name(name: &str) -> String {
     format!("{PREFIX}{name}{JOURNAL}")

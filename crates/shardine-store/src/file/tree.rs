@@ -5,19 +5,21 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Permissions, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use nix::errno::Errno;
 
-use super::disk::DiskStep;
+use super::disk::{Disk, DiskStep};
 use super::folder::Folder;
 use super::lock::leads_to;
 use super::stamp::Stamp;
-use super::temporary::{is_job_folder, is_own_file, job_folder, kind_of};
-use super::{FileStore, Inner, failed, is_missing};
+use super::temporary::{is_job_folder, is_own_file, job_folder, kind_of, lock_name};
+use super::{FileStore, Inner, failed, is_missing, open_for_reading};
 use crate::{Key, LeftoverKind, StoreError};
 
 /// The name of the file in the folder of a job whose lock says that the job is under way.
@@ -46,7 +48,88 @@ pub struct JobLock {
     _file: File,
 }
 
+/// How often a lock is tried that somebody else has, and how long is waited in between: who only looks whether a file is
+/// locked holds its lock for a moment.
+const LOCK_TRIES: usize = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// A lock in a folder, on a file of its own. Dropping it removes the file; a process that dies gives the lock up, and leaves
+/// the file for the next one to use.
+#[derive(Debug)]
+pub struct FolderLock {
+    file: File,
+    path: PathBuf,
+    disk: Disk,
+}
+
+impl FolderLock {
+    /// Whether the lock is still that of the folder: nobody has removed its file or exchanged the folder.
+    pub fn is_held(&self) -> Result<bool, StoreError> {
+        is_at(&self.path, &self.file)
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Removed before the lock is given up, so that nobody else has it by then. What cannot be removed is used by the next one.
+        if self.is_held().unwrap_or(false) {
+            let _ = self.disk.remove(&self.path);
+        }
+    }
+}
+
+/// Whether a path leads to this open file. That nobody can tell is an error, and not a no.
+fn is_at(path: &Path, file: &File) -> Result<bool, StoreError> {
+    let held = file.metadata().map_err(|e| failed("examine", path, e))?;
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (held.dev(), held.ino())),
+        Err(e) if is_missing(&e) => Ok(false),
+        Err(e) => Err(failed("examine", path, e)),
+    }
+}
+
 impl FileStore {
+    /// Takes the lock `name` in a folder that exists; `None` if somebody else has it, in this process or in another one.
+    ///
+    /// Its file is one that [`is_own_file`] knows, so that listings and copies leave it out.
+    /// [`StoreError::Unsupported`] where the file system has no locks.
+    pub fn lock_in(
+        &self,
+        folder: Option<&Key>,
+        name: &str,
+    ) -> Result<Option<FolderLock>, StoreError> {
+        let folder = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
+        let path = folder.join(lock_name(name));
+        let disk = &self.0.disk;
+        disk.ask(DiskStep::Create { path: &path }).map_err(|e| failed("create", &path, e))?;
+        for attempt in 0..LOCK_TRIES {
+            if attempt > 0 {
+                thread::sleep(LOCK_PAUSE);
+            }
+            let made = File::options().create(true).truncate(false).write(true).open(&path);
+            let file = match made {
+                // The file of another user, who was killed; its lock is as good.
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => open_for_reading(&path),
+                made => made,
+            };
+            let file = file.map_err(|e| failed("create", &path, e))?;
+            match file.try_lock() {
+                Ok(()) if is_at(&path, &file)? => {
+                    return Ok(Some(FolderLock { file, path, disk: disk.clone() }));
+                }
+                // Who had it before has removed the file since it was opened.
+                Ok(()) | Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(TryLockError::Error(e)) if super::lacks_locks(&e) => {
+                    let store = self.root().display().to_string();
+                    return Err(StoreError::Unsupported { store, operation: "lock a file" });
+                }
+                Err(TryLockError::Error(e)) => return Err(failed("lock", &path, e)),
+            }
+        }
+        Ok(None)
+    }
+
     /// The store of the folder in which the folder at `path` lies, and the key of that folder in it.
     ///
     /// Links are resolved first: what is beside a link to a folder is not beside the folder.
@@ -58,16 +141,20 @@ impl FileStore {
             let (text, reason) = (found.display().to_string(), "nothing can lie beside it");
             return Err(StoreError::Key { text, reason });
         };
-        let inner = Inner {
-            root: above.to_owned(),
+        Ok((self.with_root(above.to_owned()), Key::new(name)?))
+    }
+
+    /// The store of another folder, with the same memory.
+    pub(super) fn with_root(&self, root: PathBuf) -> Self {
+        Self(Arc::new(Inner {
+            root,
             pool: Arc::clone(&self.0.pool),
             local: super::local::LocalSystems::default(),
             disk: self.0.disk.clone(),
             fresh: Mutex::default(),
             sync_handle: Mutex::default(),
             sync_failed: Mutex::new(false),
-        };
-        Ok((Self(Arc::new(inner)), Key::new(name)?))
+        }))
     }
 
     /// The key of the folder in which a job on the folder `name` of this store works.

@@ -6,6 +6,7 @@ use shardine_codec::{ArraySpec, DataType, ElementSize, Elements, ElementsRef};
 use shardine_store::{Condition, Key, StoreError, StoreExt};
 use smallvec::SmallVec;
 
+use super::consolidated::{StaleCopy, renew_consolidated_above};
 use super::current::{Successor, has_same_chunks};
 use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrFormat};
 use super::node::{ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, array_document, read_document};
@@ -56,6 +57,8 @@ pub struct Array {
     pub(super) anchor: Option<Anchor>,
     /// The array that has.
     pub(super) successor: Successor,
+    /// Groups above whose consolidated metadata is out of date.
+    pub(super) stale: Vec<StaleCopy>,
 }
 
 /// Refuses to make a new array over one that has documents of version 2: they would be wrong from then on.
@@ -118,13 +121,15 @@ impl Array {
     /// chunks after, so that no reader takes them for the new one's; folders that this leaves empty go
     /// last. A group is never replaced, nor is what has documents of version 2. Costs a listing and a write, and to replace an array a listing for
     /// each of its folders and a removal for each of its objects and folders.
+    ///
+    /// Consolidated metadata of groups above learns of the new array; see [`stale_copies`](Self::stale_copies).
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
         metadata: ArrayMetadata,
         overwrite: bool,
     ) -> Result<Self, Error> {
-        let array = Self::from_metadata(engine, location, metadata.into_v3())?;
+        let mut array = Self::from_metadata(engine, location, metadata.into_v3())?;
         let exists = || Error::Exists { at: location.to_string() };
         let _hold = location.hold()?;
         let listing = location.store.list(location.path.as_ref())?;
@@ -144,7 +149,10 @@ impl Array {
         }
         let document = location.key(DOCUMENT)?;
         match location.store.put(&document, &array.metadata.to_bytes(), Condition::Absent) {
-            Ok(_) => Ok(array.with_anchor(Anchor::of(location, &ARRAY_DOCUMENTS)?)),
+            Ok(_) => {
+                array.stale = renew_consolidated_above(location);
+                Ok(array.with_anchor(Anchor::of(location, &ARRAY_DOCUMENTS)?))
+            }
             Err(StoreError::Conflict { .. }) => Err(exists()),
             Err(error) => Err(error.into()),
         }
@@ -154,6 +162,9 @@ impl Array {
     fn clear(&self, old: Option<&ArrayMetadata>) -> Result<(), Error> {
         let store = &self.location.store;
         store.delete(&self.location.key(DOCUMENT)?, &Condition::None)?;
+        // Who believes a copy of the document would take chunks that are gone for empty ones. What cannot be renewed is told
+        // once the new array is there.
+        renew_consolidated_above(&self.location);
         // An old array whose codecs are not known here still has its keys.
         for metadata in [old, Some(&self.metadata)].into_iter().flatten() {
             let rank = metadata.shape().len();
@@ -204,6 +215,7 @@ impl Array {
             scale: None,
             anchor: None,
             successor: Successor::default(),
+            stale: Vec::new(),
         })
     }
 
@@ -224,6 +236,7 @@ impl Array {
             scale: Some(scale),
             anchor: None,
             successor: Successor::default(),
+            stale: Vec::new(),
         }
     }
 
@@ -240,6 +253,12 @@ impl Array {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Groups above whose consolidated metadata could not be renewed when this array was made or last resized, and so does not
+    /// say what its own metadata says.
+    pub fn stale_copies(&self) -> &[StaleCopy] {
+        &self.stale
     }
 
     /// Its metadata.

@@ -1,6 +1,8 @@
 //! Zarr arrays and groups.
 
+mod append_claim;
 mod array;
+mod consolidated;
 mod current;
 pub mod metadata;
 mod node;
@@ -10,13 +12,17 @@ mod slice_source;
 mod slice_writer;
 mod stored;
 
-/// The object beside an array's metadata that says which file is being appended, or was when the program was killed.
+/// The object beside an array's metadata that says which file is being appended, or was when the program was killed; and in a
+/// store without locks, who appends.
 pub const APPEND_MARKER: &str = ".shardine-append.json";
 
 /// The object beside an array's metadata that says which file is being converted to it, or was when the program was killed.
 pub const CONVERT_MARKER: &str = ".shardine-convert.json";
 
+pub use append_claim::{AppendClaim, AppendNote};
 pub use array::Array;
+pub(crate) use consolidated::parent;
+pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
 pub use current::HeldArray;
 pub(crate) use current::has_same_chunks;
 pub use node::formats_at;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use shardine_store::{Key, StoreError, StoreExt};
 
 use super::Array;
+use super::consolidated::{StaleCopy, renew_consolidated_above};
 use super::metadata::{
     ArrayMetadata, ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata, ZarrFormat,
 };
@@ -15,10 +16,10 @@ use crate::{Engine, Error, Location};
 pub(crate) const DOCUMENT: &str = "zarr.json";
 
 /// Those of version 2.
-const V2_ARRAY: &str = ".zarray";
-const V2_GROUP: &str = ".zgroup";
-const V2_ATTRIBUTES: &str = ".zattrs";
-const V2_CONSOLIDATED: &str = ".zmetadata";
+pub(super) const V2_ARRAY: &str = ".zarray";
+pub(super) const V2_GROUP: &str = ".zgroup";
+pub(super) const V2_ATTRIBUTES: &str = ".zattrs";
+pub(super) const V2_CONSOLIDATED: &str = ".zmetadata";
 
 /// All documents of version 2, in the order in which they may be removed.
 pub(crate) const V2_DOCUMENTS: [&str; 4] = [V2_CONSOLIDATED, V2_ARRAY, V2_GROUP, V2_ATTRIBUTES];
@@ -91,7 +92,7 @@ impl Node {
             }
             NodeMetadata::Group(metadata) => {
                 let (engine, location) = (Arc::clone(engine), location.clone());
-                Ok(Self::Group(Group { engine, location, metadata, known }))
+                Ok(Self::Group(Group { engine, location, metadata, known, stale: Vec::new() }))
             }
         }
     }
@@ -178,10 +179,13 @@ pub struct Group {
     metadata: GroupMetadata,
     /// What the consolidated metadata of a group further up says of the nodes below, if it was opened by that.
     known: Option<Vec<ConsolidatedEntry>>,
+    /// Groups above whose consolidated metadata does not know of it.
+    stale: Vec<StaleCopy>,
 }
 
 impl Group {
-    /// Makes a new group. There must be no node at the place, also none of version 2.
+    /// Makes a new group. There must be no node at the place, also none of version 2. Consolidated metadata of groups above
+    /// learns of it; see [`stale_copies`](Self::stale_copies).
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
@@ -200,7 +204,14 @@ impl Group {
             }
             Err(error) => return Err(error.into()),
         }
-        Ok(Self { engine: Arc::clone(engine), location: location.clone(), metadata, known: None })
+        let (engine, location) = (Arc::clone(engine), location.clone());
+        let stale = renew_consolidated_above(&location);
+        Ok(Self { engine, location, metadata, known: None, stale })
+    }
+
+    /// Groups above whose consolidated metadata could not be renewed when this one was made.
+    pub fn stale_copies(&self) -> &[StaleCopy] {
+        &self.stale
     }
 
     /// Its metadata.

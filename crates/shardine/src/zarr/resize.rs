@@ -3,8 +3,9 @@
 use shardine_store::{ReadRange, StoreError, StoreExt};
 
 use super::Array;
+use super::consolidated::renew_consolidated_above;
 use super::metadata::NodeMetadata;
-use super::node::DOCUMENT;
+use super::node::{DOCUMENT, read_v3};
 use crate::engine::{Patch, WriteOptions, WriteReport, write};
 use crate::selection::Selection;
 use crate::source::Source;
@@ -15,8 +16,9 @@ impl Array {
     ///
     /// The new document takes the place of the one that was read when the array was opened or last resized; if somebody
     /// else has changed it since, be it only an attribute, nothing is written and the answer is
-    /// [`Error::MetadataChanged`]. Other handles of the array keep the shape that they were opened with, and consolidated metadata
-    /// of a group above is not touched. An array of version 2 is refused, with [`Error::ZarrV2`].
+    /// [`Error::MetadataChanged`]. Other handles of the array keep the shape that they were opened with. Consolidated metadata of
+    /// groups above is renewed; that this failed is no error, and [`stale_copies`](Self::stale_copies) tells it. An array of
+    /// version 2 is refused, with [`Error::ZarrV2`].
     ///
     /// No chunk is written, moved or removed. What an array loses by shrinking stays in its objects and is there again if it
     /// grows; so an element that a resize uncovers is the fill value only if it was never written. Costs one small write.
@@ -50,7 +52,17 @@ impl Array {
         self.metadata = metadata;
         // Cells have the same places and keys in a grid of any shape, so what the engine has cached stays right.
         self.grid.shape = shape.to_vec();
+        // The shape is changed, whatever comes of the copies of it.
+        self.stale = renew_consolidated_above(&self.location);
         Ok(())
+    }
+
+    /// [`Error::MetadataChanged`] if the stored document is not the one that was read. One read.
+    pub(super) fn check_current(&self) -> Result<(), Error> {
+        match read_v3(&self.location)? {
+            Some(NodeMetadata::Array(stored)) if stored == self.metadata => Ok(()),
+            _ => Err(Error::MetadataChanged { at: self.location.to_string() }),
+        }
     }
 
     /// Writes what may lie beyond the shape, as if the array had the shape `grown` already.

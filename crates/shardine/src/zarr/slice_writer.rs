@@ -6,8 +6,8 @@ use std::sync::Arc;
 use shardine_codec::{ElementSize, Elements, ElementsRef};
 use shardine_store::FolderHold;
 
-use super::Array;
 use super::slice_source::{FromPlane, Plane, Planes};
+use super::{AppendClaim, Array};
 use crate::Error;
 use crate::engine::{WriteOptions, WriteReport};
 use crate::selection::{Region, Selection};
@@ -78,6 +78,8 @@ pub struct SliceOptions {
     pub commit_every: Option<u64>,
     /// Where the first plane goes in an array that has its final shape already; `None` lets the array grow.
     pub start: Option<u64>,
+    /// Whether an append that nobody can tell to be dead is taken for dead. See [`AppendClaim::take`].
+    pub take_over: bool,
 }
 
 impl SliceOptions {
@@ -95,6 +97,12 @@ impl SliceOptions {
     /// With a commit after every so many planes.
     pub fn commit_every(mut self, planes: u64) -> Self {
         self.commit_every = Some(planes);
+        self
+    }
+
+    /// With an append that nobody can tell to be dead taken for dead.
+    pub fn take_over(mut self, take_over: bool) -> Self {
+        self.take_over = take_over;
         self
     }
 
@@ -118,8 +126,8 @@ impl SliceOptions {
 /// there of it is read first. So memory is at most one layer of planes beside the engine's budget. Chunks that are 1 long along
 /// the axis need none.
 ///
-/// There may be one writer at a time: of two, the one that commits later is told that the metadata has changed, but both
-/// have written to the same places.
+/// There is one writer at a time of an array that grows: it owns the end of the array ([`AppendClaim`]) from its making until it
+/// is finished or dropped, and another one is refused before it has written a byte.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -147,6 +155,8 @@ impl SliceOptions {
 #[derive(Debug)]
 pub struct SliceWriter {
     array: Array,
+    /// Of an array that grows.
+    claim: Option<AppendClaim>,
     options: SliceOptions,
     plane: Plane,
     /// The extents of a chunk and of an object along the axis.
@@ -166,8 +176,43 @@ pub struct SliceWriter {
 }
 
 impl SliceWriter {
-    /// A writer of planes across `axis`. Reads and writes nothing yet.
+    /// A writer of planes across `axis`. It owns the end of an array that grows from now on.
+    ///
+    /// [`Error::AppendUnderWay`] if another one does, and [`Error::MetadataChanged`] if the array has changed since it was opened.
+    /// Costs the claim and one read; nothing if the array does not grow.
     pub fn new(array: Array, axis: usize, options: SliceOptions) -> Result<Self, Error> {
+        let writer = Self::unclaimed(array, axis, options)?;
+        if writer.options.start.is_some() {
+            return Ok(writer);
+        }
+        let claim = AppendClaim::take(&writer.array, writer.options.take_over)?;
+        writer.claimed(claim)
+    }
+
+    /// The same of an array that grows, whose end the caller has claimed.
+    pub fn with_claim(
+        array: Array,
+        axis: usize,
+        options: SliceOptions,
+        claim: AppendClaim,
+    ) -> Result<Self, Error> {
+        if !claim.is_of(array.location()) {
+            return Err(Error::AppendLost { at: array.location().to_string() });
+        }
+        Self::unclaimed(array, axis, SliceOptions { start: None, ..options })?.claimed(claim)
+    }
+
+    /// With a claim on the end of an array that has not changed since it was opened.
+    fn claimed(mut self, claim: AppendClaim) -> Result<Self, Error> {
+        // Who had the claim before may have let the array grow, and what lies beyond the shape that is known here is there now.
+        self.hold_array()?;
+        self.array.check_current()?;
+        self.let_go();
+        self.claim = Some(claim);
+        Ok(self)
+    }
+
+    fn unclaimed(array: Array, axis: usize, options: SliceOptions) -> Result<Self, Error> {
         if options.start.is_none() {
             array.check_changeable()?;
         }
@@ -193,6 +238,7 @@ impl SliceWriter {
             layer: array.chunk_shape()[axis],
             cell: array.metadata.chunk_shape()[axis],
             array,
+            claim: None,
             options,
             plane,
             planes: Vec::new(),
@@ -207,6 +253,11 @@ impl SliceWriter {
     /// The array. Its shape is the committed one.
     pub fn array(&self) -> &Array {
         &self.array
+    }
+
+    /// The claim on the end of the array, for what is to be left if this writer is not finished; `None` if the array does not grow.
+    pub fn claim(&mut self) -> Option<&mut AppendClaim> {
+        self.claim.as_mut()
     }
 
     /// The number of the plane that comes next: where the writer began, and how many it has taken since.
@@ -303,6 +354,7 @@ impl SliceWriter {
             self.write_planes()?;
         }
         if self.options.start.is_none() && self.written > self.array.shape()[self.plane.axis] {
+            self.check_claim()?;
             let shape = self.plane.shape_of(self.written);
             self.array.resize(&shape)?;
         }
@@ -350,12 +402,20 @@ impl SliceWriter {
         }
     }
 
-    /// Commits what is not committed yet, and returns the array.
+    /// Commits what is not committed yet, gives the claim on the end of the array back, and returns the array.
     ///
     /// If that fails the planes of the last layer are lost; [`commit`](Self::commit) can be tried again.
     pub fn finish(mut self) -> Result<Array, Error> {
         self.commit()?;
+        if let Some(claim) = self.claim.take() {
+            claim.finish()?;
+        }
         Ok(self.array)
+    }
+
+    /// An error if somebody else owns the end of the array by now.
+    fn check_claim(&self) -> Result<(), Error> {
+        self.claim.as_ref().map_or(Ok(()), AppendClaim::check)
     }
 
     /// Refuses planes past the end of an array that does not grow, or of any.
@@ -438,6 +498,7 @@ impl SliceWriter {
     }
 
     fn write(&mut self, first: u64, count: u64, source: &dyn Source) -> Result<(), Error> {
+        self.check_claim()?;
         let axis = self.plane.axis;
         let mut selection = Selection::whole(&self.plane.shape_of(count));
         selection.axes[axis].start = first;

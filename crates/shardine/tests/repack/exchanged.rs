@@ -82,26 +82,48 @@ fn an_array_of_another_type_is_not_read_by_an_old_handle() {
 }
 
 #[test]
-fn planes_are_appended_to_what_has_taken_the_place_of_the_array() {
+fn a_job_does_not_take_an_array_away_from_an_append() {
+    let folder = folder();
+    let array = create_at(&at(folder.path()), &sharded(&[0, 8], &[12, 8], &[4, 4]));
+    // One that was opened before a job ended follows it.
+    let early = reopen(&array);
+    one(&at(folder.path()), None, &to(&[24, 8]));
+    let mut writer = SliceWriter::new(early, 0, SliceOptions::new().commit_every(3)).unwrap();
+    let mut all = Vec::new();
+    for n in 0..17u64 {
+        let plane = noise(16, n);
+        writer.push(ElementsRef::Fixed(&plane)).unwrap();
+        all.extend(plane);
+        let job = repack(&at(folder.path()), None, &to(&[12, 8]));
+        assert!(matches!(job, Err(Error::AppendUnderWay { .. })), "{job:?}");
+    }
+    writer.finish().unwrap();
+    one(&at(folder.path()), None, &to(&[12, 8]));
+    let array = Array::open(&engine(), &at(folder.path())).unwrap();
+    assert_eq!(array.shape(), [17, 8]);
+    assert_eq!(read(&array, ""), all);
+    assert!(check_at(&at(folder.path()), true).1.is_empty());
+}
+
+#[test]
+fn planes_that_replace_others_go_to_what_has_taken_the_place_of_the_array() {
     for (chunk, commit) in [(1, 1), (4, 1), (4, 3), (3, 5)] {
         let folder = folder();
-        let array = create_at(&at(folder.path()), &sharded(&[0, 8], &[12, 8], &[chunk, 4]));
-        let mut writer =
-            SliceWriter::new(array, 0, SliceOptions::new().commit_every(commit)).unwrap();
+        let array = create_at(&at(folder.path()), &sharded(&[17, 8], &[12, 8], &[chunk, 4]));
+        let options = SliceOptions::new().commit_every(commit).start(0);
+        let mut writer = SliceWriter::new(array, 0, options).unwrap();
         let mut all = Vec::new();
         let packings = [[24u64, 8], [12, 8], [36, 8], [12, 8]];
         for n in 0..17u64 {
             let plane = noise(16, n);
             writer.push(ElementsRef::Fixed(&plane)).unwrap();
             all.extend(plane);
-            // What is not committed, and stored already, is not to be left behind.
             if n % 4 == 3 && writer.committed() == writer.position() {
                 one(&at(folder.path()), None, &to(&packings[n as usize / 4]));
             }
         }
         writer.finish().unwrap();
         let array = Array::open(&engine(), &at(folder.path())).unwrap();
-        assert_eq!(array.shape(), [17, 8]);
         assert_eq!(read(&array, ""), all, "chunk {chunk}, commit every {commit}");
         assert!(check_at(&at(folder.path()), true).1.is_empty());
     }

@@ -31,7 +31,16 @@ fn form(array: &Array, view: &View) -> Option<Form> {
         rest = after;
     }
     let one_byte = array.data_type().size() == ElementSize::Fixed(1);
-    let order = order.into_iter().map(|axis| view.volume_axis(axis));
+    // A chunk that is longer along time has more than the volume takes of it.
+    let of_time = |axis: &usize| view.volume_axis(*axis).is_none();
+    if order
+        .iter()
+        .filter(|axis| of_time(axis))
+        .any(|&axis| stored.chunk_shape.get(axis) != Some(&1))
+    {
+        return None;
+    }
+    let order = order.into_iter().filter_map(|axis| view.volume_axis(axis));
     let order: Vec<usize> = order.filter(|&axis| chunk[axis] > 1).collect();
     Some(Form { order, codecs: rest.iter().map(|codec| plain(codec, one_byte)).collect(), chunk })
 }

@@ -223,7 +223,7 @@ impl<'a> Level<'a> {
             // An index of a far store is read by one, and the others wait for it: they would all ask for the same.
             let looking = || self.looking.lock().unwrap_or_else(PoisonError::into_inner);
             let _looking = (!self.old.grid.store.read_cost().local).then(looking);
-            self.finder.find(&self.view.to_array(chunk))?
+            self.finder.find(&self.view.to_array(chunk, 0))?
         };
         read(found)
     }

@@ -7,6 +7,7 @@ mod error;
 mod job;
 mod kept;
 mod level;
+mod multiscale;
 mod new_info;
 mod objects;
 mod options;

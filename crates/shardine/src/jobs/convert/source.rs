@@ -43,7 +43,7 @@ impl<'a> ViewSource<'a> {
         let threads = array.engine.threads().max(1);
         let memory = array.engine.memory_in_flight();
         let most = (memory / (8 * threads as u64)).min(MOST_BLOCK);
-        let chunk = view.to_array(chunk);
+        let chunk = view.to_array(chunk, 1);
         let blocks = block(array, &chunk, most).filter(|block| *block != chunk).map(|shape| {
             // A worker needs one, and those of its neighbours may be needed again.
             let (kept, most) = (Mutex::default(), threads.saturating_mul(2));
@@ -93,8 +93,8 @@ impl Source for ViewSource<'_> {
         target: &mut [u8],
         to: &Placement,
     ) -> Result<(), SourceError> {
-        let (start, shape) = (self.view.to_array(start), self.view.to_array(shape));
-        let strides = self.view.to_array(&to.strides);
+        let (start, shape) = (self.view.to_array(start, 0), self.view.to_array(shape, 1));
+        let strides = self.view.to_array(&to.strides, 0);
         let to = Placement { start: to.start, strides: strides.into_iter().collect() };
         let Some(blocks) = &self.blocks else {
             return Ok(self.array.read_placed(&Region::of_box(&start, &shape), target, &to)?);

@@ -10,11 +10,14 @@ use super::alike::have_same_chunks;
 use super::job::Job;
 use super::kept::{self, Seen};
 use super::level::Level;
+use super::multiscale::{Multiscale, Said, Voxels};
 use super::new_info::new_info;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm};
 use super::shards::shard_box;
 use super::view::{RANK, View};
 use crate::precomputed::{DATA_TYPES, INFO, Scale, Volume, VolumeInfo};
+use crate::zarr::metadata::NodeMetadata;
+use crate::zarr::{parent, read_document};
 use crate::{Array, Engine, Error, Location, Node};
 
 /// An array that is a level, and how it is seen.
@@ -22,6 +25,10 @@ pub(super) struct OldLevel {
     pub name: String,
     pub array: Array,
     pub view: View,
+    /// As OME-Zarr says it.
+    pub voxels: Voxels,
+    /// The same, or why it cannot be used, until it is known whether it is needed.
+    said: Result<Voxels, String>,
 }
 
 impl OldLevel {
@@ -35,7 +42,8 @@ impl OldLevel {
 /// Makes a volume in Neuroglancer's precomputed format of a Zarr array, or of a group whose arrays are its levels.
 ///
 /// The names of the axes decide which is x, y, z and channel (or c); of an array without names they are in this order,
-/// which the report says. Levels are ordered by their size. Chunks are moved as they are where the codecs mean the same: elements stored with
+/// which the report says. Levels are ordered by their size. Of an OME-Zarr image `multiscales` names levels and axes, and its scales become
+/// the resolution in nanometres; an axis of time is left out if it has one point, and refused if it has more. Chunks are moved as they are where the codecs mean the same: elements stored with
 /// x fastest and channel slowest, little-endian, in gzip where the volume has it, all channels in a chunk. Those that are cut off
 /// at an end are encoded anew without what is past it. A volume has no fill value but 0: with another one, chunks that are not stored are
 /// written out.
@@ -53,7 +61,15 @@ pub fn convert_to_volume(
     options: &ConvertOptions,
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
-    let (levels, kept) = old_levels(engine, source)?;
+    let (mut levels, kept) = old_levels(engine, source)?;
+    for level in &mut levels {
+        // Who says how large voxels are does not need to be told.
+        match std::mem::replace(&mut level.said, Ok(Voxels::default())) {
+            Ok(voxels) => level.voxels = voxels,
+            Err(_) if form.resolution.is_some() => {}
+            Err(reason) => return Err(refuse_axes(level.array.location(), reason)),
+        }
+    }
     let _holds: Vec<_> =
         levels.iter().map(|old| old.array.hold_same()).collect::<Result<_, _>>()?;
     let mut summary = ConvertSummary::default();
@@ -106,20 +122,35 @@ type KeptInfo = Option<Result<VolumeInfo, String>>;
 /// The arrays that become levels, the largest first, and the `info` that their group keeps.
 fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>, KeptInfo), Error> {
     let group = match Node::open(engine, source)? {
-        Node::Array(array) => return Ok((vec![old_level(String::new(), array)?], None)),
+        Node::Array(array) => return Ok((vec![single_level(array)?], None)),
         Node::Group(group) => group,
     };
+    let image = Multiscale::find(group.metadata().attributes()).transpose();
+    let image = image.map_err(|reason| refuse_axes(source, reason))?;
     let mut levels = Vec::new();
-    for child in group.children()? {
-        if let Node::Array(array) = child.node? {
-            levels.push(old_level(child.name, array)?);
+    match &image {
+        // Whatever else is in the group is no level.
+        Some(image) => {
+            for said in &image.levels {
+                let array = Array::open(engine, &source.join(&said.path)?)?;
+                levels.push(old_level(said.path.clone(), array, Some((image, said)))?);
+            }
+        }
+        None => {
+            for child in group.children()? {
+                if let Node::Array(array) = child.node? {
+                    levels.push(old_level(child.name, array, None)?);
+                }
+            }
         }
     }
     let elements = |level: &OldLevel| {
         level.shape().iter().fold(1u128, |n, &len| n.saturating_mul(u128::from(len)))
     };
-    // Stable: those of one size stay in the order of their names.
-    levels.sort_by_key(|level| std::cmp::Reverse(elements(level)));
+    if image.is_none() {
+        // Stable: those of one size stay in the order of their names.
+        levels.sort_by_key(|level| std::cmp::Reverse(elements(level)));
+    }
     let Some(first) = levels.first() else {
         return Err(ConvertError::NoArrays { at: source.to_string() }.into());
     };
@@ -138,15 +169,43 @@ fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>,
     Ok((levels, kept))
 }
 
-fn old_level(name: String, array: Array) -> Result<OldLevel, Error> {
+fn refuse_axes(location: &Location, reason: String) -> Error {
+    ConvertError::Axes { at: location.to_string(), reason }.into()
+}
+
+/// One array; if it is a level of an OME-Zarr image, the group above it says what its axes are.
+fn single_level(array: Array) -> Result<OldLevel, Error> {
+    let mut image = None;
+    if let Some((group, name)) = parent(array.location())? {
+        let document = match read_document(&group) {
+            Ok(NodeMetadata::Group(document)) => Some(document),
+            Ok(NodeMetadata::Array(_)) | Err(Error::NoNode { .. } | Error::Metadata { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let found = document.and_then(|group| Multiscale::find(group.attributes())?.ok());
+        image = found.and_then(|image| {
+            let at = image.levels.iter().position(|said| said.path == name)?;
+            Some((image, at))
+        });
+    }
+    let said = image.as_ref().and_then(|(image, at)| Some((image, image.levels.get(*at)?)));
+    old_level(String::new(), array, said)
+}
+
+fn old_level(
+    name: String,
+    array: Array,
+    said: Option<(&Multiscale, &Said)>,
+) -> Result<OldLevel, Error> {
     let data_type = array.data_type().name();
     if !DATA_TYPES.contains(&data_type) {
         let (at, data_type) = (array.location().to_string(), data_type.to_string());
         let known = DATA_TYPES.join(", ");
         return Err(ConvertError::DataType { at, data_type, known }.into());
     }
-    let view = View::of(&array)?;
-    Ok(OldLevel { name, array, view })
+    let view = View::of(&array, said.map(|(image, _)| image.axes.as_slice()))?;
+    let said = said.map_or(Ok(Voxels::default()), |(image, level)| image.voxels(level));
+    Ok(OldLevel { name, array, view, voxels: Voxels::default(), said })
 }
 
 /// The `info` of the volume, and the levels in its order.

@@ -12,6 +12,18 @@ pub(super) const RANK: usize = 4;
 /// The attribute by which version 2 names axes.
 const NAMES: &str = "_ARRAY_DIMENSIONS";
 
+/// What stands for an axis of time, which a volume has not: an array may have one of length 1.
+const TIME: usize = RANK;
+
+/// Which axis of a volume a name stands for.
+fn axis_of(name: &str) -> Option<usize> {
+    match name.to_ascii_lowercase().as_str() {
+        "c" => Some(RANK - 1),
+        "t" | "time" => Some(TIME),
+        name => AXES.iter().position(|axis| *axis == name),
+    }
+}
+
 /// Which axis of a volume each axis of an array is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
@@ -26,66 +38,81 @@ impl View {
         Self { axes: (0..RANK).collect(), assumed: false }
     }
 
-    /// By the names of the axes, or where there are none by their order.
-    pub fn of(array: &Array) -> Result<Self, Error> {
-        let rank = array.shape().len();
+    /// By the names of the axes, as `said` has them or the array itself, or where there are none by their order.
+    pub fn of(array: &Array, said: Option<&[String]>) -> Result<Self, Error> {
+        let shape = array.shape();
+        let rank = shape.len();
         let refuse = |reason: String| -> Error {
             ConvertError::Axes { at: array.location().to_string(), reason }.into()
         };
-        if rank != RANK && rank != RANK - 1 {
+        let own = names(array);
+        if let (Some(said), Some(own)) = (said, &own)
+            && !(said.len() == own.len()
+                && said.iter().zip(own).all(|(said, own)| axis_of(said) == axis_of(own)))
+        {
+            let (said, own) = (said.join(", "), own.join(", "));
             return Err(refuse(format!(
-                "an array of {rank} axes; a volume has x, y, z and channel"
+                "its axes are {own}, but those of \"multiscales\" are {said}"
             )));
         }
-        let Some(names) = names(array) else {
+        let Some(names) = said.map(<[String]>::to_vec).or(own) else {
+            if rank != RANK && rank != RANK - 1 {
+                return Err(refuse(format!(
+                    "an array of {rank} axes; a volume has x, y, z and channel"
+                )));
+            }
             return Ok(Self { axes: (0..rank).collect(), assumed: true });
         };
+        let all = names.join(", ");
+        if names.len() != rank {
+            return Err(refuse(format!("it has {rank} axes, but those that are named are {all}")));
+        }
         let mut axes = Vec::with_capacity(rank);
-        for name in &names {
-            let known = match name.to_ascii_lowercase().as_str() {
-                "c" => Some(RANK - 1),
-                name => AXES.iter().position(|axis| *axis == name),
-            };
-            match known {
+        for (name, &len) in names.iter().zip(shape) {
+            match axis_of(name) {
+                Some(TIME) if len != 1 => {
+                    return Err(refuse(format!(
+                        "it has {len} points in time along axis {name}; a volume has one"
+                    )));
+                }
                 Some(axis) if !axes.contains(&axis) => axes.push(axis),
                 _ => {
-                    let names = names.join(", ");
                     return Err(refuse(format!(
-                        "its axes are {names}, not x, y, z and, if there are four, channel"
+                        "its axes are {all}, not x, y, z and, if there are four, channel"
                     )));
                 }
             }
         }
-        // Three axes of which one is channel leave out one that a volume needs.
-        if rank < RANK && axes.contains(&(RANK - 1)) {
-            let names = names.join(", ");
-            return Err(refuse(format!("its axes are {names}; a volume has x, y and z")));
+        if !(0..RANK - 1).all(|axis| axes.contains(&axis)) {
+            return Err(refuse(format!("its axes are {all}; a volume has x, y and z")));
         }
         Ok(Self { axes, assumed: false })
     }
 
     /// The names of the array's axes, in their order.
     pub fn names(&self) -> Vec<&'static str> {
-        self.axes.iter().map(|&axis| AXES[axis]).collect()
+        self.axes.iter().map(|&axis| AXES.get(axis).copied().unwrap_or("t")).collect()
     }
 
-    /// Which axis of a volume axis `axis` of the array is.
-    pub fn volume_axis(&self, axis: usize) -> usize {
-        self.axes.get(axis).copied().unwrap_or(axis)
+    /// Which axis of a volume axis `axis` of the array is; `None` if it is one of time.
+    pub fn volume_axis(&self, axis: usize) -> Option<usize> {
+        self.axes.get(axis).copied().filter(|&axis| axis != TIME)
     }
 
     /// Lengths along the axes of the array, along those of a volume.
     pub fn to_volume(&self, by_axis: &[u64]) -> Vec<u64> {
         let mut lengths = vec![1; RANK];
         for (&axis, &n) in self.axes.iter().zip(by_axis) {
-            lengths[axis] = n;
+            if let Some(length) = lengths.get_mut(axis) {
+                *length = n;
+            }
         }
         lengths
     }
 
-    /// What is by axis of a volume, by axis of the array.
-    pub fn to_array<T: Copy>(&self, by_axis: &[T]) -> Vec<T> {
-        self.axes.iter().filter_map(|&axis| by_axis.get(axis).copied()).collect()
+    /// What is by axis of a volume, by axis of the array; `time` along an axis of time.
+    pub fn to_array<T: Copy>(&self, by_axis: &[T], time: T) -> Vec<T> {
+        self.axes.iter().map(|&axis| by_axis.get(axis).copied().unwrap_or(time)).collect()
     }
 }
 

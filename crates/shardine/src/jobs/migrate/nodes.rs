@@ -3,12 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use shardine_store::StoreExt;
 
 use super::{MigrateError, RefusedNode};
 use crate::engine::in_order;
 use crate::jobs::walk::MAX_DEPTH;
-use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
+use crate::zarr::metadata::{DIMENSIONS, FILL_VALUE, GroupMetadata, MetadataError, NodeMetadata};
 use crate::zarr::{read_v2, read_v3};
 use crate::{Array, Engine, Error, Location};
 
@@ -173,7 +174,12 @@ fn metadata_error(location: &Location, source: MetadataError) -> Error {
 ///
 /// Names of dimensions do not count: version 2 has them among the attributes.
 pub(super) fn difference(v2: &NodeMetadata, v3: &NodeMetadata) -> Option<&'static str> {
-    if v2.attributes() != v3.attributes() {
+    // As version 3 has them; that the names of dimensions are still among the attributes does no harm.
+    let wanted = match v2 {
+        NodeMetadata::Array(array) => NodeMetadata::Array(array.clone().into_v3()),
+        NodeMetadata::Group(_) => v2.clone(),
+    };
+    if without(&wanted, &[DIMENSIONS]) != without(v3, &[DIMENSIONS]) {
         return Some("the attributes");
     }
     match (v2, v3) {
@@ -197,7 +203,17 @@ pub(super) fn difference(v2: &NodeMetadata, v3: &NodeMetadata) -> Option<&'stati
 pub(super) fn are_those_of(zattrs: &[u8], node: &NodeMetadata) -> bool {
     const GROUP: &[u8] = br#"{"zarr_format": 2}"#;
     let parsed = GroupMetadata::parse_v2(GROUP, Some(zattrs), None);
-    parsed.is_ok_and(|parsed| parsed.attributes() == node.attributes())
+    // What xarray keeps elsewhere in version 3.
+    let moved = [DIMENSIONS, FILL_VALUE];
+    parsed
+        .is_ok_and(|parsed| without(&NodeMetadata::Group(parsed), &moved) == without(node, &moved))
+}
+
+/// The attributes of a node without some of them.
+fn without(node: &NodeMetadata, names: &[&str]) -> Map<String, Value> {
+    let mut attributes = node.attributes().clone();
+    names.iter().for_each(|name| drop(attributes.shift_remove(*name)));
+    attributes
 }
 
 /// The documents of version 2 at a place, as they are stored.

@@ -10,7 +10,7 @@ use shardine_store::{
 };
 
 use crate::zarr::DOCUMENT;
-use crate::zarr::metadata::{GroupMetadata, NodeMetadata};
+use crate::zarr::metadata::{GroupMetadata, NodeMetadata, check_node_name};
 use crate::{Error, Location};
 
 /// Deeper than any hierarchy.
@@ -67,11 +67,27 @@ pub(super) fn take_away(
     work: &Key,
     place: &Location,
 ) -> Result<(), Error> {
-    for Above { store, mut group, path, kept } in above(beside, name, work, place)? {
-        if group.consolidated().unwrap_or_default().iter().any(|(known, _)| *known == path) {
+    for Above { store, group, path, kept } in above(beside, name, work, place)? {
+        if !group.knows(&path) {
+            continue;
+        }
+        let document = Key::new(DOCUMENT)?;
+        // Only the copy goes: what somebody else changes in the document meanwhile stays.
+        loop {
+            let object = store.open(&document, None)?;
+            let text = object.read(ReadRange::All)?;
+            let Ok(NodeMetadata::Group(mut group)) = NodeMetadata::parse(&text) else { break };
+            if !group.knows(&path) {
+                break;
+            }
             beside.put(&kept, &group.to_bytes(), Condition::None)?;
             group.remove_consolidated();
-            store.put(&Key::new(DOCUMENT)?, &group.to_bytes(), Condition::None)?;
+            let condition = object.version().map_or(Condition::None, Condition::Unchanged);
+            match store.put(&document, &group.to_bytes(), condition) {
+                Ok(_) => break,
+                Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     Ok(())
@@ -123,14 +139,21 @@ fn renew(store: &FileStore, before: Option<&GroupMetadata>, path: &str) -> Resul
             arrays = known.map(|(path, _)| path.clone()).collect();
         }
         for path in arrays {
-            let key = Key::new(&format!("{path}/{DOCUMENT}"))?;
+            // What no node may be called is left as it is: the array has been exchanged by now, and nobody follows it.
+            if path.split('/').try_for_each(check_node_name).is_err() {
+                continue;
+            }
+            let Ok(key) = Key::new(&format!("{path}/{DOCUMENT}")) else { continue };
             if let Some(text) = store.get(&key)?
                 && let Ok(node @ NodeMetadata::Array(_)) = NodeMetadata::parse(&text)
+                && renewed.knows(&path)
             {
-                renewed.renew_consolidated(&path, &node);
+                let nodes = [(path.clone(), node)];
+                let wrong = |source| Error::Metadata { object: key, source: Box::new(source) };
+                renewed.renew_consolidated(&path, &nodes).map_err(wrong)?;
             }
         }
-        if renewed == now {
+        if renewed.to_bytes() == now.to_bytes() {
             return Ok(());
         }
         let condition = object.version().map_or(Condition::None, Condition::Unchanged);

@@ -24,7 +24,7 @@ use super::{
 use crate::jobs::walk::MAX_DEPTH;
 use crate::precomputed::INFO;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
-use crate::zarr::{APPEND_MARKER, DOCUMENT, grid_folder, has_same_chunks};
+use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder, has_same_chunks};
 use crate::{Array, Engine, Error, Location, Node};
 
 /// How often the parts of an array are moved again that were changed meanwhile.
@@ -148,14 +148,21 @@ fn locked(
             return end(job, place, &marker);
         }
         job.check_locks(options.exclusive)?;
+        if !options.exclusive {
+            // An append that is under way now is not waited for after all the work.
+            drop(AppendClaim::at(place, false)?);
+        }
         let marker = build(job, array, options, marker, report, resumed)?;
         let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
         // A writer may have come between the last look and the lock. From here on none can.
         let unchanged = job.document(&job.name)?.as_ref() == Some(&marker.from)
             && Some(job.beside.fingerprint(&job.name)?) == marker.fingerprint;
         if unchanged {
+            // Planes that an append has not committed yet would be lost with the old array. The claim's file goes with it.
+            let claim = (!options.exclusive).then(|| AppendClaim::at(place, false)).transpose()?;
             consolidated::take_away(&job.beside, &job.name, &job.work, place)?;
             let exchanged = job.exchange();
+            drop(claim);
             consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
             exchanged?;
             return job.end_alone(alone, marker.fingerprint);

@@ -36,6 +36,8 @@ pub struct ArrayMetadata {
     codecs: Vec<CodecSpec>,
     key_encoding: ChunkKeyEncoding,
     dimension_names: Option<Vec<Option<String>>>,
+    /// Of version 2: the attribute that xarray has in version 3 for the value that is missing.
+    mask: Option<Value>,
 }
 
 /// What a new array is to be.
@@ -58,6 +60,12 @@ pub struct NewArray {
     /// Whatever the user wants to keep with the array.
     pub attributes: Map<String, Value>,
 }
+
+/// The attribute in which xarray keeps the names of dimensions in version 2.
+pub(crate) const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
+
+/// The attribute in which xarray keeps the value that is missing in version 3.
+pub(crate) const FILL_VALUE: &str = "_FillValue";
 
 impl ArrayMetadata {
     /// The most dimensions that an array may have.
@@ -127,19 +135,23 @@ impl ArrayMetadata {
             codecs,
             key_encoding,
             dimension_names,
+            mask: None,
         })
     }
 
-    /// The metadata of an array whose documents are those of version 2, with the attributes that these have.
+    /// The metadata of an array whose documents are those of version 2, with the attributes that these have. `mask` is how
+    /// xarray says in version 3 which value is missing, if it takes the fill value for that.
     pub(super) fn new_v2(
         array: NewArray,
         attributes: Option<&Document>,
+        mask: Option<Value>,
     ) -> Result<Self, MetadataError> {
         let mut metadata = Self::new(array)?;
         if let Some(attributes) = attributes {
             metadata.document.embed(&["attributes"], attributes)?;
         }
         metadata.format = ZarrFormat::V2;
+        metadata.mask = mask;
         Ok(metadata)
     }
 
@@ -149,8 +161,27 @@ impl ArrayMetadata {
     }
 
     /// The same as version 3 has it: [`to_bytes`](Self::to_bytes) is its `zarr.json`.
+    ///
+    /// What xarray keeps elsewhere in version 3 is there: dimensions have their names in the metadata and no longer in the
+    /// attribute `_ARRAY_DIMENSIONS`, and the value that is missing, which in version 2 is the fill value, is the attribute
+    /// `_FillValue`.
     pub fn into_v3(self) -> Self {
-        Self { format: ZarrFormat::V3, ..self }
+        let document = self.v3_document();
+        Self { document, format: ZarrFormat::V3, mask: None, ..self }
+    }
+
+    /// The document that version 3 has.
+    fn v3_document(&self) -> Document {
+        let mut document = self.document.clone();
+        if self.format == ZarrFormat::V2 && self.dimension_names.is_some() {
+            let mut attributes = document.attributes().clone();
+            attributes.shift_remove(DIMENSIONS);
+            if let Some(mask) = &self.mask {
+                attributes.insert(FILL_VALUE.into(), mask.clone());
+            }
+            document.set("attributes", Some(Value::Object(attributes)));
+        }
+        document
     }
 
     pub(super) fn document(&self) -> &Document {
@@ -232,7 +263,7 @@ impl ArrayMetadata {
         codecs: &[CodecSpec],
         key_encoding: ChunkKeyEncoding,
     ) -> Result<Self, MetadataError> {
-        let mut document = self.document.clone();
+        let mut document = self.v3_document();
         let grid = json!({ "name": "regular", "configuration": { "chunk_shape": chunk_shape } });
         for (member, value) in [
             ("chunk_grid", grid),

@@ -98,6 +98,13 @@ impl Document {
             prefix.push('/');
             prefix.push_str(&escaped(name));
         }
+        // Those of what stood there before.
+        let inside = |pointer: &str| {
+            pointer
+                .strip_prefix(prefix.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.kept.retain(|number| !inside(&number.pointer));
         self.kept.extend(part.kept.iter().map(|number| KeptNumber {
             pointer: format!("{prefix}{}", number.pointer),
             text: number.text.clone(),

@@ -73,7 +73,7 @@ pub enum MetadataError {
 }
 
 impl MetadataError {
-    pub(super) fn invalid(member: impl Into<String>, reason: impl Into<String>) -> Self {
+    pub(crate) fn invalid(member: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Invalid { member: member.into(), reason: reason.into() }
     }
 

@@ -110,10 +110,7 @@ impl GroupMetadata {
         let mut entries = Vec::with_capacity(nodes.len());
         for (path, node) in nodes {
             path.split('/').try_for_each(check_node_name)?;
-            let node = match node.clone() {
-                NodeMetadata::Array(array) => NodeMetadata::Array(array.into_v3()),
-                NodeMetadata::Group(group) => NodeMetadata::Group(group.into_v3()),
-            };
+            let node = node_of_copy(node.clone());
             self.document.embed(&[CONSOLIDATED, "metadata", path], node.document())?;
             entries.push((path.clone(), Ok(node)));
         }
@@ -134,17 +131,45 @@ impl GroupMetadata {
         self.consolidated = from.consolidated.clone();
     }
 
-    /// Replaces what the metadata of the nodes below says of one of them. Tells whether it says anything of it.
-    pub(crate) fn renew_consolidated(&mut self, path: &str, node: &NodeMetadata) -> bool {
-        let Some(mut member) = self.document.get("consolidated_metadata").cloned() else {
-            return false;
+    /// Whether the document has metadata of the nodes below, be it in a form that is not known.
+    pub(crate) fn has_consolidated(&self) -> bool {
+        self.document.get(CONSOLIDATED).is_some_and(|member| !member.is_null())
+    }
+
+    /// Whether the metadata of the nodes below says anything of a node.
+    pub(crate) fn knows(&self, path: &str) -> bool {
+        self.consolidated().unwrap_or_default().iter().any(|(known, _)| known == path)
+    }
+
+    /// Replaces what the metadata of the nodes below says of a node and of those below that, by what `nodes` says: with paths
+    /// below this group. All other entries stay as they are, whatever they are. Does nothing if there is no such metadata.
+    pub(crate) fn renew_consolidated(
+        &mut self,
+        path: &str,
+        nodes: &[(String, NodeMetadata)],
+    ) -> Result<(), MetadataError> {
+        let inside = |name: &str| {
+            name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let known = self.consolidated.iter_mut().flatten().find(|(known, _)| known == path);
-        let stored = member.get_mut("metadata").and_then(|nodes| nodes.get_mut(path));
-        let (Some((_, known)), Some(stored)) = (known, stored) else { return false };
-        (*known, *stored) = (Ok(node.clone()), node.to_json());
-        self.document.set("consolidated_metadata", Some(member));
-        true
+        let Some(entries) = &mut self.consolidated else { return Ok(()) };
+        entries.retain(|(name, _)| !inside(name) || nodes.iter().any(|(new, _)| new == name));
+        let mut member = self.document.get(CONSOLIDATED).cloned().unwrap_or_default();
+        if let Some(Value::Object(known)) = member.get_mut("metadata") {
+            let gone = |name: &String| inside(name) && !nodes.iter().any(|(new, _)| new == name);
+            let gone: Vec<String> = known.keys().filter(|name| gone(name)).cloned().collect();
+            gone.iter().for_each(|name| drop(known.shift_remove(name)));
+        }
+        self.document.set(CONSOLIDATED, Some(member));
+        for (path, node) in nodes {
+            path.split('/').try_for_each(check_node_name)?;
+            let node = node_of_copy(node.clone());
+            self.document.embed(&[CONSOLIDATED, "metadata", path], node.document())?;
+            match entries.iter_mut().find(|(name, _)| name == path) {
+                Some((_, known)) => *known = Ok(node),
+                None => entries.push((path.clone(), Ok(node))),
+            }
+        }
+        Ok(())
     }
 
     /// The whole document, members that are not understood included, in its order.
@@ -157,6 +182,14 @@ impl GroupMetadata {
     /// Reading it gives the same metadata again, and what was read stands in it unchanged.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.document.to_bytes()
+    }
+}
+
+/// A node as it stands in the metadata of a group above it: without what it has gathered itself.
+fn node_of_copy(node: NodeMetadata) -> NodeMetadata {
+    match node {
+        NodeMetadata::Array(array) => NodeMetadata::Array(array.into_v3()),
+        NodeMetadata::Group(group) => NodeMetadata::Group(group.into_v3()),
     }
 }
 

@@ -8,10 +8,9 @@ use super::data_type::StoredType;
 use super::{check_format, fill};
 use crate::zarr::metadata::document::Document;
 use crate::zarr::metadata::extension::{integers, shown};
-use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, MetadataError, NewArray, Separator};
-
-/// The attribute in which xarray keeps the names of dimensions.
-const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
+use crate::zarr::metadata::{
+    ArrayMetadata, ChunkKeyEncoding, DIMENSIONS, MetadataError, NewArray, Separator,
+};
 
 pub(super) fn from_documents(
     zarray: &Document,
@@ -36,8 +35,13 @@ pub(super) fn from_documents(
     chain.extend(Codecs::new(&stored).all(&steps)?);
     let no_attributes = Map::new();
     let attributes = zattrs.map_or(&no_attributes, Document::members);
+    let dimension_names = dimension_names(attributes, shape.len());
+    // Where xarray has no fill value nothing is missing; nor would it read one of a type that it has no form for.
+    let told = zarray.get("fill_value").is_some_and(|told| !told.is_null());
+    let mask =
+        fill::missing(&stored.data_type, &fill).filter(|_| told && dimension_names.is_some());
     let array = NewArray {
-        dimension_names: dimension_names(attributes, shape.len()),
+        dimension_names,
         shape,
         chunk_shape,
         data_type: stored.data_type,
@@ -48,7 +52,7 @@ pub(super) fn from_documents(
         },
         attributes: Map::new(),
     };
-    ArrayMetadata::new_v2(array, zattrs)
+    ArrayMetadata::new_v2(array, zattrs, mask)
 }
 
 /// A codec with the members of `configuration`.

@@ -11,6 +11,7 @@ use crate::zarr::metadata::group::Gathered;
 use crate::zarr::metadata::{ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata};
 
 const MEMBER: &str = "metadata";
+const FORMAT: &str = "zarr_consolidated_format";
 
 /// The documents of one node.
 #[derive(Debug, Default)]
@@ -22,7 +23,6 @@ struct Parts<'a> {
 
 /// The nodes below the group, in the order of their paths.
 pub(super) fn consolidated(document: &Document) -> Result<Vec<ConsolidatedEntry>, MetadataError> {
-    const FORMAT: &str = "zarr_consolidated_format";
     let format = document.required(FORMAT)?;
     if format.as_u64() != Some(1) {
         let reason = format!("is {}, but must be 1", shown(format));
@@ -50,6 +50,36 @@ pub(super) fn consolidated(document: &Document) -> Result<Vec<ConsolidatedEntry>
         }
     }
     Ok(gathered.entries)
+}
+
+/// A `.zmetadata` of these documents, by their keys.
+pub(crate) fn v2_consolidated(documents: &[(String, Vec<u8>)]) -> Result<Vec<u8>, MetadataError> {
+    let mut all = Document::new(Map::new());
+    all.set(MEMBER, Some(Value::Object(Map::new())));
+    for (key, text) in documents {
+        all.embed(&[MEMBER, key], &Document::parse(text)?)?;
+    }
+    all.set(FORMAT, Some(1.into()));
+    Ok(all.to_bytes())
+}
+
+/// The keys of the documents in a `.zmetadata`.
+pub(crate) fn v2_names(text: &[u8]) -> Result<Vec<String>, MetadataError> {
+    match Document::parse(text)?.get(MEMBER) {
+        Some(Value::Object(documents)) => Ok(documents.keys().cloned().collect()),
+        _ => Err(MetadataError::invalid(MEMBER, "must be an object")),
+    }
+}
+
+/// A `.zmetadata` without some of its documents.
+pub(crate) fn v2_without(text: &[u8], names: &[String]) -> Result<Vec<u8>, MetadataError> {
+    let mut all = Document::parse(text)?;
+    let mut member = all.get(MEMBER).cloned().unwrap_or_default();
+    if let Value::Object(documents) = &mut member {
+        names.iter().for_each(|name| drop(documents.shift_remove(name)));
+    }
+    all.set(MEMBER, Some(member));
+    Ok(all.to_bytes())
 }
 
 fn node(parts: &Parts<'_>) -> Result<NodeMetadata, MetadataError> {

@@ -11,6 +11,7 @@ mod group;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use group::{v2_consolidated, v2_names, v2_without};
 use serde_json::Value;
 
 use super::document::Document;

@@ -1,0 +1,76 @@
+//! `shardine consolidate`: the copy that a group keeps of the metadata below it. And what other verbs say of such copies.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::json;
+use shardine::{Location, StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
+
+use crate::cli::Machine;
+use crate::failure::{Failure, quoted};
+use crate::units;
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine consolidate image.zarr
+  shardine consolidate image.zarr --remove
+
+A group with consolidated metadata has a copy of the metadata of every array and group below it, so that a reader needs one
+request to know them all: in its zarr.json as zarr-python writes it, or of Zarr v2 in .zmetadata. Such readers, xarray
+among them, believe the copy. Whatever Shardine changes below a group it changes in the copies above too; what other
+programs change makes them out of date, and `shardine verify` tells which. This verb makes the copy, or makes it anew.";
+
+/// Give a group a copy of the metadata of all that is below it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Consolidate {
+    /// The group
+    url: String,
+    /// Remove the copy instead
+    #[arg(long)]
+    remove: bool,
+    /// Report in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Consolidate, machine: &Machine) -> Result<(), Failure> {
+    let location = machine.location(&args.url)?;
+    let mut out = io::stdout().lock();
+    if args.remove {
+        let removed = remove_consolidated(&location)?;
+        match (args.json, removed) {
+            (true, _) => writeln!(out, "{}", json!({ "removed": removed }))?,
+            (false, true) => writeln!(out, "removed the consolidated metadata of {}", args.url)?,
+            (false, false) => writeln!(out, "{} has no consolidated metadata", args.url)?,
+        }
+        return Ok(());
+    }
+    let nodes = consolidate(&location)?;
+    match args.json {
+        true => writeln!(out, "{}", json!({ "nodes": nodes }))?,
+        false => {
+            let nodes = units::count(nodes as u64, "node");
+            writeln!(out, "consolidated the metadata of {nodes} below {}", args.url)?;
+        }
+    }
+    Ok(())
+}
+
+/// Renews the copies above what a job has made, and says which are out of date.
+pub fn renew_above(location: &Location) {
+    warn(&renew_consolidated_above(location));
+}
+
+/// Says which copies are out of date. What was asked for is done all the same.
+pub fn warn(copies: &[StaleCopy]) {
+    for copy in copies {
+        eprintln!(
+            "warning: the consolidated metadata of {} could not be renewed: {}; when that is mended, run `shardine \
+             consolidate {}`",
+            copy.at,
+            copy.reason,
+            quoted(&copy.at)
+        );
+    }
+}

@@ -1,0 +1,351 @@
+//! Who may write beyond the end of an array.
+//!
+//! Two appends would write to the same places, and the one that commits second would have overwritten what the first one
+//! committed. So an append owns the end of the array before it writes a byte there. On files that is a lock, which dies with
+//! its process. Elsewhere it is an object that is put on the condition that there is none, with the name of its owner; whether
+//! that one still lives can be told on the machine where it runs, and nowhere else.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Map, Value, json};
+use shardine_store::{Condition, FolderLock, ReadRange, StoreError, StoreExt, Version};
+
+use super::{APPEND_MARKER, Array};
+use crate::{Error, Location};
+
+/// The name of the lock of a file store.
+const LOCK: &str = "append";
+
+/// The member of the marker that names its owner.
+const OWNER: &str = "owner";
+
+/// The member that says that it is one.
+const MARKER: &str = "shardine_append";
+
+/// What an append that was not finished has left for the one that resumes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AppendNote {
+    /// What it gave to [`AppendClaim::set_note`].
+    Members(Map<String, Value>),
+    /// Something that nobody has written.
+    Damaged(Vec<u8>),
+}
+
+/// The end of an array, which one append owns at a time.
+///
+/// Nobody else gets it as long as this lives, in this process or in another one. On files the process that has it gives it up
+/// when it ends, however that happens. In other stores, and on file systems without locks, it is an object,
+/// [`APPEND_MARKER`](super::APPEND_MARKER), which a process that is killed leaves behind: then the next claim is granted if it is
+/// made on the same machine, where one can see that the process is gone, or if the caller says so.
+#[derive(Debug)]
+pub struct AppendClaim {
+    location: Location,
+    hold: Hold,
+    note: Option<AppendNote>,
+    /// Whether the object may be there that says what is under way.
+    marked: bool,
+    /// Whether it was given back.
+    released: bool,
+}
+
+#[derive(Debug)]
+enum Hold {
+    Lock(FolderLock),
+    Marker { id: String },
+}
+
+/// The claims of this process that are markers.
+static LIVE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+impl AppendClaim {
+    /// Claims the end of an array.
+    ///
+    /// [`Error::AppendUnderWay`] if another append has it, [`Error::AppendOwned`] if nobody can tell whether the one that has it
+    /// still lives; with `take_over` that one is taken for dead. Open the array after this: the one before may have
+    /// let it grow since it was opened. Costs a lock, or a read and a conditional write.
+    pub fn take(array: &Array, take_over: bool) -> Result<Self, Error> {
+        array.check_changeable()?;
+        Self::at(array.location(), take_over)
+    }
+
+    /// The same of the array at a place.
+    pub(crate) fn at(location: &Location, take_over: bool) -> Result<Self, Error> {
+        let location = location.clone();
+        let lock = match location.store.files() {
+            None => None,
+            Some(files) => match files.lock_in(location.path.as_ref(), LOCK) {
+                Ok(Some(lock)) => Some(lock),
+                Ok(None) => return Err(Error::AppendUnderWay { at: location.to_string() }),
+                Err(StoreError::Unsupported { .. }) => None,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        let (found, version) = read(&location)?;
+        let note = found.as_ref().and_then(|found| found.note.clone());
+        let found_any = found.is_some();
+        if let Some(owner) = found.and_then(|found| found.owner)
+            && !take_over
+            && !owner.is_dead()
+        {
+            let at = location.to_string();
+            return Err(match owner.is_here() {
+                true => Error::AppendUnderWay { at },
+                false => Error::AppendOwned { at, owner: owner.shown },
+            });
+        }
+        if let Some(lock) = lock {
+            let hold = Hold::Lock(lock);
+            return Ok(Self { location, hold, note, marked: found_any, released: false });
+        }
+        let id = fresh_id();
+        LIVE.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
+        // From here on dropping it takes the number away again.
+        let hold = Hold::Marker { id };
+        let claim = Self { location: location.clone(), hold, note, marked: true, released: false };
+        let condition = match (found_any, version) {
+            (false, _) => Condition::Absent,
+            (true, Some(version)) => Condition::Unchanged(version),
+            (true, None) => {
+                claim.forget();
+                let key = location.key(APPEND_MARKER)?;
+                return Err(StoreError::Changed { key }.into());
+            }
+        };
+        match claim.put(true, condition) {
+            Ok(()) => Ok(claim),
+            Err(Error::Store(StoreError::Conflict { .. })) => {
+                let at = claim.location.to_string();
+                claim.forget();
+                Err(Error::AppendUnderWay { at })
+            }
+            Err(error) => {
+                claim.forget();
+                Err(error)
+            }
+        }
+    }
+
+    /// What an append that was not finished has left, or what this one would.
+    pub fn note(&self) -> Option<&AppendNote> {
+        self.note.as_ref()
+    }
+
+    /// Says what is to be left if this append does not come to its end: durable when this returns. `None` removes it.
+    pub fn set_note(&mut self, note: Option<Map<String, Value>>) -> Result<(), Error> {
+        self.check()?;
+        self.note = note.map(AppendNote::Members);
+        self.marked = true;
+        self.put(matches!(self.hold, Hold::Marker { .. }), Condition::None)
+    }
+
+    /// An error if the claim was taken over, or its place is another one by now. A `stat`, or a read.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let held = match &self.hold {
+            Hold::Lock(lock) => lock.is_held()?,
+            Hold::Marker { id } => {
+                let (found, _) = read(&self.location)?;
+                found.and_then(|found| found.owner).is_some_and(|owner| owner.id == *id)
+            }
+        };
+        match held {
+            true => Ok(()),
+            false => Err(Error::AppendLost { at: self.location.to_string() }),
+        }
+    }
+
+    /// The append has come to its end: gives the claim back and leaves nothing.
+    pub(super) fn finish(mut self) -> Result<(), Error> {
+        self.released = true;
+        self.note = None;
+        if self.marked {
+            self.check()?;
+            self.put(false, Condition::None)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is the claim of an array at this place.
+    pub(super) fn is_of(&self, location: &Location) -> bool {
+        self.location.path == location.path
+            && self.location.store.identity() == location.store.identity()
+    }
+
+    /// Writes the object that says what is under way, or removes it if there is nothing to be said.
+    fn put(&self, owned: bool, condition: Condition) -> Result<(), Error> {
+        let Self { location, hold, note, .. } = self;
+        let key = location.key(APPEND_MARKER)?;
+        let mut members = match note {
+            Some(AppendNote::Damaged(bytes)) if !owned => {
+                location.store.put(&key, bytes, condition)?;
+                return Ok(());
+            }
+            Some(AppendNote::Members(members)) => members.clone(),
+            Some(AppendNote::Damaged(_)) | None => Map::new(),
+        };
+        if members.is_empty() && !owned {
+            return Ok(location.store.delete(&key, &condition)?);
+        }
+        members.insert(MARKER.to_owned(), json!(1));
+        if let (true, Hold::Marker { id }) = (owned, hold) {
+            members.insert(OWNER.to_owned(), Owner::here(id));
+        }
+        let text = format!("{:#}\n", Value::Object(members));
+        location.store.put(&key, text.as_bytes(), condition)?;
+        Ok(())
+    }
+
+    /// Gives up what was never had.
+    fn forget(mut self) {
+        self.released = true;
+    }
+}
+
+impl Drop for AppendClaim {
+    fn drop(&mut self) {
+        if let Hold::Marker { id } = &self.hold {
+            LIVE.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+            // What an append has left to be resumed by stays. Nobody is there to be told of a failure, and the next claim
+            // is granted all the same, as the number of this one is no longer known.
+            let ours = || {
+                matches!(read(&self.location), Ok((Some(found), _))
+                if found.owner.as_ref().is_some_and(|owner| owner.id == *id))
+            };
+            if !self.released && ours() {
+                let _ = self.put(false, Condition::None);
+            }
+        }
+    }
+}
+
+/// What stands in the marker.
+struct Found {
+    note: Option<AppendNote>,
+    owner: Option<Owner>,
+}
+
+fn read(location: &Location) -> Result<(Option<Found>, Option<Version>), Error> {
+    let key = location.key(APPEND_MARKER)?;
+    let read = location.store.open(&key, None).and_then(|object| {
+        let bytes = object.read(ReadRange::All)?;
+        Ok((bytes, object.version()))
+    });
+    let (bytes, version) = match read {
+        Ok(read) => read,
+        Err(StoreError::NotFound { .. }) => return Ok((None, None)),
+        Err(error) => return Err(error.into()),
+    };
+    let found = match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(mut members)) if members.get(MARKER) == Some(&json!(1)) => {
+            let owner = members.remove(OWNER).map(|owner| Owner::of(&owner));
+            members.remove(MARKER);
+            let note = (!members.is_empty()).then_some(AppendNote::Members(members));
+            Found { note, owner }
+        }
+        _ => Found { note: Some(AppendNote::Damaged(bytes.to_vec())), owner: None },
+    };
+    Ok((Some(found), version))
+}
+
+/// Who has put a marker.
+struct Owner {
+    id: String,
+    /// What tells its process from all others, if its system says so.
+    process: Option<String>,
+    /// For people.
+    shown: String,
+}
+
+impl Owner {
+    fn here(id: &str) -> Value {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let pid = std::process::id();
+        json!({ "id": id, "process": own_process(), "host": host.trim(), "pid": pid })
+    }
+
+    fn of(json: &Value) -> Self {
+        let text = |name: &str| json.get(name).and_then(Value::as_str).map(str::to_owned);
+        let host = text("host").filter(|host| !host.is_empty());
+        let pid = json.get("pid").and_then(Value::as_u64).map_or("?".to_owned(), |n| n.to_string());
+        Self {
+            id: text("id").unwrap_or_default(),
+            process: text("process"),
+            shown: format!("process {pid} on {}", host.as_deref().unwrap_or("some machine")),
+        }
+    }
+
+    /// Whether it is known to have ended.
+    fn is_dead(&self) -> bool {
+        let Some((system, process)) = self.process.as_deref().and_then(|p| p.split_once(' '))
+        else {
+            return false;
+        };
+        if this_system().as_deref() != Some(system) {
+            return false;
+        }
+        if own_process() == self.process {
+            return !self.is_here();
+        }
+        let Some((pid, start)) = process.split_once(' ') else { return false };
+        match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+            // Another process may have its number by now.
+            Ok(stat) => started(&stat).is_some_and(|found| found != start),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Whether it is a claim of this process that lives.
+    fn is_here(&self) -> bool {
+        LIVE.lock().unwrap_or_else(PoisonError::into_inner).contains(&self.id)
+    }
+}
+
+/// What tells this running system, and what of it one sees, from all others.
+fn this_system() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{}/{}", boot.trim(), space.display()))
+}
+
+fn own_process() -> Option<String> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let (pid, _) = stat.split_once(' ')?;
+    Some(format!("{} {pid} {}", this_system()?, started(&stat)?))
+}
+
+/// When a process was started, from what the kernel says of it. Its name may have anything in it, and comes before.
+fn started(stat: &str) -> Option<&str> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)
+}
+
+fn fresh_id() -> String {
+    let number = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", number(), number())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_is_dead_only_if_that_is_sure() {
+        let process = own_process().unwrap();
+        let owner = |process: &str| Owner::of(&json!({ "id": "x", "process": process, "pid": 1 }));
+        // This process has no such claim.
+        assert!(owner(&process).is_dead());
+        LIVE.lock().unwrap().insert("x".to_owned());
+        assert!(!owner(&process).is_dead());
+        LIVE.lock().unwrap().remove("x");
+        let (system, _) = process.split_once(' ').unwrap();
+        assert!(owner(&format!("{system} 4194999 1")).is_dead());
+        assert!(owner(&format!("{system} 1 999999999999")).is_dead());
+        for process in ["other 4194999 1", "", system, &format!("{system} 1")] {
+            assert!(!owner(process).is_dead(), "{process}");
+        }
+        assert!(!Owner::of(&json!({ "id": "x" })).is_dead());
+        let stat = std::fs::read_to_string("/proc/1/stat").unwrap();
+        assert!(!owner(&format!("{system} 1 {}", started(&stat).unwrap())).is_dead());
+    }
+}

@@ -134,6 +134,8 @@ impl Array {
     fn clear(&self, old: Option<&ArrayMetadata>) -> Result<(), Error> {
         let store = &self.location.store;
         store.delete(&self.location.key(DOCUMENT)?, &Condition::None)?;
+        // What was lost of the old array is not missing in the new one.
+        store.delete(&self.location.key(super::LOSS_RECORD)?, &Condition::None)?;
         // An old array whose codecs are not known here still has its keys.
         for metadata in [old, Some(&self.metadata)].into_iter().flatten() {
             let rank = metadata.shape().len();

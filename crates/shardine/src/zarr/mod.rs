@@ -15,6 +15,9 @@ pub const APPEND_MARKER: &str = ".shardine-append.json";
 /// The object beside an array's metadata that says which file is being converted to it, or was when the program was killed.
 pub const CONVERT_MARKER: &str = ".shardine-convert.json";
 
+/// The object that tells which chunks of an array, or values of a folder of shards, `repair` could not save.
+pub const LOSS_RECORD: &str = ".shardine-lost.json";
+
 pub use array::Array;
 pub use node::formats_at;
 pub use node::{Child, Group, Node};

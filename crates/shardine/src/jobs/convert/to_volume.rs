@@ -14,6 +14,7 @@ use super::new_info::new_info;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm};
 use super::shards::shard_box;
 use super::view::{RANK, View};
+use crate::jobs::losses::refuse_array;
 use crate::precomputed::{DATA_TYPES, INFO, Scale, Volume, VolumeInfo};
 use crate::{Array, Engine, Error, Location, Node};
 
@@ -54,6 +55,7 @@ pub fn convert_to_volume(
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
     let (levels, kept) = old_levels(engine, source)?;
+    levels.iter().try_for_each(|level| refuse_array(&level.array))?;
     let mut summary = ConvertSummary::default();
     let (info, levels) = chosen_info(levels, kept, form, options, &mut summary)?;
     let volume = Volume::bind(engine, target, info);

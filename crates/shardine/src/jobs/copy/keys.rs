@@ -6,7 +6,7 @@ use shardine_store::{Key, Listing, StoreError, StoreExt};
 
 use super::{CopyError, place};
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
-use crate::zarr::{DOCUMENT, consolidated_name, node_documents, read_document};
+use crate::zarr::{DOCUMENT, LOSS_RECORD, consolidated_name, node_documents, read_document};
 use crate::{Error, Location};
 
 /// Deeper than any hierarchy with its chunks that is not a loop of links.
@@ -220,6 +220,10 @@ impl KeySource for FromMetadata {
                     if i == 0 || location.store.get(&key)?.is_some() {
                         objects.push(FoundObject { key, len: None });
                     }
+                }
+                if let NodeMetadata::Array(_) = metadata {
+                    // Whoever has the copy is to know what is missing in it.
+                    objects.push(FoundObject { key: location.key(LOSS_RECORD)?, len: None });
                 }
                 let branches = match metadata {
                     NodeMetadata::Array(array) if !grid(array).contains(&0) => {

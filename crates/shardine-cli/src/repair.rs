@@ -1,7 +1,7 @@
 //! `shardine repair`: mends what can be mended.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -19,15 +19,18 @@ Examples:
   shardine repair image.zarr --decode
   shardine repair em/precomputed --dry-run
 
-Updates that were interrupted are finished or undone, and what killed runs left is cleared. A shard with a torn tail gets
-its last valid index back. A damaged chunk is kept in the folder for such bytes (image.zarr.set-aside, with a .json
+Updates that were interrupted are finished or undone, and what killed runs left is cleared. A shard without its index gets
+the last valid one back that is found in it; its chunks may be old then, which is told. A damaged chunk is kept in the
+folder for such bytes (image.zarr.set-aside, with a .json
 beside each piece that says what it was) and reads as the fill value from then on, so that the rest of its shard can be
-read and written again. In a precomputed volume, or a folder of sharded meshes or skeletons, keys are moved where readers
+read and written again. What is lost is counted and recorded beside the data (.shardine-lost.json): verify tells of it as
+damage until it has been written again, or --accept-loss has been given. In a precomputed volume, or a folder of sharded meshes or skeletons, keys are moved where readers
 look for them, values are stored as info says, and info is corrected where all of them disagree with it. Nothing that is
 damaged is deleted. Without --decode only the damage is found that metadata and
 indexes show.
 
-Exit status: 0 done; 2 some damage is left, or anything else, with one line on standard error that says why.";
+Exit status: 0 all is mended, or its loss accepted; 2 something is lost, may be old or is left as it was, or anything else,
+with one line on standard error that says why.";
 
 /// Mend an array, a precomputed volume or a whole hierarchy as far as that can be done
 #[derive(Debug, Args)]
@@ -41,9 +44,12 @@ pub struct Repair {
     /// Also read and decode every chunk to find damage
     #[arg(long)]
     decode: bool,
-    /// The folder for damaged bytes [default: the name of the array and .set-aside]
+    /// The folder for damaged bytes, a path or a URL [default: the name of the array and .set-aside, beside it]
     #[arg(long, value_name = "DIR")]
-    set_aside: Option<PathBuf>,
+    set_aside: Option<String>,
+    /// Accept what is lost or may be old, now or since an earlier repair: verify no longer tells of it
+    #[arg(long)]
+    accept_loss: bool,
     /// Report in JSON
     #[arg(long)]
     json: bool,
@@ -52,23 +58,14 @@ pub struct Repair {
 pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
-    let folder = match &args.set_aside {
-        Some(folder) => folder.clone(),
-        None => beside(&location.store.name()),
-    };
-    let folder = std::path::absolute(&folder).map_err(|e| Failure::file(&folder, &e))?;
-    if folder.starts_with(location.store.name()) {
-        return Err(Failure::new(format!(
-            "--set-aside {}: lies inside of what is repaired",
-            folder.display()
-        )));
-    }
-    let aside = Location::parse(&folder.to_string_lossy())?;
+    let aside = set_aside(args, machine, &location)?;
+    let folder = aside.to_string();
     let progress = Progress::things("checking", 0);
     let bar = progress.clone();
     let options = RepairOptions::new(aside)
         .dry_run(args.dry_run)
         .decode(args.decode)
+        .accept_loss(args.accept_loss)
         .progress(move |checked, found| bar.set(checked, found));
     let mut repairs = Vec::new();
     let mut written = Ok(());
@@ -83,38 +80,111 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
     written?;
     if args.json {
         let report = json!({
-            "ok": summary.left == 0,
+            "ok": summary.is_ok(),
             "dry_run": args.dry_run,
             "repairs": repairs,
-            "set_aside": folder.display().to_string(),
+            "set_aside": folder,
             "summary": {
                 "mended": summary.mended,
+                "lost": summary.lost,
+                "unproved": summary.unproved,
+                "accepted": summary.accepted,
                 "left": summary.left,
+                "untold": summary.untold,
                 "bytes_set_aside": summary.bytes_set_aside,
             },
         });
         writeln!(io::stdout(), "{report}")?;
     } else {
+        if summary.untold > 0 {
+            writeln!(io::stdout(), "and {} more, which are not told one by one", summary.untold)?;
+        }
         let verb = if args.dry_run { "would be mended" } else { "mended" };
         writeln!(io::stdout(), "{} {verb}", units::count(summary.mended, "thing"))?;
         if summary.bytes_set_aside > 0 {
             let size = units::size(summary.bytes_set_aside);
-            writeln!(io::stdout(), "{size} of damaged bytes are kept in {}", folder.display())?;
+            writeln!(io::stdout(), "{size} of damaged bytes are kept in {folder}")?;
+        }
+        if summary.accepted > 0 {
+            let accepted = units::count(summary.accepted, "chunk");
+            writeln!(io::stdout(), "{accepted} that are lost or may be old: accepted")?;
         }
     }
-    if summary.left == 0 {
+    if summary.is_ok() {
         return Ok(());
     }
-    let left = units::count(summary.left, "finding");
-    Err(Failure::new(format!("{left} of damage cannot be mended here, and are as they were"))
-        .hint(format!("`shardine verify {}` tells what to do about each", quoted(&args.url))))
+    let mut reasons = Vec::new();
+    if summary.lost > 0 {
+        let (lost, verb) = (units::count(summary.lost, "chunk"), plural(summary.lost));
+        reasons.push(format!("{lost} {verb} lost"));
+    }
+    if summary.unproved > 0 {
+        reasons.push(format!("{} may be old", units::count(summary.unproved, "chunk")));
+    }
+    if summary.left > 0 {
+        let left = units::count(summary.left, "finding");
+        reasons.push(format!("{left} of damage cannot be mended here, and are as they were"));
+    }
+    let url = quoted(&args.url);
+    let hint = match summary.lost + summary.unproved {
+        0 => format!("`shardine verify {url}` tells what to do about each"),
+        _ => format!(
+            "`shardine verify {url}` tells which; write them again, or accept the loss with \
+             `shardine repair {url} --accept-loss`"
+        ),
+    };
+    Err(Failure::new(reasons.join("; ")).hint(hint))
 }
 
-/// The folder beside an array, or beside the file system's root inside of it.
-fn beside(path: &str) -> PathBuf {
-    let path = Path::new(path);
-    let name = path.file_name().map_or_else(|| "array".into(), |name| name.to_string_lossy());
-    path.with_file_name(format!("{name}.set-aside"))
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
+/// Where damaged bytes are kept: where the command says, or beside what is repaired, in the same store.
+fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Location, Failure> {
+    let of = location.store.name();
+    let is_file = location.store.files().is_some();
+    let place = match &args.set_aside {
+        Some(place) => place.clone(),
+        None if is_file => {
+            let path = Path::new(&of);
+            let name = path.file_name().map_or("array".into(), |name| name.to_string_lossy());
+            path.with_file_name(format!("{name}.set-aside")).to_string_lossy().into_owned()
+        }
+        None => {
+            let of = of.trim_end_matches('/');
+            let below = of.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+            if !below {
+                return Err(Failure::new(format!("{of} has nothing beside it in its store"))
+                    .hint("say with --set-aside where damaged bytes are to be kept".to_owned()));
+            }
+            format!("{of}.set-aside")
+        }
+    };
+    let aside = match place.contains("://") {
+        true => machine.location(&place)?,
+        false => {
+            let path =
+                std::path::absolute(&place).map_err(|e| Failure::file(Path::new(&place), &e))?;
+            machine.location(&path.to_string_lossy())?
+        }
+    };
+    let inside = match (is_file, aside.store.files().is_some()) {
+        (true, true) => {
+            let of = std::path::absolute(&of).map_err(|e| Failure::file(Path::new(&of), &e))?;
+            Path::new(&aside.store.name()).starts_with(of)
+        }
+        (false, false) => {
+            let (of, at) = (location.store.identity(), aside.store.identity());
+            let of = of.trim_end_matches('/');
+            at.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        _ => false,
+    };
+    if inside {
+        return Err(Failure::new(format!("--set-aside {place}: lies inside of what is repaired")));
+    }
+    Ok(aside)
 }
 
 fn describe(done: &Done) -> Value {
@@ -126,6 +196,8 @@ fn describe(done: &Done) -> Value {
         "range": done.range.as_ref().map(|range| [range.start, range.end]),
         "message": done.message,
         "set_aside": done.set_aside,
+        "lost": done.lost,
+        "unproved": done.unproved,
     })
 }
 
@@ -152,8 +224,44 @@ fn line(done: &Done) -> io::Result<()> {
         RepairKind::Moved => "moved",
         RepairKind::Reordered => "reordered",
         RepairKind::InfoCorrected => "corrected",
+        RepairKind::LossAccepted => "loss accepted",
         _ => "left as it is",
     };
     let message = done.message.replace(['\n', '\r'], " ");
-    writeln!(io::stdout(), "{object}{chunk}: {what}: {message}")
+    let lost = match (done.lost, done.chunk.is_some()) {
+        (0, _) => String::new(),
+        (1, true) => "; it is lost".to_owned(),
+        (lost, _) => format!("; {} {} lost", units::count(lost, "chunk"), plural(lost)),
+    };
+    writeln!(io::stdout(), "{object}{chunk}: {what}: {message}{lost}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    /// Where damaged bytes would be kept.
+    fn place(arguments: &[&str]) -> Result<String, String> {
+        let all = ["shardine", "repair", "--store-option", "aws_endpoint=http://127.0.0.1:1"];
+        let cli = crate::cli::Cli::parse_from(all.iter().chain(arguments));
+        let crate::cli::Verb::Repair(args) = cli.verb else { return Err("another verb".into()) };
+        let location = cli.machine.location(&args.url).map_err(|error| format!("{error:?}"))?;
+        let aside =
+            set_aside(&args, &cli.machine, &location).map_err(|error| format!("{error:?}"))?;
+        Ok(aside.to_string())
+    }
+
+    #[test]
+    fn damaged_bytes_of_a_bucket_stay_in_it() {
+        assert_eq!(place(&["s3://b/x/a.zarr"]), Ok("s3://b/x/a.zarr.set-aside".to_owned()));
+        assert_eq!(place(&["s3://b/a.zarr/"]), Ok("s3://b/a.zarr.set-aside".to_owned()));
+        let said = ["s3://b/a.zarr", "--set-aside", "s3://c/kept"];
+        assert_eq!(place(&said), Ok("s3://c/kept".to_owned()));
+        let here = ["s3://b/a.zarr", "--set-aside", "/tmp/kept"];
+        assert_eq!(place(&here), Ok("/tmp/kept".to_owned()));
+        assert!(place(&["s3://b/a.zarr", "--set-aside", "s3://b/a.zarr/kept"]).is_err());
+        assert!(place(&["s3://b"]).is_err());
+        assert_eq!(place(&["/tmp/a.zarr"]), Ok("/tmp/a.zarr.set-aside".to_owned()));
+    }
 }

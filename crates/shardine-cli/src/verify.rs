@@ -32,6 +32,9 @@ pub struct Verify {
     /// Also read and decode every chunk; without it only metadata and indexes are read
     #[arg(long)]
     decode: bool,
+    /// The most findings that are told one by one; further ones are counted
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    max_findings: u64,
     /// Report in JSON, with every finding
     #[arg(long)]
     json: bool,
@@ -41,10 +44,11 @@ pub fn run(args: &Verify, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
     let progress = Progress::things("checking", 0);
-    let options = VerifyOptions::new().decode(args.decode).progress({
-        let progress = progress.clone();
-        move |checked, found| progress.set(checked, found)
-    });
+    let bar = progress.clone();
+    let options = VerifyOptions::new()
+        .decode(args.decode)
+        .max_findings(args.max_findings)
+        .progress(move |checked, found| bar.set(checked, found));
     let out = BufWriter::new(io::stdout());
     let mut report: Box<dyn Report> = match args.json {
         true => Box::new(JsonReport { out, begun: false, kinds: BTreeMap::new() }),
@@ -98,8 +102,14 @@ impl Report for JsonReport {
 
     fn end(&mut self, summary: &VerifySummary, decoded: bool) -> io::Result<()> {
         let before = if self.begun { "\n]" } else { "{\"findings\": []" };
+        let mut kinds = self.kinds.clone();
+        let mut untold = serde_json::Map::new();
+        for (kind, count) in summary.untold.kinds() {
+            *kinds.entry(kind).or_default() += count;
+            untold.insert(kind.name().to_owned(), count.into());
+        }
         let kinds: serde_json::Map<String, Value> =
-            self.kinds.iter().map(|(kind, &n)| (kind.name().to_owned(), n.into())).collect();
+            kinds.iter().map(|(kind, &n)| (kind.name().to_owned(), n.into())).collect();
         let totals = json!({
             "decoded": decoded,
             "listed": !summary.unlisted,
@@ -110,9 +120,12 @@ impl Report for JsonReport {
             "chunks": summary.chunks,
             "chunks_decoded": summary.chunks_decoded,
             "gap_bytes": summary.gap_bytes,
+            "lost_chunks": summary.lost_chunks,
+            "unproved_chunks": summary.unproved_chunks,
             "damage": summary.damage,
             "notices": summary.notices,
             "kinds": kinds,
+            "untold": untold,
         });
         writeln!(self.out, "{before}, \"ok\": {}, \"summary\": {totals}}}", summary.is_ok())?;
         self.out.flush()
@@ -212,11 +225,16 @@ impl Report for TextReport {
                 writeln!(self.out, "and {kind} in {} more objects", count - OBJECTS)?;
             }
         }
-        if !self.objects.is_empty() {
+        for (kind, count) in summary.untold.kinds() {
+            writeln!(self.out, "and {count} more of {kind}, which are not told one by one")?;
+        }
+        if !self.objects.is_empty() || summary.untold.total() > 0 {
             writeln!(self.out)?;
         }
+        let mut all: BTreeSet<FindingKind> = self.objects.keys().copied().collect();
+        all.extend(summary.untold.kinds().map(|(kind, _)| kind));
         let kinds = |severity: Severity| {
-            let names = self.objects.keys().filter(|kind| kind.severity() == severity);
+            let names = all.iter().filter(|kind| kind.severity() == severity);
             names.map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
         };
         match summary.damage {

@@ -65,6 +65,12 @@ impl ByteStages {
         self
     }
 
+    /// Whether one of them has a checksum, so that bytes which can be decoded are those that were encoded.
+    pub fn has_checksum(&self) -> bool {
+        const CHECKED: [&str; 5] = ["crc32c", "crc32", "adler32", "gzip", "zlib"];
+        self.codecs.iter().any(|codec| CHECKED.contains(&codec.name()))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.codecs.is_empty()

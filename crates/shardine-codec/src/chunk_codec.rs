@@ -82,6 +82,11 @@ impl ChunkCodec {
         &self.stored
     }
 
+    /// Whether a checksum tells that bytes which can be decoded are those that were encoded.
+    pub fn has_checksum(&self) -> bool {
+        self.bytes.has_checksum()
+    }
+
     /// The size of an encoded chunk.
     pub fn encoded_size(&self) -> EncodedSize {
         self.bytes.encoded_size()

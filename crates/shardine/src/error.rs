@@ -86,6 +86,18 @@ pub enum Error {
         /// How often it was tried.
         attempts: usize,
     },
+    /// Some of it was lost, which its copy in another form could not tell.
+    #[error(
+        "{at}: {} recorded by `repair` as lost or possibly old", chunks(*lost, *unproved)
+    )]
+    LostChunks {
+        /// The array, or the folder.
+        at: String,
+        /// Chunks that are lost.
+        lost: u64,
+        /// Chunks that are as an older index had them.
+        unproved: u64,
+    },
     /// The shards of this array cannot be changed in the way that was asked for.
     #[error("its shards cannot be changed with the strategy {strategy}: {reason}")]
     Strategy {
@@ -352,11 +364,22 @@ impl Error {
             Self::Repack(error) => error.hint(),
             Self::Convert(error) => error.hint(),
             Self::Migrate(error) => Some(error.hint()),
+            Self::LostChunks { at, .. } => Some(format!(
+                "`shardine verify {at}` tells which; write them again, or accept the loss with \
+                 `shardine repair --accept-loss`"
+            )),
             Self::Contention { .. } | Self::Unstable { .. } => {
                 Some("run it again when fewer writers are at work".to_owned())
             }
             _ => None,
         }
+    }
+}
+
+fn chunks(lost: u64, unproved: u64) -> String {
+    match lost.saturating_add(unproved) {
+        1 => "1 chunk is".to_owned(),
+        n => format!("{n} chunks are"),
     }
 }
 

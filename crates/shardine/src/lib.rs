@@ -24,6 +24,7 @@ pub use shardine_store as store;
 
 pub use engine::{Engine, EngineOptions, Strategy, WriteOptions, WriteReport};
 pub use error::Error;
+pub use jobs::LOSS_RECORD;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use jobs::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
@@ -34,7 +35,7 @@ pub use jobs::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, VolumePacking,
     ZarrForm, convert_to_volume, convert_to_zarr,
 };
-pub use jobs::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};
+pub use jobs::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySummary, verify};
 pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use jobs::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};

@@ -266,7 +266,8 @@ fn an_array_in_a_store_that_cannot_list_is_looked_at_by_its_grid() {
         // The truncated one and the one without an index are read whole too.
         let decoding = if decode { 30 } else { 0 };
         // Each damaged one is opened again, to see that it is still so.
-        assert_eq!(counts.reads, 1 + 40 + 3 + decoding);
+        // And it is asked for a record of what was lost.
+        assert_eq!(counts.reads, 1 + 40 + 3 + decoding + 1);
     }
     let array = far.array();
     assert_eq!(array.objects().unwrap().len(), 31);
@@ -289,8 +290,9 @@ fn an_array_in_a_store_that_cannot_list_is_looked_at_by_its_grid() {
     // Damage can be mended there too.
     let aside = Location::root(Arc::new(shardine::store::MemoryStore::new()));
     let summary = repair(&far.engine, &far.location(), &RepairOptions::new(aside), &mut |_| {});
-    assert_eq!(summary.unwrap().mended, 3);
-    assert_eq!(far.verify(true).0.damage, 0);
+    assert_eq!(summary.unwrap().lost, 3 * 64);
+    let (summary, findings) = far.verify(true);
+    assert_eq!((summary.lost_chunks, kinds(&findings)), (3 * 64, vec!["lost-chunk"; 3]));
 }
 
 #[test]

@@ -1,30 +1,64 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Folder, flip, written};
 
+/// Runs what cannot save everything: status 2, and one line that says so.
+fn lossy(folder: &Folder, arguments: &[&str]) -> (String, String) {
+    let output = folder.run(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr))
+}
+
 #[test]
-fn damage_is_mended_and_kept_and_told() {
+fn what_is_lost_is_kept_and_told_until_it_is_written_again_or_accepted() {
     let folder = written();
     flip(&folder, "a/c/0/1", 90);
     flip(&folder, "a/c/1/1", 10);
     let before = folder.get("a/c/1/1");
-    let foreseen = folder.text(&["repair", "a", "--decode", "--dry-run"]);
-    assert!(foreseen.ends_with("2 things would be mended\n"), "{foreseen}");
+    let (foreseen, error) = lossy(&folder, &["repair", "a", "--decode", "--dry-run"]);
+    assert!(foreseen.ends_with("0 things would be mended\n"), "{foreseen}");
+    assert!(error.starts_with("error: 5 chunks are lost\n"), "{error}");
     assert_eq!(folder.get("a/c/1/1"), before);
-    let report = folder.json(&["repair", "a", "--decode", "--json"]);
-    assert_eq!((&report["ok"], &report["dry_run"]), (&json!(true), &json!(false)));
+    let (report, error) = lossy(&folder, &["repair", "a", "--decode", "--json"]);
+    assert!(error.contains("shardine repair a --accept-loss"), "{error}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["ok"], &report["dry_run"]), (&json!(false), &json!(false)));
     let repairs = report["repairs"].as_array().unwrap();
-    assert_eq!(repairs[0]["kind"], "object-set-aside");
+    assert_eq!((&repairs[0]["kind"], &repairs[0]["lost"]), (&json!("object-set-aside"), &json!(4)));
     assert_eq!(repairs[0]["object"], "c/0/1");
-    assert_eq!(repairs[1]["kind"], "chunk-set-aside");
+    assert_eq!((&repairs[1]["kind"], &repairs[1]["lost"]), (&json!("chunk-set-aside"), &json!(1)));
     assert_eq!((&repairs[1]["chunk"], &repairs[1]["range"]), (&json!([2, 3]), &json!([8, 16])));
+    assert_eq!((&report["summary"]["mended"], &report["summary"]["lost"]), (&json!(0), &json!(5)));
     let kept = format!("a.set-aside/{}", repairs[1]["set_aside"].as_str().unwrap());
     assert_eq!(folder.get(&kept), before[8..16]);
-    assert!(folder.text(&["verify", "a", "--decode"]).contains("no damage"));
-    assert_eq!(folder.text(&["repair", "a", "--decode"]), "0 things mended\n");
     folder.ok(&["read", "a", "-o", "out.raw"]);
     let read = folder.get("out.raw");
     assert_eq!(read.iter().filter(|&&element| element == 7).count(), 64 - 16 - 4);
+
+    // Nobody can take it for sound, nor get rid of the record by packing it otherwise.
+    let output = folder.run(&["verify", "a", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["summary"]["kinds"]["lost-chunk"], 2);
+    assert_eq!(found["summary"]["lost_chunks"], 5);
+    let (_, error) = lossy(&folder, &["unshard", "a", "-o", "b"]);
+    assert!(error.contains("5 chunks are recorded"), "{error}");
+    assert_eq!(folder.run(&["copy", "a", "c"]).status.code(), Some(0));
+    assert_eq!(folder.run(&["verify", "c"]).status.code(), Some(1));
+    let (text, error) = lossy(&folder, &["repair", "a", "--decode"]);
+    assert_eq!(
+        (text.as_str(), error.lines().next()),
+        ("0 things mended\n", Some("error: 5 chunks are lost"))
+    );
+
+    let text = folder.text(&["repair", "c", "--accept-loss"]);
+    assert!(text.contains("5 chunks that are lost or may be old: accepted"), "{text}");
+    assert!(folder.text(&["verify", "c", "--decode"]).contains("no damage"));
+    folder.ok(&["write", "a", "in.raw"]);
+    assert!(folder.text(&["verify", "a", "--decode"]).contains("no damage"));
+    folder.ok(&["repair", "a"]);
+    assert!(!folder.exists("a/.shardine-lost.json"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod compact;
 mod convert;
 mod copy;
+mod losses;
 mod migrate;
 mod repack;
 mod repack_volume;
@@ -16,6 +17,7 @@ pub use convert::{
     ZarrForm, convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
+pub use losses::LOSS_RECORD;
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use repack::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
@@ -25,4 +27,4 @@ pub use repack_volume::{
     RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume,
 };
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
-pub use verify::{Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify};
+pub use verify::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySummary, verify};

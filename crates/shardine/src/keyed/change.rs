@@ -9,7 +9,7 @@ use shardine_store::{Condition, CreateOptions, Edit, Key, Object, Staged, StoreE
 
 use super::shards::{KeyedShards, ShardIndexes, damaged};
 use crate::engine::{Batch, Engine, FirstError, Piece, Sequencer, attempts};
-use crate::shard::uint64::Uint64ShardIndexes;
+use crate::shard::uint64::{Uint64Error, Uint64ShardIndexes};
 use crate::{Error, engine};
 
 /// Bytes of values in a piece of work for one worker, and values that are moved.
@@ -30,8 +30,8 @@ pub(crate) enum Encoded {
     },
 }
 
-/// The value that a key had: the shard, and where it is in it.
-pub(crate) type OldValue<'a> = Option<(&'a dyn Object, Range<u64>)>;
+/// The value that a key had: the shard, and where it is in it, or why that is not to be believed.
+pub(crate) type OldValue<'a> = Option<(&'a dyn Object, Result<Range<u64>, StoreError>)>;
 
 /// Makes the value of the key with this number, appended to the buffer.
 pub(crate) type EncodeValue<'a> =
@@ -79,8 +79,15 @@ struct Slot {
 }
 
 enum Action {
-    Keep { before: Range<u64>, range: Range<u64> },
-    Encode { number: usize, old: Option<Range<u64>> },
+    Keep {
+        before: Range<u64>,
+        range: Range<u64>,
+    },
+    /// A damaged entry is an error only for who wants the old value.
+    Encode {
+        number: usize,
+        old: Option<Result<Range<u64>, Uint64Error>>,
+    },
 }
 
 /// Changes a shard in one step. Other writers wait, or if they were faster, their change is kept and this one is made on
@@ -247,10 +254,10 @@ fn plan(change: &Change<'_>, key: &Key, old: &ShardIndexes) -> Result<Vec<Slot>,
         change.keys.iter().copied().enumerate().map(|(i, key)| (key, i)).collect();
     numbers.sort_unstable();
     let mut slots: Vec<Slot> = Vec::with_capacity(numbers.len());
-    let mut old_ranges: Vec<Option<Range<u64>>> = vec![None; numbers.len()];
+    let mut old_ranges: Vec<Option<Result<Range<u64>, Uint64Error>>> = vec![None; numbers.len()];
     let before = if change.keep_before { before_values(old) } else { Vec::new() };
     for (i, (minishard, entry)) in old.entries().enumerate() {
-        let range = entry.range(old.len).map_err(|error| damaged(key, &error))?;
+        let range = old.range(entry);
         match numbers.binary_search_by_key(&entry.key, |(key, _)| *key) {
             // The first of several counts, and only where readers look for it.
             Ok(at) if sharding.place(entry.key).minishard == minishard => {
@@ -259,6 +266,7 @@ fn plan(change: &Change<'_>, key: &Key, old: &ShardIndexes) -> Result<Vec<Slot>,
             Ok(_) => {}
             Err(_) => {
                 let before = before.get(i).cloned().unwrap_or(0..0);
+                let range = range.map_err(|error| damaged(key, &error))?;
                 let action = Action::Keep { before, range };
                 slots.push(Slot { minishard, key: entry.key, action });
             }
@@ -277,7 +285,7 @@ fn plan(change: &Change<'_>, key: &Key, old: &ShardIndexes) -> Result<Vec<Slot>,
 /// For each entry the bytes before its value that nothing refers to.
 pub(crate) fn before_values(old: &ShardIndexes) -> Vec<Range<u64>> {
     let values: Vec<Range<u64>> =
-        old.entries().map(|(_, entry)| entry.range(old.len).unwrap_or(0..0)).collect();
+        old.entries().map(|(_, entry)| old.range(entry).unwrap_or(0..0)).collect();
     let mut taken: Vec<Range<u64>> = values.iter().chain(&old.index_ranges).cloned().collect();
     taken.sort_unstable_by_key(|range| (range.start, range.end));
     let mut before = vec![0..0; values.len()];
@@ -367,7 +375,7 @@ fn encode_all(
             if !sequencer.wait_for_turn(number, window, context) {
                 break;
             }
-            let result = encode_batch(change, first, slots, old, context);
+            let result = encode_batch(change, key, first, slots, old, context);
             match result.and_then(|batch| Ok(sequencer.finish(number, batch)?)) {
                 Ok(()) => _ = finished.fetch_add(1, Ordering::Relaxed),
                 Err(error) => {
@@ -387,6 +395,7 @@ fn encode_all(
 
 fn encode_batch(
     change: &Change<'_>,
+    key: &Key,
     first: usize,
     slots: &[Slot],
     old: Option<&dyn Object>,
@@ -406,7 +415,8 @@ fn encode_batch(
             }
             Action::Encode { number, old: range } => {
                 let start = encoded.len();
-                let old = old.zip(range.clone());
+                let range = range.clone().map(|range| range.map_err(|error| damaged(key, &error)));
+                let old = old.zip(range);
                 match (change.encode)(context, *number, old, &mut encoded)? {
                     Encoded::Absent => encoded.truncate(start),
                     Encoded::Value { before } => {

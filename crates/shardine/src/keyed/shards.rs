@@ -41,6 +41,8 @@ pub(crate) struct OpenShard {
     /// The length, as far as it is known.
     len: u64,
     table: Option<ShardTable>,
+    /// Where no value can be: the table, and all indexes if the table is known. In order and apart.
+    taken: Vec<Range<u64>>,
 }
 
 #[derive(Clone)]
@@ -49,14 +51,15 @@ struct ByMemory;
 impl Weighter<u64, Arc<OpenShard>> for ByMemory {
     fn weight(&self, _: &u64, shard: &Arc<OpenShard>) -> u64 {
         // An open file is worth something too: not more than some dozens are kept.
-        shard.table.as_ref().map_or(0, |table| table.len() * 16) + (64 << 10)
+        shard.table.as_ref().map_or(0, |table| table.len() * 32) + (64 << 10)
     }
 }
 
-type KnownIndex = (Option<Version>, Arc<Minishard>);
+/// The index of a minishard, with the version of its shard and where it lies in it.
+type KnownIndex = (Option<Version>, Arc<Minishard>, Range<u64>);
 
 impl Weighter<KeyPlace, KnownIndex> for ByMemory {
-    fn weight(&self, _: &KeyPlace, (_, index): &KnownIndex) -> u64 {
+    fn weight(&self, _: &KeyPlace, (_, index, _): &KnownIndex) -> u64 {
         index.memory() as u64 + 64
     }
 }
@@ -86,11 +89,18 @@ pub(crate) struct ShardIndexes {
     pub table_len: u64,
     /// Where the indexes of minishards are.
     pub index_ranges: Vec<Range<u64>>,
+    /// Where these and the table are: in order and apart.
+    taken: Vec<Range<u64>>,
     /// The minishards, as they are stored.
     pub minishards: Vec<(u64, Minishard)>,
 }
 
 impl ShardIndexes {
+    /// The bytes of a value.
+    pub fn range(&self, entry: &MinishardEntry) -> Result<Range<u64>, Uint64Error> {
+        entry.range_outside(self.len, &self.taken)
+    }
+
     /// Minishard and entry of each value.
     pub fn entries(&self) -> impl Iterator<Item = (u64, &MinishardEntry)> {
         let minishards = self.minishards.iter();
@@ -249,7 +259,9 @@ impl KeyedShards {
             None
         };
         let len = object.len().unwrap_or(u64::MAX);
-        Ok(Some(OpenShard { key: key.clone(), object, len, table }))
+        let own = 0..need;
+        let taken = table.as_ref().map_or_else(|| vec![own], ShardTable::taken);
+        Ok(Some(OpenShard { key: key.clone(), object, len, table, taken }))
     }
 
     /// Where the index of a minishard lies.
@@ -280,27 +292,27 @@ impl KeyedShards {
         shard: &OpenShard,
         place: KeyPlace,
         context: &mut Context,
-    ) -> Result<Option<Arc<Minishard>>, StoreError> {
+    ) -> Result<Option<(Arc<Minishard>, Range<u64>)>, StoreError> {
         let version = shard.object.version();
         let known = {
             let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
             indexes.get(&place).cloned()
         };
-        if let Some((of, index)) = known
+        if let Some((of, index, range)) = known
             && of.is_some()
             && of == version
         {
-            return Ok(Some(index));
+            return Ok(Some((index, range)));
         }
         let Some(range) = self.index_range(shard, place.minishard)? else { return Ok(None) };
         check_index(&shard.key, place.minishard, &range)?;
-        let bytes = shard.object.read(ReadRange::Bounded(range))?;
+        let bytes = shard.object.read(ReadRange::Bounded(range.clone()))?;
         let index = Minishard::decode(&self.sharding, context, place.minishard, &bytes)
             .map_err(|error| damaged(&shard.key, &error))?;
         let index = Arc::new(index);
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        indexes.insert(place, (version, Arc::clone(&index)));
-        Ok(Some(index))
+        indexes.insert(place, (version, Arc::clone(&index), range.clone()));
+        Ok(Some((index, range)))
     }
 
     /// Where the value of a key is; `None` if there is none.
@@ -314,7 +326,7 @@ impl KeyedShards {
         for _ in 0..ATTEMPTS {
             let Some((shard, known)) = self.shard(place.shard)? else { return Ok(None) };
             let found = match self.index(&shard, place, context) {
-                Ok(index) => index.and_then(|index| index.get(key).copied()),
+                Ok(index) => index.and_then(|(index, own)| Some((*index.get(key)?, own))),
                 // It was replaced since it was opened.
                 Err(StoreError::Changed { .. }) => {
                     self.forget(place.shard);
@@ -323,8 +335,12 @@ impl KeyedShards {
                 Err(error) => return Err(error),
             };
             match found {
-                Some(entry) => {
-                    let range = entry.range(shard.len).map_err(|e| damaged(&shard.key, &e))?;
+                Some((entry, own)) => {
+                    // Of a table that is too large to be read whole, at least this index is known.
+                    let range = entry
+                        .range_outside(shard.len, &shard.taken)
+                        .and_then(|_| entry.range_outside(shard.len, &[own]))
+                        .map_err(|e| damaged(&shard.key, &e))?;
                     return Ok(Some((shard, range)));
                 }
                 // Nobody has been asked whether that is still so.
@@ -429,9 +445,10 @@ impl KeyedShards {
                 let index = Minishard::decode(&self.sharding, context, *minishard, encoded);
                 let index = index.map_err(wrong)?;
                 entries += index.entries().len();
-                if entries > MAX_ENTRIES {
-                    let reason =
-                        format!("it has more than {MAX_ENTRIES} keys, which is not believed");
+                // A compressed index may have any number of keys; few of them can be without bytes.
+                let most = len.saturating_add(1 << 16).min(MAX_ENTRIES as u64);
+                if entries as u64 > most {
+                    let reason = format!("it has more than {most} keys, which is not believed");
                     return Err(StoreError::Damaged { key: key.clone(), reason });
                 }
                 minishards.push((*minishard, index));
@@ -440,7 +457,7 @@ impl KeyedShards {
         }
         minishards.sort_by_key(|(minishard, _)| *minishard);
         let index_ranges = ranges.into_iter().map(|(_, range)| range).collect();
-        Ok(ShardIndexes { len, table_len: need, index_ranges, minishards })
+        Ok(ShardIndexes { len, table_len: need, index_ranges, taken: table.taken(), minishards })
     }
 
     /// The shards that are stored, in either form, by number.

@@ -111,7 +111,7 @@ impl IndexFormat {
             None => decoded.as_ref().to_vec(),
         };
         decoded.recycle(context);
-        ShardIndex::from_bytes(entries, self.chunks, shard_len)
+        Ok(ShardIndex::from_bytes(entries, self.chunks, shard_len)?.stored_at(range))
     }
 
     /// Encodes an index.

@@ -96,20 +96,18 @@ impl<'a> UpdatePlan<'a> {
 
     /// What becomes of an entry; `None` if it stays absent.
     pub fn action(&self, entry: usize) -> Result<Option<Action>, ShardError> {
-        let old = match self.old {
-            Some(index) => index.get(entry)?,
-            None => None,
-        };
+        let old = || self.old.map_or(Ok(None), |index| index.get(entry));
         let mut cells = self.cells(entry);
         let Some((_, cell)) = cells.first() else {
-            return Ok(old.map(|old| Action::Keep { old }));
+            return Ok(old()?.map(|old| Action::Keep { old }));
         };
         let bounds = self.shard.chunk_bounds(&cell.index, &self.bounds);
         let covers = |(_, cell): &(usize, Cell)| cell.selection.covers(&bounds);
         let covering = cells.iter().rposition(covers);
         // What comes before something that covers all of the chunk is not seen.
         cells.drain(..covering.unwrap_or(0));
-        let old = old.filter(|_| covering.is_none());
+        // What is replaced as a whole may be damaged: that is how it is mended.
+        let old = if covering.is_none() { old()? } else { None };
         Ok(Some(Action::Encode { cells, bounds, old }))
     }
 

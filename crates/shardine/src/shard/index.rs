@@ -55,6 +55,22 @@ pub enum ShardError {
         /// Bytes of the shard.
         actual: u64,
     },
+    /// An entry reaches into the index: its bytes cannot be those of a chunk.
+    #[error(
+        "entry {entry} has offset {offset} and length {len}, which reaches into the index at bytes {start}..{end}"
+    )]
+    InIndex {
+        /// Which entry, counted in C order.
+        entry: usize,
+        /// Where its chunk is said to begin.
+        offset: u64,
+        /// How long its chunk is said to be.
+        len: u64,
+        /// Where the index begins.
+        start: u64,
+        /// The byte after it.
+        end: u64,
+    },
     /// There is no memory for so many entries.
     #[error("there is no memory for the index of {chunks} chunks; choose smaller shards")]
     TooManyChunks {
@@ -81,6 +97,8 @@ pub struct ShardIndex {
     entries: Vec<u8>,
     /// Length of the shard that the entries speak of.
     shard_len: u64,
+    /// Where in the shard the index itself lies, and no chunk can; empty while a shard is being built.
+    own: Range<u64>,
 }
 
 impl ShardIndex {
@@ -90,7 +108,7 @@ impl ShardIndex {
         let len = chunks.saturating_mul(ENTRY);
         entries.try_reserve_exact(len).map_err(|_| ShardError::TooManyChunks { chunks })?;
         entries.resize(len, 0xFF);
-        Ok(Self { entries, shard_len: 0 })
+        Ok(Self { entries, shard_len: 0, own: 0..0 })
     }
 
     /// Takes the decoded bytes of an index, little-endian, of a shard of `shard_len` bytes.
@@ -99,7 +117,13 @@ impl ShardIndex {
             let expected = chunks.saturating_mul(ENTRY);
             return Err(ShardError::EntryCount { expected, actual: entries.len() });
         }
-        Ok(Self { entries, shard_len })
+        Ok(Self { entries, shard_len, own: 0..0 })
+    }
+
+    /// With the bytes of the shard at which the index itself lies: an entry that reaches into them is damaged.
+    pub fn stored_at(mut self, own: Range<u64>) -> Self {
+        self.own = own;
+        self
     }
 
     /// The entries as little-endian bytes, for encoding.
@@ -125,15 +149,37 @@ impl ShardIndex {
     /// Where chunk `i` lies, or `None` if it was never written (or there is no such chunk).
     ///
     /// A `None` reads back as the fill value; it is not an error. An entry that is not
-    /// inside the shard is one.
+    /// inside the shard is one, and so is one that reaches into the index.
     pub fn get(&self, i: usize) -> Result<Option<Range<u64>>, ShardError> {
         let Some((offset, len)) = self.raw(i) else { return Ok(None) };
         if offset == EMPTY && len == EMPTY {
             return Ok(None);
         }
         match offset.checked_add(len) {
-            Some(end) if end <= self.shard_len => Ok(Some(offset..end)),
-            _ => Err(ShardError::OutOfBounds { entry: i, offset, len, actual: self.shard_len }),
+            Some(end)
+                if end <= self.shard_len && (end <= self.own.start || offset >= self.own.end) =>
+            {
+                Ok(Some(offset..end))
+            }
+            end => self.unusual(i, offset, len, end),
+        }
+    }
+
+    /// An entry that does not lie among the chunks.
+    #[cold]
+    fn unusual(
+        &self,
+        entry: usize,
+        offset: u64,
+        len: u64,
+        end: Option<u64>,
+    ) -> Result<Option<Range<u64>>, ShardError> {
+        let Range { start, end: own_end } = self.own;
+        match end.filter(|&end| end <= self.shard_len) {
+            None => Err(ShardError::OutOfBounds { entry, offset, len, actual: self.shard_len }),
+            // No bytes are none of the index.
+            Some(end) if len == 0 => Ok(Some(offset..end)),
+            Some(_) => Err(ShardError::InIndex { entry, offset, len, start, end: own_end }),
         }
     }
 
@@ -191,6 +237,20 @@ mod tests {
             index.get(1),
             Err(ShardError::OutOfBounds { entry: 1, offset: 8, len: 32, actual: 39 })
         );
+    }
+
+    #[test]
+    fn an_entry_that_reaches_into_the_index_is_named() {
+        let entries = [(0, 8), (4, 8), (16, 8), (24, 8), (12, 0), (0, 40)];
+        let index = index(&entries, 40).stored_at(8..24);
+        assert_eq!(index.get(0), Ok(Some(0..8)));
+        assert_eq!(index.get(3), Ok(Some(24..32)));
+        assert_eq!(index.get(4), Ok(Some(12..12)));
+        for entry in [1, 2, 5] {
+            let (offset, len) = entries[entry];
+            let error = ShardError::InIndex { entry, offset, len, start: 8, end: 24 };
+            assert_eq!(index.get(entry), Err(error));
+        }
     }
 
     #[test]

@@ -165,6 +165,8 @@ impl Array {
         // Who believes a copy of the document would take chunks that are gone for empty ones. What cannot be renewed is told
         // once the new array is there.
         renew_consolidated_above(&self.location);
+        // What was lost of the old array is not missing in the new one.
+        store.delete(&self.location.key(super::LOSS_RECORD)?, &Condition::None)?;
         // An old array whose codecs are not known here still has its keys.
         for metadata in [old, Some(&self.metadata)].into_iter().flatten() {
             let rank = metadata.shape().len();

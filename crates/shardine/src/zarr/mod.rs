@@ -20,6 +20,9 @@ pub const APPEND_MARKER: &str = ".shardine-append.json";
 pub const CONVERT_MARKER: &str = ".shardine-convert.json";
 
 pub use append_claim::{AppendClaim, AppendNote};
+/// The object that tells which chunks of an array, or values of a folder of shards, `repair` could not save.
+pub const LOSS_RECORD: &str = ".shardine-lost.json";
+
 pub use array::Array;
 pub(crate) use consolidated::parent;
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::engine::cache::StaleIndexes;
 use crate::engine::sequencer::{Batch, Piece};
 use crate::layout::{ShardLayout, UpdatePlan};
-use crate::shard::{ChecksumScan, Gaps, IndexLocation, ShardIndex};
+use crate::shard::{ChecksumScan, Gaps, IndexLocation, ShardError, ShardIndex};
 
 /// Encoded bytes that are kept in memory until all are there, so that gaps can be found for them.
 const HELD: usize = 8 << 20;
@@ -69,10 +69,10 @@ impl Stream<'_, '_> {
         let damaged = |source| self.damaged(source);
         let old_len = index.shard_len();
         let index_range = shard.index.range(old_len).map_err(damaged)?;
-        let gaps = Gaps::find(index, &index_range).map_err(damaged)?;
+        let touched: Vec<u32> = plan.touched().into_iter().map(|entry| entry as u32).collect();
+        let gaps = gaps(index, &index_range, &touched).map_err(damaged)?;
         let change = edit.in_place(index_range.clone())?;
 
-        let touched: Vec<u32> = plan.touched().into_iter().map(|entry| entry as u32).collect();
         let placer = Placer { state: Mutex::new(Placing::new(change, old_len)) };
         let outcome = self.encode_all(plan, &touched, &placer)?;
         let placing = placer.state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -184,7 +184,7 @@ impl Stream<'_, '_> {
 
     /// Whether a shard of `len` bytes has to be compacted.
     fn is_past_max_gap(&self, index: &ShardIndex, index_range: Range<u64>, len: u64) -> bool {
-        let mut with_len = index.clone();
+        let mut with_len = index.clone().stored_at(index_range.clone());
         with_len.set_shard_len(len);
         let Ok(gaps) = Gaps::find(&with_len, &index_range) else { return false };
         let lens = (0..index.len()).filter_map(|i| with_len.get(i).ok().flatten());
@@ -193,6 +193,24 @@ impl Stream<'_, '_> {
         // One chunk's worth is what the next update of that chunk needs.
         gaps.total() > allowed.max(largest)
     }
+}
+
+/// The gaps of a shard of which these entries are about to be replaced.
+///
+/// A damaged entry that is replaced refers to nothing that anybody could read; one that stays is an error.
+fn gaps(
+    index: &ShardIndex,
+    index_range: &Range<u64>,
+    replaced: &[u32],
+) -> Result<Gaps, ShardError> {
+    let is_damaged = |entry: &&u32| index.get(**entry as usize).is_err();
+    let mut damaged = replaced.iter().filter(is_damaged).peekable();
+    if damaged.peek().is_none() {
+        return Gaps::find(index, index_range);
+    }
+    let mut sound = index.clone();
+    damaged.for_each(|&entry| sound.set_absent(entry as usize));
+    Gaps::find(&sound, index_range)
 }
 
 fn new_pieces(batch: &Batch) -> impl Iterator<Item = (usize, &Range<usize>)> {

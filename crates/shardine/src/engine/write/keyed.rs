@@ -261,7 +261,7 @@ impl Writing<'_> {
             })
             .collect();
         let old = match old.filter(|_| covering.is_none()) {
-            Some((object, range)) => Some(read(object, ReadRange::Bounded(range))?),
+            Some((object, range)) => Some(read(object, ReadRange::Bounded(range?))?),
             None => None,
         };
         let layout = self.grid.layout_of(&index);

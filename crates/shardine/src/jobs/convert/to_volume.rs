@@ -15,6 +15,7 @@ use super::new_info::new_info;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm};
 use super::shards::shard_box;
 use super::view::{RANK, View};
+use crate::jobs::losses::refuse_array;
 use crate::precomputed::{DATA_TYPES, INFO, Scale, Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
 use crate::zarr::{parent, read_document};
@@ -72,6 +73,7 @@ pub fn convert_to_volume(
     }
     let _holds: Vec<_> =
         levels.iter().map(|old| old.array.hold_same()).collect::<Result<_, _>>()?;
+    levels.iter().try_for_each(|level| refuse_array(&level.array))?;
     let mut summary = ConvertSummary::default();
     let (info, levels) = chosen_info(levels, kept, form, options, &mut summary)?;
     let volume = Volume::bind(engine, target, info);

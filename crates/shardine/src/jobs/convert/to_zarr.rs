@@ -16,6 +16,7 @@ use super::level::Level;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, ZarrForm};
 use super::shards::shard_box;
 use super::view::{RANK, View};
+use crate::jobs::losses::refuse_data_set;
 use crate::plan::chunks_per_shard_for;
 use crate::precomputed::{AXES, ChunkEncoding, Scale, Volume};
 use crate::shard::IndexLocation;
@@ -54,6 +55,7 @@ pub fn convert_to_zarr(
     options: &ConvertOptions,
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
+    refuse_data_set(engine, source)?;
     let (volume, _hold) = Volume::open_held(engine, source)?;
     let names = kept::names(volume.info());
     let view = View::straight();

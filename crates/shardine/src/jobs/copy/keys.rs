@@ -6,7 +6,7 @@ use shardine_store::{Key, Listing, StoreError, StoreExt};
 
 use super::{CopyError, place};
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
-use crate::zarr::{DOCUMENT, consolidated_name, node_documents, read_document};
+use crate::zarr::{DOCUMENT, LOSS_RECORD, consolidated_name, node_documents, read_document};
 use crate::{Error, Location};
 
 /// Deeper than any hierarchy with its chunks that is not a loop of links.
@@ -232,6 +232,10 @@ impl KeySource for FromMetadata {
                         objects.push(FoundObject { key, len: None });
                     }
                 }
+                if let NodeMetadata::Array(_) = metadata {
+                    // Whoever has the copy is to know what is missing in it.
+                    objects.push(FoundObject { key: location.key(LOSS_RECORD)?, len: None });
+                }
                 let branches = match metadata {
                     NodeMetadata::Array(array) if !grid(array).contains(&0) => {
                         vec![NodePart::Cells { node, from: vec![0; array.shape().len()] }]
@@ -246,6 +250,7 @@ impl KeySource for FromMetadata {
 
 /// The objects of a source by listing, `None` if it cannot be listed; an error if there is nothing, or no data set.
 pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
+    let _hold = source.hold()?;
     let listing = match source.store.list(source.path.as_ref()) {
         Ok(listing) => listing,
         Err(StoreError::Unsupported { .. }) => return Ok(None),

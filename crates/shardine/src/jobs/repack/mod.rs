@@ -17,6 +17,7 @@ mod target;
 use std::sync::Arc;
 
 use super::walk::each_array;
+use crate::jobs::losses::refuse_array;
 use crate::{Engine, Error, Location};
 
 pub use error::RepackError;
@@ -97,6 +98,7 @@ pub fn repack(
         let done = array.and_then(|array| {
             let path = below(source, array.location());
             let mut report = RepackedArray { path, ..RepackedArray::default() };
+            refuse_array(&array)?;
             in_place::repack(&array, options, &mut report)?;
             Ok(report)
         });

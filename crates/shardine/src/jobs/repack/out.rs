@@ -15,6 +15,7 @@ use crate::jobs::copy::clear::clear;
 use crate::jobs::copy::keys::is_document;
 use crate::jobs::copy::marker::{JobKind, Marker, Start};
 use crate::jobs::copy::place::check_apart;
+use crate::jobs::losses::refuse_array;
 use crate::jobs::walk::MAX_DEPTH;
 use crate::zarr::metadata::{ChunkKeyEncoding, NodeMetadata, ZarrFormat};
 use crate::zarr::{DOCUMENT, grid_folder};
@@ -194,6 +195,7 @@ impl Out<'_> {
         tell: &mut dyn FnMut(RepackedArray),
     ) -> Result<crate::zarr::metadata::ArrayMetadata, Error> {
         let _hold = old.hold_same()?;
+        refuse_array(old)?;
         let mut report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
         let wanted = target::wanted(old, self.options, key_encoding(old))?;
         describe(&mut report, &wanted.metadata);

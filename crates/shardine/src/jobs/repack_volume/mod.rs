@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use shardine_store::FolderPart;
 
+use crate::jobs::losses::refuse_data_set;
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location};
 use folder::Folder;
@@ -43,6 +44,7 @@ pub fn repack_volume(
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
+    refuse_data_set(engine, source)?;
     let open = || Scales::open(engine, source, options);
     run(engine, source, target, &open, options, tell)
 }
@@ -59,6 +61,7 @@ pub fn repack_keys(
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
+    refuse_data_set(engine, source)?;
     let open = || Folder::open(engine, source, sharding);
     run(engine, source, target, &open, options, tell)
 }

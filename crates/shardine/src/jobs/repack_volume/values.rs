@@ -133,6 +133,10 @@ impl Values {
                             );
                             return Err(StoreError::Damaged { key, reason }.into());
                         }
+                        indexes.range(entry).map_err(|error| {
+                            let reason = error.to_string();
+                            StoreError::Damaged { key: key.clone(), reason }
+                        })?;
                         let before = before.get(i).map_or(0, |range| range.end - range.start);
                         visit(StoredValue { key: entry.key, before, len: entry.len });
                     }

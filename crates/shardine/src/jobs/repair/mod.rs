@@ -8,7 +8,7 @@ mod volume;
 mod volume_moves;
 mod volume_shard;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use shardine_store::{Key, Recovery, StoreError};
 
 use super::verify::volume::DataSet;
 use super::verify::{Finding, FindingKind, Origin, Severity, VerifyOptions, verify};
+use crate::jobs::losses::{self, ObjectLosses};
 use crate::zarr::read_document;
 use crate::{Array, Engine, Error, Location, PossibleObject};
 
@@ -32,6 +33,8 @@ pub struct RepairOptions {
     pub decode: bool,
     /// Where damaged bytes are kept: a folder that need not exist yet.
     pub set_aside: Location,
+    /// Forget what was lost, now or earlier: `verify` no longer tells of it.
+    pub accept_loss: bool,
     /// Told how many objects are checked and how many have been found so far. May be called from any thread.
     pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
@@ -39,12 +42,18 @@ pub struct RepairOptions {
 impl RepairOptions {
     /// Keeps damaged bytes at a place that is not part of the data set.
     pub fn new(set_aside: Location) -> Self {
-        Self { dry_run: false, decode: false, set_aside, progress: None }
+        Self { dry_run: false, decode: false, set_aside, accept_loss: false, progress: None }
     }
 
     /// With everything looked at and nothing changed, or not.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
+        self
+    }
+
+    /// With all that is lost accepted, or not.
+    pub fn accept_loss(mut self, accept_loss: bool) -> Self {
+        self.accept_loss = accept_loss;
         self
     }
 
@@ -79,7 +88,7 @@ pub enum RepairKind {
     Recovered,
     /// A temporary file of a killed writer is removed.
     LeftoverRemoved,
-    /// A shard with a torn tail has its last valid index again.
+    /// A shard has the last valid index again that was found in it, which is an older one.
     IndexRestored,
     /// The bytes of a chunk are set aside and its entry is empty.
     ChunkSetAside,
@@ -101,6 +110,8 @@ pub enum RepairKind {
     Reordered,
     /// `info` says how values are stored.
     InfoCorrected,
+    /// The record of what was lost is set aside.
+    LossAccepted,
     /// It cannot be mended here, and is as it was.
     Left,
 }
@@ -122,6 +133,7 @@ impl RepairKind {
             Self::Moved => "moved",
             Self::Reordered => "reordered",
             Self::InfoCorrected => "info-corrected",
+            Self::LossAccepted => "loss-accepted",
             Self::Left => "left",
         }
     }
@@ -134,7 +146,7 @@ impl fmt::Display for RepairKind {
 }
 
 /// Something that was done, or would be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Repair {
     /// What was done.
@@ -151,6 +163,11 @@ pub struct Repair {
     pub message: String,
     /// The name under which bytes were kept in the folder for them.
     pub set_aside: Option<String>,
+    /// Chunks, or values, that are lost by it: nothing is there to be put in their place. Of an object without an index
+    /// as many as it has room for; of values whose keys nobody knows, one.
+    pub lost: u64,
+    /// Chunks whose place an older index tells: it proves where they belong, not that they are the newest.
+    pub unproved: u64,
 }
 
 impl Repair {
@@ -163,6 +180,8 @@ impl Repair {
             range: finding.range.clone(),
             message: finding.message.clone(),
             set_aside: None,
+            lost: 0,
+            unproved: 0,
         }
     }
 }
@@ -171,20 +190,47 @@ impl Repair {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RepairSummary {
-    /// Things that were mended, or would be.
+    /// Things that were mended, or would be, without anything being lost.
     pub mended: u64,
+    /// Chunks or values that are lost, by this repair or an earlier one, and have not been written since.
+    pub lost: u64,
+    /// Chunks that are as an older index had them, and may be old.
+    pub unproved: u64,
+    /// Of both, what was accepted as it is.
+    pub accepted: u64,
     /// Damage that is left as it was.
     pub left: u64,
     /// Bytes that were set aside.
     pub bytes_set_aside: u64,
+    /// Things that were done, or left, beyond those that were told one by one.
+    pub untold: u64,
 }
+
+impl RepairSummary {
+    /// Whether nothing is left, lost or unproved.
+    pub fn is_ok(&self) -> bool {
+        self.left == 0 && self.lost == 0 && self.unproved == 0
+    }
+}
+
+/// Things that are told one by one.
+const MAX_TOLD: u64 = 10_000;
+
+/// Damage of one kind in one object that is heard of before the object is looked at by itself.
+const LOOKED_AT: u64 = 20;
+
+/// Damage of one kind that is looked at in one object at a time.
+const MAX_OF_KIND: u64 = 1 << 16;
 
 /// Mends an array, or a group with all nodes below it, as far as that can be done.
 ///
 /// Changes in place that were interrupted are finished or undone, and what killed writers left is cleared. A shard
-/// with a torn tail gets the last index back that is valid and whose entries hold. A chunk that is damaged is kept at
+/// without its index gets the last one back that is found in it, valid and with entries that hold: chunks go back where
+/// it says, and count as [`unproved`](RepairSummary::unproved), for it is an older one. A chunk that is damaged is kept at
 /// [`set_aside`](RepairOptions::set_aside) and its entry emptied, so that it reads as the fill value and the rest of
-/// the shard can be read and written; a shard or chunk object of which nothing can be read is kept there whole.
+/// the shard can be read and written; a shard or chunk object of which nothing can be read is kept there whole. What
+/// is lost that way is recorded beside the data ([`LOSS_RECORD`](crate::LOSS_RECORD)) before it is taken away, and
+/// `verify` tells of it until it is written again or [accepted](RepairOptions::accept_loss).
 /// Nothing that is damaged is deleted. Each object is replaced in one step under its lock, after it was looked at
 /// again; what other writers have changed meanwhile counts.
 ///
@@ -210,9 +256,17 @@ pub fn repair(
         aside,
         tell,
         summary: RepairSummary::default(),
-        left: Vec::new(),
+        left: HashSet::new(),
         handled: BTreeSet::new(),
+        done: 0,
+        told: 0,
+        records: BTreeSet::new(),
+        is_held: false,
     };
+    // A volume is looked at, mended and looked at again as the one that it is. Arrays are held one by one.
+    let is_data_set = repairing.is_data_set()?;
+    let hold = if is_data_set { location.hold()? } else { None };
+    repairing.is_held = hold.is_some();
     let mut found = repairing.look()?;
     if !found.leftovers.is_empty() {
         repairing.leftovers(std::mem::take(&mut found.leftovers))?;
@@ -220,11 +274,16 @@ pub fn repair(
             found = repairing.look()?;
         }
     }
-    if repairing.is_data_set()? {
+    repairing.summary.lost = found.lost;
+    repairing.summary.unproved = found.unproved;
+    repairing.records.append(&mut found.records);
+    let settled = std::mem::take(&mut found.settled);
+    if is_data_set {
         repairing.data_set(found)?;
     } else {
         repairing.damage(found)?;
     }
+    repairing.records(&settled)?;
     let mut summary = repairing.summary;
     summary.bytes_set_aside = repairing.aside.bytes;
     Ok(summary)
@@ -246,9 +305,17 @@ struct Repairing<'a> {
     tell: &'a mut (dyn FnMut(Repair) + Send),
     summary: RepairSummary,
     /// What was left of the object that is looked at.
-    left: Vec<Repair>,
+    left: HashSet<Repair>,
     /// Objects about which something was done, or would be.
     handled: BTreeSet<Key>,
+    /// How much was done, or would be.
+    done: u64,
+    /// How much was told.
+    told: u64,
+    /// The records of what was lost.
+    records: BTreeSet<Key>,
+    /// Whether the whole data set is held in its place.
+    is_held: bool,
 }
 
 /// What a verification has found that is to be mended, or told.
@@ -258,6 +325,12 @@ struct Found {
     damaged: BTreeMap<Key, Origin>,
     /// Damage that cannot be mended.
     left: Vec<Finding>,
+    /// What was lost earlier, and the records that tell so.
+    lost: u64,
+    unproved: u64,
+    records: BTreeSet<Key>,
+    /// Records of what has been written again.
+    settled: BTreeSet<Key>,
 }
 
 impl Repairing<'_> {
@@ -267,14 +340,82 @@ impl Repairing<'_> {
             RepairKind::Left if self.left.contains(&repair) => return,
             RepairKind::Left => {
                 self.summary.left += 1;
-                self.left.push(repair.clone());
+                self.left.insert(repair.clone());
             }
             _ => {
-                self.summary.mended += 1;
+                self.done += 1;
+                if repair.lost == 0 && repair.unproved == 0 {
+                    self.summary.mended += 1;
+                }
+                self.summary.lost += repair.lost;
+                self.summary.unproved += repair.unproved;
                 self.handled.extend(repair.object.clone());
             }
         }
-        (self.tell)(repair);
+        if self.told < MAX_TOLD {
+            self.told += 1;
+            (self.tell)(repair);
+        } else {
+            self.summary.untold += 1;
+        }
+    }
+
+    /// Records what is about to be lost of an object, before it is taken away.
+    fn record(
+        &mut self,
+        folder: Option<&Key>,
+        array: Option<&Array>,
+        object: &Key,
+        lost: &ObjectLosses,
+    ) -> Result<(), Error> {
+        if lost.is_empty() || self.options.dry_run {
+            return Ok(());
+        }
+        let (store, grid) = (&*self.location.store, array.map(losses::grid_of));
+        let key = losses::record(store, folder, grid, object, lost)?;
+        self.records.insert(key);
+        Ok(())
+    }
+
+    /// Removes the records of what has been written again, and if the loss is accepted, all of them.
+    fn records(&mut self, settled: &BTreeSet<Key>) -> Result<(), Error> {
+        let again = settled.iter().filter(|key| !self.records.contains(*key));
+        let again: Vec<Key> = again.cloned().collect();
+        for key in again {
+            let message = "all that was lost here has been written again";
+            let mut repair = Repair::new(RepairKind::LeftoverRemoved, &key, message);
+            self.remove_record(&key, &mut repair)?;
+            self.tell(repair);
+        }
+        if !self.options.accept_loss {
+            return Ok(());
+        }
+        for key in std::mem::take(&mut self.records) {
+            let message = "what was lost or may be old here is accepted as it is";
+            let mut repair = Repair::new(RepairKind::LossAccepted, &key, message);
+            self.remove_record(&key, &mut repair)?;
+            self.tell(repair);
+        }
+        self.summary.accepted = self.summary.lost.saturating_add(self.summary.unproved);
+        (self.summary.lost, self.summary.unproved) = (0, 0);
+        Ok(())
+    }
+
+    /// Sets a record aside.
+    fn remove_record(&mut self, key: &Key, repair: &mut Repair) -> Result<(), Error> {
+        if self.options.dry_run {
+            return Ok(());
+        }
+        let store = Arc::clone(&self.location.store);
+        let edit = match store.edit(key) {
+            Ok(edit) => edit,
+            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let len = edit.object.len().unwrap_or(0);
+        repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, repair)?);
+        store.delete(key, &edit.condition())?;
+        Ok(())
     }
 
     /// Whether an `info` tells what there is, and can be read.
@@ -293,13 +434,23 @@ impl Repairing<'_> {
 
     /// Looks for what there is to do.
     fn look(&self) -> Result<Found, Error> {
+        self.look_at(self.location, self.is_held)
+    }
+
+    /// The same at another place, which the caller may hold.
+    fn look_at(&self, location: &Location, is_held: bool) -> Result<Found, Error> {
         let mut found = Found::default();
-        let mut options = VerifyOptions::new().decode(self.options.decode);
+        let mut options = VerifyOptions::new().decode(self.options.decode).all_findings(LOOKED_AT);
         options.progress = self.options.progress.clone();
-        verify(self.engine, self.location, &options, &mut |finding| match finding.kind {
+        options.is_held = is_held;
+        let summary = verify(self.engine, location, &options, &mut |finding| match finding.kind {
             FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal => {
                 found.leftovers.push(finding);
             }
+            FindingKind::LostChunk | FindingKind::UnprovedChunk => {
+                found.records.extend(finding.record);
+            }
+            FindingKind::SettledLoss => found.settled.extend(finding.record),
             _ if finding.severity != Severity::Damage => {}
             _ => match (&finding.object, &finding.origin) {
                 (Some(object), Some(origin)) if is_mendable(&finding) => {
@@ -308,6 +459,7 @@ impl Repairing<'_> {
                 _ => found.left.push(finding),
             },
         })?;
+        (found.lost, found.unproved) = (summary.lost_chunks, summary.unproved_chunks);
         Ok(found)
     }
 
@@ -358,21 +510,28 @@ impl Repairing<'_> {
         for finding in found.left {
             self.tell(Repair::of(RepairKind::Left, &finding));
         }
-        let mut opened: Option<Array> = None;
+        let mut arrays: BTreeMap<Option<Key>, BTreeMap<Key, Origin>> = BTreeMap::new();
         for (key, origin) in found.damaged {
-            let location = self.location.at(origin.array.clone());
-            let array = match opened.take() {
-                Some(array) if array.location().path == origin.array => array,
-                _ => Array::open(self.engine, &location)?,
+            arrays.entry(origin.array.clone()).or_default().insert(key, origin);
+        }
+        for (path, damaged) in arrays {
+            let array = Array::open(self.engine, &self.location.at(path.clone()))?;
+            let held = array.hold()?;
+            let array = held.array();
+            let damaged = match array.location().store.files() {
+                // The array that was looked at may have been exchanged for another one before it was held.
+                Some(_) => self.look_at(array.location(), true)?.damaged,
+                None => damaged,
             };
-            let stored = PossibleObject { key, cell: origin.cell, listed: None };
-            self.left.clear();
-            match self.object(&array, &stored) {
-                // It is gone, and with it what was wrong.
-                Err(Error::Store(StoreError::NotFound { .. })) | Ok(()) => {}
-                Err(error) => return Err(error),
+            for (key, origin) in damaged {
+                let stored = PossibleObject { key, cell: origin.cell, listed: None };
+                self.left.clear();
+                match self.object(array, &stored) {
+                    // It is gone, and with it what was wrong.
+                    Err(Error::Store(StoreError::NotFound { .. })) | Ok(()) => {}
+                    Err(error) => return Err(error),
+                }
             }
-            opened = Some(array);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Mends one object of a grid.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use shardine_codec::{Context, ElementSize};
@@ -8,6 +8,7 @@ use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, Staged};
 
 use super::last_index::find_last_index;
 use super::{Repair, RepairKind, Repairing, is_mendable};
+use crate::jobs::losses::{Fingerprint, ObjectLosses, chunks_below, fingerprints};
 use crate::jobs::verify::{Finding, FindingKind, Severity, VerifyOptions, verify_object};
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{IndexLocation, ShardIndex};
@@ -20,7 +21,8 @@ const ROUNDS: usize = 32;
 impl Repairing<'_> {
     /// Mends an object. Nobody else changes it meanwhile, where the store has locks.
     pub(super) fn object(&mut self, array: &Array, stored: &PossibleObject) -> Result<(), Error> {
-        let options = VerifyOptions::new().decode(self.options.decode);
+        let mut options =
+            VerifyOptions::new().decode(self.options.decode).all_findings(super::MAX_OF_KIND);
         for round in 0..ROUNDS {
             let edit = array.grid.store.edit(&stored.key)?;
             let mut findings = verify_object(self.engine, array, stored, &options);
@@ -33,11 +35,14 @@ impl Repairing<'_> {
                 findings.iter().for_each(|f| self.tell(Repair::of(RepairKind::Left, f)));
                 return Ok(());
             }
-            let mut mend = Mend { repairing: self, array, stored, edit };
+            let lost = ObjectLosses::default();
+            let mut mend = Mend { repairing: self, array, stored, edit, lost, restored: false };
             let again = match array.grid.layout.addressable() {
                 Some(shard) => mend.shard(shard, &findings)?,
                 None => mend.opaque(&findings)?,
             };
+            // What an older index leads to may have been overwritten since.
+            options.decode |= mend.restored;
             if !again || self.options.dry_run {
                 return Ok(());
             }
@@ -51,6 +56,10 @@ struct Mend<'a, 'r> {
     array: &'a Array,
     stored: &'a PossibleObject,
     edit: Edit,
+    /// What is lost of the object.
+    lost: ObjectLosses,
+    /// Whether it has an older index now.
+    restored: bool,
 }
 
 /// What becomes of an entry.
@@ -104,11 +113,54 @@ impl Mend<'_, '_> {
             .map_err(|e| self.damaged(e))?;
         drop(bytes);
         let outcomes = self.entries(shard, &old, &*object, 0, findings, 0)?;
+        if findings.iter().any(|finding| finding.kind == FindingKind::Overlap) {
+            self.overlapping(shard, &old, &*object, &outcomes)?;
+        }
         if self.dry_run() || outcomes.is_empty() {
             return Ok(false);
         }
+        self.record()?;
         let staged = self.with_entries(shard, &old, range, outcomes)?;
         self.publish(staged)
+    }
+
+    /// Notes that chunks which share bytes are not known to be what they should, unless they have a checksum.
+    fn overlapping(
+        &mut self,
+        shard: &ShardLayout,
+        index: &ShardIndex,
+        object: &dyn Object,
+        outcomes: &[(usize, Outcome)],
+    ) -> Result<(), Error> {
+        if !matches!(&shard.inner, Layout::Chunk(leaf) if !leaf.codec.has_checksum()) {
+            return Ok(());
+        }
+        let dropped = |outcome: &&(usize, Outcome)| matches!(outcome.1, Outcome::Dropped);
+        let dropped: BTreeSet<usize> = outcomes.iter().filter(dropped).map(|(e, _)| *e).collect();
+        let range = |entry: usize| Some((index.get(entry).ok()??, entry));
+        let mut ranges: Vec<(Range<u64>, usize)> = (0..index.len()).filter_map(range).collect();
+        ranges.sort_unstable_by_key(|(range, entry)| (range.start, range.end, *entry));
+        let mut shared = BTreeMap::new();
+        let mut reaching: Option<&(Range<u64>, usize)> = None;
+        for next in &ranges {
+            if let Some(first) = reaching.filter(|first| next.0.start < first.0.end) {
+                if first.0 != next.0 {
+                    shared.insert(first.1, first.0.clone());
+                    shared.insert(next.1, next.0.clone());
+                }
+                if next.0.end <= first.0.end {
+                    continue;
+                }
+            }
+            reaching = Some(next);
+        }
+        let kept = shared.into_iter().filter(|(entry, _)| !dropped.contains(entry));
+        let mut unproved = Vec::new();
+        for (entry, range) in kept.take(super::MAX_OF_KIND as usize) {
+            unproved.push(Fingerprint::of(object, vec![entry as u32], range)?);
+        }
+        self.lost.add(ObjectLosses { unproved, ..Default::default() });
+        Ok(())
     }
 
     /// What becomes of the damaged entries of a shard that begins at `base` of the object; `depth` entries lead to it.
@@ -227,11 +279,20 @@ impl Mend<'_, '_> {
             if decoded.is_ok() {
                 let mut repair = Repair::of(RepairKind::Separated, finding);
                 repair.message.push_str("; both can be decoded, and each has its own bytes now");
+                if !leaf.codec.has_checksum() {
+                    repair.message.push_str(", but any bytes can: one was written over the other");
+                    repair.unproved = 1;
+                }
                 self.repairing.tell(repair);
                 return Ok(Outcome::Replaced(bytes.to_vec()));
             }
         }
         let mut repair = Repair::of(RepairKind::ChunkSetAside, finding);
+        let path = finding.origin.as_ref().map_or(&[][..], |origin| &origin.path);
+        repair.lost = self.chunks_below(path);
+        if repair.lost > 0 {
+            self.lost.entries.push(path.to_vec());
+        }
         // Of an entry that reaches past the end, what there is.
         let (offset, len) = index.raw(entry).unwrap_or_default();
         let end = base.saturating_add(offset).saturating_add(len).min(self.len());
@@ -295,11 +356,24 @@ impl Mend<'_, '_> {
         let object = std::sync::Arc::clone(&self.edit.object);
         let mut repair = Repair::of(RepairKind::IndexRestored, finding);
         repair.range = Some(at..end);
+        let fingerprints = fingerprints(&self.array.grid.layout, &*object, 0..end)?;
+        repair.unproved = match &fingerprints {
+            Some(found) => found.len() as u64,
+            None => self.chunks_below(&[]),
+        };
         repair.message = format!(
-            "{}; the last valid index is at bytes {at}..{end}, {} bytes follow it",
+            "{}; the last valid index in it is an older one at bytes {at}..{end}, {} bytes follow it: {} chunks are as it \
+             had them and may be old, and what was first written after it is lost",
             finding.message,
-            len - end
+            len - end,
+            repair.unproved
         );
+        self.lost.add(ObjectLosses {
+            all_unproved: fingerprints.is_none(),
+            unproved: fingerprints.unwrap_or_default(),
+            ..Default::default()
+        });
+        self.restored = true;
         if !self.dry_run() && end < len {
             repair.set_aside = Some(self.repairing.aside.keep(&*object, end..len, &repair)?);
         }
@@ -307,6 +381,7 @@ impl Mend<'_, '_> {
         if self.dry_run() {
             return Ok(false);
         }
+        self.record()?;
         let options = CreateOptions { head: 0, condition: self.edit.condition() };
         let writer = self.array.grid.store.create(&self.stored.key, options)?;
         writer.append_from(&*object, 0..end)?;
@@ -315,14 +390,32 @@ impl Mend<'_, '_> {
 
     fn set_object_aside(&mut self, finding: &Finding) -> Result<bool, Error> {
         let mut repair = Repair::of(RepairKind::ObjectSetAside, finding);
+        repair.lost = self.chunks_below(&[]);
+        if repair.lost > 0 {
+            self.lost.whole = true;
+        }
         if !self.dry_run() {
             let object = std::sync::Arc::clone(&self.edit.object);
             let all = 0..self.len();
             repair.set_aside = Some(self.repairing.aside.keep(&*object, all, &repair)?);
+            self.record()?;
             self.array.grid.store.delete(&self.stored.key, &self.edit.condition())?;
         }
         self.repairing.tell(repair);
         Ok(false)
+    }
+
+    /// How many chunks inside the array a path of entries leads to.
+    fn chunks_below(&self, path: &[u32]) -> u64 {
+        let grid = &self.array.grid;
+        chunks_below(&grid.layout, path, &grid.bounds(&self.stored.cell))
+    }
+
+    /// Makes a note of what is lost, before it is.
+    fn record(&mut self) -> Result<(), Error> {
+        let lost = std::mem::take(&mut self.lost);
+        let folder = self.array.location().path.as_ref();
+        self.repairing.record(folder, Some(self.array), &self.stored.key, &lost)
     }
 
     fn publish(&self, staged: Staged) -> Result<bool, Error> {

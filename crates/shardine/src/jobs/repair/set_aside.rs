@@ -1,9 +1,10 @@
 //! Where damaged bytes are kept.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::json;
-use shardine_store::{Condition, CreateOptions, Object, StoreError, StoreExt};
+use shardine_store::{Condition, CreateOptions, Key, Object, StoreError, StoreExt, Version};
 
 use super::Repair;
 use crate::{Error, Location};
@@ -12,18 +13,68 @@ use crate::{Error, Location};
 pub(crate) struct SetAside {
     location: Location,
     pub bytes: u64,
+    /// For each name how many pieces have it.
+    numbers: BTreeMap<String, u32>,
+    /// The version of an object of which pieces were kept last.
+    of: Option<(Option<Key>, Option<Version>)>,
+    pieces: u64,
+    piece_bytes: u64,
+    /// The name under which all of it is kept.
+    whole: Option<String>,
 }
+
+/// Pieces of one object that are kept one by one; of more, the object is kept whole.
+const PIECES: u64 = 1000;
 
 /// Names that are tried before it is given up.
 const NAMES: u32 = 10_000;
 
 impl SetAside {
     pub fn new(location: Location) -> Self {
-        Self { location, bytes: 0 }
+        Self {
+            location,
+            bytes: 0,
+            numbers: BTreeMap::new(),
+            of: None,
+            pieces: 0,
+            piece_bytes: 0,
+            whole: None,
+        }
     }
 
     /// Keeps a range of an object, and what is known about it. Returns the name of the file with the bytes.
+    ///
+    /// Entries may claim the same bytes any number of times: once more is to be kept than there is, it is all of the object,
+    /// once.
     pub fn keep(
+        &mut self,
+        object: &dyn Object,
+        range: Range<u64>,
+        repair: &Repair,
+    ) -> Result<String, Error> {
+        let of = Some((repair.object.clone(), object.version()));
+        if self.of != of {
+            (self.of, self.pieces, self.piece_bytes, self.whole) = (of, 0, 0, None);
+        }
+        if let Some(name) = &self.whole {
+            return Ok(name.clone());
+        }
+        self.pieces += 1;
+        self.piece_bytes = self.piece_bytes.saturating_add(range.end - range.start);
+        let len = object.len().unwrap_or(u64::MAX);
+        if self.pieces > 1 && (self.pieces > PIECES || self.piece_bytes > len) {
+            let mut all = repair.clone();
+            all.chunk = None;
+            "more of it was set aside than could be kept piece by piece"
+                .clone_into(&mut all.message);
+            let name = self.keep_piece(object, 0..len, &all)?;
+            self.whole = Some(name.clone());
+            return Ok(name);
+        }
+        self.keep_piece(object, range, repair)
+    }
+
+    fn keep_piece(
         &mut self,
         object: &dyn Object,
         range: Range<u64>,
@@ -35,7 +86,8 @@ impl SetAside {
             let numbers: Vec<String> = chunk.iter().map(u64::to_string).collect();
             base = format!("{base}.chunk_{}", numbers.join("_"));
         }
-        for number in 0..NAMES {
+        let first = self.numbers.get(&base).copied().unwrap_or(0);
+        for number in first..first.saturating_add(NAMES) {
             let name = match number {
                 0 => format!("{base}.bytes"),
                 n => format!("{base}-{n}.bytes"),
@@ -60,6 +112,7 @@ impl SetAside {
             let text = format!("{about:#}\n");
             self.location.store.put(&about_key, text.as_bytes(), Condition::None)?;
             self.bytes += range.end - range.start;
+            self.numbers.insert(base, number + 1);
             return Ok(name);
         }
         let key = self.location.key(&base)?;

@@ -9,6 +9,7 @@ use shardine_store::{Condition, CreateOptions, Key, ReadRange, StoreError, Store
 
 use super::agreement::Agreement;
 use super::{Found, Repair, RepairKind, Repairing};
+use crate::jobs::losses::ObjectLosses;
 use crate::jobs::verify::volume::{
     DataSet, Folder, Form, Names, is_beside, is_known_in_volume, last_part, scale_folder, unpack,
     unwrapped,
@@ -39,6 +40,8 @@ impl Repair {
             range: None,
             message: message.into(),
             set_aside: None,
+            lost: 0,
+            unproved: 0,
         }
     }
 }
@@ -144,7 +147,7 @@ impl Repairing<'_> {
     fn folder(&mut self, place: &Place<'_>, forms: bool) -> Result<(), Error> {
         let folder = &place.folder;
         for _ in 0..ROUNDS {
-            let before = self.summary.mended;
+            let before = self.done;
             let names = self.names(place)?;
             let mut agreement = Agreement::default();
             let mut damaged = Vec::new();
@@ -164,7 +167,7 @@ impl Repairing<'_> {
             for (number, key, _) in names.shards.iter().filter(|(_, _, older)| *older) {
                 self.join(folder, *number, key)?;
             }
-            if !self.options.dry_run && self.summary.mended > before {
+            if !self.options.dry_run && self.done > before {
                 // What has come to light is looked at like the others.
                 continue;
             }
@@ -178,7 +181,7 @@ impl Repairing<'_> {
             for key in &names.misnamed {
                 self.move_keys(folder, None, key)?;
             }
-            if self.options.dry_run || self.summary.mended == before {
+            if self.options.dry_run || self.done == before {
                 break;
             }
         }
@@ -302,10 +305,16 @@ impl Repairing<'_> {
                     continue;
                 }
                 let mut repair = Repair::of(RepairKind::ObjectSetAside, finding);
+                repair.lost = 1;
                 if !self.options.dry_run {
                     let edit = store.edit(key)?;
                     let len = edit.object.len().unwrap_or(0);
                     repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, &repair)?);
+                    let lost = ObjectLosses { whole: true, ..Default::default() };
+                    let name = last_part(key);
+                    let plain = volume.location().at(folder.clone());
+                    let plain = plain.key(unwrapped(name).unwrap_or(name))?;
+                    self.record(folder.as_ref(), None, &plain, &lost)?;
                     store.delete(key, &edit.condition())?;
                 }
                 self.tell(repair);

@@ -45,7 +45,8 @@ impl Repairing<'_> {
             return Ok(());
         }
         let before = before_values(folder, &survey);
-        let held = Held { folder, number, key, edit, survey, before };
+        let lost = Default::default();
+        let mut held = Held { folder, number, key, edit, survey, before, lost };
         let mut gone = BTreeSet::new();
         for (shard, entries) in by_shard {
             let moved = self.move_to(&held, shard, &entries)?;
@@ -54,7 +55,7 @@ impl Repairing<'_> {
         if number.is_none() {
             let message = "it is no shard of this sharding; what it has was moved where it belongs, \
                            unless something else was there";
-            return self.set_shard_aside(&held, message.to_owned());
+            return self.set_shard_aside(&mut held, message.to_owned());
         }
         if gone.is_empty() || self.options.dry_run {
             return Ok(());
@@ -81,7 +82,7 @@ impl Repairing<'_> {
                 Ok(None) if keys.insert(key) => moving.push(i),
                 // Another value counts; this one is kept elsewhere.
                 Ok(_) => {
-                    self.set_value_aside(held, i)?;
+                    self.set_value_aside(held, i, false)?;
                     gone.push(i);
                 }
                 // The other shard is damaged: it is told with all that is left.

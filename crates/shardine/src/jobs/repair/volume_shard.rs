@@ -10,8 +10,10 @@ use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, StoreError};
 use super::agreement::Agreement;
 use super::{Repair, RepairKind, Repairing};
 use crate::Error;
+use crate::jobs::losses::{ObjectLosses, cells_of};
 use crate::jobs::verify::volume::{
-    Checked, Fault, Folder, Form, Survey, Surveyed, check_open, codec, is_readable, unpack,
+    Checked, Fault, Folder, Form, Payload, ShardFault, Survey, Surveyed, check_open, codec,
+    is_readable, unpack,
 };
 use crate::jobs::verify::{FindingKind, Severity};
 use crate::shard::uint64::{Encoding, Uint64ShardIndexes};
@@ -38,6 +40,8 @@ pub(super) struct Held<'a> {
     pub survey: Survey,
     /// For each entry the bytes before its value that nothing refers to, where those are kept.
     pub before: Vec<Range<u64>>,
+    /// What is lost of it.
+    pub lost: ObjectLosses,
 }
 
 impl Repairing<'_> {
@@ -50,7 +54,8 @@ impl Repairing<'_> {
         checked: &Checked,
         forms: bool,
     ) -> bool {
-        let findings = checked.findings(folder, number, key);
+        // One of each kind says what there is to do.
+        let (findings, _) = checked.findings(folder, number, key, 1);
         let mends = |kind: FindingKind| match kind {
             // Keys of other shards are moved when all shards are sound.
             FindingKind::MisplacedKey => false,
@@ -108,27 +113,37 @@ impl Repairing<'_> {
             Err(error) => return Err(error.into()),
         };
         let recoded = self.forms(&checked, number, key, forms);
-        let mut told = checked.findings(folder, number, key).into_iter();
+        let mut told = checked.findings(folder, number, key, 1).0.into_iter();
         let unsorted = told.find(|finding| finding.kind == FindingKind::UnsortedKeys);
         let survey = checked.survey;
-        if survey.faults.iter().any(|fault| fault.kind() == FindingKind::NotChecked) {
+        if survey.faults.iter().any(ShardFault::is_unsure) {
             return Ok(());
         }
         let before = before_values(folder, &survey);
-        let held = Held { folder, number: Some(number), key, edit, survey, before };
+        let lost = ObjectLosses::default();
+        let mut held = Held { folder, number: Some(number), key, edit, survey, before, lost };
         if let Some(fault) = held.survey.faults.iter().find(|fault| fault.is_whole()) {
             let message = fault.tell(held.survey.len).2;
-            return self.set_shard_aside(&held, message);
+            return self.set_shard_aside(&mut held, message);
         }
         if !held.survey.faults.is_empty() {
-            self.set_indexes_aside(&held)?;
+            self.set_indexes_aside(&mut held)?;
         }
-        let kept = self.outcomes(&held, forms)?;
+        let kept = self.outcomes(&mut held, forms)?;
         if let Some(finding) = unsorted {
             self.tell(Repair::of(RepairKind::Reordered, &finding));
         }
         recoded.into_iter().for_each(|repair| self.tell(repair));
-        if self.options.dry_run { Ok(()) } else { self.rewrite(&held, kept) }
+        if self.options.dry_run {
+            return Ok(());
+        }
+        self.record_lost(&held)?;
+        self.rewrite(&held, kept)
+    }
+
+    /// Makes a note of what is lost of a shard, before it is.
+    fn record_lost(&mut self, held: &Held<'_>) -> Result<(), Error> {
+        self.record(held.folder.shards.folder.as_ref(), None, held.key, &held.lost)
     }
 
     /// What is said of values that are stored anew.
@@ -146,8 +161,9 @@ impl Repairing<'_> {
     }
 
     /// The values that stay; the others are set aside.
-    fn outcomes(&mut self, held: &Held<'_>, forms: bool) -> Result<Vec<Kept>, Error> {
+    fn outcomes(&mut self, held: &mut Held<'_>, forms: bool) -> Result<Vec<Kept>, Error> {
         let mut kept = Vec::new();
+        let mut lost = Vec::new();
         let survey = &held.survey;
         let taken: BTreeSet<(u64, u64)> = survey
             .entries
@@ -185,13 +201,26 @@ impl Repairing<'_> {
                 }
                 Some(_) => false,
             };
-            if stays { kept.push(keep) } else { self.set_value_aside(held, i)? }
+            if stays {
+                kept.push(keep);
+            } else {
+                let is_lost = held.is_lost(i);
+                lost.extend(is_lost.then_some(surveyed.entry.key));
+                self.set_value_aside(held, i, is_lost)?;
+            }
         }
+        held.lost.add(ObjectLosses { keys: lost, ..Default::default() });
         Ok(kept)
     }
 
-    pub(super) fn set_value_aside(&mut self, held: &Held<'_>, i: usize) -> Result<(), Error> {
+    pub(super) fn set_value_aside(
+        &mut self,
+        held: &Held<'_>,
+        i: usize,
+        is_lost: bool,
+    ) -> Result<(), Error> {
         let mut repair = held.about(RepairKind::ChunkSetAside, i);
+        repair.lost = u64::from(is_lost);
         let Kept { before, range, .. } = held.kept(i);
         let start = if before.is_empty() { range.start } else { before.start };
         // Of one that reaches past the end, what there is.
@@ -204,12 +233,17 @@ impl Repairing<'_> {
     }
 
     /// Keeps the shard as it was, since nobody knows what of it the indexes meant that cannot be read.
-    fn set_indexes_aside(&mut self, held: &Held<'_>) -> Result<(), Error> {
+    fn set_indexes_aside(&mut self, held: &mut Held<'_>) -> Result<(), Error> {
         let mut name = None;
+        let mut lost = Vec::new();
         for fault in &held.survey.faults {
             let (_, range, message) = fault.tell(held.survey.len);
             let mut repair = held.repair(RepairKind::IndexSetAside, message);
             repair.range = range;
+            if let (Some(shard), Some(minishard)) = (held.number, fault.minishard()) {
+                repair.lost = room(held.folder, shard, Some(minishard));
+                lost.push(minishard);
+            }
             if !self.options.dry_run && name.is_none() {
                 let all = 0..held.survey.len;
                 name = Some(self.aside.keep(&*held.edit.object, all, &repair)?);
@@ -217,18 +251,25 @@ impl Repairing<'_> {
             repair.set_aside.clone_from(&name);
             self.tell(repair);
         }
+        held.lost.add(ObjectLosses { minishards: lost, ..Default::default() });
         Ok(())
     }
 
     pub(super) fn set_shard_aside(
         &mut self,
-        held: &Held<'_>,
+        held: &mut Held<'_>,
         message: String,
     ) -> Result<(), Error> {
         let mut repair = held.repair(RepairKind::ObjectSetAside, message);
+        // Of an object that is none of its shards no reader has ever seen anything.
+        if let Some(number) = held.number {
+            repair.lost = room(held.folder, number, None);
+            held.lost.whole = repair.lost > 0;
+        }
         if !self.options.dry_run {
             let all = 0..held.survey.len;
             repair.set_aside = Some(self.aside.keep(&*held.edit.object, all, &repair)?);
+            self.record_lost(held)?;
             held.folder.shards.store.delete(held.key, &held.edit.condition())?;
             if let Some(number) = held.number {
                 held.folder.shards.forget(number);
@@ -307,6 +348,11 @@ impl Repairing<'_> {
     }
 }
 
+/// How many chunks have room in a shard, or in a minishard of it; one for values whose keys nobody knows.
+fn room(folder: &Folder, shard: u64, minishard: Option<u64>) -> u64 {
+    cells_of(folder, shard, minishard).map_or(1, |keys| keys.len() as u64)
+}
+
 impl Kept {
     pub fn bytes(&self) -> u64 {
         (self.before.end - self.before.start).saturating_add(self.range.end - self.range.start)
@@ -314,6 +360,18 @@ impl Kept {
 }
 
 impl Held<'_> {
+    /// Whether readers miss a value that is set aside.
+    fn is_lost(&self, i: usize) -> bool {
+        let surveyed = &self.survey.entries[i];
+        let unseen = matches!(
+            surveyed.fault.as_deref(),
+            Some(Fault::Duplicate | Fault::Misplaced { .. } | Fault::OutsideArray)
+        );
+        let outside = matches!(self.folder.payload, Payload::Chunks(_))
+            && self.folder.cell(surveyed.entry.key).is_none();
+        !unseen && !outside
+    }
+
     pub fn kept(&self, i: usize) -> Kept {
         let surveyed: &Surveyed = &self.survey.entries[i];
         Kept {

@@ -101,6 +101,10 @@ kinds! {
     MeshManifest = "mesh-manifest" Damage,
     /// The manifest of a mesh whose fragments are not before it.
     MeshFragments = "mesh-fragments" Damage,
+    /// A chunk that `repair` could not save, and that nobody has written since.
+    LostChunk = "lost-chunk" Damage,
+    /// Chunks that `repair` took from an older index: they may be old.
+    UnprovedChunk = "unproved-chunk" Damage,
     /// Two entries that mean the very same bytes.
     SharedBytes = "shared-bytes" Notice,
     /// An entry for a chunk that lies outside the array.
@@ -139,10 +143,45 @@ kinds! {
     SparseShard = "sparse-shard" Notice,
     /// A scale that seems to have lost chunks.
     MissingChunks = "missing-chunks" Notice,
+    /// A record of lost chunks that have all been written again.
+    SettledLoss = "settled-loss" Notice,
     /// There is an `info` beside a Zarr document, which counts.
     TwoDocuments = "two-documents" Notice,
     /// Something that this version cannot check, or that kept changing.
     NotChecked = "not-checked" Notice,
+}
+
+/// How many findings of each kind there are beside those that were told one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Untold([u64; FindingKind::ALL.len()]);
+
+impl Default for Untold {
+    fn default() -> Self {
+        Self([0; FindingKind::ALL.len()])
+    }
+}
+
+impl Untold {
+    /// The kinds of which there are more, and how many.
+    pub fn kinds(&self) -> impl Iterator<Item = (FindingKind, u64)> {
+        let all = FindingKind::ALL.iter().zip(self.0);
+        all.filter(|(_, count)| *count > 0).map(|(kind, count)| (*kind, count))
+    }
+
+    /// How many there are in all.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    pub(crate) fn get(&self, kind: FindingKind) -> u64 {
+        self.0.get(kind as usize).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn add(&mut self, kind: FindingKind, count: u64) {
+        if let Some(of) = self.0.get_mut(kind as usize) {
+            *of = of.saturating_add(count);
+        }
+    }
 }
 
 impl fmt::Display for FindingKind {
@@ -174,6 +213,8 @@ pub struct Finding {
     pub(crate) origin: Option<Origin>,
     /// What an `info` should say instead.
     pub(crate) correction: Option<Correction>,
+    /// The record that tells of the loss.
+    pub(crate) record: Option<Key>,
 }
 
 /// What a document should say instead of what it says.
@@ -207,6 +248,7 @@ impl Finding {
             message,
             origin: None,
             correction: None,
+            record: None,
         }
     }
 
@@ -260,6 +302,13 @@ impl Finding {
             SparseShard | MissingChunks => {
                 "compare it with its source if it should be whole: absent chunks are legal"
             }
+            LostChunk => {
+                "write the whole of it again, or accept the loss with `shardine repair --accept-loss`"
+            }
+            UnprovedChunk => {
+                "compare it with its source; then write it again, or accept it with `shardine repair --accept-loss`"
+            }
+            SettledLoss => "run `shardine repair`, which removes the record",
             TwoDocuments => "move one of the two elsewhere",
             SharedBytes | EntryOutsideArray | Gap | NotChecked => return None,
         })

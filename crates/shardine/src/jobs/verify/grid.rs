@@ -9,6 +9,7 @@ use shardine_store::{Key, StoreError};
 use super::finding::Origin;
 use super::{Finding, FindingKind, Run, add};
 use crate::engine::in_order;
+use crate::jobs::losses::LOSS_RECORD;
 use crate::layout::Layout;
 use crate::precomputed::INFO;
 use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, DOCUMENT, Listings, V2_DOCUMENTS, grid_folder};
@@ -35,6 +36,7 @@ impl Run<'_> {
         let location = array.location();
         let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
         let mut batch = Vec::new();
+        let mut has_record = false;
         let mut listings = Listings::new(self.engine, location);
         while let Some(folder) = listings.folder() {
             let listed = self
@@ -70,6 +72,7 @@ impl Run<'_> {
                     }
                     _ if name == DOCUMENT || V2_DOCUMENTS.contains(&name) => {}
                     _ if name == INFO => self.two_documents(&key),
+                    _ if name == LOSS_RECORD => has_record = true,
                     _ if name == APPEND_MARKER => {
                         let message = "tells of an append that is under way or was interrupted";
                         let kind = FindingKind::UnfinishedAppend;
@@ -97,6 +100,9 @@ impl Run<'_> {
             listings.push(inside.into_iter().rev());
         }
         self.batch(array, &batch);
+        if has_record {
+            self.array_losses(array);
+        }
     }
 
     /// Checks every object that the grid of an array has room for, where the store cannot list them.
@@ -113,6 +119,7 @@ impl Run<'_> {
             }
         }
         self.batch(array, &batch);
+        self.array_losses(array);
     }
 
     fn blocked(&self, key: Key, what: &str) {

@@ -5,6 +5,7 @@ mod entries;
 mod finding;
 mod grid;
 mod hierarchy;
+mod losses;
 mod object;
 mod payload;
 pub(super) mod volume;
@@ -19,13 +20,19 @@ use shardine_store::{Key, LeftoverKind};
 use crate::{Array, Engine, Error, Location, PossibleObject};
 
 pub(super) use finding::{Correction, Origin};
-pub use finding::{Finding, FindingKind, Severity};
+pub use finding::{Finding, FindingKind, Severity, Untold};
 
 /// What is told while a verification runs: objects checked so far, and objects found so far.
 type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
+/// Findings that are told one by one unless another number is asked for.
+const MAX_FINDINGS: u64 = 10_000;
+
+/// Findings of one kind in one object that are told one by one.
+const MAX_OF_KIND: u64 = 5_000;
+
 /// How thoroughly to look.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct VerifyOptions {
     /// Decode every chunk; without it only metadata and indexes are read.
@@ -34,6 +41,17 @@ pub struct VerifyOptions {
     pub progress: Option<Progress>,
     /// Whether the caller holds the data set in its place already.
     pub(in crate::jobs) is_held: bool,
+    /// The most findings that are told one by one; further ones are counted. A damaged index may have millions.
+    pub max_findings: u64,
+    /// The same for findings of one kind in one object.
+    pub(crate) max_of_kind: u64,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        let (max_findings, max_of_kind) = (MAX_FINDINGS, MAX_OF_KIND);
+        Self { decode: false, progress: None, max_findings, max_of_kind, is_held: false }
+    }
 }
 
 impl VerifyOptions {
@@ -45,6 +63,18 @@ impl VerifyOptions {
     /// With every chunk decoded or not.
     pub fn decode(mut self, decode: bool) -> Self {
         self.decode = decode;
+        self
+    }
+
+    /// With so many findings told one by one at most.
+    pub fn max_findings(mut self, max_findings: u64) -> Self {
+        self.max_findings = max_findings;
+        self
+    }
+
+    /// For `repair`: with every finding told, but of each object only so many of a kind.
+    pub(crate) fn all_findings(mut self, max_of_kind: u64) -> Self {
+        (self.max_findings, self.max_of_kind) = (u64::MAX, max_of_kind);
         self
     }
 
@@ -79,10 +109,16 @@ pub struct VerifySummary {
     pub chunks_decoded: u64,
     /// Bytes of shards that nothing refers to.
     pub gap_bytes: u64,
+    /// Chunks that `repair` could not save, and that are still not there.
+    pub lost_chunks: u64,
+    /// Chunks that are as an older index had them.
+    pub unproved_chunks: u64,
     /// Findings that are damage.
     pub damage: u64,
     /// Findings that are not.
     pub notices: u64,
+    /// Findings that were only counted.
+    pub untold: Untold,
     /// Whether the store could not list: nodes were looked for by what consolidated metadata names, objects by asking for
     /// each that the grid has room for. What neither leads to was not looked for.
     pub unlisted: bool,
@@ -103,6 +139,8 @@ struct Counters {
     chunks: AtomicU64,
     chunks_decoded: AtomicU64,
     gap_bytes: AtomicU64,
+    lost: AtomicU64,
+    unproved: AtomicU64,
 }
 
 fn add(counter: &AtomicU64, n: u64) {
@@ -114,6 +152,17 @@ struct Report<'a> {
     tell: &'a mut (dyn FnMut(Finding) + Send),
     damage: u64,
     notices: u64,
+    told: u64,
+    untold: Untold,
+}
+
+impl Report<'_> {
+    fn count(&mut self, kind: FindingKind, count: u64) {
+        match kind.severity() {
+            Severity::Damage => self.damage += count,
+            Severity::Notice => self.notices += count,
+        }
+    }
 }
 
 /// What all parts of a verification share.
@@ -134,7 +183,8 @@ impl<'a> Run<'a> {
         options: &'a VerifyOptions,
         tell: &'a mut (dyn FnMut(Finding) + Send),
     ) -> Self {
-        let report = Mutex::new(Report { tell, damage: 0, notices: 0 });
+        let report =
+            Mutex::new(Report { tell, damage: 0, notices: 0, told: 0, untold: Untold::default() });
         let (counters, journals) = (Counters::default(), Mutex::default());
         let unlisted = AtomicBool::new(false);
         Self { engine, options, report, counters, journals, unlisted }
@@ -143,11 +193,22 @@ impl<'a> Run<'a> {
     fn tell(&self, findings: impl IntoIterator<Item = Finding>) {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         for finding in findings {
-            match finding.severity {
-                Severity::Damage => report.damage += 1,
-                Severity::Notice => report.notices += 1,
+            report.count(finding.kind, 1);
+            if report.told < self.options.max_findings {
+                report.told += 1;
+                (report.tell)(finding);
+            } else {
+                report.untold.add(finding.kind, 1);
             }
-            (report.tell)(finding);
+        }
+    }
+
+    /// Counts findings that are not told one by one.
+    fn count(&self, untold: &Untold) {
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        for (kind, count) in untold.kinds() {
+            report.count(kind, count);
+            report.untold.add(kind, count);
         }
     }
 
@@ -223,7 +284,8 @@ pub(super) fn verify_object(
 /// Checks an array, or a group with all nodes below it, against the format.
 ///
 /// Each finding is told as soon as it is certain: those of one object one after another, those of one node in
-/// the order of its objects (an object with hundreds of findings may come earlier). What cannot be opened or
+/// the order of its objects (an object with hundreds of findings may come earlier). Of one kind in one object some thousand
+/// are told, and [`max_findings`](VerifyOptions::max_findings) in all; the others are counted. What cannot be opened or
 /// read inside a hierarchy is a finding; an error means that there was nothing to check.
 ///
 /// Costs the listings of all folders, one read for each `zarr.json` and one for each index; with
@@ -266,8 +328,11 @@ pub fn verify(
         chunks: counters.chunks.into_inner(),
         chunks_decoded: counters.chunks_decoded.into_inner(),
         gap_bytes: counters.gap_bytes.into_inner(),
+        lost_chunks: counters.lost.into_inner(),
+        unproved_chunks: counters.unproved.into_inner(),
         damage: report.damage,
         notices: report.notices,
+        untold: report.untold,
         unlisted: run.unlisted.into_inner(),
     })
 }

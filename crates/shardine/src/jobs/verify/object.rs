@@ -8,7 +8,7 @@ use shardine_store::{Buffer, Key, LeftoverKind, Object, ReadRange, StoreError};
 
 use super::ahead::{Held, Pace};
 use super::grid::at_cell;
-use super::{Finding, FindingKind, Run, Severity, add};
+use super::{Finding, FindingKind, Run, Severity, Untold, add};
 use crate::layout::Layout;
 use crate::zarr::{First, actual_length, first_read};
 use crate::{Array, PossibleObject};
@@ -29,6 +29,10 @@ pub(super) struct Check<'a, 'r> {
     pub object: Arc<dyn Object>,
     pub len: u64,
     pub findings: Vec<Finding>,
+    /// How many findings of each kind there are.
+    pub found: Untold,
+    /// Those that are only counted.
+    pub untold: Untold,
     pub chunks: u64,
     pub chunks_decoded: u64,
     pub gap_bytes: u64,
@@ -139,6 +143,8 @@ impl Run<'_> {
             len,
             object: Arc::clone(&object),
             findings: Vec::new(),
+            found: Untold::default(),
+            untold: Untold::default(),
             chunks: 0,
             chunks_decoded: 0,
             gap_bytes: 0,
@@ -169,6 +175,7 @@ impl Run<'_> {
         add(&self.counters.chunks, check.chunks);
         add(&self.counters.chunks_decoded, check.chunks_decoded);
         add(&self.counters.gap_bytes, check.gap_bytes);
+        self.count(&check.untold);
         Ok(check.findings)
     }
 
@@ -189,6 +196,7 @@ impl Run<'_> {
             return Ok(());
         }
         check.findings.clear();
+        check.untold = Untold::default();
         if self.first_journal_of(key) {
             let message = "a change in place was interrupted".to_owned();
             let finding = Finding::new(FindingKind::LeftoverJournal, Some(key.clone()), message);
@@ -231,6 +239,11 @@ impl Check<'_, '_> {
         range: Option<Range<u64>>,
         message: String,
     ) -> Result<(), StoreError> {
+        self.found.add(kind, 1);
+        if self.found.get(kind) > self.run.options.max_of_kind {
+            self.untold.add(kind, 1);
+            return Ok(());
+        }
         let layout = &self.array.grid.layout;
         let mut finding = Finding::new(kind, Some(self.stored.key.clone()), message);
         finding = at_cell(self.array, finding, &self.stored.cell);

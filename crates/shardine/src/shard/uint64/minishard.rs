@@ -64,6 +64,18 @@ pub enum Uint64Error {
         /// Bytes of the shard.
         actual: u64,
     },
+    /// A value is said to lie where the table or an index is.
+    #[error(
+        "key {key} is said to be bytes {start}..{end}, which reach into the table or an index of a minishard"
+    )]
+    ValueInIndex {
+        /// Which.
+        key: u64,
+        /// Its first byte.
+        start: u64,
+        /// The byte after its last.
+        end: u64,
+    },
 }
 
 /// The table at the start of a shard: where the index of each minishard lies.
@@ -92,6 +104,12 @@ impl ShardTable {
     /// How many minishards there are.
     pub fn len(&self) -> u64 {
         (self.bytes.len() / 16) as u64
+    }
+
+    /// Where the table and all indexes lie that are inside the shard: in order and apart.
+    pub(crate) fn taken(&self) -> Vec<Range<u64>> {
+        let indexes = (0..self.len()).filter_map(|minishard| self.get(minishard).ok().flatten());
+        merged(std::iter::once(0..self.bytes.len() as u64).chain(indexes).collect())
     }
 
     /// Whether there are none, which no shard has.
@@ -148,6 +166,38 @@ impl MinishardEntry {
             }),
         }
     }
+}
+
+impl MinishardEntry {
+    /// The same, with an error for a value that reaches into one of these ranges, which are in order and apart.
+    pub(crate) fn range_outside(
+        &self,
+        shard_len: u64,
+        taken: &[Range<u64>],
+    ) -> Result<Range<u64>, Uint64Error> {
+        let range = self.range(shard_len)?;
+        let after = taken.partition_point(|other| other.end <= range.start);
+        match taken.get(after) {
+            Some(other) if other.start < range.end && !range.is_empty() => {
+                let Range { start, end } = range;
+                Err(Uint64Error::ValueInIndex { key: self.key, start, end })
+            }
+            _ => Ok(range),
+        }
+    }
+}
+
+/// Ranges in order, those that touch each other joined.
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    ranges.dedup_by(|next, last| {
+        let joined = next.start <= last.end;
+        if joined {
+            last.end = last.end.max(next.end);
+        }
+        joined
+    });
+    ranges
 }
 
 /// The decoded index of a minishard.

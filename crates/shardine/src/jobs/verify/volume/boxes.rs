@@ -15,6 +15,7 @@ use super::names::{last_part, unwrapped};
 use super::survey::{codec, is_gzip};
 use crate::Error;
 use crate::engine::in_order;
+use crate::jobs::losses::LOSS_RECORD;
 use crate::precomputed::{Scale, Volume};
 
 /// Bytes that one file may hold when it is decompressed.
@@ -92,8 +93,13 @@ impl Run<'_> {
             .collect::<Result<_, _>>()?;
         let is_other_copy = |name: &str| copies.iter().any(|names| names.cell(name).is_some());
         let mut found = Vec::new();
+        let mut has_record = false;
         for (key, len) in listing.objects {
             let name = last_part(&key);
+            if name == LOSS_RECORD {
+                has_record = true;
+                continue;
+            }
             let plain = unwrapped(name).unwrap_or(name);
             match names.cell(plain) {
                 Some(cell) => {
@@ -114,11 +120,14 @@ impl Run<'_> {
                 found.len(),
                 last_part(&first.key)
             );
-            self.tell([Finding::new(FindingKind::WrappedChunks, folder, message)]);
+            self.tell([Finding::new(FindingKind::WrappedChunks, folder.clone(), message)]);
         }
         found.iter().for_each(|chunk| filling.presence.set(chunk.cell));
         for batch in found.chunks(BATCH) {
             self.box_batch(&location.store, chunks, batch);
+        }
+        if has_record {
+            self.box_losses(&*location.store, folder.as_ref());
         }
         Ok(filling)
     }

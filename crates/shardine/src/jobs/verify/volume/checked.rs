@@ -2,7 +2,7 @@
 
 use shardine_store::{Key, Object, ReadRange, StoreError};
 
-use super::super::{Finding, FindingKind, Severity};
+use super::super::{Finding, FindingKind, Severity, Untold};
 use super::fault::Fault;
 use super::fill::{Presence, ShardFill};
 use super::folder::Folder;
@@ -97,11 +97,31 @@ pub(crate) fn check_open(
 
 impl Checked {
     /// Findings of everything but how values are stored, by which the whole folder may be meant.
-    pub fn findings(&self, folder: &Folder, number: u64, key: &Key) -> Vec<Finding> {
+    ///
+    /// Of a kind at most so many are told; the others are counted.
+    pub fn findings(
+        &self,
+        folder: &Folder,
+        number: u64,
+        key: &Key,
+        max_of_kind: u64,
+    ) -> (Vec<Finding>, Untold) {
         let survey = &self.survey;
+        let (mut found, mut untold) = (Untold::default(), Untold::default());
+        let mut is_told = |kind: FindingKind| {
+            found.add(kind, 1);
+            let told = found.get(kind) <= max_of_kind;
+            if !told {
+                untold.add(kind, 1);
+            }
+            told
+        };
         let new = |kind, message| Finding::new(kind, Some(key.clone()), message).shard(&[number]);
         let mut findings = Vec::new();
         for fault in &survey.faults {
+            if !is_told(fault.kind()) {
+                continue;
+            }
             let (kind, range, message) = fault.tell(survey.len);
             let finding = new(kind, message);
             findings.push(match range {
@@ -111,6 +131,9 @@ impl Checked {
         }
         for surveyed in &survey.entries {
             let Some(fault) = &surveyed.fault else { continue };
+            if !is_told(fault.kind()) {
+                continue;
+            }
             let message = fault.tell(surveyed, &folder.shards.sharding, survey.len);
             let cell = folder.cell(surveyed.entry.key);
             let finding = new(fault.kind(), message).range(surveyed.range());
@@ -140,7 +163,7 @@ impl Checked {
             );
             findings.push(new(FindingKind::Gap, message));
         }
-        findings
+        (findings, untold)
     }
 
     /// Findings of values and indexes that are stored in the other way.

@@ -10,17 +10,55 @@ use crate::shard::uint64::{KeyPlace, Sharding};
 #[derive(Debug, Clone)]
 pub(crate) enum ShardFault {
     Empty,
-    Truncated { actual: u64, table: u64 },
-    IndexRange { minishard: u64, start: u64, end: u64 },
-    IndexOverlap { minishard: u64, other: u64, range: Range<u64> },
-    IndexTooLarge { minishard: u64, range: Range<u64> },
-    Index { range: Range<u64>, reason: String },
+    Truncated {
+        actual: u64,
+        table: u64,
+    },
+    IndexRange {
+        minishard: u64,
+        start: u64,
+        end: u64,
+    },
+    IndexOverlap {
+        minishard: u64,
+        other: u64,
+        range: Range<u64>,
+    },
+    IndexTooLarge {
+        minishard: u64,
+        range: Range<u64>,
+    },
+    /// An index with so many keys that they are not looked at one by one, some of which are bad.
+    ManyBad {
+        range: Range<u64>,
+        reason: String,
+    },
+    Index {
+        minishard: u64,
+        range: Range<u64>,
+        reason: String,
+    },
 }
 
 impl ShardFault {
     /// Whether nothing of the shard can be read.
     pub fn is_whole(&self) -> bool {
         matches!(self, Self::Empty | Self::Truncated { .. })
+    }
+
+    /// Whether not enough is known about the shard to change it.
+    pub fn is_unsure(&self) -> bool {
+        matches!(self, Self::IndexTooLarge { .. } | Self::ManyBad { .. })
+    }
+
+    /// The minishard whose index cannot be read.
+    pub fn minishard(&self) -> Option<u64> {
+        match self {
+            Self::IndexRange { minishard, .. }
+            | Self::IndexOverlap { minishard, .. }
+            | Self::Index { minishard, .. } => Some(*minishard),
+            _ => None,
+        }
     }
 
     pub fn kind(&self) -> FindingKind {
@@ -56,7 +94,7 @@ impl ShardFault {
                 Some(range.clone()),
                 format!("the index of minishard {minishard} is larger than is read at once"),
             ),
-            Self::Index { range, reason } => {
+            Self::Index { range, reason, .. } | Self::ManyBad { range, reason } => {
                 (FindingKind::Index, Some(range.clone()), reason.clone())
             }
         }

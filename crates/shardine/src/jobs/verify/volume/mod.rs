@@ -23,7 +23,7 @@ use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location};
 
 pub(in crate::jobs) use checked::{Checked, check_open};
-pub(in crate::jobs) use fault::Fault;
+pub(in crate::jobs) use fault::{Fault, ShardFault};
 pub(in crate::jobs) use folder::{Chunks, Folder, Payload};
 pub(in crate::jobs) use names::{Names, is_beside, last_part, unwrapped};
 pub(in crate::jobs) use survey::{Form, Survey, Surveyed, codec, unpack};

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use shardine_store::{Key, Listing};
 
+use crate::jobs::losses::LOSS_RECORD;
 use crate::precomputed::compressed_ending;
 use crate::shard::uint64::Sharding;
 
@@ -24,6 +25,8 @@ pub(crate) struct Names {
     /// Folders where shards belong.
     pub blocked: Vec<Key>,
     pub strays: Vec<Key>,
+    /// Whether there is, or may be, a record of what was lost.
+    pub has_record: bool,
 }
 
 /// The last part of a key.
@@ -81,6 +84,7 @@ impl Names {
                 _ if name.strip_suffix(".shard").is_some_and(hexadecimal) => {
                     names.misnamed.push(key);
                 }
+                _ if name == LOSS_RECORD => names.has_record = true,
                 _ if known(&key) => {}
                 _ => names.strays.push(key),
             }

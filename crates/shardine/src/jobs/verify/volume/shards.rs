@@ -78,6 +78,9 @@ impl Run<'_> {
             || !names.wrapped_too.is_empty()
             || !names.misnamed.is_empty();
         self.tell_forms(folder, values, indexes, others);
+        if names.has_record {
+            self.keyed_losses(folder);
+        }
         filling
     }
 
@@ -92,7 +95,11 @@ impl Run<'_> {
             return None;
         }
         let shard = |number| Some((number, folder.shards.shard_key(number).ok()?, false));
-        Some(Names { shards: (0..count).filter_map(shard).collect(), ..Names::default() })
+        Some(Names {
+            shards: (0..count).filter_map(shard).collect(),
+            has_record: true,
+            ..Names::default()
+        })
     }
 
     fn other_names(&self, names: &Names) {
@@ -246,7 +253,8 @@ impl Run<'_> {
         let object = open()?;
         let about = (number, key);
         let checked = check_open(self.engine, folder, about, &*object, self.options.decode)?;
-        let mut findings = checked.findings(folder, number, key);
+        let most = self.options.max_of_kind;
+        let (mut findings, untold) = checked.findings(folder, number, key, most);
         let other = checked.other_forms(number, key);
         // What was read is one version, but damage counts only in the version that is there now.
         if other.is_some() || findings.iter().any(|f| f.severity == Severity::Damage) {
@@ -267,6 +275,7 @@ impl Run<'_> {
         if findings.len() > PENDING {
             self.tell(findings.drain(..));
         }
+        self.count(&untold);
         let fill = checked.fill(folder, number, presence);
         let survey = &checked.survey;
         add(&self.counters.bytes, survey.len);

@@ -18,6 +18,12 @@ const MAX_READ: u64 = 8 << 20;
 /// Bytes of an index, decoded or not, that are believed.
 const MAX_INDEX: u64 = 256 << 20;
 
+/// Values of a shard that are kept to be compared: they and what is said of them take some 200 MiB.
+const MOST_ENTRIES: u64 = 1 << 21;
+
+/// Values without bytes of their own that any shard may have.
+const FEW: u64 = 1 << 16;
+
 /// How bytes are stored in truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Form {
@@ -182,13 +188,12 @@ impl Survey {
             for (minishard, range) in now {
                 let at = (range.start - read.start) as usize..(range.end - read.start) as usize;
                 let encoded = bytes.get(at).unwrap_or_default();
-                match self.decode(sharding, context, *minishard, encoded) {
-                    Ok(index) => self.add(*minishard, &index),
-                    Err(reason) => {
-                        let range = range.clone();
-                        self.faults.push(ShardFault::Index { range, reason });
-                    }
-                }
+                let (minishard, range) = (*minishard, range.clone());
+                let problem = match self.decode(sharding, context, minishard, encoded) {
+                    Ok(index) => self.add(sharding, minishard, range, &index),
+                    Err(reason) => Some(ShardFault::Index { minishard, range, reason }),
+                };
+                self.faults.extend(problem);
             }
         }
         self.entries.sort_by_key(|surveyed| surveyed.minishard);
@@ -237,8 +242,39 @@ impl Survey {
         Ok(index)
     }
 
-    fn add(&mut self, minishard: u64, index: &Minishard) {
+    /// Takes the entries of an index, unless they are too many to be kept; then it tells what can be told without.
+    fn add(
+        &mut self,
+        sharding: &Sharding,
+        minishard: u64,
+        range: Range<u64>,
+        index: &Minishard,
+    ) -> Option<ShardFault> {
         let entries = index.entries();
+        let all = (self.entries.len() + entries.len()) as u64;
+        if all > self.len.saturating_add(FEW) {
+            let reason = format!(
+                "the index of minishard {minishard} has {} keys, and the shard only {} bytes",
+                entries.len(),
+                self.len
+            );
+            return Some(ShardFault::Index { minishard, range, reason });
+        }
+        if all > MOST_ENTRIES {
+            let is_bad = |entry: &MinishardEntry| {
+                entry.range(self.len).is_err() || sharding.place(entry.key).minishard != minishard
+            };
+            let again = entries.windows(2).filter(|pair| pair[0].key == pair[1].key).count();
+            let bad = entries.iter().filter(|entry| is_bad(entry)).count();
+            if bad + again == 0 {
+                return Some(ShardFault::IndexTooLarge { minishard, range });
+            }
+            let reason = format!(
+                "the index of minishard {minishard} has {} keys, of which {bad} lead nowhere or are misplaced and {again} come again",
+                entries.len()
+            );
+            return Some(ShardFault::ManyBad { range, reason });
+        }
         if !entries.is_sorted_by(|a, b| a.key <= b.key && a.start <= b.start) {
             self.unsorted += 1;
         }
@@ -248,6 +284,7 @@ impl Survey {
             form: Form::AsSaid,
             fault: None,
         }));
+        None
     }
 
     /// Finds what can be told of the entries alone.

@@ -1,0 +1,138 @@
+//! Which values of a folder of shards, and which chunks that are objects, are still as `repair` left them.
+
+use shardine_store::{Key, Store, StoreError};
+
+use super::{InForce, Losses};
+use crate::jobs::verify::volume::{Folder, Payload};
+use crate::{Engine, Error};
+
+/// Chunks of a scale up to which those of one shard are counted.
+const MOST_CELLS: u64 = 1 << 24;
+
+/// What a file that is compressed as a whole is called besides.
+const ENDINGS: [&str; 3] = ["", ".gz", ".zstd"];
+
+/// Something of a folder that is still lost.
+pub(in crate::jobs) struct KeyedLoss {
+    pub object: Key,
+    pub shard: Option<u64>,
+    /// The value; `None` for more than one.
+    pub key: Option<u64>,
+    /// How many are lost; `None` if nobody knows which keys there were.
+    pub lost: Option<u64>,
+    pub what: String,
+}
+
+/// The keys of all chunks of a scale that belong into a shard, or into one minishard of it; `None` if the keys are not those
+/// of chunks, or there are too many to look at.
+pub(in crate::jobs) fn cells_of(
+    folder: &Folder,
+    shard: u64,
+    minishard: Option<u64>,
+) -> Option<Vec<u64>> {
+    let Payload::Chunks(chunks) = &folder.payload else { return None };
+    let (code, [nx, ny, nz]) = (chunks.code.as_ref()?, chunks.grid);
+    nx.checked_mul(ny)?.checked_mul(nz).filter(|&cells| cells <= MOST_CELLS)?;
+    let sharding = &folder.shards.sharding;
+    let mut keys = Vec::new();
+    for z in 0..nz {
+        for y in 0..ny {
+            for x in 0..nx {
+                let key = code.encode([x, y, z]);
+                let place = sharding.place(key);
+                if place.shard == shard && minishard.is_none_or(|of| of == place.minishard) {
+                    keys.push(key);
+                }
+            }
+        }
+    }
+    Some(keys)
+}
+
+/// What of a record is still as it was left. Reads the indexes that lead to the keys.
+pub(in crate::jobs) fn in_folder(
+    engine: &Engine,
+    folder: &Folder,
+    losses: &Losses,
+) -> Result<Vec<KeyedLoss>, Error> {
+    let shards = &folder.shards;
+    let is_lost = |key: u64| match engine.with_context(|context| shards.find(key, context)) {
+        Ok(found) => Ok(found.is_none()),
+        // A damaged shard is told by itself; nobody knows what is in it.
+        Err(StoreError::Damaged { .. }) => Ok(true),
+        Err(error) => Err(error),
+    };
+    let mut found = Vec::new();
+    for (name, lost) in &losses.objects {
+        let stem = name.strip_suffix(".shard").or_else(|| name.strip_suffix(".index"));
+        let Some(shard) = stem.and_then(|stem| shards.sharding.shard_number(stem)) else {
+            continue;
+        };
+        let object = shards.object_key(name)?;
+        // Others may have changed it since it was opened here.
+        shards.forget(shard);
+        let mut add = |key: Option<u64>, lost: Option<u64>, what: String| {
+            let (object, shard) = (object.clone(), Some(shard));
+            found.push(KeyedLoss { object, shard, key, lost, what });
+        };
+        let parts = lost.whole.then_some(None).into_iter();
+        for part in parts.chain(lost.minishards.iter().copied().map(Some)) {
+            let of = part.map_or("the shard".to_owned(), |part| format!("minishard {part}"));
+            let Some(keys) = cells_of(folder, shard, part) else {
+                add(None, None, format!("all values of {of} were lost, and nobody knows its keys"));
+                continue;
+            };
+            let all = keys.len();
+            let mut absent = 0;
+            for key in keys {
+                absent += u64::from(is_lost(key)?);
+            }
+            if absent > 0 {
+                let what = format!("of {all} chunks that belong into {of}, {absent} were lost");
+                add(None, Some(absent), what);
+            }
+        }
+        for &key in &lost.keys {
+            if is_lost(key)? {
+                add(Some(key), Some(1), format!("key {key} was lost"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The same of a scale whose chunks are objects.
+pub(in crate::jobs) fn in_objects(
+    store: &dyn Store,
+    folder: Option<&Key>,
+    losses: &Losses,
+) -> Result<Vec<KeyedLoss>, Error> {
+    let mut found = Vec::new();
+    for name in losses.objects.keys() {
+        let mut there = false;
+        for ending in ENDINGS {
+            let name = format!("{name}{ending}");
+            let key = folder.map_or_else(|| Key::new(&name), |folder| folder.join(&name))?;
+            let opened = store
+                .open(&key, None)
+                .and_then(|object| object.read(shardine_store::ReadRange::Bounded(0..0)).map(drop));
+            match opened {
+                Ok(()) => there = true,
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !there {
+            let object = folder.map_or_else(|| Key::new(name), |folder| folder.join(name))?;
+            let what = "the chunk was lost".to_owned();
+            found.push(KeyedLoss { object, shard: None, key: None, lost: Some(1), what });
+        }
+    }
+    Ok(found)
+}
+
+/// How much that is; values of which nobody knows how many there were count as one.
+pub(in crate::jobs) fn total(losses: &[KeyedLoss]) -> InForce {
+    let lost = losses.iter().map(|loss| loss.lost.unwrap_or(1)).sum();
+    InForce { lost, unproved: 0 }
+}

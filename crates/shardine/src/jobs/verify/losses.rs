@@ -1,0 +1,140 @@
+//! What `repair` could not save, and is still not there.
+
+use shardine_store::{Key, Store, StoreError};
+
+use super::grid::at_cell;
+use super::volume::Folder;
+use super::{Finding, FindingKind, Run, add};
+use crate::jobs::losses::{self, Found, KeyedLoss, Losses};
+use crate::{Array, Error};
+
+impl Run<'_> {
+    /// Tells what is still lost of an array that has a record of it.
+    pub(super) fn array_losses(&self, array: &Array) {
+        let location = array.location();
+        self.with_record(&*location.store, location.path.as_ref(), |record, losses| {
+            if !losses.is_of(Some(&losses::grid_of(array))) {
+                let message = "chunks of another shape than the array has now were lost";
+                add(&self.counters.lost, 1);
+                self.tell([lost(record, None, message.to_owned())]);
+                return Ok(false);
+            }
+            let found = losses::in_array(array, losses)?;
+            let layout = &array.grid.layout;
+            for loss in &found {
+                add(&self.counters.lost, loss.lost);
+                add(&self.counters.unproved, loss.unproved);
+                let place = layout.chunk_coordinates(&loss.cell, &loss.path);
+                let mut finding = match (loss.unproved, loss.path.is_empty()) {
+                    (0, false) if loss.lost == 1 => {
+                        let message = "it was lost, and reads as the fill value";
+                        lost(record, Some(loss.object.clone()), message.to_owned())
+                    }
+                    (0, is_whole) => {
+                        let of = if is_whole { String::new() } else { format!(" of {place:?}") };
+                        let message = format!(
+                            "{} chunks{of} were lost, or never written, and read as the fill value",
+                            loss.lost
+                        );
+                        lost(record, Some(loss.object.clone()), message)
+                    }
+                    (unproved, _) => {
+                        let message = format!(
+                            "{unproved} chunks were found by an older index, or share bytes with others: they may \
+                             be old, and what was first written after that index is lost"
+                        );
+                        let mut finding = lost(record, Some(loss.object.clone()), message);
+                        finding.kind = FindingKind::UnprovedChunk;
+                        finding
+                    }
+                };
+                finding = at_cell(array, finding, &loss.cell);
+                finding.origin = None;
+                if loss.unproved == 0 && loss.lost == 1 && !loss.path.is_empty() {
+                    finding = finding.chunk(Some(place));
+                }
+                self.tell([finding]);
+            }
+            Ok(found.is_empty())
+        });
+    }
+
+    /// Tells what is still lost of a folder of shards that has a record of it.
+    pub(super) fn keyed_losses(&self, folder: &Folder) {
+        let (store, path) = (&*folder.shards.store, folder.shards.folder.as_ref());
+        self.with_record(store, path, |record, losses| {
+            let found = losses::in_folder(self.engine, folder, losses)?;
+            self.tell_keyed(record, &found, |key| {
+                folder.cell(key).map(|[x, y, z]| vec![x, y, z, 0])
+            });
+            Ok(found.is_empty())
+        });
+    }
+
+    /// Tells what is still lost of a scale whose chunks are objects.
+    pub(super) fn box_losses(&self, store: &dyn Store, folder: Option<&Key>) {
+        self.with_record(store, folder, |record, losses| {
+            let found = losses::in_objects(store, folder, losses)?;
+            self.tell_keyed(record, &found, |_| None);
+            Ok(found.is_empty())
+        });
+    }
+
+    fn tell_keyed(
+        &self,
+        record: &Key,
+        found: &[KeyedLoss],
+        cell: impl Fn(u64) -> Option<Vec<u64>>,
+    ) {
+        add(&self.counters.lost, losses::total(found).lost);
+        for loss in found {
+            let message = format!("{}, and reads as nothing", loss.what);
+            let mut finding = lost(record, Some(loss.object.clone()), message);
+            finding.shard = loss.shard.map(|shard| vec![shard]);
+            finding.chunk = loss.key.and_then(&cell);
+            self.tell([finding]);
+        }
+    }
+
+    /// Reads the record of a folder, if there is one, and tells what `check` does not: that all of it has been written
+    /// again, or that it cannot be read.
+    fn with_record(
+        &self,
+        store: &dyn Store,
+        folder: Option<&Key>,
+        check: impl FnOnce(&Key, &Losses) -> Result<bool, Error>,
+    ) {
+        let Ok(record) = losses::record_key(folder) else { return };
+        let settled = match losses::read_record(store, folder) {
+            Ok(None) => return,
+            Ok(Some(Found::Losses(losses))) => check(&record, &losses),
+            Ok(Some(Found::Malformed(reason))) => {
+                let message = format!("the record of what was lost cannot be read: {reason}");
+                add(&self.counters.lost, 1);
+                self.tell([lost(&record, None, message)]);
+                return;
+            }
+            Err(error) => Err(error.into()),
+        };
+        match settled {
+            Ok(false) => {}
+            Ok(true) => {
+                let message = "all that was lost here has been written again".to_owned();
+                let key = Some(record.clone());
+                let mut finding = Finding::new(FindingKind::SettledLoss, key, message);
+                finding.record = Some(record);
+                self.tell([finding]);
+            }
+            Err(Error::Store(StoreError::NotFound { .. })) => {}
+            Err(error) => self.unreadable(Some(&record), &error),
+        }
+    }
+}
+
+/// A finding about something that a record tells of; about the record itself, if no object is named.
+fn lost(record: &Key, object: Option<Key>, message: String) -> Finding {
+    let object = object.unwrap_or_else(|| record.clone());
+    let mut finding = Finding::new(FindingKind::LostChunk, Some(object), message);
+    finding.record = Some(record.clone());
+    finding
+}

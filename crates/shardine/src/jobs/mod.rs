@@ -9,6 +9,7 @@ mod repack_volume;
 mod repair;
 mod verify;
 mod walk;
+mod whole;
 
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use convert::{

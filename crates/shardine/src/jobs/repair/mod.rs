@@ -220,6 +220,10 @@ pub fn repair(
             found = repairing.look()?;
         }
     }
+    // Told, and no damage that is counted.
+    for finding in std::mem::take(&mut found.left_out) {
+        (repairing.tell)(Repair::of(RepairKind::Left, &finding));
+    }
     if repairing.is_data_set()? {
         repairing.data_set(found)?;
     } else {
@@ -258,6 +262,8 @@ struct Found {
     damaged: BTreeMap<Key, Origin>,
     /// Damage that cannot be mended.
     left: Vec<Finding>,
+    /// What is not looked at.
+    left_out: Vec<Finding>,
 }
 
 impl Repairing<'_> {
@@ -300,6 +306,7 @@ impl Repairing<'_> {
             FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal => {
                 found.leftovers.push(finding);
             }
+            FindingKind::LeftOut => found.left_out.push(finding),
             _ if finding.severity != Severity::Damage => {}
             _ => match (&finding.object, &finding.origin) {
                 (Some(object), Some(origin)) if is_mendable(&finding) => {

@@ -186,11 +186,14 @@ fn a_link_to_a_file_is_copied_as_the_file_and_a_broken_one_is_told() {
     assert!(folder.refused(&["ls", "a"]).contains("leads nowhere"));
 }
 
+/// Makes something in a folder.
+type Make<'a> = dyn Fn(&Folder) + 'a;
+
 #[test]
 fn what_cannot_be_copied_is_told_by_name() {
     let odd = OsStr::from_bytes(b"not-\xff-text");
     let socket = |folder: &Folder| drop(UnixListener::bind(folder.path("a/socket")).unwrap());
-    let cases: [(&dyn Fn(&Folder), &str); 6] = [
+    let cases: [(&Make<'_>, &str); 6] = [
         (&|folder| folder.put("a/back\\slash", b"x"), "back\\slash"),
         (&|folder| std::fs::write(folder.path("a").join(odd), b"x").unwrap(), "not-\\xff-text"),
         (&|folder| std::fs::create_dir(folder.path("a").join(odd)).unwrap(), "not-\\xff-text"),

@@ -284,7 +284,7 @@ class Shardine(_Command):
         )
         path = self.file("npy" if as_npy else "raw")
         options = [*self._region(region, case, dice), *self._runtime(dice)]
-        self.run("read", str(root), *options, "-o", str(path))
+        self.run("read", str(root), *options, "-o", str(path), "--overwrite")
         if not as_npy:
             return from_file(case.data_type, path.read_bytes(), shape_of(region))
         values = np.load(path)
@@ -296,7 +296,8 @@ class Shardine(_Command):
         """Checks that a read of an empty region is an error of one line."""
         path = self.file("raw")
         options = [] if region is None else [f"--region={region}"]
-        done = self.run("read", str(root), *options, "-o", str(path), status=2)
+        read = ["read", str(root), *options, "-o", str(path), "--overwrite"]
+        done = self.run(*read, status=2)
         if len(done.stderr.strip().splitlines()) != 1:
             raise PeerError(f"not one line on standard error: {done.stderr!r}")
 

@@ -114,18 +114,18 @@ class _KeyRun:
             raise Failed("kv ls without --json lists other keys")
         for key in self.dice.sample(list(values), min(4, len(values))):
             path = self.commands.shardine.file("got")
-            self.commands.run("kv", "get", place.url, str(key), "-o", str(path), *place.options)
+            get = ["kv", "get", place.url, str(key), "-o", str(path), "--overwrite", *place.options]
+            self.commands.run(*get)
             if path.read_bytes() != values[key]:
                 raise Failed(f"kv get {key} is not what was put")
-            raw = ["kv", "get", place.url, str(key), "-o", str(path), "--raw", *place.options]
-            self.commands.run(*raw)
+            self.commands.run(*get, "--raw")
             stored = path.read_bytes()
             gzipped = self.sharding.get("data_encoding") == "gzip"
             if (container.ungzip(stored) if gzipped else stored) != values[key]:
                 raise Failed(f"kv get --raw {key} is not what is stored")
         path = self.commands.shardine.file("got")
         missing = next(key for key in (7, 8, 9, *range(1000, 2000)) if key not in values)
-        get = ["kv", "get", place.url, str(missing), "-o", str(path), *place.options]
+        get = ["kv", "get", place.url, str(missing), "-o", str(path), "--overwrite", *place.options]
         self.commands.run(*get, status=2)
 
     def _judges(self, place: _Place, values: Values) -> None:

@@ -69,7 +69,7 @@ class Commands:
     ) -> Voxels:
         path = self.shardine.file("npy")
         options = self._options(shape, level, region, dice)
-        self.run("read", str(root), *options, "-o", str(path))
+        self.run("read", str(root), *options, "-o", str(path), "--overwrite")
         return np.load(path)
 
     def write(
@@ -282,12 +282,11 @@ class VolumeRun:
         if encoding in OURS:
             return None
         path = commands.shardine.file("npy")
+        read = ["read", str(root), "--level", str(level), "-o", str(path), "--overwrite"]
         try:
-            commands.run("read", str(root), "--level", str(level), "-o", str(path))
+            commands.run(*read)
         except PeerError:
-            done = commands.shardine.run(
-                "read", str(root), "--level", str(level), "-o", str(path), status=2
-            )
+            done = commands.shardine.run(*read, status=2)
             if encoding in done.stderr and one_error(done.stderr):
                 return f"shardine does not know {encoding}"
         return None

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
-use shardine::{Engine, EngineOptions, Location, StoreOptions, ZarrFormat};
+use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions, ZarrFormat};
 
 use crate::failure::Failure;
 use crate::{
@@ -70,8 +70,8 @@ pub enum Verb {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Machine")]
 pub struct Machine {
-    /// Worker threads; 0 is one for each core
-    #[arg(long, global = true, value_name = "N", default_value_t = 0)]
+    /// Worker threads, at most 1024; 0 is one for each core
+    #[arg(long, global = true, value_name = "N", default_value_t = 0, value_parser = parse_threads)]
     pub threads: usize,
     /// Memory for data in flight: bytes, or a number with KiB, MiB, GiB, kB, MB or GB
     #[arg(long, global = true, value_name = "SIZE", default_value = "64MiB", value_parser = units::parse_size)]
@@ -85,6 +85,13 @@ pub struct Machine {
     /// Look only at the metadata of this Zarr version, 2 or 3; without it 3 goes before 2 where there are both
     #[arg(long, global = true, value_name = "VERSION", value_parser = parse_format, help_heading = "Store")]
     pub zarr_format: Option<ZarrFormat>,
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads) if threads <= MAX_THREADS => Ok(threads),
+        _ => Err(format!("\"{text}\" is not a number from 0 to {MAX_THREADS}")),
+    }
 }
 
 fn parse_format(text: &str) -> Result<ZarrFormat, String> {

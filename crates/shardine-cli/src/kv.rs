@@ -1,5 +1,6 @@
 //! `shardine kv`: a folder of uint64 shards as the key-value store that it is.
 
+use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use shardine::{Error, KeyValueStore, KeyValues, Location, PayloadKind, PutReport
 use crate::cli::Machine;
 use crate::create::parse_sharding;
 use crate::failure::Failure;
-use crate::output_file::OutputFile;
+use crate::output_file::{OutputFile, is_device};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,6 +55,9 @@ enum Action {
         /// The file to write; - is standard output
         #[arg(short, long, value_name = "FILE", default_value = "-")]
         output: PathBuf,
+        /// Replace the file if it is there
+        #[arg(long)]
+        overwrite: bool,
         /// The bytes as they are stored
         #[arg(long, conflicts_with = "fragments")]
         raw: bool,
@@ -154,7 +158,7 @@ fn relative(url: &str) -> Option<(&'static str, &str)> {
 
 pub fn run(args: &Kv, machine: &Machine) -> Result<(), Failure> {
     match &args.action {
-        Action::Get { folder, key, output, raw, fragments } => {
+        Action::Get { folder, key, output, overwrite, raw, fragments } => {
             let store = folder.open(machine)?;
             let value = match (raw, fragments) {
                 (true, _) => store.get_encoded(*key)?,
@@ -165,7 +169,7 @@ pub fn run(args: &Kv, machine: &Machine) -> Result<(), Failure> {
                 return Err(Failure::new(format!("{} has no key {key}", folder.url))
                     .hint(format!("`shardine kv ls {}` lists those that it has", folder.url)));
             };
-            save(output, &value)
+            save(output, *overwrite, &value)
         }
         Action::Put { folder, values, fragments, json } => {
             let store = folder.open(machine)?;
@@ -239,13 +243,22 @@ fn load(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(failed)
 }
 
-fn save(path: &Path, value: &[u8]) -> Result<(), Failure> {
+fn save(path: &Path, overwrite: bool, value: &[u8]) -> Result<(), Failure> {
     if path == Path::new("-") {
         io::stdout().lock().write_all(value)?;
         return Ok(());
     }
-    let file = OutputFile::create(path)?;
-    file.file().write_all(value).map_err(|error| Failure::file(path, &error))?;
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::NobodyReads,
+        _ => Failure::file(path, &error),
+    };
+    // Pipes and devices are written to, not replaced.
+    if is_device(path) {
+        let mut device = OpenOptions::new().write(true).open(path).map_err(failed)?;
+        return device.write_all(value).map_err(failed);
+    }
+    let file = OutputFile::create(path, overwrite)?;
+    file.file().write_all(value).map_err(failed)?;
     file.finish()
 }
 

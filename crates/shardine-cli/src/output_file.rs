@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use crate::interrupt;
 
+/// How many temporary names are tried.
+const ATTEMPTS: u32 = 100;
+
 /// A file under a temporary name, which gets its own when all is written.
 ///
 /// Dropping it removes it, and so does Ctrl-C.
@@ -16,28 +19,36 @@ pub struct OutputFile {
     file: File,
     target: PathBuf,
     temporary: PathBuf,
+    /// Whether what has the name may be replaced.
+    overwrite: bool,
     kept: bool,
 }
 
 impl OutputFile {
-    /// Begins the file; what is at `path` stays until [`finish`](Self::finish).
-    pub fn create(path: &Path) -> Result<Self, Failure> {
+    /// Begins the file; what is at `path` stays until [`finish`](Self::finish), and is refused without `overwrite`.
+    pub fn create(path: &Path, overwrite: bool) -> Result<Self, Failure> {
+        check_free(path, overwrite)?;
         // A link stays one: what it points to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let name = target.file_name().ok_or_else(|| {
             Failure::new(format!("{}: is not the name of a file", path.display()))
         })?;
-        let mut temporary_name = OsString::from(".");
-        temporary_name.push(name);
-        temporary_name.push(format!(".{}.part", std::process::id()));
-        let temporary = target.with_file_name(temporary_name);
-        interrupt::will_remove(&temporary);
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary);
-        let file = file.map_err(|error| {
-            interrupt::forget(&temporary);
-            Failure::file(path, &error)
-        })?;
-        Ok(Self { file, target, temporary, kept: false })
+        for attempt in 0..ATTEMPTS {
+            let mut temporary_name = OsString::from(".");
+            temporary_name.push(name);
+            temporary_name.push(format!(".{}-{attempt}.part", std::process::id()));
+            let temporary = target.with_file_name(temporary_name);
+            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+                Ok(file) => {
+                    interrupt::will_remove(&temporary);
+                    return Ok(Self { file, target, temporary, overwrite, kept: false });
+                }
+                // Another file has the name, be it that of a run that was killed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Failure::file(path, &error)),
+            }
+        }
+        Err(Failure::new(format!("{}: no temporary file can be made beside it", path.display())))
     }
 
     pub fn file(&self) -> &File {
@@ -50,10 +61,45 @@ impl OutputFile {
     pub fn finish(mut self) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::file(&self.target, &error);
         self.file.sync_all().map_err(failed)?;
+        if !self.overwrite {
+            // Somebody may have taken the name meanwhile, which a link tells and a rename does not.
+            match fs::hard_link(&self.temporary, &self.target) {
+                // The temporary name goes when this is dropped.
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(exists(&self.target));
+                }
+                // A file system without links.
+                Err(_) => check_free(&self.target, false)?,
+            }
+        }
         fs::rename(&self.temporary, &self.target).map_err(failed)?;
         self.kept = true;
         Ok(())
     }
+}
+
+fn exists(path: &Path) -> Failure {
+    Failure::new(format!("{} exists already", path.display()))
+        .hint("choose another name, or give --overwrite")
+}
+
+/// Refuses a path where there is something, unless it may be replaced.
+pub fn check_free(path: &Path, overwrite: bool) -> Result<(), Failure> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err(Failure::new(format!("{}: is a folder", path.display())))
+        }
+        Ok(_) if overwrite => Ok(()),
+        Ok(_) => Err(exists(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::file(path, &error)),
+    }
+}
+
+/// Whether a path is that of a pipe or device, which is written to and not replaced.
+pub fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 impl Drop for OutputFile {
@@ -76,13 +122,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         fs::write(&path, "old").unwrap();
-        let output = OutputFile::create(&path).unwrap();
+        let output = OutputFile::create(&path, true).unwrap();
         output.file().write_all_at(b"new", 0).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
         drop(output);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        let output = OutputFile::create(&path).unwrap();
+        let output = OutputFile::create(&path, true).unwrap();
         output.file().write_all_at(b"w", 2).unwrap();
         output.file().write_all_at(b"ne", 0).unwrap();
         output.finish().unwrap();
@@ -96,7 +142,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         fs::write(&path, "old").unwrap();
-        let mut output = OutputFile::create(&path).unwrap();
+        let mut output = OutputFile::create(&path, true).unwrap();
         // The null device takes every byte, and cannot put them in safety.
         output.file = OpenOptions::new().write(true).open("/dev/null").unwrap();
         output.file().write_all_at(b"new", 0).unwrap();
@@ -105,6 +151,29 @@ mod tests {
         };
         assert!(message.contains("out: "), "{message}");
         assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_replaced_unless_that_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        fs::write(&path, "old").unwrap();
+        OutputFile::create(&path, false).unwrap_err();
+        fs::remove_file(&path).unwrap();
+        // Also if it comes while another one is written.
+        let output = OutputFile::create(&path, false).unwrap();
+        fs::write(&path, "between").unwrap();
+        output.finish().unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"between");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("nowhere", &path).unwrap();
+        OutputFile::create(&path, false).unwrap_err();
+        fs::remove_file(&path).unwrap();
+        let output = OutputFile::create(&path, false).unwrap();
+        output.file().write_all_at(b"new", 0).unwrap();
+        output.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -47,7 +47,7 @@ pub struct PackingArgs {
 /// What a job does with what is there, and how it is checked.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// Remove the data set that is at the target
+    /// Remove the data set that is at the target, or replace the file
     #[arg(long)]
     pub overwrite: bool,
     /// Give up what an earlier job has left unfinished, and begin anew

@@ -1,6 +1,6 @@
 //! `shardine read`: a region of an array into a file, or onto the screen.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::cli::Machine;
 use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::npy::Header;
-use crate::output_file::OutputFile;
+use crate::output_file::{OutputFile, check_free, is_device};
 use crate::progress::Progress;
 use crate::raw_variable::{Framing, Writer};
 use crate::slabs::{self, Order, Slab};
@@ -52,6 +52,9 @@ pub struct Read {
     /// The file to write: .npy, or else raw bytes; - is standard output. Without it few elements are shown
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long, requires = "output")]
+    overwrite: bool,
     /// Tell in JSON what was read
     #[arg(long)]
     json: bool,
@@ -59,9 +62,9 @@ pub struct Read {
 
 impl Read {
     /// The whole of an array into a file.
-    pub fn whole(url: &str, output: &Path, json: bool) -> Self {
+    pub fn whole(url: &str, output: &Path, overwrite: bool, json: bool) -> Self {
         let (url, output) = (url.to_owned(), Some(output.to_owned()));
-        Self { url, region: None, level: Level::default(), output, json }
+        Self { url, region: None, level: Level::default(), output, overwrite, json }
     }
 }
 
@@ -76,6 +79,11 @@ struct Job<'a> {
 
 pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
+    if let Some(path) = args.output.as_deref().filter(|path| !is_device(path))
+        && path != Path::new("-")
+    {
+        check_free(path, args.overwrite)?;
+    }
     let (engine, budget) = machine.engine_and_buffer()?;
     let array = args.level.open(&engine, &machine.location(&args.url)?, None)?;
     let region = args.region.clone().unwrap_or_default();
@@ -91,7 +99,7 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
             job.stream(&mut io::stdout().lock(), &Failure::from)?;
             return Ok(());
         }
-        Some(path) => job.file(path)?,
+        Some(path) => job.file(path, args.overwrite)?,
     };
     if args.json {
         let seconds = start.elapsed().as_secs_f64();
@@ -121,7 +129,7 @@ impl Job<'_> {
     }
 
     /// Writes a file; tells how long it is.
-    fn file(&self, path: &Path) -> Result<u64, Failure> {
+    fn file(&self, path: &Path, overwrite: bool) -> Result<u64, Failure> {
         let header = self.npy_header(path)?;
         let failed = |error: io::Error| match error.kind() {
             // A pipe with a name, and nobody at its other end.
@@ -129,12 +137,12 @@ impl Job<'_> {
             _ => Failure::file(path, &error),
         };
         // Pipes and devices are written to, not replaced.
-        if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        if is_device(path) {
             let mut device = OpenOptions::new().write(true).open(path).map_err(failed)?;
             device.write_all(&header).map_err(failed)?;
             return Ok(header.len() as u64 + self.stream(&mut device, &failed)?);
         }
-        let output = OutputFile::create(path)?;
+        let output = OutputFile::create(path, overwrite)?;
         let mut file = output.file();
         let bytes = match self.data_type().size() {
             ElementSize::Variable => self.stream(&mut file, &failed)?,

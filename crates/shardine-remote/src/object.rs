@@ -98,7 +98,7 @@ impl Inner {
             ReadRange::Bounded(range) => range.start >= range.end,
             ReadRange::Suffix(n) => *n == 0,
             ReadRange::Head { most, .. } | ReadRange::Tail { most, .. } => *most == 0,
-            ReadRange::All => false,
+            ReadRange::All | ReadRange::AtMost(_) => false,
         };
         let from_end = matches!(range, ReadRange::Suffix(_) | ReadRange::Tail { .. });
         // Azure has no ranges that count from the end, and no range is empty.
@@ -109,7 +109,7 @@ impl Inner {
             }
         }
         let asked = self.asked(&range);
-        let (got, bytes) = match self.get(asked).await {
+        let (got, bytes) = match self.get(asked, &range).await {
             Ok(answer) => answer,
             // Nothing of the range is there: it may be that of an empty object, of which any suffix is nothing.
             Err(Failure::Unsatisfiable(_) | Failure::NoSuffix(_)) => {
@@ -118,7 +118,7 @@ impl Inner {
                     return answer;
                 }
                 let asked = self.asked(&range);
-                self.get(asked).await.map_err(Failure::into_error)?
+                self.get(asked, &range).await.map_err(Failure::into_error)?
             }
             Err(failure) => return Err(failure.into_error()),
         };
@@ -142,7 +142,7 @@ impl Inner {
     fn asked(&self, range: &ReadRange) -> Option<GetRange> {
         let len = self.len();
         match range {
-            ReadRange::All => None,
+            ReadRange::All | ReadRange::AtMost(_) => None,
             ReadRange::Bounded(range) => Some(GetRange::Bounded(range.clone())),
             ReadRange::Head { need, most } => {
                 // Not every server takes a range that ends beyond all lengths.
@@ -177,10 +177,14 @@ impl Inner {
     }
 
     /// Gets bytes, again if they are cut off.
-    async fn get(&self, range: Option<GetRange>) -> Result<(Range<u64>, Bytes), Failure> {
+    async fn get(
+        &self,
+        range: Option<GetRange>,
+        wanted: &ReadRange,
+    ) -> Result<(Range<u64>, Bytes), Failure> {
         let mut attempt = 0;
         loop {
-            match self.get_once(range.clone()).await {
+            match self.get_once(range.clone(), wanted).await {
                 Err(Failure::CutOff(_))
                     if attempt + 1 < SHORT && attempt < self.remote.tuning.max_retries =>
                 {
@@ -191,7 +195,11 @@ impl Inner {
         }
     }
 
-    async fn get_once(&self, range: Option<GetRange>) -> Result<(Range<u64>, Bytes), Failure> {
+    async fn get_once(
+        &self,
+        range: Option<GetRange>,
+        wanted: &ReadRange,
+    ) -> Result<(Range<u64>, Bytes), Failure> {
         let _permit = self.remote.requests.acquire().await;
         let pinned = self.with(|state| state.version.clone());
         // Google's version is not an ETag, and a weak ETag or a date cannot be asked for.
@@ -226,7 +234,12 @@ impl Inner {
         };
         let version = self.remote.version_of(&answer.meta);
         let history = History::of(&answer.attributes);
-        self.see(version, answer.meta.size, history).map_err(Failure::Store)?;
+        let len = answer.meta.size;
+        self.see(version, len, history).map_err(Failure::Store)?;
+        if let ReadRange::AtMost(_) = wanted {
+            // Too much is refused before any of it is in memory.
+            wanted.resolve(&self.key, len).map_err(Failure::Store)?;
+        }
         self.body(answer).await
     }
 

@@ -6,7 +6,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 use shardine_store::{
     Condition, CreateOptions, Edit, Held, InPlace, Key, Listing, Object, ObjectWriter, Pending,
-    ReadCost, ReadRange, Staged, Store, StoreError, Version,
+    ReadCost, ReadRange, Staged, Store, StoreError, Unlisted, UnlistedKind, Version,
 };
 use tokio::sync::Semaphore;
 
@@ -409,18 +409,28 @@ impl Store for RemoteStore {
             Some(key) => format!("{}{key}/", self.0.prefix),
             None => self.0.prefix.clone(),
         };
-        // What is no key (a name with an empty part, or the prefix itself) was made by others to stand for a folder.
-        let key = |path: &Path| {
-            path.as_ref().strip_prefix(below.as_str())?;
-            Key::new(path.as_ref().strip_prefix(self.0.prefix.as_str())?).ok()
+        let mut listing = Listing::default();
+        let mut add = |path: &Path, len: Option<u64>| {
+            // The prefix itself was made by others to stand for a folder.
+            let own = self.0.prefix.as_str();
+            let inside = path.as_ref().strip_prefix(below.as_str()).filter(|name| !name.is_empty());
+            let Some(name) = inside.and_then(|_| path.as_ref().strip_prefix(own)) else { return };
+            match (Key::new(name), len) {
+                (Ok(key), Some(len)) => listing.objects.push((key, len)),
+                (Ok(key), None) => listing.folders.push(key),
+                // So was an empty object of an empty name.
+                (Err(_), Some(0)) if name.split('/').any(str::is_empty) => {}
+                (Err(_), len) => {
+                    let kind = len.map_or(UnlistedKind::OddFolder, |_| UnlistedKind::OddName);
+                    listing.add_unlisted(Unlisted { name: name.to_owned(), key: None, kind });
+                }
+            }
         };
-        let objects = found.objects.iter();
-        let mut listing = Listing {
-            objects: objects.filter_map(|meta| Some((key(&meta.location)?, meta.size))).collect(),
-            folders: found.common_prefixes.iter().filter_map(key).collect(),
-        };
+        found.objects.iter().for_each(|meta| add(&meta.location, Some(meta.size)));
+        found.common_prefixes.iter().for_each(|path| add(path, None));
         listing.objects.sort();
         listing.folders.sort();
+        listing.unlisted.sort();
         Ok(listing)
     }
 }

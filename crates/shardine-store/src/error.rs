@@ -1,6 +1,6 @@
 use std::io;
 
-use crate::Key;
+use crate::{Key, UnlistedKind};
 
 /// Why storage did not do what it was asked.
 ///
@@ -29,6 +29,30 @@ pub enum StoreError {
         end: u64,
         /// The object's length.
         len: u64,
+    },
+    /// The object is larger than what it is read as may be.
+    #[error("\"{key}\" has {len} bytes; at most {limit} are read of such an object")]
+    TooLarge {
+        /// The object.
+        key: Key,
+        /// Its length.
+        len: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A folder that was to be walked is reached through a link.
+    #[error("\"{folder}\" is a link to a folder, or lies behind one, and is not walked")]
+    LinkedFolder {
+        /// The folder.
+        folder: Key,
+    },
+    /// Something that is no object and no folder is where one is needed.
+    #[error("\"{name}\" is {}, and is left out", kind.reason())]
+    Unlisted {
+        /// Its path below the root.
+        name: String,
+        /// What it is.
+        kind: UnlistedKind,
     },
     /// The object changed while it was being read.
     #[error("\"{key}\" changed while it was read")]

@@ -1,11 +1,19 @@
 use crate::{Buffer, Condition, CreateOptions, Key, ReadRange, Store, StoreError, Version};
 
+/// The largest object that [`StoreExt::get`] reads: 64 MiB. Documents, such as a `zarr.json`, are far smaller.
+pub const MAX_SMALL_OBJECT: u64 = 64 << 20;
+
 /// Whole small objects in one call, for every store.
 pub trait StoreExt: Store {
     /// All of an object, or `None` if there is none. One open and one read.
+    ///
+    /// An object of more than [`MAX_SMALL_OBJECT`] bytes is [`StoreError::TooLarge`], and none of it is read.
     fn get(&self, key: &Key) -> Result<Option<Buffer>, StoreError> {
         // A store to which opening is free learns only at the first read that the object is missing.
-        match self.open(key, None).and_then(|object| object.read(ReadRange::All)) {
+        match self
+            .open(key, None)
+            .and_then(|object| object.read(ReadRange::AtMost(MAX_SMALL_OBJECT)))
+        {
             Ok(buffer) => Ok(Some(buffer)),
             Err(StoreError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),

@@ -24,15 +24,16 @@ pub use buffer::{Buffer, BufferPool, ReadBuffer};
 pub use counting::{Call, CountingStore, Counts};
 pub use edit::{Edit, Held, Holding, InPlace};
 pub use error::StoreError;
-pub use ext::StoreExt;
+pub use ext::{MAX_SMALL_OBJECT, StoreExt};
 pub use fault::{FaultStore, Operation};
 pub use file::{
-    DiskObserver, DiskStep, DocumentStamp, FileStore, FolderAlone, FolderHold, FolderIdentity,
-    FolderLock, FolderPart, JobLock, Verdict, is_own_file,
+    DiskObserver, DiskStep, DocumentStamp, FileStore, FolderAlone, FolderHold, FolderId,
+    FolderIdentity, FolderLock, FolderPart, JobLock, Survey, Verdict, is_own_file,
 };
 pub use key::Key;
 pub use memory::MemoryStore;
 pub use store::{
     Condition, CreateOptions, Done, Leftover, LeftoverKind, Listing, NextRead, Object,
-    ObjectWriter, Pending, Read, ReadCost, ReadRange, Reads, Recovery, Staged, Store, Version,
+    ObjectWriter, Pending, Read, ReadCost, ReadRange, Reads, Recovery, Staged, Store, Unlisted,
+    UnlistedKind, Version,
 };

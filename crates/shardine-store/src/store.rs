@@ -10,6 +10,8 @@ use crate::{Buffer, Edit, FileStore, Holding, Key, StoreError, batch};
 pub enum ReadRange {
     /// All of it.
     All,
+    /// All of it if it has at most so many bytes, else [`StoreError::TooLarge`], before any of it is read.
+    AtMost(u64),
     /// These bytes. A range that reaches past the end is an error, never a short answer.
     Bounded(Range<u64>),
     /// The last `n` bytes. An object that is shorter is an error.
@@ -37,7 +39,10 @@ impl ReadRange {
     /// What comes back lies in `0..len`, so it may be allocated once `len` is known to be real.
     pub fn resolve(&self, key: &Key, len: u64) -> Result<Range<u64>, StoreError> {
         let (range, fits) = match self {
-            Self::All => (0..len, true),
+            Self::AtMost(limit) if len > *limit => {
+                return Err(StoreError::TooLarge { key: key.clone(), len, limit: *limit });
+            }
+            Self::All | Self::AtMost(_) => (0..len, true),
             Self::Bounded(r) => (r.clone(), r.start <= r.end && r.end <= len),
             Self::Head { need, .. } => (0..*need, *need <= len),
             Self::Suffix(n) | Self::Tail { need: n, .. } => match len.checked_sub(*n) {
@@ -284,6 +289,102 @@ pub struct Listing {
     pub objects: Vec<(Key, u64)>,
     /// Prefixes below which there is more.
     pub folders: Vec<Key>,
+    /// What is there and is neither, the first [`MOST_UNLISTED`](Self::MOST_UNLISTED) of it.
+    pub unlisted: Vec<Unlisted>,
+    /// How many more of these there are.
+    pub more_unlisted: u64,
+}
+
+impl Listing {
+    /// So many unlisted things of a folder are told by name.
+    pub const MOST_UNLISTED: usize = 1000;
+
+    /// Whether there is nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.folders.is_empty() && self.unlisted.is_empty()
+    }
+
+    /// An error if one of the unlisted things has a name, in its folder, that matters.
+    pub fn refuse_unlisted(&self, matters: impl Fn(&str) -> bool) -> Result<(), StoreError> {
+        let last = |name: &str| name.rsplit('/').next().map(str::to_owned).unwrap_or_default();
+        match self.unlisted.iter().find(|unlisted| matters(&last(&unlisted.name))) {
+            Some(unlisted) => Err(unlisted.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds something that is neither an object nor a folder.
+    pub fn add_unlisted(&mut self, unlisted: Unlisted) {
+        if self.unlisted.len() < Self::MOST_UNLISTED {
+            self.unlisted.push(unlisted);
+        } else {
+            self.more_unlisted += 1;
+        }
+    }
+}
+
+/// Something below a prefix that is no object, and no folder that is walked.
+///
+/// It is told so that nobody takes a listing for the whole of a folder when it is not.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unlisted {
+    /// Its path below the root of the store, for messages: bytes that are not text are written as `\xff`.
+    pub name: String,
+    /// Its key, if the name can be one.
+    pub key: Option<Key>,
+    /// What it is.
+    pub kind: UnlistedKind,
+}
+
+/// Why something is not listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum UnlistedKind {
+    /// A link to a folder. Objects behind it are opened by key, but it is not walked.
+    FolderLink,
+    /// A link that leads nowhere.
+    BrokenLink,
+    /// An object whose name cannot be a key.
+    OddName,
+    /// A folder whose name cannot be a key.
+    OddFolder,
+    /// A socket, pipe or device, or a link to one.
+    Special,
+    /// It has the name of a file that the store makes for itself, but is not one.
+    LikeOwn,
+    /// The folder of an interrupted job, which holds the only copy of the data set beside which it lies.
+    OnlyCopy,
+}
+
+impl UnlistedKind {
+    /// What it is, in a few words.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::FolderLink => "a link to a folder",
+            Self::BrokenLink => "a link that leads nowhere",
+            Self::OddName => "a name that is not UTF-8 or holds a backslash",
+            Self::OddFolder => "a folder whose name is not UTF-8 or holds a backslash",
+            Self::Special => "neither a file nor a folder",
+            Self::LikeOwn => "named like a temporary file of Shardine, but not one",
+            Self::OnlyCopy => "an interrupted job that holds the only copy of what was there",
+        }
+    }
+
+    /// Whether there may be more below it.
+    pub fn is_folder(self) -> bool {
+        matches!(self, Self::FolderLink | Self::OddFolder | Self::OnlyCopy)
+    }
+}
+
+impl From<Unlisted> for StoreError {
+    fn from(unlisted: Unlisted) -> Self {
+        Self::Unlisted { name: unlisted.name, kind: unlisted.kind }
+    }
+}
+
+impl fmt::Display for Unlisted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\" ({})", self.name, self.kind.reason())
+    }
 }
 
 /// What kind of file a writer left.

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use shardine_store::{
     BufferPool, Condition, CreateOptions, DiskObserver, DiskStep, Edit, FileStore, Key,
-    LeftoverKind, Listing, ReadRange, Recovery, Staged, Store, StoreError, StoreExt, Verdict,
-    is_own_file,
+    LeftoverKind, Listing, MAX_SMALL_OBJECT, ReadRange, Recovery, Staged, Store, StoreError,
+    StoreExt, UnlistedKind, Verdict, is_own_file,
 };
 use tempfile::TempDir;
 
@@ -175,7 +175,12 @@ fn links_are_followed_and_replaced_but_never_written_through() {
     assert_eq!(*store.get(&key("file")).unwrap().unwrap(), *b"linked");
     assert!(store.get(&key("broken")).unwrap().is_none());
     let listing = store.list(None).unwrap();
-    assert_eq!((listing.objects, listing.folders), (vec![(key("file"), 6)], vec![key("folder")]));
+    assert_eq!((listing.objects, listing.folders), (vec![(key("file"), 6)], vec![]));
+    let unlisted = listing.unlisted.iter().map(|unlisted| (unlisted.name.as_str(), unlisted.kind));
+    let expected = [("broken", UnlistedKind::BrokenLink), ("folder", UnlistedKind::FolderLink)];
+    assert_eq!(unlisted.collect::<Vec<_>>(), expected);
+    let refused = store.list(Some(&key("folder"))).unwrap_err();
+    assert!(matches!(refused, StoreError::LinkedFolder { .. }), "{refused}");
 
     let version = store.edit(&key("file")).unwrap().version.clone();
     store.put(&key("file"), b"own", Condition::Unchanged(version)).unwrap();
@@ -292,24 +297,70 @@ fn a_temporary_file_is_beside_its_place_and_gone_afterwards() {
 #[test]
 fn a_key_that_would_be_taken_for_a_temporary_file_is_refused() {
     let (folder, store) = store();
-    for at in [".shardine-1.tmp", "a/.shardine-x.tmp", ".shardine-x.tmp/a"] {
+    for at in [".shardine-1-2-3.tmp", "a/.shardine-x.journal", ".shardine-a-b-c.tmp/a"] {
         let error = store.create(&key(at), CreateOptions::default()).unwrap_err();
         assert!(matches!(error, StoreError::Key { .. }), "{error}");
     }
     assert_eq!(names(folder.path()).len(), 0);
-    for name in ["a.tmp", ".shardine-", ".shardine-.tmp", ".shardine", "x.shardine-1.tmp"] {
+    for name in [
+        "a.tmp",
+        ".shardine-",
+        ".shardine-.tmp",
+        ".shardine",
+        "x.shardine-1.tmp",
+        ".shardine-notes.tmp",
+        ".shardine-1-2.tmp",
+        ".shardine-x.aside",
+    ] {
         assert!(!is_own_file(name), "{name}");
     }
 }
 
 #[test]
-fn names_that_are_not_keys_are_left_out_of_a_listing() {
+fn names_that_are_not_keys_are_told_by_a_listing() {
     let (folder, store) = store();
     put(&store, "a", b"x");
     for name in [&b"not \xff unicode"[..], b"back\\slash", b".shardine-1-2-3.tmp"] {
         fs::write(folder.path().join(std::ffi::OsStr::from_bytes(name)), b"x").unwrap();
     }
-    assert_eq!(store.list(None).unwrap().objects, [(key("a"), 1)]);
+    let listing = store.list(None).unwrap();
+    assert_eq!(listing.objects, [(key("a"), 1)]);
+    let unlisted: Vec<_> = listing.unlisted.iter().map(|found| found.name.as_str()).collect();
+    assert_eq!(unlisted, ["back\\slash", "not \\xff unicode"]);
+}
+
+#[test]
+fn as_many_unlisted_names_are_told_as_anybody_reads() {
+    let (folder, store) = store();
+    for i in 0..=Listing::MOST_UNLISTED {
+        fs::write(folder.path().join(format!("back\\slash {i}")), b"x").unwrap();
+    }
+    let listing = store.list(None).unwrap();
+    assert_eq!(listing.unlisted.len(), Listing::MOST_UNLISTED);
+    assert_eq!(listing.more_unlisted, 1);
+}
+
+#[test]
+fn a_folder_is_the_same_by_whatever_way_it_is_reached() {
+    let (folder, _) = store();
+    fs::create_dir_all(folder.path().join("a/b")).unwrap();
+    symlink("a", folder.path().join("link")).unwrap();
+    let ids = |name: &str| FileStore::new(folder.path().join(name)).folder_ids(None).unwrap();
+    assert_eq!(ids("link/b"), ids("a/b"));
+    let (new, exists) = ids("link/b/new/deeper");
+    assert_eq!((new, exists), (ids("a/b").0, false));
+    let unwanted = ids("a/b").0.into_iter().take(1).collect();
+    let survey = FileStore::new(folder.path().join("link")).survey(None, &unwanted).unwrap();
+    assert!(survey.met.unwrap().ends_with("a/b"));
+}
+
+#[test]
+fn an_object_that_is_too_large_to_be_a_document_is_not_read() {
+    let (folder, store) = store();
+    let file = fs::File::create(folder.path().join("a")).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let refused = store.get(&key("a")).unwrap_err();
+    assert!(matches!(refused, StoreError::TooLarge { limit, .. } if limit == MAX_SMALL_OBJECT));
 }
 
 #[test]

@@ -241,6 +241,14 @@ pub enum Error {
         /// Where.
         at: String,
     },
+    /// A data set holds what the job would not take along, so that the result would not be the whole of it.
+    #[error("{at} is not copied or repacked without {what}")]
+    LeftOut {
+        /// The data set.
+        at: String,
+        /// What it holds, by name.
+        what: String,
+    },
     /// Folders lie deeper than any hierarchy does.
     #[error("{at} lies more than {most} groups deep")]
     TooDeep {
@@ -344,6 +352,10 @@ impl Error {
             ),
             Self::UnlistedObjects { .. } => Some(
                 "look at it through a store that can list, or read its metadata alone".to_owned(),
+            ),
+            Self::LeftOut { .. } => Some(
+                "move it out of the data set, put what a link leads to in its place, or rename it; see docs/links.md"
+                    .to_owned(),
             ),
             Self::Exists { .. } => {
                 Some("choose another place, or overwrite the array that is there".to_owned())

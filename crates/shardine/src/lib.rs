@@ -22,7 +22,7 @@ pub mod zarr;
 pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
-pub use engine::{Engine, EngineOptions, Strategy, WriteOptions, WriteReport};
+pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use error::Error;
 pub use jobs::LOSS_RECORD;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};

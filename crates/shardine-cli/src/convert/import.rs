@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 use shardine::plan::chunks_per_shard_for;
+use shardine::store::FileStore;
 use shardine::zarr::metadata::ArrayMetadata;
 use shardine::{
     Array, Axis, DataType, ElementSize, Engine, Packing, Region, Selection, Source, WriteOptions,
@@ -30,6 +31,9 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let location = machine.location(&args.target)?;
     let mut input = Input::open(Path::new(&args.source))?;
+    if let (Some(files), true) = (location.store.files(), input.found.is_some()) {
+        refuse_inside(files, Path::new(&args.source), &args.target)?;
+    }
     let (shape, data_type) = described(args, &input)?;
     let (engine, memory) = machine.engine_and_buffer()?;
     let found = input.found.take();
@@ -65,6 +69,19 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     marker::end(&location)?;
     consolidate::renew_above(&location);
     tell(args, &array, &report, resumed.then_some(cells.len()), start.elapsed().as_secs_f64())
+}
+
+/// Refuses a file in the folder that is to become an array: what is there is removed.
+fn refuse_inside(target: &FileStore, source: &Path, name: &str) -> Result<(), Failure> {
+    let resolved = source.canonicalize().map_err(|error| Failure::file(source, &error))?;
+    let above = FileStore::new(resolved.parent().unwrap_or(&resolved));
+    let ids = |files: &FileStore| files.folder_ids(None).map_err(shardine::Error::from);
+    let ((above, _), (target, exists)) = (ids(&above)?, ids(target)?);
+    if exists && target.first().is_some_and(|target| above.contains(target)) {
+        return Err(Failure::new(format!("{} lies in {name}", source.display()))
+            .hint("move it out of the array that is to be made"));
+    }
+    Ok(())
 }
 
 /// The shape and type of what is in the file.

@@ -126,7 +126,7 @@ impl Marker {
             });
         }
         let listing = location.store.list(location.path.as_ref()).map_err(failed)?;
-        let empty = listing.objects.is_empty() && listing.folders.is_empty();
+        let empty = listing.is_empty();
         if !empty && !overwrite {
             return Err(Error::Exists { at: location.to_string() }.into());
         }

@@ -117,7 +117,9 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     match (from_file, is_file(&args.target)) {
         (true, false) => import::run(args, machine),
         (false, true) => {
-            let read = read::Read::whole(&args.source, &PathBuf::from(&args.target), args.job.json);
+            let target = PathBuf::from(&args.target);
+            let (overwrite, json) = (args.job.overwrite, args.job.json);
+            let read = read::Read::whole(&args.source, &target, overwrite, json);
             read::run(&read, machine)
         }
         (true, true) => {

@@ -73,8 +73,13 @@ pub fn encoding(text: &str) -> Result<Encoding, String> {
 /// The sharding that an argument is.
 pub fn parse_sharding(text: &str) -> Result<Sharding, Failure> {
     let text = match text.strip_prefix('@') {
-        Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| Failure::file(std::path::Path::new(path), &error))?,
+        Some(path) => {
+            let failed = |error| Failure::file(std::path::Path::new(path), &error);
+            let mut text = String::new();
+            let mut file = File::open(path).map_err(failed)?.take(MAX_DOCUMENT_BYTES as u64);
+            file.read_to_string(&mut text).map_err(failed)?;
+            text
+        }
         None => text.to_owned(),
     };
     let document: Value = serde_json::from_str(&text)

@@ -34,7 +34,7 @@ fn npy_files_of_any_order_become_arrays() {
         assert!(!folder.exists(&format!("{array}/{MARKER}")));
         folder.ok(&["verify", &array, "--decode"]);
         // And back again.
-        folder.ok(&["convert", &array, "out.npy"]);
+        folder.ok(&["convert", &array, "out.npy", "--overwrite"]);
         let (out, header) = (
             folder.get("out.npy"),
             "{'descr': '<u2', 'fortran_order': False, 'shape': (3, 4, 5), }",

@@ -12,6 +12,7 @@ mod create;
 mod inspect;
 mod interop;
 mod limits;
+mod links;
 mod plan;
 mod refusals;
 mod repair;

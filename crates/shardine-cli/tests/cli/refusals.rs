@@ -139,7 +139,7 @@ fn a_failed_read_leaves_the_old_output_and_nothing_beside_it() {
     folder.ok(&["write", "a", "in.raw"]);
     folder.put("a/c/1", b"too short");
     folder.put("out.npy", b"old");
-    folder.refused(&["read", "a", "-o", "out.npy"]);
+    folder.refused(&["read", "a", "-o", "out.npy", "--overwrite"]);
     assert_eq!(folder.get("out.npy"), b"old");
     assert_eq!(folder.names(), ["a", "in.raw", "out.npy"]);
     folder.refused(&["read", "a", "-o", "no/such/folder/out.npy"]);
@@ -153,7 +153,7 @@ fn devices_are_written_to_and_links_stay_links() {
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
     folder.put("real.npy", b"old");
     std::os::unix::fs::symlink("real.npy", folder.path("link.npy")).unwrap();
-    folder.ok(&["read", "a", "-o", "link.npy"]);
+    folder.ok(&["read", "a", "-o", "link.npy", "--overwrite"]);
     assert!(std::fs::symlink_metadata(folder.path("link.npy")).unwrap().is_symlink());
     assert!(folder.get("real.npy").starts_with(b"\x93NUMPY"));
 }

@@ -51,7 +51,7 @@ fn every_order_of_chunks_and_every_budget_reads_the_same() {
             let options = ["--memory", memory, "--threads", "1"];
             let read = [&["read", "a", "-o", "-"], &options[..]].concat();
             assert_eq!(folder.ok(&read), u16s(values.iter().copied()));
-            folder.ok(&[&["read", "a", "-o", "out.raw"], &options[..]].concat());
+            folder.ok(&[&["read", "a", "-o", "out.raw", "--overwrite"], &options[..]].concat());
             assert_eq!(folder.get("out.raw"), u16s(values.iter().copied()));
         }
     }

@@ -25,6 +25,7 @@ fn a_listing_is_one_level_in_order(make: Make<'_>) {
     let listing = |objects: &[&str], folders: &[&str]| Listing {
         objects: objects.iter().map(|at| (key(at), at.len() as u64)).collect(),
         folders: folders.iter().map(|at| key(at)).collect(),
+        ..Listing::default()
     };
     let list = |prefix: &str| store.list(Some(&key(prefix))).unwrap();
     assert_eq!(store.list(None).unwrap(), listing(&["a", "b-c", "z"], &["b", "b.c", "c"]));

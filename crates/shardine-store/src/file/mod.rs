@@ -6,6 +6,7 @@ mod edit;
 mod folder;
 mod journal;
 mod leftover;
+mod listing;
 mod local;
 mod lock;
 mod object;
@@ -33,6 +34,7 @@ use crate::{
 
 pub use dataset::{DocumentStamp, FolderAlone, FolderHold, FolderIdentity};
 pub use disk::{DiskObserver, DiskStep, Verdict};
+pub use listing::{FolderId, Survey};
 pub use temporary::is_own_file;
 pub use tree::{FolderLock, FolderPart, JobLock};
 
@@ -43,7 +45,7 @@ const RETAINED: usize = 16 << 20;
 ///
 /// **Reading.** Opening costs one `open` and one `fstat`, a read one `pread`, into pooled memory or the
 /// caller's. An open object holds one descriptor and goes on seeing its bytes when the file is replaced or
-/// removed. A folder is not an object. Symbolic links are followed. On the common file systems of this machine
+/// removed. A folder is not an object. Symbolic links are followed by what opens an object, and not by what lists or removes. On the common file systems of this machine
 /// (not on a network's, which tell late) an object may be kept open: one `fstat` tells whether the file was
 /// replaced, with a look at its path while it is younger than the tick of the clock, and a folder above it that was
 /// exchanged is noticed within a tenth of a second. The disk space of a file that was removed is free once it is closed.
@@ -215,37 +217,11 @@ impl Store for FileStore {
         publish::delete(self, key, condition)
     }
 
-    /// Costs one `stat` per object. Names that are not keys (not Unicode, say) are left out, and so is what
-    /// is neither file nor folder. A folder is listed even if it is empty.
+    /// Costs one `stat` per object. A folder is listed even if it is empty. A link to a file is an object; one to a folder is
+    /// [unlisted](Listing::unlisted), like all that is no object, and a prefix that goes through one is
+    /// [`LinkedFolder`](StoreError::LinkedFolder). Files of the store's own are left out.
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
-        let path = prefix.map_or_else(|| self.0.root.clone(), |key| self.path(key));
-        let entries = match fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(e) if is_missing(&e) => return Ok(Listing::default()),
-            Err(e) => return Err(failed("list", &path, e)),
-        };
-        let mut listing = Listing::default();
-        for entry in entries {
-            let entry = entry.map_err(|e| failed("list", &path, e))?;
-            let name = entry.file_name();
-            let own = |name: &str| is_own_file(name) || temporary::is_job_folder(name);
-            let Some(name) = name.to_str().filter(|name| !own(name)) else { continue };
-            let Ok(key) = prefix.map_or_else(|| Key::new(name), |key| key.join(name)) else {
-                continue;
-            };
-            // Not the entry's own metadata: that of a link is not that of the file behind it.
-            match fs::metadata(entry.path()) {
-                Ok(found) if found.is_dir() => listing.folders.push(key),
-                Ok(found) if found.is_file() => listing.objects.push((key, found.len())),
-                Ok(_) => {}
-                // Removed since the folder was read, or a link to nowhere.
-                Err(e) if is_missing(&e) => {}
-                Err(e) => return Err(failed("examine", &entry.path(), e)),
-            }
-        }
-        listing.objects.sort();
-        listing.folders.sort();
-        Ok(listing)
+        listing::list(self, prefix)
     }
 
     /// A listing, and for each such file one `open` and a try at its lock.

@@ -14,6 +14,9 @@ const JOURNAL: &str = ".journal";
 const ASIDE: &str = ".aside";
 const JOB: &str = ".job";
 
+/// The middle of the name that a file has while it is copied because it cannot be linked.
+const CARRIED: &str = "carried";
+
 /// Whether a file of this name is one that a [`FileStore`](super::FileStore) makes for itself: `.shardine-` …
 /// `.tmp` (an object that was still being written), `.journal` (of a change in place) or `.aside`.
 ///
@@ -31,8 +34,26 @@ pub(super) fn kind_of(name: &str) -> Option<LeftoverKind> {
         (ASIDE, LeftoverKind::SetAside),
     ];
     suffixes.into_iter().find_map(|(suffix, kind)| {
-        rest.strip_suffix(suffix).is_some_and(|middle| !middle.is_empty()).then_some(kind)
+        let middle = rest.strip_suffix(suffix)?;
+        let is_own = match kind {
+            LeftoverKind::Temporary => middle == CARRIED || is_numbers(middle),
+            LeftoverKind::SetAside => middle
+                .rsplit_once('.')
+                .is_some_and(|(of, number)| !of.is_empty() && is_hexadecimal(number)),
+            LeftoverKind::Journal | LeftoverKind::Job => !middle.is_empty(),
+        };
+        is_own.then_some(kind)
     })
+}
+
+/// Whether this is the middle of a temporary file's name: three numbers.
+fn is_numbers(middle: &str) -> bool {
+    middle.split('-').count() == 3 && middle.split('-').all(is_hexadecimal)
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    !text.is_empty() && text.bytes().all(digit)
 }
 
 /// Whether a folder of this name is one in which a job works: `.shardine-` … `.job`.

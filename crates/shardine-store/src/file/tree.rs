@@ -25,7 +25,7 @@ use crate::{Key, LeftoverKind, StoreError};
 /// The name of the file in the folder of a job whose lock says that the job is under way.
 pub(super) const LOCK_FILE: &str = "lock";
 
-/// Deeper than any data set that is not a loop of links.
+/// Deeper than any data set.
 const MAX_DEPTH: usize = 128;
 
 /// The name that a file has while it is copied because it cannot be linked.
@@ -312,8 +312,13 @@ impl FileStore {
                 continue;
             }
             let path = folder.join(&name);
+            let kind = entry.file_type().map_err(|e| failed("examine", &entry.path(), e))?;
             let becomes = match path.to_str() {
-                Some(text) => part(text, entry.path().is_dir()),
+                // What is behind a link is not inside; the link itself is carried over.
+                Some(text) => match part(text, kind.is_dir()) {
+                    FolderPart::Inside if !kind.is_dir() => FolderPart::Carried,
+                    becomes => becomes,
+                },
                 None => FolderPart::Carried,
             };
             match becomes {
@@ -367,10 +372,16 @@ impl FileStore {
             if file.to_str().is_some_and(|file| is_own_file(file) || is_job_folder(file)) {
                 continue;
             }
+            let own = match fs::symlink_metadata(entry.path()) {
+                Ok(own) => own,
+                Err(e) if is_missing(&e) => continue,
+                Err(e) => return Err(failed("examine", &entry.path(), e)),
+            };
             let found = match fs::metadata(entry.path()) {
+                // What is behind a link to a folder is not inside; the links may be a loop.
+                Ok(found) if found.is_dir() && own.is_symlink() => own,
                 Ok(found) => found,
                 // What a link leads to may be on a disk that is not there; it must not be taken for nothing.
-                Err(e) if is_missing(&e) && fs::symlink_metadata(entry.path()).is_err() => continue,
                 Err(e) => return Err(failed("examine", &entry.path(), e)),
             };
             // By the place below the folder, which may be renamed meanwhile.
@@ -412,7 +423,7 @@ impl FileStore {
         self.sync_names(&[&path])
     }
 
-    fn remove_path(&self, path: &Path) -> Result<(), StoreError> {
+    pub(super) fn remove_path(&self, path: &Path) -> Result<(), StoreError> {
         let found = match fs::symlink_metadata(path) {
             Ok(found) => found,
             Err(e) if is_missing(&e) => return Ok(()),
@@ -441,11 +452,11 @@ fn cannot_exchange(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported || lacking.contains(&error.raw_os_error())
 }
 
-fn check_depth(path: &Path, depth: usize) -> Result<(), StoreError> {
+pub(super) fn check_depth(path: &Path, depth: usize) -> Result<(), StoreError> {
     if depth <= MAX_DEPTH {
         return Ok(());
     }
-    let message = "it lies too deep: the links around it may be a loop";
+    let message = format!("it lies more than {MAX_DEPTH} folders deep");
     Err(failed("list", path, io::Error::other(message)))
 }
 

@@ -29,11 +29,14 @@ pub(crate) use sequencer::{Batch, Piece, Sequencer};
 pub(crate) use write::{PUBLISHED_TOGETHER, Patch, attempts, compact, is_streamed, write};
 pub use write::{Strategy, WriteOptions, WriteReport};
 
+/// The most worker threads that an engine has.
+pub const MAX_THREADS: usize = 1024;
+
 /// How much of the machine the engine may use.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EngineOptions {
-    /// Worker threads; 0 means one per core. A caller that waits for work is one of them meanwhile.
+    /// Worker threads, at most [`MAX_THREADS`]; 0 means one per core. A caller that waits for work is one of them meanwhile.
     pub threads: usize,
     /// Memory in bytes beside the caller's own buffers.
     ///
@@ -137,6 +140,11 @@ const MOST_WAITING: usize = 128;
 impl Engine {
     /// Starts an engine.
     pub fn new(options: &EngineOptions) -> Result<Arc<Self>, Error> {
+        if options.threads > MAX_THREADS {
+            // Some systems start that many, and get nothing done.
+            let reason = format!("at most {MAX_THREADS} are started");
+            return Err(Error::Threads { threads: options.threads, reason });
+        }
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(options.threads)
             .thread_name(|i| format!("shardine-{i}"))

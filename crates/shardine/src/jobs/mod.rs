@@ -10,6 +10,7 @@ mod repack_volume;
 mod repair;
 mod verify;
 mod walk;
+mod whole;
 
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use convert::{

@@ -28,7 +28,10 @@ fn children(
         match child.node {
             Ok(Node::Array(array)) => visit(Ok(array))?,
             Ok(Node::Group(group)) if depth < MAX_DEPTH => children(&group, depth + 1, visit)?,
-            Ok(Node::Group(_)) => {}
+            Ok(Node::Group(group)) => {
+                let at = group.location().to_string();
+                visit(Err(Error::TooDeep { at, most: MAX_DEPTH }))?;
+            }
             Err(error) => visit(Err(error))?,
         }
     }

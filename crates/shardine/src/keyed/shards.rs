@@ -463,12 +463,14 @@ impl KeyedShards {
     /// The shards that are stored, in either form, by number.
     pub fn stored(&self) -> Result<Vec<u64>, StoreError> {
         let listing = self.store.list(self.folder.as_ref())?;
-        let number = |(key, _): &(Key, u64)| {
-            let name = key.as_str().rsplit('/').next().unwrap_or_default();
+        let number = |name: &str| {
             let stem = name.strip_suffix(".shard").or_else(|| name.strip_suffix(".index"))?;
             self.sharding.shard_number(stem)
         };
-        let mut shards: Vec<u64> = listing.objects.iter().filter_map(number).collect();
+        listing.refuse_unlisted(|name| number(name).is_some())?;
+        let last = |key: &Key| key.as_str().rsplit('/').next().map(str::to_owned);
+        let names = listing.objects.iter().filter_map(|(key, _)| last(key));
+        let mut shards: Vec<u64> = names.filter_map(|name| number(&name)).collect();
         shards.sort_unstable();
         shards.dedup();
         Ok(shards)

@@ -146,9 +146,7 @@ impl Volume {
         let exists = || Error::Exists { at: location.to_string() };
         let listing = location.store.list(location.path.as_ref());
         match listing {
-            Ok(listing) if !(listing.objects.is_empty() && listing.folders.is_empty()) => {
-                return Err(exists());
-            }
+            Ok(listing) if !listing.is_empty() => return Err(exists()),
             Ok(_) | Err(StoreError::Unsupported { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -282,6 +280,10 @@ impl Volume {
         }
         let names = self.box_names(scale)?;
         let listing = self.location.store.list(self.folder(scale)?.as_ref())?;
+        listing.refuse_unlisted(|name| {
+            let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
+            names.cell(bare.unwrap_or(name)).is_some()
+        })?;
         for (key, len) in listing.objects {
             let name = key.as_str().rsplit('/').next().unwrap_or_default();
             let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));

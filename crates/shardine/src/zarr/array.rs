@@ -133,7 +133,7 @@ impl Array {
         let exists = || Error::Exists { at: location.to_string() };
         let _hold = location.hold()?;
         let listing = location.store.list(location.path.as_ref())?;
-        if !(listing.objects.is_empty() && listing.folders.is_empty()) {
+        if !listing.is_empty() {
             if overwrite {
                 refuse_v2(location, listing.objects.iter().map(|(key, _)| key))?;
             }
@@ -174,6 +174,11 @@ impl Array {
                 GridContents::list(&self.engine, &self.location, metadata.key_encoding(), rank)?;
             for object in &found.objects {
                 store.delete(&object.key, &Condition::None)?;
+            }
+            if let Some(files) = store.files() {
+                // Links are removed, not followed: the new array would be read and written through them.
+                let keys = found.unlisted.iter().filter_map(|unlisted| unlisted.key.as_ref());
+                keys.into_iter().try_for_each(|key| files.remove_unlisted_at(key))?;
             }
             // From the inside out, so that a folder of empty ones is empty when its turn comes.
             for folder in found.folders.iter().rev() {

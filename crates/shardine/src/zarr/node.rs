@@ -1,7 +1,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use shardine_store::{Key, StoreError, StoreExt};
+use shardine_store::{Key, StoreError, StoreExt, Unlisted, UnlistedKind};
 
 use super::Array;
 use super::consolidated::{StaleCopy, renew_consolidated_above};
@@ -232,7 +232,8 @@ impl Group {
     /// The nodes directly below, by name. One listing, and one read for each folder, some at once in a far store.
     ///
     /// What is stored counts, not what consolidated metadata says. A folder without metadata is no node. A
-    /// child whose metadata is damaged does not hide the others: its name comes with the error.
+    /// child whose metadata is damaged does not hide the others: its name comes with the error. So does that of a link to a folder,
+    /// which is not followed.
     ///
     /// Where the store cannot list, consolidated metadata is all there is to go by, and nothing is read;
     /// [`Error::UnlistedGroup`] if the group has none.
@@ -256,6 +257,16 @@ impl Group {
             }
             ControlFlow::Continue(())
         });
+        // What may be a node, and is not walked, is not passed over in silence.
+        let may_be_node = |unlisted: &&Unlisted| {
+            unlisted.kind.is_folder() || unlisted.kind == UnlistedKind::BrokenLink
+        };
+        for unlisted in listing.unlisted.iter().filter(may_be_node) {
+            let name = unlisted.name.rsplit('/').next().unwrap_or_default().to_owned();
+            let node = Err(StoreError::from(unlisted.clone()).into());
+            children.push(Child { name, node, listed: true });
+        }
+        children.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(children)
     }
 

@@ -1,6 +1,6 @@
 //! Changing the shape of an array.
 
-use shardine_store::{ReadRange, StoreError, StoreExt};
+use shardine_store::{MAX_SMALL_OBJECT, ReadRange, StoreError, StoreExt};
 
 use super::Array;
 use super::consolidated::renew_consolidated_above;
@@ -39,7 +39,7 @@ impl Array {
             Err(StoreError::NotFound { .. }) => return Err(changed()),
             Err(error) => return Err(error.into()),
         };
-        let stored = NodeMetadata::parse(&edit.object.read(ReadRange::All)?);
+        let stored = NodeMetadata::parse(&edit.object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?);
         if !matches!(stored, Ok(NodeMetadata::Array(stored)) if stored == self.metadata) {
             return Err(changed());
         }

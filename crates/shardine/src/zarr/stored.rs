@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use shardine_store::{Key, Listing, Object, ReadRange, Store, StoreError};
+use shardine_store::{Key, Listing, Object, ReadRange, Store, StoreError, Unlisted};
 
 use super::Array;
 use super::metadata::{ChunkKeyEncoding, Separator};
@@ -98,6 +98,10 @@ impl Array {
             }
             listed => listed?,
         };
+        if let Some(unlisted) = contents.unlisted.into_iter().next() {
+            // What is behind it can be read by key, and nobody can tell what there is.
+            return Err(StoreError::from(unlisted).into());
+        }
         let inside = |object: &StoredObject| {
             let axes = object.cell.iter().zip(self.metadata.chunk_shape()).zip(self.shape());
             axes.clone().all(|((&i, &n), &len)| i < len.div_ceil(n))
@@ -237,6 +241,8 @@ pub(super) struct GridContents {
     pub objects: Vec<StoredObject>,
     /// The folders that such keys go through, each before those inside it.
     pub folders: Vec<Key>,
+    /// What stands where such an object or folder belongs, and is neither: a link to a folder, say.
+    pub unlisted: Vec<Unlisted>,
 }
 
 impl GridContents {
@@ -257,6 +263,10 @@ impl GridContents {
                     found.objects.push(StoredObject { key, cell, len });
                 }
             }
+            found.unlisted.extend(listing.unlisted.into_iter().filter(|unlisted| {
+                let name = unlisted.name.get(skip..).unwrap_or_default();
+                encoding.parse(name, rank).is_some() || is_grid_folder(encoding, name, rank)
+            }));
             let inside = listing.folders.into_iter();
             listings
                 .push(inside.filter(|key| is_grid_folder(encoding, &key.as_str()[skip..], rank)));

@@ -7,7 +7,9 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
     Array, Elements, Engine, Location, Packing, Region, RepackOptions, WriteOptions, repack,
@@ -41,12 +43,23 @@ fn shard(place: &Location, per_shard: u64) -> Result<(), shardine::Error> {
     run(place, &by(per_shard))
 }
 
-/// Begins a job that stops before its end: what a link in the array's folder leads to is not there.
-fn begin(place: &Location, path: &Path, per_shard: u64) {
-    let stop = path.join("link");
-    std::os::unix::fs::symlink("/nowhere/at/all", &stop).unwrap();
-    assert!(shard(place, per_shard).is_err());
-    fs::remove_file(&stop).unwrap();
+/// A disk on which folders cannot be exchanged, nor renamed.
+#[derive(Debug)]
+struct Stop;
+
+impl DiskObserver for Stop {
+    fn before(&self, step: DiskStep<'_>) -> Verdict {
+        match step {
+            DiskStep::Exchange { .. } => Verdict::Fail(std::io::Error::other("stop")),
+            _ => Verdict::Go,
+        }
+    }
+}
+
+/// Begins a job that stops before its end.
+fn begin(path: &Path, per_shard: u64) {
+    let place = Location::root(Arc::new(FileStore::observed(path, Arc::new(Stop))));
+    assert!(shard(&place, per_shard).is_err());
 }
 
 /// All files below a folder.
@@ -62,7 +75,7 @@ fn a_dry_run_does_not_go_on_with_a_job_that_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.zarr");
     let place = make(&path);
-    begin(&place, &path, 2);
+    begin(&path, 2);
     let before = files(folder.path());
     assert!(before.contains(&folder.path().join(".shardine-a.zarr.job/job.json")));
     run(&place, &by(2).dry_run(true)).unwrap();
@@ -88,7 +101,7 @@ fn names_of_any_bytes_are_carried_over_and_the_latest_state_of_each() {
     fs::write(path.join("notes/one"), "first").unwrap();
     fs::write(path.join("c/readme"), "of the chunks").unwrap();
     fs::write(path.join("gone"), "soon").unwrap();
-    begin(&place, &path, 2);
+    begin(&path, 2);
     // As editors save: another file of the same name.
     fs::write(path.join("notes/new"), "second").unwrap();
     fs::rename(path.join("notes/new"), path.join("notes/one")).unwrap();
@@ -113,7 +126,7 @@ fn what_nobody_else_may_look_into_stays_so() {
 }
 
 #[test]
-fn a_group_that_reaches_an_array_by_a_link_is_told_of_its_new_shards() {
+fn an_array_that_a_group_reaches_by_a_link_is_packed_by_its_own_name() {
     let folder = tempfile::tempdir().unwrap();
     make(&folder.path().join("far/a"));
     let group = folder.path().join("g.zarr");
@@ -128,7 +141,10 @@ fn a_group_that_reaches_an_array_by_a_link_is_told_of_its_new_shards() {
         },
     });
     fs::write(group.join("zarr.json"), document.to_string()).unwrap();
-    shard(&Location::parse(group.to_str().unwrap()).unwrap(), 2).unwrap();
+    let place = |path: &Path| Location::parse(path.to_str().unwrap()).unwrap();
+    let refused = shard(&place(&group), 2).unwrap_err().to_string();
+    assert!(refused.contains("\"a\" (a link to a folder)"), "{refused}");
+    shard(&place(&group.join("a")), 2).unwrap();
     let read = |path: &str| -> serde_json::Value {
         serde_json::from_slice(&fs::read(group.join(path)).unwrap()).unwrap()
     };

@@ -11,6 +11,7 @@ use super::super::copy::marker::{JobKind, Marker, Start};
 use super::super::copy::place::check_apart;
 use super::super::repack::{RepackCheck, RepackError};
 use super::super::walk::MAX_DEPTH;
+use super::super::whole::check_whole;
 use super::options::ConvertOptions;
 use crate::zarr::CONVERT_MARKER;
 use crate::{Engine, Error, Location};
@@ -40,6 +41,7 @@ impl<'a> Job<'a> {
         request: Value,
     ) -> Result<Self, Error> {
         check_apart(source, target)?;
+        check_whole(source, Some(target))?;
         let mut marker = Marker::new(&CONVERT, source, request);
         let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
         let mut start = marker.begin(source, target, overwrite)?;

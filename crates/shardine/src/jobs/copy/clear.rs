@@ -6,6 +6,7 @@ use shardine_store::{Condition, Key};
 
 use super::keys::{KeySource, Listed, is_document};
 use super::queue::{Queue, Work, Worker};
+use crate::jobs::whole::check_removable;
 use crate::{Error, Location};
 
 struct Remover<'a> {
@@ -37,8 +38,10 @@ impl Worker<Option<Key>, Key> for Remover<'_> {
     }
 }
 
-/// Removes all objects but the marker, the metadata of the root first, and then the folders that are empty.
+/// Removes all objects but the marker, the metadata of the root first, then links and what else is left, and then the folders
+/// that are empty. Nothing is followed.
 pub(in crate::jobs) fn clear(target: &Location, threads: usize, marker: &str) -> Result<(), Error> {
+    check_removable(target)?;
     let marker = target.key(marker)?;
     let listing = target.store.list(target.path.as_ref())?;
     for (key, _) in listing.objects.iter().filter(|(key, _)| is_document(key)) {
@@ -55,6 +58,11 @@ pub(in crate::jobs) fn clear(target: &Location, threads: usize, marker: &str) ->
         marker: &marker,
     })?;
     let mut folders = folders.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(files) = target.store.files() {
+        // Links too, which are removed and not followed: the new data set would be written through them.
+        files.remove_unlisted(target.path.as_ref())?;
+        folders.iter().try_for_each(|folder| files.remove_unlisted(Some(folder)))?;
+    }
     // From the inside out, so that a folder of empty ones is empty when its turn comes.
     folders.sort();
     for folder in folders.iter().rev() {

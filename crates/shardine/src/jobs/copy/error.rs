@@ -67,6 +67,14 @@ pub enum CopyError {
         /// The target.
         at: String,
     },
+    /// Another file system is mounted inside of what is to be removed.
+    #[error("{at} is not overwritten, as something is mounted inside of it, at {mount}")]
+    Mounted {
+        /// The target.
+        at: String,
+        /// The folder.
+        mount: String,
+    },
     /// The source can neither be listed, nor does its metadata tell all its objects.
     #[error("the objects of {at} cannot be listed, and {reason}")]
     Unlisted {
@@ -120,6 +128,7 @@ impl CopyError {
             Self::Length { .. } | Self::Content { .. } => {
                 "copy again: what is there already is kept".into()
             }
+            Self::Mounted { .. } => "unmount it first, or choose another place".into(),
             Self::Nothing { .. }
             | Self::Overlap { .. }
             | Self::JustBegun { .. }

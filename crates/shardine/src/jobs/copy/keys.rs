@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use shardine_store::{Key, Listing, StoreError, StoreExt};
 
 use super::{CopyError, place};
+use crate::jobs::whole::refuse;
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
 use crate::zarr::{DOCUMENT, LOSS_RECORD, consolidated_name, node_documents, read_document};
 use crate::{Error, Location};
@@ -74,11 +75,15 @@ pub(super) struct Listed<'a> {
     location: &'a Location,
     /// The first listing, if it has been made already.
     root: Mutex<Option<Listing>>,
+    /// Whether what is left out of a listing is an error.
+    whole: bool,
 }
 
 impl<'a> Listed<'a> {
+    /// Of a place that is to be emptied.
     pub fn new(location: &'a Location) -> Self {
-        Self { location, root: Mutex::new(None) }
+        // What listings of files leave out can be removed all the same.
+        Self { location, root: Mutex::new(None), whole: location.store.files().is_none() }
     }
 }
 
@@ -109,6 +114,9 @@ impl KeySource for Listed<'_> {
             Some(listing) => listing,
             None => self.location.store.list(folder.as_ref())?,
         };
+        if self.whole {
+            refuse(self.location, &listing.unlisted, listing.more_unlisted)?;
+        }
         let object = |(key, len)| FoundObject { key, len: Some(len) };
         Ok(Found {
             objects: listing.objects.into_iter().map(object).collect(),
@@ -256,10 +264,10 @@ pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
         Err(StoreError::Unsupported { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    if !(listing.objects.is_empty() && listing.folders.is_empty()) {
+    if !listing.is_empty() {
         // Files are listed once more when they are held in their place.
         let known = if source.store.files().is_some() { None } else { Some(listing) };
-        return Ok(Some(Listed { location: source, root: Mutex::new(known) }));
+        return Ok(Some(Listed { location: source, root: Mutex::new(known), whole: true }));
     }
     let at = source.to_string();
     Err(match place::is_object(source) {

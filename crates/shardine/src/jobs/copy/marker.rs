@@ -5,6 +5,7 @@ use shardine_store::{Condition, Key, StoreError, StoreExt};
 
 use super::keys::is_document;
 use super::{CopyError, place};
+use crate::jobs::whole::check_removable;
 use crate::{Error, Location};
 
 /// The object at the root of a target that says what is being copied there, or was when the program was killed.
@@ -132,8 +133,7 @@ impl Marker {
             return Ok(Start::Resumed);
         }
         let listing = target.store.list(target.path.as_ref())?;
-        let empty = listing.objects.is_empty() && listing.folders.is_empty();
-        if empty && !place::is_object(target) {
+        if listing.is_empty() && !place::is_object(target) {
             self.put(target, Condition::Absent)?;
             self.check_not_seen(source, target)?;
             return Ok(Start::Fresh);
@@ -145,6 +145,7 @@ impl Marker {
         if found.is_none() && !listing.objects.iter().any(|(key, _)| is_document(key)) {
             return Err(CopyError::NotADataSet { at: target.to_string() }.into());
         }
+        check_removable(target)?;
         self.clearing = true;
         self.put(target, Condition::None)?;
         self.check_not_seen(source, target)?;

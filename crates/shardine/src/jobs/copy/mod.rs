@@ -11,6 +11,7 @@ pub(super) mod place;
 mod queue;
 mod worker;
 
+use super::whole::check_whole;
 use crate::{Error, Location};
 use job::Job;
 use keys::{FromMetadata, KeySource};
@@ -34,6 +35,9 @@ pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
 ///
 /// An object that changes while it is read is begun again. A shard that is being changed in place, or was when
 /// its writer died, is copied as it was before or after. An object that disappears is left out, unless it is metadata.
+///
+/// A source that holds something that is not copied, such as a link to a folder, is [`Error::LeftOut`]; that of files before
+/// anything is written. A link to a file is copied as the file.
 ///
 /// A source that cannot be listed is copied if it is a Zarr array, or a group with consolidated metadata: then every
 /// object that the grids could have is asked for.
@@ -61,6 +65,7 @@ pub fn copy(
     options: &CopyOptions,
 ) -> Result<CopyReport, Error> {
     place::check_apart(source, target)?;
+    check_whole(source, Some(target))?;
     match keys::list(source)? {
         Some(listed) => run(source, target, options, &listed),
         None => run(source, target, options, &FromMetadata::read(source)?),

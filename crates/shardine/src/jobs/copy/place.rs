@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shardine_store::FolderId;
+
 use super::CopyError;
 use crate::{Error, Location};
 
@@ -47,11 +49,23 @@ pub(in crate::jobs) fn check_apart(source: &Location, target: &Location) -> Resu
     }
     let below = |location| format!("{}/", name(location).trim_end_matches('/'));
     let (from, to) = (below(source), below(target));
-    if from.starts_with(&to) || to.starts_with(&from) {
+    if from.starts_with(&to) || to.starts_with(&from) || share_folder(source, target)? {
         let (from, to) = (source.to_string(), target.to_string());
         return Err(CopyError::Overlap { from, to }.into());
     }
     Ok(())
+}
+
+/// Whether one of two folders is the other or lies in it, whatever they are called: a folder can be mounted in two places, and
+/// some file systems do not tell upper case from lower case.
+fn share_folder(source: &Location, target: &Location) -> Result<bool, Error> {
+    let (Some(from), Some(to)) = (source.store.files(), target.store.files()) else {
+        return Ok(false);
+    };
+    let (from, from_exists) = from.folder_ids(source.path.as_ref())?;
+    let (to, to_exists) = to.folder_ids(target.path.as_ref())?;
+    let has = |ids: &[FolderId], id: Option<&FolderId>| id.is_some_and(|id| ids.contains(id));
+    Ok(from_exists && has(&to, from.first()) || to_exists && has(&from, to.first()))
 }
 
 /// Whether the place itself is an object.

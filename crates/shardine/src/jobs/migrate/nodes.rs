@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use shardine_store::StoreExt;
+use shardine_store::{StoreExt, Unlisted, UnlistedKind};
 
 use super::{MigrateError, RefusedNode};
 use crate::engine::in_order;
@@ -113,7 +113,19 @@ impl Nodes {
         location: &Location,
         depth: usize,
     ) -> Result<(), Error> {
-        let folders = location.store.list(location.path.as_ref())?.folders;
+        let listing = location.store.list(location.path.as_ref())?;
+        // A node behind a link would be of another version than its group.
+        let may_be_node = |unlisted: &&Unlisted| {
+            unlisted.kind.is_folder() || unlisted.kind == UnlistedKind::BrokenLink
+        };
+        for unlisted in listing.unlisted.iter().filter(may_be_node) {
+            let place = match &unlisted.key {
+                Some(key) => location.at(Some(key.clone())),
+                None => location.clone(),
+            };
+            self.refuse(&place, &Error::Store(unlisted.clone().into()));
+        }
+        let folders = listing.folders;
         if depth >= MAX_DEPTH && !folders.is_empty() {
             let at = location.to_string();
             return Err(MigrateError::TooDeep { at, most: MAX_DEPTH }.into());

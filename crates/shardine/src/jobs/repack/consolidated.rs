@@ -6,7 +6,8 @@
 use std::path::Path;
 
 use shardine_store::{
-    Condition, FileStore, Key, LeftoverKind, ReadRange, Store, StoreError, StoreExt,
+    Condition, FileStore, Key, LeftoverKind, MAX_SMALL_OBJECT, ReadRange, Store, StoreError,
+    StoreExt,
 };
 
 use crate::zarr::DOCUMENT;
@@ -126,7 +127,7 @@ fn renew(store: &FileStore, before: Option<&GroupMetadata>, path: &str) -> Resul
     let document = Key::new(DOCUMENT)?;
     for _ in 0..ATTEMPTS {
         let object = store.open(&document, None)?;
-        let text = object.read(ReadRange::All)?;
+        let text = object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?;
         let Ok(NodeMetadata::Group(now)) = NodeMetadata::parse(&text) else { return Ok(()) };
         let mut renewed = now.clone();
         let mut arrays = vec![path.to_owned()];

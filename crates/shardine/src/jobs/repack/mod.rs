@@ -17,6 +17,7 @@ mod target;
 use std::sync::Arc;
 
 use super::walk::each_array;
+use super::whole::check_walked;
 use crate::jobs::losses::refuse_array;
 use crate::{Engine, Error, Location};
 
@@ -93,6 +94,7 @@ pub fn repack(
     if !options.dry_run {
         in_place::recover_missing(engine, source, 0)?;
     }
+    check_walked(source)?;
     let mut first_error = None;
     each_array(engine, source, &mut |array| {
         let done = array.and_then(|array| {

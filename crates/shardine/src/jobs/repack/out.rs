@@ -13,12 +13,13 @@ use super::{
 };
 use crate::jobs::copy::clear::clear;
 use crate::jobs::copy::keys::is_document;
-use crate::jobs::copy::marker::{JobKind, Marker, Start};
+use crate::jobs::copy::marker::{COPY_MARKER, JobKind, Marker, Start};
 use crate::jobs::copy::place::check_apart;
 use crate::jobs::losses::refuse_array;
 use crate::jobs::walk::MAX_DEPTH;
+use crate::jobs::whole::{check_whole, refuse};
 use crate::zarr::metadata::{ChunkKeyEncoding, NodeMetadata, ZarrFormat};
-use crate::zarr::{DOCUMENT, grid_folder};
+use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, DOCUMENT, grid_folder};
 use crate::{Array, Engine, Error, Group, Location, Node};
 
 /// The object at the root of a target that says what is being made there, or was when the program was killed.
@@ -49,6 +50,7 @@ pub(super) fn repack(
     tell: &mut dyn FnMut(RepackedArray),
 ) -> Result<(), Error> {
     check_apart(source, target)?;
+    check_whole(source, Some(target))?;
     let node = Node::open(engine, source)?;
     rehearse(engine, source, target, options, &node)?;
     let mut marker = Marker::new(&REPACK, source, options.request());
@@ -275,10 +277,13 @@ impl Out<'_> {
             Err(StoreError::Unsupported { .. }) => return Ok(()),
             listing => listing?,
         };
+        refuse(self.source, &listing.unlisted, listing.more_unlisted)?;
         let name = |key: &Key| key.as_str().rsplit('/').next().unwrap_or_default().to_owned();
         for (key, _) in &listing.objects {
             let name = name(key);
-            if !is_document(key) && !name.starts_with(".shardine-") && is_other(&name, false) {
+            let is_marker = [REPACK_MARKER, COPY_MARKER, CONVERT_MARKER, APPEND_MARKER];
+            let is_marker = is_marker.contains(&name.as_str());
+            if !is_document(key) && !is_marker && is_other(&name, false) {
                 self.copy_object(key)?;
             }
         }
@@ -291,10 +296,12 @@ impl Out<'_> {
     }
 
     fn copy_folder(&self, folder: &Key, depth: usize) -> Result<(), Error> {
-        let listing = self.source.store.list(Some(folder))?;
         if depth > MAX_DEPTH {
-            return Ok(());
+            let reason = format!("\"{folder}\" lies too deep");
+            return Err(RepackError::Layout { at: self.source.to_string(), reason }.into());
         }
+        let listing = self.source.store.list(Some(folder))?;
+        refuse(self.source, &listing.unlisted, listing.more_unlisted)?;
         listing.objects.iter().try_for_each(|(key, _)| self.copy_object(key))?;
         listing.folders.iter().try_for_each(|folder| self.copy_folder(folder, depth + 1))
     }

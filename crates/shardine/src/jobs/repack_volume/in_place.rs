@@ -6,6 +6,7 @@ use shardine_store::{Condition, Store, StoreExt};
 
 use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::jobs::repack::{Job, Marker, RepackError, WAIT, recover};
+use crate::jobs::whole::check_walked;
 use crate::precomputed::INFO;
 use crate::{Engine, Error, Location, RepackOutcome};
 
@@ -30,6 +31,7 @@ pub(super) fn repack<P: Packed>(
     if !options.dry_run {
         recover(location)?;
     }
+    check_walked(location)?;
     let job = Job::of(location, INFO)?;
     loop {
         if options.dry_run || job.is_empty()? {

@@ -10,6 +10,7 @@ use crate::jobs::copy::marker::{JobKind, Marker, Start};
 use crate::jobs::copy::place::check_apart;
 use crate::jobs::repack::{REPACK_MARKER, RepackError};
 use crate::jobs::walk::MAX_DEPTH;
+use crate::jobs::whole::{check_whole, refuse};
 use crate::precomputed::INFO;
 use crate::{Engine, Error, Location};
 
@@ -24,6 +25,7 @@ pub(super) fn repack(
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
     check_apart(source, target)?;
+    check_whole(source, Some(target))?;
     wanted.check_inside()?;
     if options.dry_run {
         wanted.reports(false).into_iter().for_each(tell);
@@ -100,6 +102,7 @@ fn copy_others(
         Ok(if folder.is_empty() { location.path.clone() } else { Some(location.key(folder)?) })
     };
     let listing = source.store.list(here(source)?.as_ref())?;
+    refuse(source, &listing.unlisted, listing.more_unlisted)?;
     let below = |key: &Key| {
         let name = key.as_str().rsplit('/').next().unwrap_or_default();
         if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }

@@ -105,11 +105,16 @@ impl Values {
     ) -> Result<(), Error> {
         match self {
             Self::Objects { store, names, code, plain } => {
-                for (key, len) in store.list(names.folder.as_ref())?.objects {
-                    let name = key.as_str().rsplit('/').next().unwrap_or_default();
+                let cell_of = |name: &str| {
                     let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
-                    if let Some(cell) = cell(names, code.grid(), bare.unwrap_or(name)) {
-                        let len = if bare.is_some() { len.max(*plain) } else { len };
+                    Some((cell(names, code.grid(), bare.unwrap_or(name))?, bare.is_some()))
+                };
+                let listing = store.list(names.folder.as_ref())?;
+                listing.refuse_unlisted(|name| cell_of(name).is_some())?;
+                for (key, len) in listing.objects {
+                    let name = key.as_str().rsplit('/').next().unwrap_or_default();
+                    if let Some((cell, compressed)) = cell_of(name) {
+                        let len = if compressed { len.max(*plain) } else { len };
                         visit(StoredValue { key: code.encode(cell), before: 0, len });
                     }
                 }

@@ -274,6 +274,10 @@ pub fn repair(
             found = repairing.look()?;
         }
     }
+    // Told, and no damage that is counted.
+    for finding in std::mem::take(&mut found.left_out) {
+        (repairing.tell)(Repair::of(RepairKind::Left, &finding));
+    }
     repairing.summary.lost = found.lost;
     repairing.summary.unproved = found.unproved;
     repairing.records.append(&mut found.records);
@@ -331,6 +335,8 @@ struct Found {
     records: BTreeSet<Key>,
     /// Records of what has been written again.
     settled: BTreeSet<Key>,
+    /// What is not looked at.
+    left_out: Vec<Finding>,
 }
 
 impl Repairing<'_> {
@@ -451,6 +457,7 @@ impl Repairing<'_> {
                 found.records.extend(finding.record);
             }
             FindingKind::SettledLoss => found.settled.extend(finding.record),
+            FindingKind::LeftOut => found.left_out.push(finding),
             _ if finding.severity != Severity::Damage => {}
             _ => match (&finding.object, &finding.origin) {
                 (Some(object), Some(origin)) if is_mendable(&finding) => {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use shardine_codec::Context;
-use shardine_store::{Condition, CreateOptions, Key, ReadRange, StoreError, StoreExt};
+use shardine_store::{
+    Condition, CreateOptions, Key, MAX_SMALL_OBJECT, ReadRange, StoreError, StoreExt,
+};
 
 use super::agreement::Agreement;
 use super::{Found, Repair, RepairKind, Repairing};
@@ -128,7 +130,7 @@ impl Repairing<'_> {
         let mut repair = Repair::of(RepairKind::InfoCorrected, finding);
         if !self.options.dry_run {
             let edit = store.edit(info)?;
-            let bytes = edit.object.read(ReadRange::All)?;
+            let bytes = edit.object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?;
             let Ok(mut document) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
             let Some(Value::Object(members)) = document.pointer_mut(&correction.pointer) else {
                 return Ok(());

@@ -65,6 +65,8 @@ kinds! {
     Unreadable = "unreadable" Damage,
     /// A folder stands where an object belongs, or an object where a folder does.
     BlockedKey = "blocked-key" Damage,
+    /// A link that leads nowhere: what was behind it reads as if it had never been written.
+    BrokenLink = "broken-link" Damage,
     /// An object without any bytes.
     EmptyObject = "empty-object" Damage,
     /// A shard that is shorter than its own index.
@@ -119,6 +121,8 @@ kinds! {
     UnfinishedAppend = "unfinished-append" Notice,
     /// A file is being converted to this array, or was when the program was killed: parts of it are missing.
     UnfinishedConvert = "unfinished-convert" Notice,
+    /// A link to a folder, or something else that no job takes for a part of the data set; it was not checked.
+    LeftOut = "left-out" Notice,
     /// A folder in a group that is not a node.
     NoMetadata = "no-metadata" Notice,
     /// Consolidated metadata that is not what the nodes say themselves.
@@ -273,6 +277,10 @@ impl Finding {
         Some(match self.kind {
             Metadata => "restore the document from a copy",
             Unreadable => "look after permissions and the disk, then verify again",
+            BrokenLink => "bring back what it led to, or remove the link",
+            LeftOut => {
+                "move it elsewhere, or put what a link leads to in its place; see docs/links.md"
+            }
             BlockedKey => "move it out of the array, then write its region again",
             EmptyObject | Truncated | Index => {
                 "restore the object from a copy, or write its region again; `shardine repair` saves what can be saved"

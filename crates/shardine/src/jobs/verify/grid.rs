@@ -52,6 +52,7 @@ impl Run<'_> {
                     continue;
                 }
             };
+            self.left_out_of(location, &listing);
             for (key, len) in listing.objects {
                 let name = key.as_str().get(skip..).unwrap_or_default();
                 match place(array, name) {

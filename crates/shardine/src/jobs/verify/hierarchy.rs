@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shardine_codec::{CodecError, DataTypeError};
-use shardine_store::{FolderHold, Key, StoreError};
+use shardine_store::{FolderHold, Key, Listing, StoreError, Unlisted, UnlistedKind};
 
 use super::volume::last_part;
 use super::{Finding, FindingKind, Run};
@@ -52,6 +52,7 @@ struct Walk<'a, 'r> {
 impl Run<'_> {
     /// Checks the node at a place and all below it.
     pub(super) fn hierarchy(&self, location: &Location) -> Result<Nodes, Error> {
+        self.left_out(location);
         let mut walk = Walk { run: self, nodes: Nodes::default(), outer: Vec::new() };
         let result = match settled_document(location) {
             Err(error @ Error::NoNode { .. }) => match self.data_set(location) {
@@ -82,8 +83,49 @@ impl Run<'_> {
         self.tell([Finding::new(FindingKind::TwoDocuments, Some(info.clone()), message)]);
     }
 
+    /// Tells what is in the folders of a data set and is no part of it; of files, once for all of them.
+    pub(super) fn left_out(&self, location: &Location) {
+        let Some(files) = location.store.files() else { return };
+        match files.survey(location.path.as_ref(), &HashSet::new()) {
+            Ok(survey) => {
+                self.tell_unlisted(location.path.as_ref(), survey.unlisted, survey.more_unlisted);
+            }
+            Err(error) => self.unreadable(location.path.as_ref(), &error.into()),
+        }
+    }
+
+    /// The same of one folder of another store.
+    pub(super) fn left_out_of(&self, location: &Location, listing: &Listing) {
+        if location.store.files().is_none() {
+            let unlisted = listing.unlisted.clone();
+            self.tell_unlisted(location.path.as_ref(), unlisted, listing.more_unlisted);
+        }
+    }
+
+    fn tell_unlisted(&self, folder: Option<&Key>, unlisted: Vec<Unlisted>, more: u64) {
+        for Unlisted { name, key, kind } in unlisted {
+            let finding = match kind {
+                UnlistedKind::BrokenLink => FindingKind::BrokenLink,
+                _ => FindingKind::LeftOut,
+            };
+            let message = match &key {
+                Some(_) => format!("is {}", kind.reason()),
+                None => format!("\"{name}\" is {}", kind.reason()),
+            };
+            self.tell([Finding::new(finding, key.or_else(|| folder.cloned()), message)]);
+        }
+        if more > 0 {
+            let message = format!("holds {more} more things that are left out");
+            self.tell([Finding::new(FindingKind::LeftOut, folder.cloned(), message)]);
+        }
+    }
+
     /// Tells that a folder could not be looked into.
     pub(super) fn unreadable(&self, folder: Option<&Key>, error: &Error) {
+        if let Error::Store(StoreError::LinkedFolder { .. }) = error {
+            // It has been told that this is a link.
+            return;
+        }
         let kind = FindingKind::Unreadable;
         self.tell([Finding::new(kind, folder.cloned(), error.to_string())]);
     }
@@ -129,6 +171,7 @@ impl Walk<'_, '_> {
         let folder = location.path.as_ref();
         let listed = self.run.leftovers(location, folder).and_then(|()| {
             let listing = location.store.list(folder)?;
+            self.run.left_out_of(location, &listing);
             let info = listing.objects.iter().find(|(key, _)| last_part(key) == INFO);
             info.into_iter().for_each(|(key, _)| self.run.two_documents(key));
             Ok(listing.folders)
@@ -290,6 +333,7 @@ pub(super) fn refusal(error: &Error) -> Option<FindingKind> {
             }
         ),
         Error::Info { .. } | Error::Sharding { .. } => true,
+        Error::Store(StoreError::TooLarge { .. }) => true,
         _ => return None,
     };
     Some(if known { FindingKind::Metadata } else { FindingKind::NotChecked })

@@ -1,0 +1,401 @@
+//! What is in a folder: objects, folders that are walked, and what is neither.
+//!
+//! A link to a file is an object. A link to a folder is not walked: it may lead out of the data set, or round in a circle.
+//! What is not walked is told, so that a job does not take what it was shown for all there is.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use super::folder::Folder;
+use super::journal::MAGIC;
+use super::temporary::{job_of, journal_of, kind_of};
+use super::tree::{LOCK_FILE, check_depth};
+use super::{FileStore, failed, is_missing, open_for_reading};
+use crate::{Key, LeftoverKind, Listing, StoreError, Unlisted, UnlistedKind};
+
+/// What tells a folder from all others of this machine, whatever leads to it.
+pub type FolderId = (u64, u64);
+
+/// What an entry of a folder is.
+enum Entry {
+    /// A file; `None` if its length was not asked for.
+    Object(Option<u64>),
+    Folder,
+    /// A file that the store made for itself.
+    Own,
+    /// It was removed since the folder was read.
+    Gone,
+    Unlisted(UnlistedKind),
+}
+
+/// What came of walking a folder and all folders inside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// What is no object and no folder, the first [`Listing::MOST_UNLISTED`] of it.
+    pub unlisted: Vec<Unlisted>,
+    /// How many more of these there are.
+    pub more_unlisted: u64,
+    /// The path of the first folder that is one of those asked for.
+    pub met: Option<PathBuf>,
+}
+
+pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+    refuse_links(store, prefix)?;
+    let path = prefix.map_or_else(|| store.root().to_owned(), |key| store.path(key));
+    let entries = match fs::read_dir(&path) {
+        Ok(entries) => entries,
+        Err(e) if is_missing(&e) => return Ok(Listing::default()),
+        Err(e) => return Err(failed("list", &path, e)),
+    };
+    let mut listing = Listing::default();
+    for entry in entries {
+        let entry = entry.map_err(|e| failed("list", &path, e))?;
+        let key = key_of(prefix, &entry.file_name());
+        match (classify(&entry, true)?, key) {
+            (Entry::Object(len), Some(key)) => {
+                listing.objects.push((key, len.unwrap_or_default()));
+            }
+            (Entry::Folder, Some(key)) => listing.folders.push(key),
+            (Entry::Own | Entry::Gone, _) => {}
+            (found, key) => listing.add_unlisted(unlisted(prefix, &entry, &found, key)),
+        }
+    }
+    listing.objects.sort();
+    listing.folders.sort();
+    listing.unlisted.sort();
+    Ok(listing)
+}
+
+impl FileStore {
+    /// Walks a folder and those inside it, without following links, and tells what is no object and no folder; stops at the
+    /// first folder that is one of `unwanted`. Reads folders only: one `stat` for each, and one for each link.
+    pub fn survey(
+        &self,
+        folder: Option<&Key>,
+        unwanted: &HashSet<FolderId>,
+    ) -> Result<Survey, StoreError> {
+        let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
+        // What was given may be a link, and is resolved once.
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(e) if is_missing(&e) => return Ok(Survey::default()),
+            Err(e) => return Err(failed("examine", &path, e)),
+        };
+        let mut found = Listing::default();
+        let met = survey_inside(&path, folder, unwanted, &mut found, 0)?;
+        let Listing { mut unlisted, more_unlisted, .. } = found;
+        unlisted.sort();
+        Ok(Survey { unlisted, more_unlisted, met })
+    }
+
+    /// The folder that `folder` is, and all above it, with all links resolved; of a folder that does not exist, those above
+    /// it that do. Whether it exists itself.
+    pub fn folder_ids(&self, folder: Option<&Key>) -> Result<(Vec<FolderId>, bool), StoreError> {
+        let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
+        let mut nearest = path.as_path();
+        let resolved = loop {
+            match nearest.canonicalize() {
+                Ok(resolved) => break resolved,
+                Err(e) if is_missing(&e) => {}
+                Err(e) => return Err(failed("examine", nearest, e)),
+            }
+            // Where a link leads that leads nowhere yet cannot be told from here.
+            if fs::symlink_metadata(nearest).is_ok_and(|found| found.is_symlink()) {
+                let message = "it is a link that leads nowhere";
+                return Err(failed("examine", nearest, io::Error::other(message)));
+            }
+            match nearest.parent() {
+                Some(parent) => nearest = parent,
+                None => return Ok((Vec::new(), false)),
+            }
+        };
+        let ids = resolved.ancestors().map(|at| {
+            let found = fs::metadata(at).map_err(|e| failed("examine", at, e))?;
+            Ok((found.dev(), found.ino()))
+        });
+        Ok((ids.collect::<Result<_, StoreError>>()?, nearest == path))
+    }
+
+    /// Another file system, or another part of one, that is mounted inside of a folder: what is there is not part of the folder.
+    pub fn mounted_inside(&self, folder: Option<&Key>) -> Result<Option<PathBuf>, StoreError> {
+        const MOUNTS: &str = "/proc/self/mountinfo";
+        let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(e) if is_missing(&e) => return Ok(None),
+            Err(e) => return Err(failed("examine", &path, e)),
+        };
+        // Systems without this list have no mounts of folders of their own.
+        let mounts = match fs::read(MOUNTS) {
+            Ok(mounts) => mounts,
+            Err(e) if is_missing(&e) => return Ok(None),
+            Err(e) => return Err(failed("read", Path::new(MOUNTS), e)),
+        };
+        let points = mounts.split(|&byte| byte == b'\n').filter_map(|line| {
+            let point = line.split(|&byte| byte == b' ').nth(4)?;
+            Some(PathBuf::from(OsStr::from_bytes(&unescaped(point))))
+        });
+        let mut inside = points.filter(|point| *point != path && point.starts_with(&path));
+        Ok(inside.next())
+    }
+
+    /// Removes a link, socket, pipe or device; a file or folder stays. Links are removed, not followed.
+    pub fn remove_unlisted_at(&self, key: &Key) -> Result<(), StoreError> {
+        let path = self.path(key);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_file() || found.is_dir() => Ok(()),
+            Ok(_) => {
+                self.remove_path(&path)?;
+                Folder::open(&self.0.disk, path.parent().unwrap_or(&path))?.sync()
+            }
+            Err(e) if is_missing(&e) => Ok(()),
+            Err(e) => Err(failed("examine", &path, e)),
+        }
+    }
+
+    /// Removes what a listing of a folder tells as unlisted. Links are removed, not followed.
+    pub fn remove_unlisted(&self, folder: Option<&Key>) -> Result<(), StoreError> {
+        let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(e) if is_missing(&e) => return Ok(()),
+            Err(e) => return Err(failed("list", &path, e)),
+        };
+        let mut removed = false;
+        for entry in entries {
+            let entry = entry.map_err(|e| failed("list", &path, e))?;
+            let key = key_of(folder, &entry.file_name());
+            let stays = match classify(&entry, false)? {
+                Entry::Own | Entry::Gone => true,
+                // The only copy of something is not removed on the way to something else.
+                Entry::Unlisted(kind) => kind == UnlistedKind::OnlyCopy,
+                Entry::Object(_) | Entry::Folder => key.is_some(),
+            };
+            if !stays {
+                self.remove_path(&entry.path())?;
+                removed = true;
+            }
+        }
+        if removed { Folder::open(&self.0.disk, &path)?.sync() } else { Ok(()) }
+    }
+}
+
+/// Refuses a prefix that goes through a link below the root.
+fn refuse_links(store: &FileStore, prefix: Option<&Key>) -> Result<(), StoreError> {
+    let Some(prefix) = prefix else { return Ok(()) };
+    let mut path = store.root().to_owned();
+    for part in prefix.as_str().split('/') {
+        path.push(part);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() => {
+                return Err(StoreError::LinkedFolder { folder: prefix.clone() });
+            }
+            Ok(_) => {}
+            Err(e) if is_missing(&e) => return Ok(()),
+            Err(e) => return Err(failed("examine", &path, e)),
+        }
+    }
+    Ok(())
+}
+
+fn survey_inside(
+    path: &Path,
+    prefix: Option<&Key>,
+    unwanted: &HashSet<FolderId>,
+    found: &mut Listing,
+    depth: usize,
+) -> Result<Option<PathBuf>, StoreError> {
+    check_depth(path, depth)?;
+    if !unwanted.is_empty() {
+        match fs::symlink_metadata(path) {
+            Ok(at) if unwanted.contains(&(at.dev(), at.ino())) => return Ok(Some(path.to_owned())),
+            Ok(_) => {}
+            Err(e) if is_missing(&e) => return Ok(None),
+            Err(e) => return Err(failed("examine", path, e)),
+        }
+    }
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(e) if is_missing(&e) => return Ok(None),
+        Err(e) => return Err(failed("list", path, e)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(|e| failed("list", path, e))?;
+        let key = key_of(prefix, &entry.file_name());
+        match (classify(&entry, false)?, key) {
+            (Entry::Object(_), Some(_)) | (Entry::Own | Entry::Gone, _) => {}
+            (Entry::Folder, Some(key)) => {
+                let met = survey_inside(&entry.path(), Some(&key), unwanted, found, depth + 1)?;
+                if met.is_some() {
+                    return Ok(met);
+                }
+            }
+            (other, key) => found.add_unlisted(unlisted(prefix, &entry, &other, key)),
+        }
+    }
+    Ok(None)
+}
+
+fn classify(entry: &DirEntry, with_len: bool) -> Result<Entry, StoreError> {
+    let examine = |e| failed("examine", &entry.path(), e);
+    let kind = match entry.file_type() {
+        Ok(kind) => kind,
+        Err(e) if is_missing(&e) => return Ok(Entry::Gone),
+        Err(e) => return Err(examine(e)),
+    };
+    if let Some(name) = entry.file_name().to_str() {
+        if let Some(own) = kind_of(name) {
+            let is_own = kind.is_file() && is_own_file(entry, name, own)?;
+            return Ok(if is_own { Entry::Own } else { Entry::Unlisted(UnlistedKind::LikeOwn) });
+        }
+        if let (Some(of), true) = (job_of(name), kind.is_dir()) {
+            return job(&entry.path(), of);
+        }
+    }
+    if kind.is_dir() {
+        return Ok(Entry::Folder);
+    }
+    if kind.is_file() && !with_len {
+        return Ok(Entry::Object(None));
+    }
+    // Not the entry's own metadata: that of a link is not that of the file behind it.
+    match fs::metadata(entry.path()) {
+        Ok(found) if found.is_file() => Ok(Entry::Object(Some(found.len()))),
+        Ok(found) if found.is_dir() && kind.is_symlink() => {
+            Ok(Entry::Unlisted(UnlistedKind::FolderLink))
+        }
+        // A folder took the place of a file just now.
+        Ok(found) if found.is_dir() => Ok(Entry::Folder),
+        Ok(_) => Ok(Entry::Unlisted(UnlistedKind::Special)),
+        Err(e) if is_missing(&e) && !kind.is_symlink() => Ok(Entry::Gone),
+        Err(e) if is_missing(&e) || e.raw_os_error() == Some(Errno::ELOOP as i32) => {
+            match fs::symlink_metadata(entry.path()) {
+                Ok(_) => Ok(Entry::Unlisted(UnlistedKind::BrokenLink)),
+                Err(e) if is_missing(&e) => Ok(Entry::Gone),
+                Err(e) => Err(examine(e)),
+            }
+        }
+        Err(e) => Err(examine(e)),
+    }
+}
+
+/// Whether a file that is named like one of the store's own is one.
+fn is_own_file(entry: &DirEntry, name: &str, kind: LeftoverKind) -> Result<bool, StoreError> {
+    let (LeftoverKind::Journal, Some(of)) = (kind, journal_of(name)) else { return Ok(true) };
+    match fs::symlink_metadata(entry.path().with_file_name(of)) {
+        Ok(_) => return Ok(true),
+        Err(e) if is_missing(&e) => {}
+        Err(e) => return Err(failed("examine", &entry.path(), e)),
+    }
+    // The object may have been removed, which leaves its journal for a moment.
+    let begins = |file: File| {
+        let mut bytes = Vec::new();
+        file.take(MAGIC.len() as u64).read_to_end(&mut bytes)?;
+        Ok(bytes == MAGIC)
+    };
+    match open_for_reading(&entry.path()).and_then(begins) {
+        Ok(begins) => Ok(begins),
+        // It was removed, or only its owner may tell.
+        Err(e) if is_missing(&e) || e.kind() == io::ErrorKind::PermissionDenied => Ok(true),
+        Err(e) => Err(failed("read", &entry.path(), e)),
+    }
+}
+
+/// What a folder is that has the name of one in which a job on the folder `of` works.
+fn job(path: &Path, of: &str) -> Result<Entry, StoreError> {
+    let there = |path: &Path| match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(e) if is_missing(&e) => Ok(false),
+        Err(e) => Err(failed("examine", path, e)),
+    };
+    let mut entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(e) if is_missing(&e) => return Ok(Entry::Gone),
+        // Only its owner may look into it.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(Entry::Own),
+        Err(e) => return Err(failed("list", path, e)),
+    };
+    // Killed before it took its lock, or after it removed all it had.
+    if entries.next().is_none() {
+        return Ok(Entry::Own);
+    }
+    Ok(match (there(&path.join(LOCK_FILE))?, there(&path.with_file_name(of))?) {
+        (true, true) => Entry::Own,
+        (true, false) => Entry::Unlisted(UnlistedKind::OnlyCopy),
+        (false, _) => Entry::Unlisted(UnlistedKind::LikeOwn),
+    })
+}
+
+fn key_of(prefix: Option<&Key>, name: &OsStr) -> Option<Key> {
+    let name = name.to_str()?;
+    prefix.map_or_else(|| Key::new(name), |key| key.join(name)).ok()
+}
+
+fn unlisted(prefix: Option<&Key>, entry: &DirEntry, found: &Entry, key: Option<Key>) -> Unlisted {
+    let kind = match found {
+        Entry::Unlisted(kind) => *kind,
+        Entry::Folder => UnlistedKind::OddFolder,
+        Entry::Object(_) | Entry::Own | Entry::Gone => UnlistedKind::OddName,
+    };
+    let name = shown(&entry.file_name());
+    let name = prefix.map_or_else(|| name.clone(), |prefix| format!("{prefix}/{name}"));
+    Unlisted { name, key, kind }
+}
+
+/// A name for a message, in which every other name looks different.
+fn shown(name: &OsStr) -> String {
+    let mut text = String::new();
+    for chunk in name.as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+        }
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+/// A path of the list of mounts, in which some characters are written as three octal digits.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| first == b'\\');
+        let octal = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match octal {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shown_as_they_are_and_bytes_that_are_no_text_as_numbers() {
+        assert_eq!(shown(OsStr::from_bytes(b"a\\b")), "a\\b");
+        assert_eq!(shown(OsStr::from_bytes(b"\xffa\n")), "\\xffa\\n");
+    }
+
+    #[test]
+    fn the_paths_of_mounts_are_unescaped() {
+        assert_eq!(unescaped(b"/a\\040b\\"), b"/a b\\");
+    }
+}

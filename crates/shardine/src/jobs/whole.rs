@@ -1,0 +1,67 @@
+//! Whether a job can take along all that a data set has, and may remove what it is to remove.
+
+use std::collections::HashSet;
+
+use shardine_store::{Unlisted, UnlistedKind};
+
+use super::copy::CopyError;
+use crate::{Error, Location};
+
+/// So many things are told by name.
+const NAMED: usize = 20;
+
+/// Refuses a data set that holds what listings leave out: links to folders or to nowhere, names that cannot be keys, sockets and
+/// so on. `target` is where the result goes, which must not lie in the data set by another way.
+///
+/// Reads the folders of a data set that is files; that of another store is not looked at before it is walked.
+pub(super) fn check_whole(source: &Location, target: Option<&Location>) -> Result<(), Error> {
+    let Some(files) = source.store.files() else { return Ok(()) };
+    let unwanted: HashSet<_> = match target.and_then(|target| Some((target.store.files()?, target)))
+    {
+        Some((store, target)) => store.folder_ids(target.path.as_ref())?.0.into_iter().collect(),
+        None => HashSet::new(),
+    };
+    let survey = files.survey(source.path.as_ref(), &unwanted)?;
+    if let (Some(met), Some(target)) = (survey.met, target) {
+        let (from, to) = (met.display().to_string(), target.to_string());
+        return Err(CopyError::Overlap { from, to }.into());
+    }
+    refuse(source, &survey.unlisted, survey.more_unlisted)
+}
+
+/// Refuses a data set of files that is to be changed in its place, if it holds what may be a part of it and is not walked. All
+/// else that is in its folders is carried over.
+pub(super) fn check_walked(location: &Location) -> Result<(), Error> {
+    let Some(files) = location.store.files() else { return Ok(()) };
+    let survey = files.survey(location.path.as_ref(), &HashSet::new())?;
+    let mut unlisted = survey.unlisted;
+    unlisted
+        .retain(|unlisted| unlisted.kind.is_folder() || unlisted.kind == UnlistedKind::BrokenLink);
+    refuse(location, &unlisted, survey.more_unlisted)
+}
+
+/// An error if there is anything that was left out.
+pub(super) fn refuse(source: &Location, unlisted: &[Unlisted], more: u64) -> Result<(), Error> {
+    if unlisted.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = unlisted.iter().take(NAMED).map(Unlisted::to_string).collect();
+    let more = more + unlisted.len().saturating_sub(NAMED) as u64;
+    let mut what = names.join(", ");
+    if more > 0 {
+        what.push_str(&format!(" and {more} more"));
+    }
+    Err(Error::LeftOut { at: source.to_string(), what })
+}
+
+/// Refuses to empty a folder into which another one is mounted: that one is not part of it.
+pub(super) fn check_removable(target: &Location) -> Result<(), Error> {
+    let Some(files) = target.store.files() else { return Ok(()) };
+    match files.mounted_inside(target.path.as_ref())? {
+        Some(mount) => {
+            let (at, mount) = (target.to_string(), mount.display().to_string());
+            Err(CopyError::Mounted { at, mount }.into())
+        }
+        None => Ok(()),
+    }
+}

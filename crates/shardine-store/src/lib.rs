@@ -16,6 +16,7 @@ mod ext;
 mod fault;
 mod file;
 mod forward;
+mod headers;
 mod key;
 mod memory;
 mod store;
@@ -27,6 +28,7 @@ pub use error::StoreError;
 pub use ext::StoreExt;
 pub use fault::{FaultStore, Operation};
 pub use file::{DiskObserver, DiskStep, FileStore, FolderPart, JobLock, Verdict, is_own_file};
+pub use headers::{HeaderName, Headers};
 pub use key::Key;
 pub use memory::MemoryStore;
 pub use store::{

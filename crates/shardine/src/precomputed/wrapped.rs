@@ -125,7 +125,8 @@ fn unpack(
 
 /// An object of a store that cannot be listed: it may be there under any of its names, and has to be asked for under each.
 ///
-/// Costs a request if it has its plain name, two times the way to the store if it has another or is missing.
+/// Costs one request if it has its plain name, two if it has the most common of the others, and one for each name if it
+/// is missing.
 #[derive(Debug)]
 struct Sought(Arc<Seeker>);
 
@@ -166,7 +167,10 @@ impl Seeker {
         plain.read_then(
             again,
             Box::new(move |answer| match answer {
-                Err(StoreError::NotFound { .. }) => self.seek(range, done),
+                Err(StoreError::NotFound { .. }) => {
+                    let first = other_names().into_iter().take(1).collect();
+                    self.seek(first, range, done);
+                }
                 answer => done(answer),
             }),
         );
@@ -183,9 +187,8 @@ impl Seeker {
         Ok(buffer)
     }
 
-    /// Asks for all other names at the same time.
-    fn seek(self: Arc<Self>, range: ReadRange, done: Done) {
-        let names = other_names();
+    /// Asks for other names: first for the one that is most common, then for all that are left at the same time.
+    fn seek(self: Arc<Self>, names: Vec<OtherName>, range: ReadRange, done: Done) {
         let opened: Result<Vec<_>, StoreError> = names
             .iter()
             .map(|(ending, _)| {
@@ -207,7 +210,7 @@ impl Seeker {
                 None => ReadRange::Bounded(0..0),
             };
             let (seeker, answers) = (Arc::clone(&self), Arc::clone(&answers));
-            let (range, objects) = (range.clone(), opened.clone());
+            let (range, objects, names) = (range.clone(), opened.clone(), names.clone());
             let answered = move |answer| {
                 let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
                 answers.all[i] = Some(answer);
@@ -217,23 +220,28 @@ impl Seeker {
                 }
                 let (all, done) = (std::mem::take(&mut answers.all), answers.done.take());
                 drop(answers);
-                if let Some(done) = done {
-                    done(seeker.conclude(&objects, all, &range));
+                let Some(done) = done else { return };
+                match seeker.conclude(&names, &objects, all, &range) {
+                    Err(StoreError::NotFound { .. }) if names.len() == 1 => {
+                        seeker.seek(other_names().split_off(1), range, done);
+                    }
+                    answer => done(answer),
                 }
             };
             Arc::clone(object).read_then(wanted, Box::new(answered));
         }
     }
 
-    /// What the answers for the other names come to.
+    /// What the answers for other names come to.
     fn conclude(
         &self,
+        names: &[OtherName],
         objects: &[Arc<dyn Object>],
         answers: Vec<Option<Result<Buffer, StoreError>>>,
         range: &ReadRange,
     ) -> Result<Buffer, StoreError> {
         for (((ending, codec), object), answer) in
-            other_names().into_iter().zip(objects).zip(answers.into_iter().flatten())
+            names.iter().zip(objects).zip(answers.into_iter().flatten())
         {
             match (answer, codec) {
                 (Err(StoreError::NotFound { .. }), _) => {}
@@ -254,8 +262,11 @@ impl Seeker {
     }
 }
 
-/// Endings of names, and the codec that each means where it is understood.
-fn other_names() -> Vec<(&'static str, Option<&'static str>)> {
+/// An ending of a name, and the codec that it means where it is understood.
+type OtherName = (&'static str, Option<&'static str>);
+
+/// All of them, the most common one first.
+fn other_names() -> Vec<OtherName> {
     let understood = UNDERSTOOD.iter().map(|(ending, codec)| (*ending, Some(*codec)));
     understood.chain(KNOWN.map(|ending| (ending, None))).collect()
 }

@@ -11,19 +11,24 @@ use object_store::{
     Attribute, Attributes, Error, HeaderMap, HeaderValue, PutMode, PutOptions, PutPayload,
     PutResult, UpdateVersion,
 };
-use shardine_store::{Condition, Key, StoreError, Version};
+use shardine_store::{Condition, HeaderName, Headers, Key, StoreError, Version};
 
+use crate::encoding::{attributes_of, room_beside};
 use crate::exchange::Exchange;
 use crate::place::Kind;
+use crate::spool::Spool;
 use crate::store::{Remote, RemoteHeld};
 use crate::upload::Upload;
 use crate::writer::{Content, RemoteStaged};
 
 /// The name under which an object's metadata says who wrote it. Azure takes letters and digits only.
-const WRITES: &str = "shardinewrites";
+pub(crate) const WRITES: &str = "shardinewrites";
 
 /// How many writes an object remembers: as many as may come between a write and the look of its writer who got no answer.
 const REMEMBERED: usize = 32;
+
+/// The least that the metadata of a user leave for that, in bytes.
+const ROOM: usize = 8 * 33;
 
 /// How often a write is tried whose outcome nobody could tell, beside what `object_store` tries.
 const ATTEMPTS: usize = 5;
@@ -60,17 +65,18 @@ impl History {
         self.0.last() == Some(&id.0)
     }
 
-    /// With another write, as text.
-    pub fn with(&self, id: &WriteId) -> String {
-        let skipped = (self.0.len() + 1).saturating_sub(REMEMBERED);
+    /// With another write, as text of not many more than `room` bytes.
+    pub fn with(&self, id: &WriteId, room: usize) -> String {
+        let kept = (room / (id.0.len() + 1)).clamp(1, REMEMBERED);
+        let skipped = (self.0.len() + 1).saturating_sub(kept);
         let all = self.0.iter().skip(skipped).chain([&id.0]);
         all.map(|id| &**id).collect::<Vec<_>>().join(" ")
     }
 }
 
 /// The attributes of a write.
-pub(crate) fn attributes(history: &str) -> Attributes {
-    let mut attributes = Attributes::new();
+pub(crate) fn attributes(history: &str, headers: &Headers, kind: Kind) -> Attributes {
+    let mut attributes = attributes_of(headers, kind);
     attributes.insert(Attribute::Metadata(WRITES.into()), history.to_owned().into());
     attributes
 }
@@ -150,6 +156,23 @@ pub(crate) fn history_of(condition: &Condition) -> History {
     }
 }
 
+/// The headers that an object keeps when it is replaced on a condition, as far as they are known.
+///
+/// What it was encoded with is not among them, as it is written as it is. Metadata that leaves no room for what tells
+/// writes apart is not kept either.
+pub(crate) fn headers_kept(condition: &Condition) -> Headers {
+    let Condition::Held { held, .. } = condition else { return Headers::default() };
+    let mut headers = held.get::<RemoteHeld>().map(|held| held.headers.clone()).unwrap_or_default();
+    headers.remove(&HeaderName::ContentEncoding);
+    if room_beside(&headers) < ROOM {
+        let names: Vec<HeaderName> = headers.iter().map(|(name, _)| name.clone()).collect();
+        for name in names.iter().filter(|name| matches!(name, HeaderName::Metadata(_))) {
+            headers.remove(name);
+        }
+    }
+    headers
+}
+
 /// Publishes objects: in order, but neighbours without a condition side by side.
 pub(crate) async fn publish(staged: Vec<RemoteStaged>) -> Result<Vec<Version>, StoreError> {
     let mut versions = Vec::with_capacity(staged.len());
@@ -171,11 +194,12 @@ pub(crate) async fn publish(staged: Vec<RemoteStaged>) -> Result<Vec<Version>, S
 }
 
 async fn publish_one(staged: RemoteStaged) -> Result<Published, StoreError> {
-    let RemoteStaged { remote, key, condition, id, content, memory: _memory } =
+    let RemoteStaged { remote, key, condition, id, headers, content, memory: _memory } =
         staged.admit().await;
     let path = remote.path(&key)?;
     let expected = Expected::new(&condition);
-    let write = Write { remote: &remote, key: &key, path: &path, expected, id: &id };
+    let write =
+        Write { remote: &remote, key: &key, path: &path, expected, id: &id, headers: &headers };
     if !matches!(condition, Condition::None) {
         let parts = matches!(content, Content::Parts(_));
         let allowed = if !remote.tuning.single_writer {
@@ -201,10 +225,11 @@ async fn publish_one(staged: RemoteStaged) -> Result<Published, StoreError> {
             return Err(error);
         }
     }
-    let history = history_of(&condition).with(&id);
+    let history = history_of(&condition).with(&id, room_beside(&headers));
     match content {
         Content::Whole(pieces) => write.put(pieces, &history).await,
         Content::Parts(upload) => write.complete(upload).await,
+        Content::Spooled(spool) => write.put_spooled(spool, &history).await,
     }
 }
 
@@ -215,18 +240,19 @@ struct Write<'a> {
     path: &'a Path,
     expected: Expected,
     id: &'a WriteId,
+    headers: &'a Headers,
 }
 
 /// What makes an object visible.
 enum Request<'a> {
-    Put { payload: PutPayload, options: PutOptions },
+    Put { payload: PutPayload, options: PutOptions, spool: Option<Arc<Spool>> },
     Complete { upload: &'a Upload, parts: Vec<PartId> },
 }
 
 impl Request<'_> {
     async fn send(&self, write: &Write<'_>) -> Result<PutResult, Error> {
         match self {
-            Self::Put { payload, options } => {
+            Self::Put { payload, options, .. } => {
                 write.remote.store.put_opts(write.path, payload.clone(), options.clone()).await
             }
             Self::Complete { upload, parts } => upload.complete(parts.clone()).await,
@@ -257,7 +283,9 @@ impl Write<'_> {
 
     async fn look(&self) -> Result<Option<(Version, History)>, StoreError> {
         match self.remote.head(self.path).await {
-            Ok((meta, history)) => Ok(Some((self.remote.version_of(&meta), history))),
+            Ok((meta, attributes)) => {
+                Ok(Some((self.remote.version_of(&meta), History::of(&attributes))))
+            }
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.remote.failed("look for", self.key, &error)),
         }
@@ -292,11 +320,27 @@ impl Write<'_> {
 
     /// Writes an object in one request.
     async fn put(&self, pieces: Vec<Bytes>, history: &str) -> Result<Published, StoreError> {
+        self.put_payload(PutPayload::from_iter(pieces), None, history).await
+    }
+
+    /// The same from the disk.
+    async fn put_spooled(&self, spool: Arc<Spool>, history: &str) -> Result<Published, StoreError> {
+        // Stands for what is put in its place when the request is made.
+        let payload = PutPayload::from_static(b"spooled");
+        self.put_payload(payload, Some(spool), history).await
+    }
+
+    async fn put_payload(
+        &self,
+        payload: PutPayload,
+        spool: Option<Arc<Spool>>,
+        history: &str,
+    ) -> Result<Published, StoreError> {
         let single = self.remote.tuning.single_writer;
         let mode = if single { PutMode::Overwrite } else { self.expected.mode(self.remote.kind) };
         let mut options = PutOptions::from(mode);
-        options.attributes = attributes(history);
-        let request = Request::Put { payload: PutPayload::from_iter(pieces), options };
+        options.attributes = attributes(history, self.headers, self.remote.kind);
+        let request = Request::Put { payload, options, spool };
         self.send(&request, HeaderMap::new()).await
     }
 
@@ -329,7 +373,10 @@ impl Write<'_> {
         let (mut attempt, since) = (0, Instant::now());
         loop {
             attempt += 1;
-            let exchange = Exchange::with(headers.clone());
+            let exchange = match request {
+                Request::Put { spool: Some(spool), .. } => Exchange::sending(Arc::clone(spool)),
+                _ => Exchange::with(headers.clone()),
+            };
             let permit = self.remote.requests.acquire().await;
             let result = exchange.run(request.send(self)).await;
             drop(permit);

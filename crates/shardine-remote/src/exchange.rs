@@ -2,21 +2,28 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
+use object_store::aws::{AmazonS3, AwsAuthorizer};
 use object_store::azure::{AzureAuthorizer, AzureCredential, MicrosoftAzure};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
     ReqwestConnector,
 };
-use object_store::{ClientOptions, HeaderMap};
+use object_store::{ClientConfigKey, ClientOptions, HeaderMap, HeaderValue};
 
+use crate::commit::WRITES;
 use crate::cost::Cost;
+use crate::spool::Spool;
 
 /// No answer to a write is longer, nor is a list of a thousand objects; no message of an error need be.
 const LONGEST: usize = 16 << 20;
+
+/// How many times as long as other requests one with a body from the disk may stand still before it is given up: a store
+/// that has taken all of a large body may have much to do before it answers.
+const PATIENCE: u32 = 4;
 
 /// Of one request: headers to be added to it, and what came of it.
 #[derive(Debug, Default)]
@@ -25,6 +32,8 @@ pub(crate) struct Exchange {
     pub headers: HeaderMap,
     /// Whether answers are taken whole into memory, so that one that breaks off is asked for again.
     whole: bool,
+    /// What is sent instead of the body of the write.
+    spool: Option<Arc<Spool>>,
     status: AtomicU16,
 }
 
@@ -43,6 +52,11 @@ impl Exchange {
         Arc::new(Self { whole: true, ..Self::default() })
     }
 
+    /// Of a write whose body comes from the disk.
+    pub fn sending(spool: Arc<Spool>) -> Arc<Self> {
+        Arc::new(Self { spool: Some(spool), ..Self::default() })
+    }
+
     /// Runs what makes the request.
     pub async fn run<T>(self: &Arc<Self>, request: impl Future<Output = T>) -> T {
         EXCHANGE.scope(Arc::clone(self), request).await
@@ -59,21 +73,26 @@ impl Exchange {
 pub(crate) struct Connector {
     /// Told how long answers take.
     pub cost: Arc<Cost>,
-    /// Who signs anew what was changed; Azure's signature covers conditions, that of S3 need not.
+    /// Who signs again what was changed. Azure's signature covers conditions, that of S3 need not, but it covers the body.
     pub signer: Arc<OnceLock<Signer>>,
+    /// How long a request may stand still.
+    pub read_timeout: Duration,
+    /// Whether all requests go to Google Cloud Storage.
+    pub is_google: bool,
 }
 
-/// Signs requests to Azure.
+/// Signs requests.
 #[derive(Debug)]
-pub(crate) struct Signer {
-    pub store: MicrosoftAzure,
-    pub account: String,
+pub(crate) enum Signer {
+    S3(AmazonS3),
+    Azure { store: MicrosoftAzure, account: String },
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let inner = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Service { inner, connector: self.clone() }))
+        let (options, sender) = (options.clone(), OnceLock::new());
+        Ok(HttpClient::new(Service { inner, connector: self.clone(), options, sender }))
     }
 }
 
@@ -81,6 +100,9 @@ impl HttpConnector for Connector {
 struct Service {
     inner: HttpClient,
     connector: Connector,
+    options: ClientOptions,
+    /// The client for bodies from the disk, which `object_store` knows nothing of.
+    sender: OnceLock<reqwest::Client>,
 }
 
 #[async_trait]
@@ -94,6 +116,14 @@ impl HttpService for Service {
                 request.headers_mut().insert(name, value.clone());
             }
             self.sign(&mut request).await?;
+        }
+        if let Some(spool) = &exchange.spool
+            && is_write(&request)
+        {
+            exchange.status.store(0, Ordering::Relaxed);
+            let response = self.send_spooled(request, spool).await?;
+            exchange.status.store(response.status().as_u16(), Ordering::Relaxed);
+            return Ok(response);
         }
         exchange.status.store(0, Ordering::Relaxed);
         // What is sent takes time of its own, which says nothing about the distance.
@@ -113,10 +143,26 @@ fn is_completion(request: &HttpRequest) -> bool {
     query.contains("uploadId=") || query.contains("comp=blocklist")
 }
 
+/// Whether a request writes an object.
+fn is_write(request: &HttpRequest) -> bool {
+    let is_mark = |name: &str| name.ends_with("-meta-shardinewrites");
+    debug_assert_eq!(WRITES, "shardinewrites");
+    request.method().as_str() == "PUT" && request.headers().keys().any(|n| is_mark(n.as_str()))
+}
+
 impl Service {
     /// Makes a request. Of what `object_store` would take whole into memory, an answer has only so much.
     async fn execute(&self, request: HttpRequest, whole: bool) -> Result<HttpResponse, HttpError> {
+        let mut request = request;
         let is_read = request.method().as_str() == "GET" && !whole;
+        // Google decodes what it stores as gzip for those who do not say that they can, and then has no ranges.
+        let is_google = || request.uri().host() == Some("storage.googleapis.com");
+        if ["GET", "HEAD"].contains(&request.method().as_str())
+            && (self.connector.is_google || is_google())
+        {
+            let gzip = HeaderValue::from_static("gzip");
+            request.headers_mut().insert("accept-encoding", gzip);
+        }
         let response = self.inner.execute(request).await?;
         let is_error = !response.status().is_success();
         if is_read && !is_error {
@@ -143,14 +189,148 @@ impl Service {
     }
 
     async fn sign(&self, request: &mut HttpRequest) -> Result<(), HttpError> {
-        let Some(signer) = self.connector.signer.get() else { return Ok(()) };
+        let Some(Signer::Azure { store, account }) = self.connector.signer.get() else {
+            return Ok(());
+        };
         let refused = |error| HttpError::new::<object_store::Error>(HttpErrorKind::Unknown, error);
-        let credential = signer.store.credentials().get_credential().await.map_err(refused)?;
+        let credential = store.credentials().get_credential().await.map_err(refused)?;
         if let AzureCredential::AccessKey(_) = &*credential {
             request.headers_mut().remove("authorization");
-            let authorizer = AzureAuthorizer::new(&credential, &signer.account);
+            let authorizer = AzureAuthorizer::new(&credential, account);
             authorizer.try_authorize(request).map_err(refused)?;
         }
         Ok(())
+    }
+
+    /// Makes a request with a body from the disk in place of its own.
+    async fn send_spooled(
+        &self,
+        mut request: HttpRequest,
+        spool: &Arc<Spool>,
+    ) -> Result<HttpResponse, HttpError> {
+        let unknown = |error| HttpError::new::<std::io::Error>(HttpErrorKind::Unknown, error);
+        request.headers_mut().insert("content-length", HeaderValue::from(spool.len()));
+        self.sign_spooled(&mut request, spool).await?;
+        let client = self.sender()?;
+        let url = request.uri().to_string();
+        let mut sent = client.put(url).body(reqwest::Body::wrap_stream(spool.stream()));
+        sent = sent.headers(std::mem::take(request.headers_mut()));
+        // No time is set for all of it, as nobody knows how wide the way is. What counts is that bytes move.
+        let answer = async {
+            let mut answer = sent.send().await?;
+            let (status, headers) = (answer.status(), std::mem::take(answer.headers_mut()));
+            let mut body = Vec::new();
+            while body.len() < LONGEST
+                && let Some(piece) = answer.chunk().await?
+            {
+                body.extend_from_slice(&piece);
+            }
+            body.truncate(LONGEST);
+            let text = String::from_utf8_lossy(&body).into_owned();
+            let mut response = HttpResponse::new(text.into());
+            *response.status_mut() = status;
+            *response.headers_mut() = headers;
+            Ok(response)
+        };
+        let patience = self.connector.read_timeout.saturating_mul(PATIENCE);
+        let stalled = async {
+            let mut before = spool.sent();
+            loop {
+                tokio::time::sleep(patience).await;
+                let now = spool.sent();
+                if now == before {
+                    break;
+                }
+                before = now;
+            }
+        };
+        tokio::select! {
+            answer = answer => answer.map_err(|error: reqwest::Error| {
+                let kind = match () {
+                    () if error.is_connect() => HttpErrorKind::Connect,
+                    () if error.is_timeout() => HttpErrorKind::Timeout,
+                    () => HttpErrorKind::Interrupted,
+                };
+                HttpError::new(kind, error.without_url())
+            }),
+            () = stalled => {
+                let message = format!("nothing moved for {} seconds", patience.as_secs());
+                Err(unknown(std::io::Error::new(std::io::ErrorKind::TimedOut, message)))
+            }
+        }
+    }
+
+    /// Signs a request whose body comes from the disk, if it was signed.
+    async fn sign_spooled(
+        &self,
+        request: &mut HttpRequest,
+        spool: &Arc<Spool>,
+    ) -> Result<(), HttpError> {
+        let Some(Signer::S3(store)) = self.connector.signer.get() else {
+            return self.sign(request).await;
+        };
+        let refused = |error| HttpError::new::<object_store::Error>(HttpErrorKind::Unknown, error);
+        let unread = |error| HttpError::new::<std::io::Error>(HttpErrorKind::Unknown, error);
+        // A checksum that was asked for is that of the body which stands for this one.
+        let checksums: Vec<_> = request.headers().keys().cloned().collect();
+        for name in checksums.iter().filter(|name| name.as_str().starts_with("x-amz-checksum-")) {
+            request.headers_mut().remove(name);
+        }
+        let headers = request.headers();
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        // Without a signature, as for a bucket that everybody may write to.
+        let Some(signature) = text("authorization") else { return Ok(()) };
+        let scope = signature.split_once("Credential=").and_then(|(_, rest)| rest.split_once(','));
+        // The key, the day, the region and the service.
+        let mut scope = scope.map_or("", |(scope, _)| scope).rsplit('/').skip(1);
+        let (service, region) = (scope.next(), scope.next());
+        let (Some(service), Some(region)) = (service, region) else {
+            return Err(unread(std::io::Error::other("the signature has no scope")));
+        };
+        let (service, region) = (service.to_owned(), region.to_owned());
+        let signs_body = text("x-amz-content-sha256") != Some("UNSIGNED-PAYLOAD");
+        request.headers_mut().remove("authorization");
+        let digest = match signs_body {
+            true => Some(spool.digest().await.map_err(unread)?),
+            false => None,
+        };
+        let credential = store.credentials().get_credential().await.map_err(refused)?;
+        let authorizer = AwsAuthorizer::new(&credential, &service, &region);
+        let authorizer = authorizer.with_sign_payload(signs_body);
+        let digest = digest.as_ref().map(<[u8; 32]>::as_slice);
+        authorizer.try_authorize(request, digest).map_err(refused)
+    }
+
+    /// The client for bodies from the disk, made as `object_store` makes its own.
+    fn sender(&self) -> Result<&reqwest::Client, HttpError> {
+        if let Some(client) = self.sender.get() {
+            return Ok(client);
+        }
+        let value = |key: ClientConfigKey| self.options.get_config_value(&key);
+        let says = |key| value(key).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let refused =
+            |error: reqwest::Error| HttpError::new(HttpErrorKind::Unknown, error.without_url());
+        let mut builder = reqwest::Client::builder()
+            .https_only(!says(ClientConfigKey::AllowHttp))
+            .tls_danger_accept_invalid_certs(says(ClientConfigKey::AllowInvalidCertificates))
+            .connect_timeout(Duration::from_secs(30))
+            .http1_only();
+        builder = builder.user_agent(
+            value(ClientConfigKey::UserAgent)
+                .unwrap_or_else(|| concat!("shardine/", env!("CARGO_PKG_VERSION")).to_owned()),
+        );
+        if let Some(url) = value(ClientConfigKey::ProxyUrl) {
+            let mut proxy = reqwest::Proxy::all(url).map_err(refused)?;
+            if let Some(excludes) = value(ClientConfigKey::ProxyExcludes) {
+                proxy = proxy.no_proxy(reqwest::NoProxy::from_string(&excludes));
+            }
+            if let Some(pem) = value(ClientConfigKey::ProxyCaCertificate) {
+                let certificate = reqwest::Certificate::from_pem(pem.as_bytes());
+                builder = builder.tls_certs_merge([certificate.map_err(refused)?]);
+            }
+            builder = builder.proxy(proxy);
+        }
+        let client = builder.build().map_err(refused)?;
+        Ok(self.sender.get_or_init(|| client))
     }
 }

@@ -8,6 +8,7 @@
 
 mod commit;
 mod cost;
+mod encoding;
 mod error;
 mod exchange;
 mod object;
@@ -15,6 +16,7 @@ mod options;
 mod place;
 mod probe;
 mod runtime;
+mod spool;
 mod store;
 mod upload;
 mod writer;

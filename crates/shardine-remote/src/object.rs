@@ -8,10 +8,14 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::path::Path;
-use object_store::{Error, GetOptions, GetRange, GetResult};
-use shardine_store::{Buffer, Done, Key, Object, ReadRange, StoreError, Version};
+use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta};
+use shardine_store::{
+    Buffer, Done, HeaderName, Headers, Key, Object, ReadRange, StoreError, Version,
+};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::commit::History;
+use crate::encoding::{Encoding, NotDecoded, decode, headers_of};
 use crate::exchange::Exchange;
 use crate::place::Kind;
 use crate::runtime;
@@ -34,6 +38,8 @@ struct Inner {
     remote: Arc<Remote>,
     key: Key,
     path: Path,
+    /// Whether bytes are wanted as they are stored, encoded or not.
+    stored: bool,
     state: Mutex<State>,
 }
 
@@ -41,10 +47,18 @@ struct Inner {
 struct State {
     /// The version that reads are pinned to.
     version: Option<Version>,
+    /// Of what is stored, or of what comes of it if it is encoded.
     len: Option<u64>,
+    /// Whether an answer has told of the object.
+    seen: bool,
     history: History,
+    headers: Headers,
+    /// What has to be undone.
+    encodings: Vec<Encoding>,
     /// Bytes that came along with a read, and where they begin.
     held: Option<(u64, Bytes)>,
+    /// What they take of the memory for decoded objects.
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 impl std::fmt::Debug for Inner {
@@ -54,9 +68,15 @@ impl std::fmt::Debug for Inner {
 }
 
 impl RemoteObject {
-    pub fn new(remote: Arc<Remote>, key: Key, path: Path, expected: Option<Version>) -> Self {
+    pub fn new(
+        remote: Arc<Remote>,
+        key: Key,
+        path: Path,
+        expected: Option<Version>,
+        stored: bool,
+    ) -> Self {
         let state = Mutex::new(State { version: expected, ..State::default() });
-        Self(Arc::new(Inner { remote, key, path, state }))
+        Self(Arc::new(Inner { remote, key, path, stored, state }))
     }
 
     /// Who wrote it, as far as it is known.
@@ -94,6 +114,9 @@ impl Inner {
         if let Some(answer) = self.at_hand(&range) {
             return answer;
         }
+        if self.is_encoded() {
+            return self.decoded(range).await;
+        }
         let asks_nothing = match &range {
             ReadRange::Bounded(range) => range.start >= range.end,
             ReadRange::Suffix(n) => *n == 0,
@@ -107,20 +130,28 @@ impl Inner {
             if let Some(answer) = self.at_hand(&range) {
                 return answer;
             }
+            if self.is_encoded() {
+                return self.decoded(range).await;
+            }
         }
         let asked = self.asked(&range);
         let (got, bytes) = match self.get(asked, &range).await {
+            Ok((_, bytes)) if self.is_encoded() => return self.decode(range, bytes).await,
             Ok(answer) => answer,
+            Err(Failure::Encoded) => return self.decoded(range).await,
             // Nothing of the range is there: it may be that of an empty object, of which any suffix is nothing.
             Err(Failure::Unsatisfiable(_) | Failure::NoSuffix(_)) => {
                 self.ask().await?;
                 if let Some(answer) = self.at_hand(&range) {
                     return answer;
                 }
+                if self.is_encoded() {
+                    return self.decoded(range).await;
+                }
                 let asked = self.asked(&range);
-                self.get(asked, &range).await.map_err(Failure::into_error)?
+                self.get(asked, &range).await.map_err(|failure| self.error(failure))?
             }
-            Err(failure) => return Err(failure.into_error()),
+            Err(failure) => return Err(self.error(failure)),
         };
         let wanted = self.with(|state| {
             let wanted = range.resolve(&self.key, state.len.unwrap_or(got.end));
@@ -136,6 +167,74 @@ impl Inner {
             let message = format!("bytes {wanted:?} were asked for, and {got:?} came");
             self.remote.io("read", &self.key, io::Error::other(message))
         })
+    }
+
+    /// Whether what is stored is not what is wanted.
+    fn is_encoded(&self) -> bool {
+        self.with(|state| !state.encodings.is_empty())
+    }
+
+    /// Gets an encoded object, of which a range is of no use, and decodes it.
+    async fn decoded(&self, range: ReadRange) -> Result<Buffer, StoreError> {
+        let (_, bytes) =
+            self.get(None, &ReadRange::All).await.map_err(|failure| self.error(failure))?;
+        self.decode(range, bytes).await
+    }
+
+    /// Decodes an object, and answers with a range of it.
+    async fn decode(&self, range: ReadRange, bytes: Bytes) -> Result<Buffer, StoreError> {
+        let encodings = self.with(|state| state.encodings.clone());
+        let limit = self.remote.tuning.decoded_limit;
+        let permit = self.remote.decoders.acquire().await;
+        // Not on a thread that others wait for.
+        let decoded = tokio::task::spawn_blocking(move || decode(&encodings, &bytes, limit)).await;
+        drop(permit);
+        let io = |source| self.remote.io("decode", &self.key, source);
+        let bytes = match decoded.map_err(|error| io(io::Error::other(error)))? {
+            Ok(bytes) => Bytes::from(bytes),
+            Err(NotDecoded::TooLong) => return Err(self.too_long()),
+            Err(NotDecoded::Broken(name, error)) => {
+                let reason = format!("its header says that it is encoded as {name}: {error}");
+                return Err(StoreError::Damaged { key: self.key.clone(), reason });
+            }
+        };
+        let len = bytes.len() as u64;
+        self.with(|state| {
+            if state.len.is_some_and(|known| known != len) {
+                return Err(StoreError::Changed { key: self.key.clone() });
+            }
+            state.len = Some(len);
+            // It is kept for the next read if that fits.
+            state.memory = state.memory.take().or_else(|| self.remote.decoded_memory(bytes.len()));
+            if state.memory.is_some() {
+                state.held = Some((0, bytes.clone()));
+            }
+            Ok(())
+        })?;
+        let range = range.resolve(&self.key, len)?;
+        let answer = slice_of(0, &bytes, &range).map(Buffer::from);
+        answer.ok_or_else(|| io(io::ErrorKind::InvalidData.into()))
+    }
+
+    fn too_long(&self) -> StoreError {
+        let message = format!(
+            "it is stored with a Content-Encoding, so that no part of it can be read alone, and has more \
+             than {} bytes when it is decoded (decoded_limit=BYTES allows more)",
+            self.remote.tuning.decoded_limit
+        );
+        let source = io::Error::new(io::ErrorKind::Unsupported, message);
+        self.remote.io("read", &self.key, source)
+    }
+
+    fn error(&self, failure: Failure) -> StoreError {
+        match failure {
+            // Of what was asked for whole, and was not encoded when it was asked for before.
+            Failure::Encoded => StoreError::Changed { key: self.key.clone() },
+            Failure::Unsatisfiable(error)
+            | Failure::NoSuffix(error)
+            | Failure::CutOff(error)
+            | Failure::Store(error) => error,
+        }
     }
 
     /// What a request asks for.
@@ -155,23 +254,47 @@ impl Inner {
 
     /// Asks for the length and the version.
     async fn ask(&self) -> Result<(), StoreError> {
-        let (meta, history) = match self.remote.head(&self.path).await {
+        let (meta, attributes) = match self.remote.head(&self.path).await {
             Ok(found) => found,
             Err(error) => return Err(self.remote.failed("look for", &self.key, &error)),
         };
-        let version = self.remote.version_of(&meta);
-        self.see(version, meta.size, history)
+        self.see(&meta, &attributes)
     }
 
     /// Notes what an answer says of the object, which must be what earlier ones said.
-    fn see(&self, version: Version, len: u64, history: History) -> Result<(), StoreError> {
+    fn see(&self, meta: &ObjectMeta, attributes: &Attributes) -> Result<(), StoreError> {
+        let version = self.remote.version_of(meta);
+        let mut headers = headers_of(attributes);
+        let mut encodings = Vec::new();
+        if !self.stored
+            && let Some(header) = headers.get(&HeaderName::ContentEncoding)
+        {
+            encodings = Encoding::all(header).map_err(|header| {
+                let message = format!(
+                    "it is stored with the Content-Encoding \"{}\", which cannot be undone here",
+                    header.escape_default()
+                );
+                let source = io::Error::new(io::ErrorKind::Unsupported, message);
+                self.remote.io("read", &self.key, source)
+            })?;
+            headers.remove(&HeaderName::ContentEncoding);
+        }
+        if !encodings.is_empty() && meta.size > self.remote.tuning.decoded_limit {
+            return Err(self.too_long());
+        }
         self.with(|state| {
             let same = state.version.as_ref().is_none_or(|known| *known == version)
-                && state.len.is_none_or(|known| known == len);
+                && (!state.seen || state.encodings == encodings)
+                && (!encodings.is_empty() || state.len.is_none_or(|known| known == meta.size));
             if !same {
                 return Err(StoreError::Changed { key: self.key.clone() });
             }
-            (state.version, state.len, state.history) = (Some(version), Some(len), history);
+            if encodings.is_empty() {
+                state.len = Some(meta.size);
+            }
+            (state.version, state.seen) = (Some(version), true);
+            (state.headers, state.encodings) = (headers, encodings);
+            state.history = History::of(attributes);
             Ok(())
         })
     }
@@ -211,6 +334,7 @@ impl Inner {
             ..GetOptions::default()
         };
         let exchange = Exchange::with(Default::default());
+        let is_part = range.is_some();
         let answer = match exchange.run(self.remote.store.get_opts(&self.path, options)).await {
             Ok(answer) => answer,
             Err(Error::Precondition { .. }) => {
@@ -232,10 +356,11 @@ impl Inner {
                 });
             }
         };
-        let version = self.remote.version_of(&answer.meta);
-        let history = History::of(&answer.attributes);
         let len = answer.meta.size;
-        self.see(version, len, history).map_err(Failure::Store)?;
+        self.see(&answer.meta, &answer.attributes).map_err(Failure::Store)?;
+        if is_part && self.is_encoded() {
+            return Err(Failure::Encoded);
+        }
         if let ReadRange::AtMost(_) = wanted {
             // Too much is refused before any of it is in memory.
             wanted.resolve(&self.key, len).map_err(Failure::Store)?;
@@ -294,18 +419,9 @@ enum Failure {
     NoSuffix(StoreError),
     /// The body ended early.
     CutOff(StoreError),
+    /// It would have been a part of what is encoded as a whole.
+    Encoded,
     Store(StoreError),
-}
-
-impl Failure {
-    fn into_error(self) -> StoreError {
-        match self {
-            Self::Unsatisfiable(error)
-            | Self::NoSuffix(error)
-            | Self::CutOff(error)
-            | Self::Store(error) => error,
-        }
-    }
 }
 
 /// A body on its way, for the measurement.
@@ -354,7 +470,11 @@ impl Object for RemoteObject {
 
     fn version(&self) -> Option<Version> {
         // A version that is only expected is not known.
-        self.0.with(|state| state.len.and(state.version.clone()))
+        self.0.with(|state| state.version.clone().filter(|_| state.seen))
+    }
+
+    fn headers(&self) -> Headers {
+        self.0.with(|state| state.headers.clone())
     }
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {

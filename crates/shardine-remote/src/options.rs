@@ -15,6 +15,10 @@ use shardine_store::StoreError;
 /// | `max_retries` | how often a request is tried again; 10 |
 /// | `retry_timeout` | seconds after which no request is tried again; 180 |
 /// | `read_timeout` | seconds without a byte after which a request is given up and tried again; 30 |
+/// | `conditional_uploads` | whether of several uploads in parts on the same condition only one is completed; `true` for \
+/// Amazon S3 and Azure, which document it, else `false` |
+/// | `decoded_limit` | bytes that an object with a `Content-Encoding` may have once it is decoded; 256 MiB |
+/// | `put_limit` | bytes that the store takes in one request; 5 GiB, of Google Cloud Storage 5 TiB |
 ///
 /// The others are those of the `object_store` crate, which has the names of the usual environment variables:
 /// `aws_access_key_id`, `aws_endpoint`, `aws_skip_signature`, `azure_storage_account_name`,
@@ -81,6 +85,13 @@ pub(crate) struct Tuning {
     pub max_retries: usize,
     pub retry_timeout: Duration,
     pub read_timeout: Duration,
+    /// Whether completions of uploads in parts can be relied on to check their conditions; what is known of the store
+    /// decides if nobody has said.
+    pub conditional_uploads: Option<bool>,
+    /// Bytes that the store takes in one request, if somebody has said.
+    pub put_limit: Option<u64>,
+    /// Bytes that an encoded object may have once it is decoded, which happens in memory.
+    pub decoded_limit: u64,
     pub single_writer: bool,
     pub memory: u64,
 }
@@ -100,6 +111,9 @@ impl Tuning {
             max_retries: 10,
             retry_timeout: Duration::from_secs(180),
             read_timeout: Duration::from_secs(30),
+            conditional_uploads: None,
+            put_limit: None,
+            decoded_limit: 256 << 20,
             single_writer: options.single_writer,
             memory: options.memory,
         };
@@ -115,6 +129,13 @@ impl Tuning {
                 "max_retries" => tuning.max_retries = number(0, 1000)? as usize,
                 "retry_timeout" => tuning.retry_timeout = Duration::from_secs(number(0, 86_400)?),
                 "read_timeout" => tuning.read_timeout = Duration::from_secs(number(1, 86_400)?),
+                "conditional_uploads" => {
+                    let said = value.to_ascii_lowercase().parse::<bool>();
+                    let said = said.map_err(|_| refuse(name, "it takes true or false"))?;
+                    tuning.conditional_uploads = Some(said);
+                }
+                "put_limit" => tuning.put_limit = Some(number(1, 5 << 40)?),
+                "decoded_limit" => tuning.decoded_limit = number(1, 1 << 40)?,
                 other => others.push((other.to_owned(), value.clone())),
             }
         }

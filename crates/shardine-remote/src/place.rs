@@ -37,6 +37,9 @@ pub(crate) struct Place {
     pub store: Arc<dyn ObjectStore>,
     pub multipart: Option<Arc<dyn MultipartStore>>,
     pub secrets: Secrets,
+    /// Whether its vendor documents that an upload in parts is completed only if its condition holds. That a trial
+    /// succeeds says nothing: what some stores get wrong is two completions at the same time.
+    pub conditional_uploads: bool,
 }
 
 /// Whether a URL is that of a remote store.
@@ -107,6 +110,7 @@ pub(crate) fn connect(
             .trim_end_matches('/')
             .to_owned()
     };
+    let mut conditional_uploads = false;
     let (host, store, multipart): (String, Arc<dyn ObjectStore>, Arc<dyn MultipartStore>) =
         match kind {
             Kind::S3 => {
@@ -119,6 +123,7 @@ pub(crate) fn connect(
                 let endpoints = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
                 let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
                 let is_plain = endpoint.as_deref().is_some_and(plain);
+                conditional_uploads = endpoint.as_deref().is_none_or(is_amazon);
                 let host = endpoint.map_or_else(|| "aws".to_owned(), |endpoint| host(&endpoint));
                 let keys = [AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
                 keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
@@ -127,8 +132,9 @@ pub(crate) fn connect(
                     builder = builder.with_config(client_key(key), value);
                 }
                 let builder = builder.with_bucket_name(bucket).with_retry(retry);
-                let store = builder.with_http_connector(connector).build();
+                let store = builder.with_http_connector(connector.clone()).build();
                 let store = Arc::new(store.map_err(|error| failed(&secrets, error))?);
+                drop(connector.signer.set(Signer::S3((*store).clone())));
                 (host, Arc::clone(&store) as Arc<dyn ObjectStore>, store)
             }
             Kind::Google => {
@@ -179,7 +185,8 @@ pub(crate) fn connect(
                 let account = account.or(from_url.map(str::to_owned));
                 let account = account.unwrap_or_else(|| "devstoreaccount1".to_owned());
                 let host = endpoint.map_or_else(|| account.clone(), |endpoint| host(&endpoint));
-                drop(connector.signer.set(Signer { store: (*store).clone(), account }));
+                drop(connector.signer.set(Signer::Azure { store: (*store).clone(), account }));
+                conditional_uploads = true;
                 (host, Arc::clone(&store) as Arc<dyn ObjectStore>, store)
             }
         };
@@ -190,7 +197,16 @@ pub(crate) fn connect(
     };
     let bucket = bucket.split_once('@').map_or(bucket, |(container, _)| container);
     let identity = format!("{canonical}://{host}/{bucket}/{path}").trim_end_matches('/').to_owned();
-    Ok(Place { kind, name, identity, prefix, store, multipart: Some(multipart), secrets })
+    let multipart = Some(multipart);
+    Ok(Place { kind, name, identity, prefix, store, multipart, secrets, conditional_uploads })
+}
+
+/// Whether an endpoint is one of Amazon's own.
+fn is_amazon(endpoint: &str) -> bool {
+    let host = Url::parse(endpoint).ok().and_then(|url| url.host_str().map(str::to_lowercase));
+    host.is_some_and(|host| {
+        [".amazonaws.com", ".amazonaws.com.cn"].iter().any(|domain| host.ends_with(domain))
+    })
 }
 
 fn http(
@@ -224,7 +240,16 @@ fn http(
     let name = without_secrets(url).trim_end_matches('/').to_owned();
     let (prefix, store) = (String::new(), Arc::new(store));
     let identity = name.clone();
-    Ok(Place { kind: Kind::Http, name, identity, prefix, store, multipart: None, secrets })
+    Ok(Place {
+        kind: Kind::Http,
+        name,
+        identity,
+        prefix,
+        store,
+        multipart: None,
+        secrets,
+        conditional_uploads: false,
+    })
 }
 
 /// A URL without a password, a query or a fragment.

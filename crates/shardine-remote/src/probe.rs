@@ -50,10 +50,20 @@ fn refused(remote: &Remote, operation: &'static str) -> StoreError {
     StoreError::Unsupported { store: remote.name.clone(), operation }
 }
 
+/// The object that conditions are tried with. It always has the same name, so that one which a killed process left is
+/// found and removed by the next trial; listings leave it out.
+const NAME: &str = ".shardine-probe";
+
+/// Whether a name is that of an object which conditions were tried with, also in the form that it had earlier.
+pub(crate) fn is_probe(name: &str) -> bool {
+    name.strip_prefix(NAME).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// How often a condition must have been ignored to believe it: another process may remove the object in the middle.
+const TRIALS: usize = 4;
+
 fn path(remote: &Remote) -> Result<Path, StoreError> {
-    let name = format!(".shardine-probe-{:016x}", rand::random::<u64>());
-    let key = shardine_store::Key::new(&name)?;
-    remote.path(&key)
+    remote.path(&shardine_store::Key::new(NAME)?)
 }
 
 fn failed(remote: &Remote, path: &Path, error: &Error) -> StoreError {
@@ -105,30 +115,48 @@ async fn writes(remote: &Arc<Remote>) -> Result<bool, StoreError> {
             }
         }
     };
-    match put(PutMode::Create).await {
-        // Nobody else has this name: its own first try took place, and the answer was lost.
-        Ok(_) | Err(Error::AlreadyExists { .. }) => {}
-        Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => return Ok(false),
-        Err(error) => return Err(failed(remote, &path, &error)),
-    }
-    let (second, wrong) =
-        tokio::join!(put(PutMode::Create), put(PutMode::Update(nobodys(remote.kind))));
-    remove(remote, &path).await;
-    let mut honoured = true;
-    for refused in [second, wrong] {
-        match refused {
-            Err(error) if is_condition(&error) => {}
+    let mut trial = 0;
+    let honoured = loop {
+        trial += 1;
+        // An object that is there already was left by a killed process, or another one tries right now. Of a trial whose
+        // answer was lost it may also be this one.
+        match put(PutMode::Create).await {
+            Ok(_) | Err(Error::AlreadyExists { .. }) => {}
+            Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => break false,
             Err(error) => return Err(failed(remote, &path, &error)),
-            Ok(_) => honoured = false,
         }
-    }
+        let (second, wrong) =
+            tokio::join!(put(PutMode::Create), put(PutMode::Update(nobodys(remote.kind))));
+        let mut honoured = true;
+        for (refused, may_be_missing) in [(second, false), (wrong, true)] {
+            match refused {
+                Err(error) if is_condition(&error) => {}
+                // Another process has removed it, and what is not there has no version.
+                Err(Error::NotFound { .. }) if may_be_missing => {}
+                Err(error) => return Err(failed(remote, &path, &error)),
+                Ok(_) => honoured = false,
+            }
+        }
+        if honoured || trial == TRIALS {
+            break honoured;
+        }
+        Remote::pause(trial).await;
+    };
+    remove(remote, &path).await;
     Ok(honoured)
 }
 
 async fn uploads(remote: &Arc<Remote>) -> Result<bool, StoreError> {
     let Some(multipart) = &remote.multipart else { return Ok(false) };
     let path = path(remote)?;
-    let result = try_upload(remote, &**multipart, &path).await;
+    let mut trial = 0;
+    let result = loop {
+        trial += 1;
+        match try_upload(remote, &**multipart, &path).await {
+            Ok(false) if trial < TRIALS => Remote::pause(trial).await,
+            result => break result,
+        }
+    };
     remove(remote, &path).await;
     result.map_err(|error| failed(remote, &path, &error))
 }
@@ -169,6 +197,8 @@ async fn try_completions(
         match Exchange::with(headers).run(complete).await {
             Ok(_) => return Ok(false),
             Err(error) if is_condition(&error) => {}
+            // Another process has removed the object, which proves nothing.
+            Err(Error::NotFound { .. }) => return Ok(false),
             Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => return Ok(false),
             Err(error) => return Err(error),
         }
@@ -178,6 +208,6 @@ async fn try_completions(
 
 /// Removes what was made for a trial.
 async fn remove(remote: &Remote, path: &Path) {
-    // What is left is an object of some bytes.
+    // What is left is an object of some bytes that no listing shows, and the next trial removes it.
     drop(remote.store.delete(path).await);
 }

@@ -3,21 +3,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{Attributes, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 use shardine_store::{
-    Condition, CreateOptions, Edit, Held, InPlace, Key, Listing, Object, ObjectWriter, Pending,
-    ReadCost, ReadRange, Staged, Store, StoreError, Unlisted, UnlistedKind, Version,
+    Condition, CreateOptions, Edit, Headers, Held, InPlace, Key, Listing, Object, ObjectWriter,
+    Pending, ReadCost, ReadRange, Staged, Store, StoreError, Unlisted, UnlistedKind, Version,
 };
 use tokio::sync::Semaphore;
 
-use crate::commit::{self, History};
+use crate::commit::{self, History, headers_kept};
 use crate::cost::Cost;
 use crate::error::{Secrets, failed};
 use crate::exchange::{Connector, Exchange};
 use crate::object::RemoteObject;
 use crate::options::{StoreOptions, Tuning};
 use crate::place::{self, Kind, Place};
-use crate::probe::Probe;
+use crate::probe::{Probe, is_probe};
 use crate::runtime;
 use crate::writer::{RemoteStaged, RemoteWriter};
 
@@ -26,6 +26,9 @@ const UNIT: u64 = 4096;
 
 /// Bytes of an object that come along when it is opened to be changed: the index of most shards at the end is in them.
 const EDITED: u64 = 64 << 10;
+
+/// Encoded objects that are decoded side by side. What comes of them may be much more than what came over the network.
+const DECODERS: usize = 4;
 
 /// How often an object is opened to be changed that others change meanwhile.
 const EDITS: usize = 10;
@@ -55,6 +58,12 @@ pub(crate) struct Remote {
     uploads: Arc<Semaphore>,
     upload_units: u32,
     pub probe: Arc<Probe>,
+    /// Encoded objects that are being decoded.
+    pub decoders: Semaphore,
+    /// Memory for decoded objects that are kept while they are open, in units.
+    decoded: Arc<Semaphore>,
+    /// Whether completions of uploads in parts are relied on to check their conditions.
+    conditional_uploads: bool,
 }
 
 impl std::fmt::Debug for Remote {
@@ -72,10 +81,14 @@ impl RemoteStore {
     /// The store whose root a URL names. Makes no request.
     pub fn new(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
         let (tuning, others) = Tuning::new(options)?;
-        let connector = Connector::default();
+        let read_timeout = tuning.read_timeout;
+        let is_google = url.split_once("://").and_then(|(scheme, _)| place::kind_of(scheme))
+            == Some(Kind::Google);
+        let connector = Connector { read_timeout, is_google, ..Connector::default() };
         let cost = Arc::clone(&connector.cost);
         let place = place::connect(url, &tuning, others, connector)?;
-        let Place { kind, name, identity, prefix, store, multipart, secrets } = place;
+        let Place { kind, name, identity, prefix, store, multipart, secrets, conditional_uploads } =
+            place;
         // At least two parts, so that one is filled while another is on its way.
         let memory = tuning.memory.max(2 * tuning.part_size as u64);
         let upload_units =
@@ -91,8 +104,11 @@ impl RemoteStore {
             cost,
             requests: Semaphore::new(tuning.requests),
             uploads: Arc::new(Semaphore::new(upload_units as usize)),
+            decoders: Semaphore::new(DECODERS),
+            decoded: Arc::new(Semaphore::new(upload_units as usize)),
             upload_units,
             probe: Arc::default(),
+            conditional_uploads: tuning.conditional_uploads.unwrap_or(conditional_uploads),
             tuning,
         })))
     }
@@ -125,12 +141,11 @@ impl Remote {
     }
 
     /// Asks what is there, without its bytes.
-    pub async fn head(&self, path: &Path) -> object_store::Result<(ObjectMeta, History)> {
+    pub async fn head(&self, path: &Path) -> object_store::Result<(ObjectMeta, Attributes)> {
         let _permit = self.requests.acquire().await;
         let options = GetOptions { head: true, ..GetOptions::default() };
         let answer = self.store.get_opts(path, options).await?;
-        let history = History::of(&answer.attributes);
-        Ok((answer.meta, history))
+        Ok((answer.meta, answer.attributes))
     }
 
     /// The version that an ETag or a generation stands for.
@@ -156,6 +171,12 @@ impl Remote {
         Arc::clone(&self.uploads).acquire_many_owned(units).await.ok()
     }
 
+    /// Memory for a decoded object, if there is some left.
+    pub fn decoded_memory(&self, bytes: usize) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        let units = u32::try_from((bytes as u64).div_ceil(UNIT)).ok()?;
+        Arc::clone(&self.decoded).try_acquire_many_owned(units).ok()
+    }
+
     /// Whether what failed may be asked for again: not if `object_store` has done that for as long as it may.
     pub fn may_retry(&self, exchange: &Exchange, attempt: usize, since: Instant) -> bool {
         let tried_again = matches!(exchange.status(), 408 | 429 | 500..);
@@ -167,6 +188,21 @@ impl Remote {
     /// Waits before the next attempt.
     pub async fn pause(attempt: usize) {
         tokio::time::sleep(Duration::from_millis(50 << attempt.min(6))).await;
+    }
+
+    /// Whether a large object on a condition has to be sent in one request, as that of an upload in parts may not count.
+    pub fn sends_whole(&self, condition: &Condition) -> bool {
+        !matches!(condition, Condition::None)
+            && !self.conditional_uploads
+            && !self.tuning.single_writer
+    }
+
+    /// Bytes that can be sent in one request.
+    pub fn put_limit(&self) -> u64 {
+        self.tuning.put_limit.unwrap_or(match self.kind {
+            Kind::Google => 5 << 40,
+            _ => 5 << 30,
+        })
     }
 
     /// Refuses what only reads can be made of.
@@ -191,6 +227,7 @@ fn quoted(etag: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct RemoteHeld {
     pub history: History,
+    pub headers: Headers,
     store: String,
 }
 
@@ -233,13 +270,30 @@ impl Store for RemoteStore {
             uploads: Arc::clone(&remote.uploads),
             upload_units: remote.upload_units,
             probe: Arc::clone(&remote.probe),
+            decoders: Semaphore::new(DECODERS),
+            decoded: Arc::clone(&remote.decoded),
+            conditional_uploads: remote.conditional_uploads,
         }));
         Ok(Some((Arc::new(store), key)))
     }
 
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
         let path = self.0.path(key)?;
-        Ok(Arc::new(RemoteObject::new(Arc::clone(&self.0), key.clone(), path, expected.cloned())))
+        let remote = Arc::clone(&self.0);
+        Ok(Arc::new(RemoteObject::new(remote, key.clone(), path, expected.cloned(), false)))
+    }
+
+    fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+        let path = self.0.path(key)?;
+        Ok(Arc::new(RemoteObject::new(Arc::clone(&self.0), key.clone(), path, None, true)))
+    }
+
+    fn keeps_headers(&self) -> bool {
+        self.0.kind != Kind::Http
+    }
+
+    fn can_list(&self) -> bool {
+        self.0.kind != Kind::Http
     }
 
     fn read_cost(&self) -> ReadCost {
@@ -255,8 +309,19 @@ impl Store for RemoteStore {
         key: &Key,
         options: CreateOptions,
     ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        let headers = headers_kept(&options.condition);
+        self.create_with_headers(key, options, &headers)
+    }
+
+    fn create_with_headers(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+        headers: &Headers,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
         self.0.check_writable("be written to")?;
-        Ok(Box::new(RemoteWriter::new(Arc::clone(&self.0), key.clone(), options)?))
+        let (remote, headers) = (Arc::clone(&self.0), headers.clone());
+        Ok(Box::new(RemoteWriter::new(remote, key.clone(), options, headers)?))
     }
 
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
@@ -309,7 +374,7 @@ impl Store for RemoteStore {
         let object = loop {
             attempt += 1;
             let (remote, path) = (Arc::clone(&self.0), path.clone());
-            let object = Arc::new(RemoteObject::new(remote, key.clone(), path, None));
+            let object = Arc::new(RemoteObject::new(remote, key.clone(), path, None, false));
             match object.read(ReadRange::Tail { need: 0, most: EDITED }) {
                 Ok(_) => break object,
                 // Where that takes two requests, others may write between them. What they wrote is as good.
@@ -319,7 +384,8 @@ impl Store for RemoteStore {
         };
         let changed = || StoreError::Changed { key: key.clone() };
         let version = object.version().ok_or_else(changed)?;
-        let held = RemoteHeld { history: object.history(), store: self.0.name.clone() };
+        let (history, headers) = (object.history(), object.headers());
+        let held = RemoteHeld { history, headers, store: self.0.name.clone() };
         Ok(Edit::locked(object, version, Arc::new(held)))
     }
 
@@ -415,6 +481,9 @@ impl Store for RemoteStore {
             let own = self.0.prefix.as_str();
             let inside = path.as_ref().strip_prefix(below.as_str()).filter(|name| !name.is_empty());
             let Some(name) = inside.and_then(|_| path.as_ref().strip_prefix(own)) else { return };
+            if path.filename().is_some_and(is_probe) {
+                return;
+            }
             match (Key::new(name), len) {
                 (Ok(key), Some(len)) => listing.objects.push((key, len)),
                 (Ok(key), None) => listing.folders.push(key),

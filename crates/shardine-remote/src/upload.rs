@@ -10,8 +10,12 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{Error, HeaderMap, HeaderValue, PutMultipartOptions, PutPayload, PutResult};
-use shardine_store::{Key, StoreError};
+use object_store::{
+    Attribute, Attributes, Error, HeaderMap, HeaderValue, PutMultipartOptions, PutPayload,
+    PutResult,
+};
+use reqwest::header::HeaderName;
+use shardine_store::{Headers, Key, StoreError};
 use tokio::sync::OnceCell;
 
 use crate::commit::attributes;
@@ -35,6 +39,7 @@ struct Shared {
     key: Key,
     path: Path,
     history: String,
+    headers: Headers,
     /// What the store calls it; known once it has been begun.
     id: OnceCell<String>,
     /// Its number among those of this process.
@@ -74,7 +79,12 @@ pub fn abort_unfinished_uploads(at_most: Duration) {
 
 impl Upload {
     /// Prepares an upload; nothing is asked of the store before the first part.
-    pub fn new(remote: &Arc<Remote>, key: &Key, history: String) -> Result<Self, StoreError> {
+    pub fn new(
+        remote: &Arc<Remote>,
+        key: &Key,
+        history: String,
+        headers: Headers,
+    ) -> Result<Self, StoreError> {
         let unsupported = || StoreError::Unsupported {
             store: remote.name.clone(),
             operation: "take an object in parts",
@@ -86,6 +96,7 @@ impl Upload {
             key: key.clone(),
             path: remote.path(key)?,
             history,
+            headers,
             id: OnceCell::new(),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             failed: Default::default(),
@@ -148,10 +159,25 @@ impl Upload {
     /// What goes with the completion, where the store does not take it with the beginning.
     pub fn late_headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        if self.shared.remote.kind == Kind::Azure
-            && let Ok(history) = HeaderValue::from_str(&self.shared.history)
-        {
-            headers.insert("x-ms-meta-shardinewrites", history);
+        if self.shared.remote.kind != Kind::Azure {
+            return headers;
+        }
+        for (name, value) in &self.shared.attributes() {
+            let name = match name {
+                Attribute::CacheControl => "x-ms-blob-cache-control".to_owned(),
+                Attribute::ContentDisposition => "x-ms-blob-content-disposition".to_owned(),
+                Attribute::ContentEncoding => "x-ms-blob-content-encoding".to_owned(),
+                Attribute::ContentLanguage => "x-ms-blob-content-language".to_owned(),
+                Attribute::ContentType => "x-ms-blob-content-type".to_owned(),
+                Attribute::Metadata(name) => format!("x-ms-meta-{}", name.to_ascii_lowercase()),
+                _ => continue,
+            };
+            // They came in headers, or are made of hexadecimal digits.
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
+            {
+                headers.insert(name, value);
+            }
         }
         headers
     }
@@ -184,6 +210,10 @@ impl Drop for Upload {
 }
 
 impl Shared {
+    fn attributes(&self) -> Attributes {
+        attributes(&self.history, &self.headers, self.remote.kind)
+    }
+
     fn forget(&self) {
         let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
         unfinished.remove(&self.number);
@@ -198,7 +228,7 @@ impl Shared {
             let mut options = PutMultipartOptions::default();
             // Azure takes them with the completion.
             if self.remote.kind != Kind::Azure {
-                options.attributes = attributes(&self.history);
+                options.attributes = self.attributes();
             }
             self.multipart.create_multipart_opts(&self.path, options).await
         };

@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use shardine_store::{
-    Buffer, Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, Staged, StoreError,
+    Buffer, Condition, CreateOptions, Headers, Key, Object, ObjectWriter, ReadRange, Staged,
+    StoreError,
 };
 
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::commit::{WriteId, history_of};
+use crate::encoding::room_beside;
+use crate::spool::Spool;
 use crate::store::Remote;
 use crate::upload::Upload;
 
@@ -24,13 +27,15 @@ const PIECE: u64 = 4 << 20;
 /// How many of these are read side by side.
 const AHEAD: usize = 4;
 
-/// Writes an object: what is small is kept and sent in one request, what is large is uploaded in parts meanwhile.
+/// Writes an object: what is small is kept and sent in one request, what is large is uploaded in parts meanwhile, or
+/// waits on the disk where conditions of such uploads cannot be relied on.
 pub(crate) struct RemoteWriter {
     remote: Arc<Remote>,
     key: Key,
     head: usize,
     condition: Condition,
     id: WriteId,
+    headers: Headers,
     state: Mutex<State>,
 }
 
@@ -45,6 +50,7 @@ struct State {
     /// The number of that part.
     number: usize,
     upload: Option<Upload>,
+    spool: Option<Spool>,
 }
 
 impl std::fmt::Debug for RemoteWriter {
@@ -59,6 +65,7 @@ pub(crate) struct RemoteStaged {
     pub key: Key,
     pub condition: Condition,
     pub id: WriteId,
+    pub headers: Headers,
     pub content: Content,
     /// What it takes of the memory for uploads, once it is on its way.
     pub memory: Option<OwnedSemaphorePermit>,
@@ -83,17 +90,24 @@ pub(crate) enum Content {
     Whole(Vec<Bytes>),
     /// Sent in parts, or on their way.
     Parts(Upload),
+    /// On the disk, to be sent in one request.
+    Spooled(Arc<Spool>),
 }
 
 impl RemoteWriter {
-    pub fn new(remote: Arc<Remote>, key: Key, options: CreateOptions) -> Result<Self, StoreError> {
+    pub fn new(
+        remote: Arc<Remote>,
+        key: Key,
+        options: CreateOptions,
+        headers: Headers,
+    ) -> Result<Self, StoreError> {
         let head = usize::try_from(options.head)
             .map_err(|_| remote.io("write", &key, io::ErrorKind::OutOfMemory.into()))?;
         // With a head, the first part waits for it, and the second is the first to go.
         let number = usize::from(head > 0);
         let state = State { len: options.head, number, ..State::default() };
         let (id, condition, state) = (WriteId::new(), options.condition, Mutex::new(state));
-        Ok(Self { remote, key, head, condition, id, state })
+        Ok(Self { remote, key, head, condition, id, headers, state })
     }
 
     /// Bytes of a part.
@@ -125,13 +139,43 @@ impl RemoteWriter {
         self.remote.io("write", &self.key, error.into())
     }
 
+    /// Adds the part that is full to what waits on the disk.
+    fn spool(&self, state: &mut State) -> Result<(), StoreError> {
+        let io =
+            |source| self.remote.io("keep on the disk what is to be written to", &self.key, source);
+        let spool = match &mut state.spool {
+            Some(spool) => spool,
+            None => {
+                // What the first part holds beside the head comes with it.
+                let first = if self.head > 0 { self.head.max(self.part_size(0)) as u64 } else { 0 };
+                state.spool.insert(Spool::new(first).map_err(io)?)
+            }
+        };
+        if spool.len().saturating_add(state.part.len() as u64) > self.remote.put_limit() {
+            return Err(StoreError::Unsupported {
+                store: self.remote.name.clone(),
+                operation: "replace an object safely that is larger than what it takes in one \
+                    request, as it is not known to check the conditions of uploads in parts when \
+                    others write at the same time (if nobody else writes there, say so with \
+                    --single-writer; if it does check them, with conditional_uploads=true)",
+            });
+        }
+        spool.append(&state.part).map_err(io)?;
+        state.part.clear();
+        Ok(())
+    }
+
     /// Sends the part that is full.
     fn send(&self, state: &mut State) -> Result<(), StoreError> {
+        if self.remote.sends_whole(&self.condition) {
+            return self.spool(state);
+        }
         let upload = match &state.upload {
             Some(upload) => upload,
             None => {
-                let history = history_of(&self.condition).with(&self.id);
-                state.upload.insert(Upload::new(&self.remote, &self.key, history)?)
+                let headers = self.headers.clone();
+                let history = history_of(&self.condition).with(&self.id, room_beside(&headers));
+                state.upload.insert(Upload::new(&self.remote, &self.key, history, headers)?)
             }
         };
         upload.put(state.number, vec![std::mem::take(&mut state.part).into()])?;
@@ -229,13 +273,30 @@ impl ObjectWriter for RemoteWriter {
         if self.head > 0 {
             first = vec![Bytes::copy_from_slice(head), std::mem::take(&mut state.first).into()];
         }
-        let content = match state.upload.take() {
-            None => {
+        if state.spool.is_some() {
+            self.spool(&mut state)?;
+        }
+        let content = match (state.upload.take(), state.spool.take()) {
+            (_, Some(mut spool)) => {
+                let mut at = 0;
+                for piece in &first {
+                    spool.write_head(at, piece).map_err(|source| {
+                        self.remote.io(
+                            "keep on the disk what is to be written to",
+                            &self.key,
+                            source,
+                        )
+                    })?;
+                    at += piece.len() as u64;
+                }
+                Content::Spooled(Arc::new(spool))
+            }
+            (None, None) => {
                 first.push(std::mem::take(&mut state.part).into());
                 first.retain(|piece| !piece.is_empty());
                 Content::Whole(first)
             }
-            Some(upload) => {
+            (Some(upload), None) => {
                 if !state.part.is_empty() {
                     upload.put(state.number, vec![std::mem::take(&mut state.part).into()])?;
                 }
@@ -246,10 +307,11 @@ impl ObjectWriter for RemoteWriter {
             }
         };
         let (remote, key) = (Arc::clone(&self.remote), self.key.clone());
-        let (condition, id) = (self.condition.clone(), self.id.clone());
+        let (condition, id, headers) =
+            (self.condition.clone(), self.id.clone(), self.headers.clone());
         Ok(Staged::new(
             key.clone(),
-            RemoteStaged { remote, key, condition, id, content, memory: None },
+            RemoteStaged { remote, key, condition, id, headers, content, memory: None },
         ))
     }
 }

@@ -219,6 +219,10 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.delete(key, condition)
     }
 
+    fn can_list(&self) -> bool {
+        self.inner.can_list()
+    }
+
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         self.log.add(Call::List { prefix: prefix.cloned() });
         self.inner.list(prefix)

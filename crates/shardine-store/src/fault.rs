@@ -189,6 +189,10 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.delete(key, condition)
     }
 
+    fn can_list(&self) -> bool {
+        self.inner.can_list()
+    }
+
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         self.faults.pass(Operation::List, prefix)?;
         self.inner.list(prefix)

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Buffer, Condition, CreateOptions, Edit, FileStore, Key, Leftover, Listing, Object,
+    Buffer, Condition, CreateOptions, Edit, FileStore, Headers, Key, Leftover, Listing, Object,
     ObjectWriter, Pending, ReadCost, Reads, Recovery, Staged, Store, StoreError, Version,
 };
 
@@ -31,6 +31,27 @@ macro_rules! forward {
                 expected: Option<&Version>,
             ) -> Result<Arc<dyn Object>, StoreError> {
                 (**self).open(key, expected)
+            }
+
+            fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+                (**self).open_stored(key)
+            }
+
+            fn keeps_headers(&self) -> bool {
+                (**self).keeps_headers()
+            }
+
+            fn create_with_headers(
+                &self,
+                key: &Key,
+                options: CreateOptions,
+                headers: &Headers,
+            ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+                (**self).create_with_headers(key, options, headers)
+            }
+
+            fn can_list(&self) -> bool {
+                (**self).can_list()
             }
 
             fn read_batch(

@@ -16,6 +16,7 @@ mod ext;
 mod fault;
 mod file;
 mod forward;
+mod headers;
 mod key;
 mod memory;
 mod store;
@@ -30,6 +31,7 @@ pub use file::{
     DiskObserver, DiskStep, DocumentStamp, FileStore, FolderAlone, FolderHold, FolderId,
     FolderIdentity, FolderLock, FolderPart, JobLock, Survey, Verdict, is_own_file,
 };
+pub use headers::{HeaderName, Headers};
 pub use key::Key;
 pub use memory::MemoryStore;
 pub use store::{

@@ -3,7 +3,7 @@ use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Buffer, Edit, FileStore, Holding, Key, StoreError, batch};
+use crate::{Buffer, Edit, FileStore, Headers, Holding, Key, StoreError, batch};
 
 /// Which bytes of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,6 +124,13 @@ pub trait Object: Debug + Send + Sync {
     /// cannot be kept says no.
     fn is_current(&self) -> Result<bool, StoreError> {
         Ok(false)
+    }
+
+    /// The headers that the store keeps with the object, as far as they are known: at the latest after the first read.
+    ///
+    /// Of an object whose bytes were decoded on the way the encoding is not among them.
+    fn headers(&self) -> Headers {
+        Headers::default()
     }
 
     /// The open file behind the object, where there is one, so that its bytes can be moved in the kernel.
@@ -478,6 +485,37 @@ pub trait Store: Debug + Send + Sync {
     /// free may use it to pin the reads to that version; others open what is there, and the caller
     /// compares [`Object::version`]. A missing object is [`StoreError::NotFound`], here or at the first read.
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError>;
+
+    /// Opens an object for reading as it is stored, with all its headers.
+    ///
+    /// [`open`](Self::open) undoes the encoding that the headers of an object tell of (`Content-Encoding`), this does
+    /// not. In a store without headers there is no difference.
+    fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+        self.open(key, None)
+    }
+
+    /// Whether objects have headers here, so that they can be kept when an object is copied.
+    fn keeps_headers(&self) -> bool {
+        false
+    }
+
+    /// Begins a new object, or a new version of an old one, with headers.
+    fn create_with_headers(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+        headers: &Headers,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        if headers.is_empty() {
+            return self.create(key, options);
+        }
+        Err(StoreError::Unsupported { store: self.name(), operation: "keep headers of objects" })
+    }
+
+    /// Whether what is there can be listed at all. If not, [`list`](Self::list) is [`StoreError::Unsupported`].
+    fn can_list(&self) -> bool {
+        true
+    }
 
     /// Runs many reads and hands each answer to `deliver`, with its place in the batch, as it comes.
     ///

@@ -31,6 +31,7 @@ pub struct NginxOptions {
 /// | `/no-ranges/` | ranges are ignored: the answer is 200 and everything |
 /// | `/no-etag/` | no ETag, but Last-Modified |
 /// | `/bare/` | neither ETag nor Last-Modified |
+/// | `/gzip/` | every file is said to be encoded as gzip |
 pub struct Nginx {
     http: SocketAddr,
     tls: Option<SocketAddr>,
@@ -141,6 +142,7 @@ http {{
 {tls}{writable}    location / {{ root \"{root}\"; }}
     location /no-ranges/ {{ alias \"{root}/\"; max_ranges 0; }}
     location /no-etag/ {{ alias \"{root}/\"; etag off; }}
+    location /gzip/ {{ alias \"{root}/\"; add_header Content-Encoding gzip; }}
     location /bare/ {{ alias \"{root}/\"; etag off; add_header Last-Modified \"\"; }}
   }}
 }}

@@ -12,7 +12,10 @@ use super::{in_child, key, pattern, store, told, within};
 const LARGE: usize = (10 << 20) + 1;
 
 fn parted(addr: std::net::SocketAddr, prefix: &str) -> RemoteStore {
-    let options = s3_options(addr).with("part_size", "5242880").with("max_retries", "1");
+    let options = s3_options(addr)
+        .with("conditional_uploads", "true")
+        .with("part_size", "5242880")
+        .with("max_retries", "1");
     store(&format!("s3://{BUCKET}/{prefix}"), &options)
 }
 

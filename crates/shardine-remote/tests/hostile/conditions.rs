@@ -61,7 +61,8 @@ fn who_writes_alone_may_update_it() {
 fn a_store_that_ignores_conditions_of_completions_takes_small_updates_only() {
     within(60, || {
         let fake = FakeS3::start(Honours { writes: true, completions: false });
-        let store = fake.store(|options| options);
+        // Whoever says that it does not is found to be wrong.
+        let store = fake.store(|options| options.with("conditional_uploads", "true"));
         let large = pattern(LARGE, 3);
         store.put(&key("a"), b"old", Condition::Absent).unwrap();
         let edit = store.edit(&key("a")).unwrap();
@@ -83,7 +84,7 @@ fn a_store_that_ignores_conditions_of_completions_takes_small_updates_only() {
 fn a_store_that_honours_conditions_is_updated() {
     within(60, || {
         let fake = FakeS3::start(Honours { writes: true, completions: true });
-        let store = fake.store(|options| options);
+        let store = fake.store(|options| options.with("conditional_uploads", "true"));
         let large = pattern(LARGE, 4);
         store.put(&key("a"), &large, Condition::Absent).unwrap();
         let edit = store.edit(&key("a")).unwrap();

@@ -20,6 +20,8 @@ struct Stored {
     bytes: Vec<u8>,
     etag: String,
     writes: Option<String>,
+    /// Those that a client gave, and which are shown again.
+    headers: Vec<(String, String)>,
 }
 
 /// By number.
@@ -29,7 +31,9 @@ type Parts = HashMap<u64, Vec<u8>>;
 struct State {
     objects: HashMap<String, Stored>,
     /// With what the metadata will be.
-    uploads: HashMap<String, (Parts, Option<String>)>,
+    uploads: HashMap<String, (Parts, Option<String>, Vec<(String, String)>)>,
+    /// How many were begun in all.
+    begun: usize,
     next: u64,
 }
 
@@ -57,11 +61,33 @@ impl FakeS3 {
         RemoteStore::new("s3://bucket/data", &options(all)).unwrap()
     }
 
+    /// Puts an object there that another client has made.
+    pub fn insert(&self, name: &str, bytes: Vec<u8>, headers: &[(&str, &str)]) {
+        let headers = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let state = &mut *self.state.lock().unwrap();
+        state.next += 1;
+        let etag = format!("\"{:032x}\"", state.next);
+        let stored = Stored { bytes, etag, writes: None, headers };
+        state.objects.insert(format!("/bucket/data/{name}"), stored);
+    }
+
+    /// The bytes of an object as they are stored, and its headers.
+    pub fn stored(&self, name: &str) -> (Vec<u8>, Vec<(String, String)>) {
+        let state = self.state.lock().unwrap();
+        let stored = &state.objects[&format!("/bucket/data/{name}")];
+        (stored.bytes.clone(), stored.headers.clone())
+    }
+
     /// The names of all objects that are there.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.state.lock().unwrap().objects.keys().cloned().collect();
         names.sort();
         names
+    }
+
+    /// How many uploads in parts were begun.
+    pub fn begun(&self) -> usize {
+        self.state.lock().unwrap().begun
     }
 
     pub fn uploads(&self) -> usize {
@@ -92,10 +118,16 @@ fn respond(
     state.next += 1;
     let etag = format!("\"{:032x}\"", state.next);
     let writes = request.header(WRITES).map(str::to_owned);
+    let is_kept = |name: &str| {
+        (name.starts_with("x-amz-meta-") && name != WRITES)
+            || (name.starts_with("content-") && name != "content-length")
+            || name == "cache-control"
+    };
+    let headers: Vec<_> = request.headers.iter().filter(|(n, _)| is_kept(n)).cloned().collect();
     let upload = query.get("uploadId").map(|id| (*id).to_owned());
     let text = match (request.method.as_str(), upload) {
         ("PUT", Some(id)) => match state.uploads.get_mut(&id) {
-            Some((parts, _)) => {
+            Some((parts, ..)) => {
                 parts.insert(query["partNumber"].parse().unwrap(), request.body.clone());
                 answer("200 OK", &[("ETag", &etag)], b"")
             }
@@ -107,11 +139,11 @@ fn respond(
         }
         ("POST", Some(_)) if honours.completions && !holds(state, request) => failed,
         ("POST", Some(id)) => match state.uploads.remove(&id) {
-            Some((parts, writes)) => {
+            Some((parts, writes, headers)) => {
                 let mut parts: Vec<_> = parts.into_iter().collect();
                 parts.sort();
                 let bytes = parts.into_iter().flat_map(|(_, bytes)| bytes).collect();
-                state.objects.insert(path, Stored { bytes, etag: etag.clone(), writes });
+                state.objects.insert(path, Stored { bytes, etag: etag.clone(), writes, headers });
                 let etag = etag.replace('"', "&quot;");
                 let text = format!(
                     "<CompleteMultipartUploadResult><ETag>{etag}</ETag></CompleteMultipartUploadResult>"
@@ -122,7 +154,8 @@ fn respond(
         },
         ("POST", None) => {
             let id = format!("upload{}", state.next);
-            state.uploads.insert(id.clone(), (HashMap::new(), writes));
+            state.uploads.insert(id.clone(), (HashMap::new(), writes, headers));
+            state.begun += 1;
             let text = format!(
                 "<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
             );
@@ -131,7 +164,7 @@ fn respond(
         ("PUT", None) if honours.writes && !holds(state, request) => failed,
         ("PUT", None) => {
             let bytes = request.body.clone();
-            state.objects.insert(path, Stored { bytes, etag: etag.clone(), writes });
+            state.objects.insert(path, Stored { bytes, etag: etag.clone(), writes, headers });
             answer("200 OK", &[("ETag", &etag)], b"")
         }
         ("DELETE", None) => {
@@ -153,6 +186,7 @@ fn show(found: &Stored, method: &str, request: &Request) -> Vec<u8> {
         ("Last-Modified", "Mon, 16 Nov 2026 00:00:00 GMT".to_owned()),
     ];
     headers.extend(found.writes.clone().map(|writes| (WRITES, writes)));
+    headers.extend(found.headers.iter().map(|(name, value)| (name.as_str(), value.clone())));
     let mut bytes = found.bytes.as_slice();
     let mut status = "200 OK";
     if let Some(range) = request.header("range") {
@@ -162,6 +196,9 @@ fn show(found: &Stored, method: &str, request: &Request) -> Vec<u8> {
             (Ok(from), Err(_)) => from..len,
             (Err(_), to) => len.saturating_sub(to.unwrap())..len,
         };
+        if range.start >= len {
+            return answer("416 Range Not Satisfiable", &[], b"");
+        }
         headers.push(("Content-Range", format!("bytes {}-{}/{len}", range.start, range.end - 1)));
         bytes = &bytes[range];
         status = "206 Partial Content";

@@ -11,12 +11,14 @@ mod server;
 mod aborts;
 mod conditions;
 mod consistency;
+mod encodings;
 mod exhausted;
 mod faults;
 mod http;
 mod lies;
 mod memory;
 mod once;
+mod races;
 mod secrets;
 
 use std::sync::mpsc;

@@ -67,7 +67,7 @@ fn a_large_object_is_written_in_bounded_memory() {
 }
 
 /// The most memory that this process has had.
-fn peak() -> u64 {
+pub fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10

@@ -37,6 +37,15 @@ fn both(name: &str, run: impl Fn(RemoteStore, RemoteStore, &Proxy, Rule) + Sync)
         scope.spawn(|| {
             let (proxy, prefix) = (s3_proxy(), fresh(name));
             let completes = lost().method("POST").path("uploadId=");
+            let options = s3_options(proxy.addr()).with("part_size", "5242880");
+            let options = options.with("conditional_uploads", "true");
+            let faulty = store(&format!("s3://{BUCKET}/{prefix}"), &options);
+            run(s3(&prefix), faulty, &proxy, completes);
+        });
+        // From the disk, in one request.
+        scope.spawn(|| {
+            let (proxy, prefix) = (s3_proxy(), fresh(name));
+            let completes = lost().method("PUT").path("large");
             run(s3(&prefix), s3_at(&proxy, &prefix), &proxy, completes);
         });
         scope.spawn(|| {

@@ -10,6 +10,7 @@ use crate::LeftoverKind;
 
 const PREFIX: &str = ".shardine-";
 const SUFFIX: &str = ".tmp";
+const LOCK: &str = "-lock";
 const JOURNAL: &str = ".journal";
 const ASIDE: &str = ".aside";
 const JOB: &str = ".job";
@@ -36,7 +37,9 @@ pub(super) fn kind_of(name: &str) -> Option<LeftoverKind> {
     suffixes.into_iter().find_map(|(suffix, kind)| {
         let middle = rest.strip_suffix(suffix)?;
         let is_own = match kind {
-            LeftoverKind::Temporary => middle == CARRIED || is_numbers(middle),
+            LeftoverKind::Temporary => {
+                middle == CARRIED || middle.ends_with(LOCK) || is_numbers(middle)
+            }
             LeftoverKind::SetAside => middle
                 .rsplit_once('.')
                 .is_some_and(|(of, number)| !of.is_empty() && is_hexadecimal(number)),
@@ -73,7 +76,7 @@ pub(super) fn job_folder(name: &str) -> String {
 
 /// The name of the file whose lock is the lock `name` of its folder: one of those that are in use as long as they are locked.
 pub(super) fn lock_name(name: &str) -> String {
-    format!("{PREFIX}{name}{SUFFIX}")
+    format!("{PREFIX}{name}{LOCK}{SUFFIX}")
 }
 
 /// The name of the journal of the file `name`.

@@ -165,21 +165,20 @@ impl KeyedShards {
 
     /// Refuses a shard that somebody has compressed as a whole: nobody could read it, and it is not missing.
     fn refuse_wrapped(&self, shard: u64) -> Result<(), StoreError> {
-        // In object stores such a thing has a header, and its own name.
-        if self.store.files().is_none() {
+        // In object stores such a thing has a header, and its own name. What can only be asked for is asked for.
+        if self.store.files().is_none() && self.store.can_list() {
             return Ok(());
         }
         let key = self.object_key(&format!("{}.gz", self.sharding.shard_name(shard)))?;
-        match self.store.open(&key, None) {
-            Ok(_) => {
+        match open(&*self.store, &key)? {
+            Some(_) => {
                 let reason =
                     "it is a shard that was compressed as a whole, which no reader finds; \
                               `shardine repair` unwraps it"
                         .to_owned();
                 Err(StoreError::Damaged { key, reason })
             }
-            Err(StoreError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error),
+            None => Ok(()),
         }
     }
 

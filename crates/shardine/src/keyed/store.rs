@@ -143,6 +143,10 @@ impl Store for KeyedStore {
         Err(self.unsupported("remove one value without its shard"))
     }
 
+    fn can_list(&self) -> bool {
+        false
+    }
+
     fn list(&self, _: Option<&Key>) -> Result<Listing, StoreError> {
         Err(self.unsupported("list values as objects"))
     }

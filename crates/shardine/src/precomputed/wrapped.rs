@@ -1,10 +1,10 @@
 //! Files whose names say that they are compressed, as some writers make them, seen as what is in them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
 use shardine_codec::{BytesToBytes, Codec, CodecSpec, Context, from_spec};
 use shardine_store::{
-    Buffer, Condition, CreateOptions, Edit, Key, Listing, Object, ObjectWriter, ReadCost,
+    Buffer, Condition, CreateOptions, Done, Edit, Key, Listing, Object, ObjectWriter, ReadCost,
     ReadRange, Staged, Store, StoreError, Version,
 };
 
@@ -42,6 +42,11 @@ impl WrappedStore {
         self.inner.files().is_some()
     }
 
+    /// Whether a web server may have such files, as what is there can only be asked for by name.
+    fn may_have_endings(&self) -> bool {
+        self.inner.files().is_none() && !self.inner.can_list()
+    }
+
     /// Which object stands for a key; `None` if none does.
     fn find(&self, key: &Key) -> Result<Option<Stands>, StoreError> {
         let there = |key: &Key| match self.inner.open(key, None) {
@@ -61,10 +66,7 @@ impl WrappedStore {
         for ending in KNOWN {
             let key = Key::new(&format!("{key}{ending}"))?;
             if there(&key)? {
-                let reason = format!(
-                    "files that end in {ending} cannot be read; decompress it, and remove the ending"
-                );
-                return Err(StoreError::Damaged { key, reason });
+                return Err(not_understood(key, ending));
             }
         }
         Ok(None)
@@ -97,6 +99,205 @@ fn codec(name: &'static str) -> Result<Arc<dyn BytesToBytes>, StoreError> {
     }
 }
 
+fn not_understood(key: Key, ending: &str) -> StoreError {
+    let reason =
+        format!("files that end in {ending} cannot be read; decompress it, and remove the ending");
+    StoreError::Damaged { key, reason }
+}
+
+/// What is in a compressed object.
+fn unpack(
+    key: &Key,
+    name: &'static str,
+    encoded: &[u8],
+    limit: usize,
+    range: &ReadRange,
+) -> Result<(Buffer, u64), StoreError> {
+    let mut bytes = Vec::new();
+    codec(name)?
+        .decode(&mut Context::default(), encoded, limit, &mut bytes)
+        .map_err(|error| StoreError::Damaged { key: key.clone(), reason: error.to_string() })?;
+    let len = bytes.len() as u64;
+    let range = range.resolve(key, len)?;
+    let bytes = bytes::Bytes::from(bytes);
+    Ok((bytes.slice(range.start as usize..range.end as usize).into(), len))
+}
+
+/// An object of a store that cannot be listed: it may be there under any of its names, and has to be asked for under each.
+///
+/// Costs one request if it has its plain name, two if it has the most common of the others, and one for each name if it
+/// is missing.
+#[derive(Debug)]
+struct Sought(Arc<Seeker>);
+
+struct Seeker {
+    store: Arc<dyn Store>,
+    key: Key,
+    limit: usize,
+    plain: Arc<dyn Object>,
+    /// Under which other name it is there, as what it is compressed with.
+    found: OnceLock<(&'static str, Arc<dyn Object>)>,
+    /// Its length, if it is compressed.
+    len: OnceLock<u64>,
+}
+
+impl std::fmt::Debug for Seeker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.plain)
+    }
+}
+
+/// Answers to questions for the other names, in their order.
+struct Answers {
+    all: Vec<Option<Result<Buffer, StoreError>>>,
+    missing: usize,
+    done: Option<Done>,
+}
+
+impl Seeker {
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        if let Some((name, object)) = self.found.get() {
+            let (name, object, seeker) = (*name, Arc::clone(object), Arc::clone(&self));
+            let unpack = move |answer: Result<Buffer, StoreError>| {
+                done(answer.and_then(|encoded| seeker.unpack(name, &encoded, &range)));
+            };
+            return object.read_then(ReadRange::All, Box::new(unpack));
+        }
+        let (plain, again) = (Arc::clone(&self.plain), range.clone());
+        plain.read_then(
+            again,
+            Box::new(move |answer| match answer {
+                Err(StoreError::NotFound { .. }) => {
+                    let first = other_names().into_iter().take(1).collect();
+                    self.seek(first, range, done);
+                }
+                answer => done(answer),
+            }),
+        );
+    }
+
+    fn unpack(
+        &self,
+        name: &'static str,
+        encoded: &[u8],
+        range: &ReadRange,
+    ) -> Result<Buffer, StoreError> {
+        let (buffer, len) = unpack(&self.key, name, encoded, self.limit, range)?;
+        self.len.get_or_init(|| len);
+        Ok(buffer)
+    }
+
+    /// Asks for other names: first for the one that is most common, then for all that are left at the same time.
+    fn seek(self: Arc<Self>, names: Vec<OtherName>, range: ReadRange, done: Done) {
+        let opened: Result<Vec<_>, StoreError> = names
+            .iter()
+            .map(|(ending, _)| {
+                let key = Key::new(&format!("{}{ending}", self.key))?;
+                // What its name says, a server may say in a header once more.
+                self.store.open_stored(&key)
+            })
+            .collect();
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => return done(Err(error)),
+        };
+        let all = opened.iter().map(|_| None).collect();
+        let answers = Answers { all, missing: opened.len(), done: Some(done) };
+        let answers = Arc::new(Mutex::new(answers));
+        for (i, object) in opened.iter().enumerate() {
+            let wanted = match names[i].1 {
+                Some(_) => ReadRange::All,
+                None => ReadRange::Bounded(0..0),
+            };
+            let (seeker, answers) = (Arc::clone(&self), Arc::clone(&answers));
+            let (range, objects, names) = (range.clone(), opened.clone(), names.clone());
+            let answered = move |answer| {
+                let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+                answers.all[i] = Some(answer);
+                answers.missing -= 1;
+                if answers.missing > 0 {
+                    return;
+                }
+                let (all, done) = (std::mem::take(&mut answers.all), answers.done.take());
+                drop(answers);
+                let Some(done) = done else { return };
+                match seeker.conclude(&names, &objects, all, &range) {
+                    Err(StoreError::NotFound { .. }) if names.len() == 1 => {
+                        seeker.seek(other_names().split_off(1), range, done);
+                    }
+                    answer => done(answer),
+                }
+            };
+            Arc::clone(object).read_then(wanted, Box::new(answered));
+        }
+    }
+
+    /// What the answers for other names come to.
+    fn conclude(
+        &self,
+        names: &[OtherName],
+        objects: &[Arc<dyn Object>],
+        answers: Vec<Option<Result<Buffer, StoreError>>>,
+        range: &ReadRange,
+    ) -> Result<Buffer, StoreError> {
+        for (((ending, codec), object), answer) in
+            names.iter().zip(objects).zip(answers.into_iter().flatten())
+        {
+            match (answer, codec) {
+                (Err(StoreError::NotFound { .. }), _) => {}
+                (Err(error), _) => return Err(error),
+                (Ok(encoded), Some(codec)) => {
+                    self.found.get_or_init(|| (codec, Arc::clone(object)));
+                    return self.unpack(codec, &encoded, range);
+                }
+                (Ok(_), None) => {
+                    return Err(not_understood(
+                        Key::new(&format!("{}{ending}", self.key))?,
+                        ending,
+                    ));
+                }
+            }
+        }
+        Err(StoreError::NotFound { key: self.key.clone(), store: self.store.name() })
+    }
+}
+
+/// An ending of a name, and the codec that it means where it is understood.
+type OtherName = (&'static str, Option<&'static str>);
+
+/// All of them, the most common one first.
+fn other_names() -> Vec<OtherName> {
+    let understood = UNDERSTOOD.iter().map(|(ending, codec)| (*ending, Some(*codec)));
+    understood.chain(KNOWN.map(|ending| (ending, None))).collect()
+}
+
+impl Object for Sought {
+    fn len(&self) -> Option<u64> {
+        self.0.plain.len().or(self.0.len.get().copied())
+    }
+
+    fn version(&self) -> Option<Version> {
+        match self.0.found.get() {
+            Some((_, object)) => object.version(),
+            None => self.0.plain.version(),
+        }
+    }
+
+    fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
+        let (answer, waiting) = mpsc::sync_channel(1);
+        let done = move |read| drop(answer.send(read));
+        Arc::clone(&self.0).read_then(range, Box::new(done));
+        waiting.recv().unwrap_or_else(|_| {
+            let source = std::io::Error::other("the request was given up");
+            Err(StoreError::Io { operation: "read", path: format!("{self:?}"), source })
+        })
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        Arc::clone(&self.0).read_then(range, done);
+    }
+}
+
 /// What is in a compressed object. It is decompressed when it is read, and not kept.
 #[derive(Debug)]
 struct Unwrapped {
@@ -117,14 +318,7 @@ impl Object for Unwrapped {
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
         let encoded = self.object.read(ReadRange::All)?;
-        let mut bytes = Vec::new();
-        let codec = codec(self.codec)?;
-        codec.decode(&mut Context::default(), &encoded, self.limit, &mut bytes).map_err(
-            |error| StoreError::Damaged { key: self.key.clone(), reason: error.to_string() },
-        )?;
-        let range = range.resolve(&self.key, bytes.len() as u64)?;
-        let bytes = bytes::Bytes::from(bytes);
-        Ok(bytes.slice(range.start as usize..range.end as usize).into())
+        Ok(unpack(&self.key, self.codec, &encoded, self.limit, &range)?.0)
     }
 
     fn check_unchanged(&self) -> Result<(), StoreError> {
@@ -197,6 +391,11 @@ impl Store for WrappedStore {
                 let object = self.inner.open(&stands.key, None)?;
                 Ok(self.unwrap(stands, object))
             }
+            Ok(plain) if self.may_have_endings() => {
+                let (store, key) = (Arc::clone(&self.inner), key.clone());
+                let (limit, found, len) = (self.limit, OnceLock::new(), OnceLock::new());
+                Ok(Arc::new(Sought(Arc::new(Seeker { store, key, limit, plain, found, len }))))
+            }
             opened => opened,
         }
     }
@@ -254,6 +453,10 @@ impl Store for WrappedStore {
             return Ok(());
         }
         self.inner.delete(key, condition)
+    }
+
+    fn can_list(&self) -> bool {
+        self.inner.can_list()
     }
 
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {

@@ -33,6 +33,10 @@ pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
 /// only known with [`CopyCheck::Content`], in case the source was changed meanwhile. Metadata is always copied again.
 /// What is overwritten is removed first, and only if it is a data set.
 ///
+/// Between stores that keep headers with their objects (S3, Google Cloud Storage, Azure) objects are copied as they are
+/// stored, with their content type, encoding and user metadata. Where the target has none, what a `Content-Encoding`
+/// says is undone, and the other headers are left behind.
+///
 /// An object that changes while it is read is begun again. A shard that is being changed in place, or was when
 /// its writer died, is copied as it was before or after. An object that disappears is left out, unless it is metadata.
 ///

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shardine_store::{Buffer, Object, ObjectWriter, ReadRange, StoreError};
+use shardine_store::{Buffer, Headers, Object, ObjectWriter, ReadRange, StoreError};
 
 use crate::engine::{Budget, Permit};
 
@@ -38,6 +38,8 @@ pub(super) struct Moved {
     pub writer: Box<dyn ObjectWriter>,
     pub len: u64,
     pub checksum: u32,
+    /// Those of the source.
+    pub headers: Headers,
 }
 
 impl Pieces {
@@ -154,7 +156,8 @@ impl Pieces {
             return Err(StoreError::Io { operation: "copy", path, source });
         }
         self.source.check_unchanged()?;
-        Ok(Moved { writer: self.writer, len: self.len, checksum: flow.checksum })
+        let (headers, checksum) = (self.source.headers(), flow.checksum);
+        Ok(Moved { writer: self.writer, len: self.len, checksum, headers })
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardine_store::{
-    Buffer, Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, Recovery, Staged,
-    Store, StoreError,
+    Buffer, Condition, CreateOptions, HeaderName, Headers, Key, Object, ObjectWriter, ReadRange,
+    Recovery, Staged, Store, StoreError,
 };
 
 use super::job::{Job, ObjectTask, Task};
@@ -38,12 +38,17 @@ pub(super) struct CopyWorker<'a, B> {
     staged: Vec<(Staged, Written)>,
 }
 
+/// Length, checksum and encoding.
+type Summed = (u64, u32, Option<String>);
+
 /// An object that is written.
 struct Written {
     task: ObjectTask,
     len: u64,
     /// Of the bytes as they were read; `None` if they never came to memory.
     checksum: Option<u32>,
+    /// What the bytes are encoded with, of which the target has to tell.
+    encoding: Option<String>,
 }
 
 impl<B: Send> Worker<B, Task> for CopyWorker<'_, B> {
@@ -66,9 +71,9 @@ impl<B: Send> Worker<B, Task> for CopyWorker<'_, B> {
             return Ok(());
         }
         self.job.target.store.publish(staged)?;
-        for Written { task, len, checksum } in written {
+        for Written { task, len, checksum, encoding } in written {
             if self.job.options.check == CopyCheck::Content {
-                self.read_back(&task.target, len, checksum)?;
+                self.read_back(&task.target, len, checksum, encoding.as_deref())?;
             }
             self.job.copied(&task, len)?;
         }
@@ -88,7 +93,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
             Err(StoreError::Changed { .. }) => return self.again(task),
             Err(error) => return Err(error.into()),
         }
-        let source = match open(self.job.source, &task.source) {
+        let source = match self.open(self.job.source, &task.source) {
             Ok(source) => source,
             Err(error) => return self.unread(task, error),
         };
@@ -130,7 +135,8 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         let Some(existing) = task.existing else { return Ok(None) };
         let len = match task.len {
             Some(len) => len,
-            None => match open(self.job.source, &task.source)
+            None => match self
+                .open(self.job.source, &task.source)
                 .and_then(|o| length(self.job.source, &*o))
             {
                 Ok(len) => len,
@@ -145,6 +151,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
             let sums = [(self.job.source, &task.source), (self.job.target, &task.target)]
                 .map(|(location, key)| self.checksum(location, key));
             let [source, target] = sums;
+            // The same bytes with another encoding mean something else.
             if source? != target? {
                 return Ok(None);
             }
@@ -152,9 +159,23 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         Ok(Some(len))
     }
 
-    /// Length and checksum of an object, read piece by piece.
-    fn checksum(&self, location: &Location, key: &Key) -> Result<(u64, u32), StoreError> {
-        let object = open(location, key)?;
+    /// Opens an object as it was before or after a change in place, whatever became of that.
+    ///
+    /// Where the target keeps headers, objects are copied as they are stored. Elsewhere what their headers say they are
+    /// encoded with has to be undone, or nobody could.
+    fn open(&self, location: &Location, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+        match location.store.recover(key)? {
+            Recovery::Before(object) => Ok(object),
+            Recovery::Nothing | Recovery::Done if self.job.target.store.keeps_headers() => {
+                location.store.open_stored(key)
+            }
+            Recovery::Nothing | Recovery::Done => location.store.open(key, None),
+        }
+    }
+
+    /// Length, checksum and encoding of an object, read piece by piece.
+    fn checksum(&self, location: &Location, key: &Key) -> Result<Summed, StoreError> {
+        let object = self.open(location, key)?;
         let len = length(location, &*object)?;
         let (mut start, mut checksum) = (0, 0);
         while start < len {
@@ -165,13 +186,19 @@ impl<'a, B: Send> CopyWorker<'a, B> {
             start = end;
         }
         object.check_unchanged()?;
-        Ok((len, checksum))
+        Ok((len, checksum, encoding(&object.headers())))
     }
 
     /// Compares what is in the target with what was written.
-    fn read_back(&self, key: &Key, len: u64, checksum: Option<u32>) -> Result<(), Error> {
-        let (found, sum) = self.checksum(self.job.target, key)?;
-        if found == len && Some(sum) == checksum {
+    fn read_back(
+        &self,
+        key: &Key,
+        len: u64,
+        checksum: Option<u32>,
+        expected: Option<&str>,
+    ) -> Result<(), Error> {
+        let (found, sum, encoding) = self.checksum(self.job.target, key)?;
+        if found == len && Some(sum) == checksum && encoding.as_deref() == expected {
             return Ok(());
         }
         self.job.target.store.delete(key, &Condition::None)?;
@@ -210,8 +237,16 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         })
     }
 
-    fn create(&self, task: &ObjectTask) -> Result<Box<dyn ObjectWriter>, StoreError> {
-        self.job.target.store.create(&task.target, CreateOptions::default())
+    fn create(
+        &self,
+        task: &ObjectTask,
+        headers: &Headers,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        let (store, options) = (&self.job.target.store, CreateOptions::default());
+        match store.keeps_headers() {
+            true => store.create_with_headers(&task.target, options, headers),
+            false => store.create(&task.target, options),
+        }
     }
 
     fn small(
@@ -224,7 +259,8 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         if let Err(error) = source.check_unchanged() {
             return self.unread(task, error);
         }
-        let writer = self.create(&task)?;
+        let headers = source.headers();
+        let writer = self.create(&task, &headers)?;
         let (len, checksum) = (buffer.len() as u64, crc32c::crc32c(&buffer));
         if len > 0 {
             writer.append(&buffer)?;
@@ -232,14 +268,14 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         drop(buffer);
         self.job.moved(len);
         // A far store has the bytes in memory until they are sent, which is now.
-        let written = self.written(task, writer, len, Some(checksum));
+        let written = self.written(task, writer, len, Some(checksum), encoding(&headers));
         drop(permit);
         written
     }
 
     /// Moves a file in the kernel.
     fn file(&mut self, task: ObjectTask, source: &dyn Object, len: u64) -> Result<(), Error> {
-        let writer = self.create(&task)?;
+        let writer = self.create(&task, &Headers::default())?;
         let mut start = 0;
         while start < len {
             let end = start.saturating_add(KERNEL_PIECE).min(len);
@@ -251,7 +287,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
             self.job.unmoved(len);
             return self.unread(task, error);
         }
-        self.written(task, writer, len, None)
+        self.written(task, writer, len, None, None)
     }
 
     fn large(
@@ -261,7 +297,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         len: u64,
         first: Option<(Buffer, Permit)>,
     ) -> Result<(), Error> {
-        let writer = self.create(&task)?;
+        let writer = self.create(&task, &source.headers())?;
         let pieces = Pieces::new(source, writer, len, self.job.piece);
         if let Some((buffer, permit)) = first {
             let bytes = buffer.len() as u64;
@@ -285,7 +321,10 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         let Some((pieces, task)) = Arc::into_inner(pieces) else { return Ok(()) };
         let moved = pieces.written();
         match pieces.end() {
-            Ok(moved) => self.written(task, moved.writer, moved.len, Some(moved.checksum)),
+            Ok(moved) => {
+                let encoding = encoding(&moved.headers);
+                self.written(task, moved.writer, moved.len, Some(moved.checksum), encoding)
+            }
             Err(error) => {
                 self.job.unmoved(moved);
                 self.unread(task, error)
@@ -299,9 +338,10 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         writer: Box<dyn ObjectWriter>,
         len: u64,
         checksum: Option<u32>,
+        encoding: Option<String>,
     ) -> Result<(), Error> {
         let staged = writer.finish(&[])?;
-        self.staged.push((staged, Written { task, len, checksum }));
+        self.staged.push((staged, Written { task, len, checksum, encoding }));
         // A store past this machine is asked at once, so that requests of all threads are under way side by side.
         let batch = if self.job.target.store.read_cost().local { BATCH } else { 1 };
         if self.staged.len() >= batch { self.idle() } else { Ok(()) }
@@ -318,12 +358,9 @@ enum Beginning {
     File(u64),
 }
 
-/// Opens an object as it was before or after a change in place, whatever became of that.
-fn open(location: &Location, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
-    match location.store.recover(key)? {
-        Recovery::Before(object) => Ok(object),
-        Recovery::Nothing | Recovery::Done => location.store.open(key, None),
-    }
+/// What the bytes of an object are encoded with.
+fn encoding(headers: &Headers) -> Option<String> {
+    headers.get(&HeaderName::ContentEncoding).map(str::to_owned)
 }
 
 /// How long an object is. No request if that is known, else one.

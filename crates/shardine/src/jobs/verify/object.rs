@@ -152,6 +152,11 @@ impl Run<'_> {
             without_index: false,
         };
         let result = check.whole(&held);
+        // A listing may tell another length than the object has, and what it says alone proves nothing.
+        let is_damaged = |f: &Finding| f.severity == Severity::Damage;
+        if object.len().is_none() && check.findings.iter().any(is_damaged) {
+            object.read(ReadRange::Bounded(0..0))?;
+        }
         if let Some(actual) = actual_length(&*object, &result)
             && actual != check.len
         {
@@ -161,7 +166,7 @@ impl Run<'_> {
         result?;
         object.check_unchanged()?;
         // What was read is one version, but damage counts only in the version that is there now.
-        if check.findings.iter().any(|finding| finding.severity == Severity::Damage) {
+        if check.findings.iter().any(is_damaged) {
             let now = store.open(&stored.key, None)?;
             if now.version().is_none() {
                 now.read(ReadRange::Bounded(0..0))?;

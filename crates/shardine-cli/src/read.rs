@@ -129,7 +129,11 @@ impl Job<'_> {
             _ => Failure::file(path, &error),
         };
         // Pipes and devices are written to, not replaced.
-        if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let found = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            found => Some(found.map_err(failed)?),
+        };
+        if found.is_some_and(|found| !found.is_file() && !found.is_dir()) {
             let mut device = OpenOptions::new().write(true).open(path).map_err(failed)?;
             device.write_all(&header).map_err(failed)?;
             return Ok(header.len() as u64 + self.stream(&mut device, &failed)?);

@@ -5,6 +5,7 @@
 //! runtime. Every store passes the suite in [`conformance`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod batch;
 mod buffer;
@@ -26,7 +27,9 @@ pub use edit::{Edit, Held, Holding, InPlace};
 pub use error::StoreError;
 pub use ext::StoreExt;
 pub use fault::{FaultStore, Operation};
-pub use file::{DiskObserver, DiskStep, FileStore, FolderPart, JobLock, Verdict, is_own_file};
+pub use file::{
+    DiskLook, DiskObserver, DiskStep, FileStore, FolderPart, JobLock, Modes, Verdict, is_own_file,
+};
 pub use key::Key;
 pub use memory::MemoryStore;
 pub use store::{

@@ -138,7 +138,7 @@ pub fn check_none(
 
 /// The append is at its end.
 pub fn remove(location: &Location) -> Result<(), Failure> {
-    let removed = location.store.delete(&location.key(NAME)?, &Condition::None);
+    let removed = location.store.delete_last(&location.key(NAME)?);
     Ok(removed.map_err(shardine::Error::from)?)
 }
 

@@ -2,19 +2,20 @@
 //! old one and then puts it into its place.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs::{self, File, Metadata, Permissions, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use nix::errno::Errno;
 
-use super::disk::DiskStep;
+use super::disk::{DiskLook, DiskStep};
 use super::folder::Folder;
 use super::lock::leads_to;
+use super::modes::Modes;
 use super::stamp::Stamp;
 use super::temporary::{is_job_folder, is_own_file, job_folder, kind_of};
 use super::{FileStore, Inner, failed, is_missing};
@@ -28,6 +29,12 @@ const MAX_DEPTH: usize = 128;
 
 /// The name that a file has while it is copied because it cannot be linked.
 const CARRIED: &str = ".shardine-carried.tmp";
+
+/// The folder in the folder of a job onto which it is tried to rename another.
+const PROBE: &str = "probe";
+
+/// Bytes that are copied at once.
+const PIECE: usize = 1 << 20;
 
 /// What becomes of something in a folder that is carried over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,22 +59,28 @@ impl FileStore {
     /// Links are resolved first: what is beside a link to a folder is not beside the folder.
     pub fn beside(&self, path: Option<&Key>) -> Result<(Self, Key), StoreError> {
         let folder = path.map_or_else(|| self.root().to_owned(), |key| self.path(key));
-        let found = folder.canonicalize().map_err(|e| failed("examine", &folder, e))?;
+        let found = self.0.disk.resolve(&folder).map_err(|e| failed("examine", &folder, e))?;
         let name = found.file_name().and_then(OsStr::to_str);
         let (Some(above), Some(name)) = (found.parent(), name) else {
             let (text, reason) = (found.display().to_string(), "nothing can lie beside it");
             return Err(StoreError::Key { text, reason });
         };
-        let inner = Inner {
-            root: above.to_owned(),
+        let inner = self.sibling(above.to_owned());
+        Ok((Self(Arc::new(inner)), Key::new(name)?))
+    }
+
+    /// The store of another folder, with the same memory and observer.
+    fn sibling(&self, root: PathBuf) -> Inner {
+        Inner {
+            root,
             pool: Arc::clone(&self.0.pool),
             local: super::local::LocalSystems::default(),
             disk: self.0.disk.clone(),
-            fresh: Mutex::default(),
+            modes: Modes::default(),
+            fresh: Arc::default(),
             sync_handle: Mutex::default(),
             sync_failed: Mutex::new(false),
-        };
-        Ok((Self(Arc::new(inner)), Key::new(name)?))
+        }
     }
 
     /// The key of the folder in which a job on the folder `name` of this store works.
@@ -87,23 +100,21 @@ impl FileStore {
     /// Where a file system has no locks, nobody is kept out.
     pub fn lock_job(&self, folder: &Key) -> Result<Option<JobLock>, StoreError> {
         let path = self.path(&folder.join(LOCK_FILE)?);
-        self.0
-            .disk
-            .ask(DiskStep::Create { path: &path })
-            .map_err(|e| failed("create", &path, e))?;
+        let disk = &self.0.disk;
+        disk.ask(DiskStep::Create { path: &path }).map_err(|e| failed("create", &path, e))?;
         loop {
             let file = File::options().create(true).truncate(false).write(true).open(&path);
             let file = file.map_err(|e| failed("create", &path, e))?;
-            match file.try_lock() {
+            match disk.try_lock(&file, &path) {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(e)) if !super::lacks_locks(&e) => {
                     return Err(failed("lock", &path, e));
                 }
-                // Who had it before may have removed the file, and somebody else have made another one.
-                Ok(()) | Err(_) if leads_to(&path, &file) => {
-                    return Ok(Some(JobLock { _file: file }));
-                }
                 Ok(()) | Err(_) => {}
+            }
+            // Who had it before may have removed the file, and somebody else have made another one.
+            if leads_to(disk, &path, &file).map_err(|e| failed("examine", &path, e))? {
+                return Ok(Some(JobLock { _file: file }));
             }
         }
     }
@@ -115,17 +126,79 @@ impl FileStore {
         set.map_err(|e| failed("set the mode of", &path, e))
     }
 
-    /// Gives a folder the mode of another one.
+    /// Gives a folder the mode and the owner of another one.
     pub fn copy_mode(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
-        let (from, to) = (self.path(from), self.path(to));
-        let copied =
-            fs::metadata(from).and_then(|found| fs::set_permissions(&to, found.permissions()));
+        let to = self.path(to);
+        let copied = self.modes_of(from)?.apply_to_folder(&to);
         copied.map_err(|e| failed("set the mode of", &to, e))
     }
 
+    /// The mode and the owner of a file or a folder.
+    pub fn modes_of(&self, key: &Key) -> Result<Modes, StoreError> {
+        let path = self.path(key);
+        let mut modes = Modes::default();
+        modes.add(&self.0.disk.examine(&path).map_err(|e| failed("examine", &path, e))?);
+        Ok(modes)
+    }
+
+    /// The same store, which gives new files and folders these modes instead of those that the process gives them.
+    pub fn with_modes(&self, modes: Modes) -> Self {
+        let mut inner = self.sibling(self.root().to_owned());
+        inner.modes = modes;
+        inner.fresh = Arc::clone(&self.0.fresh);
+        Self(Arc::new(inner))
+    }
+
     /// Whether there is a folder. A link to one counts.
-    pub fn has_folder(&self, folder: &Key) -> bool {
-        self.path(folder).is_dir()
+    pub fn has_folder(&self, folder: &Key) -> Result<bool, StoreError> {
+        let path = self.path(folder);
+        self.0.disk.is_folder(&path).map_err(|e| failed("examine", &path, e))
+    }
+
+    /// Whether anything has this name, be it a link to nowhere.
+    pub fn has_name(&self, key: &Key) -> Result<bool, StoreError> {
+        let path = self.path(key);
+        let found = self.0.disk.find_link(&path).map_err(|e| failed("examine", &path, e))?;
+        Ok(found.is_some())
+    }
+
+    /// An error if a folder cannot be given another name, as a mount point cannot, nor a folder of a lower layer of an
+    /// overlay file system. Changes nothing; `work` is a folder beside it for what has to be tried.
+    ///
+    /// A folder is never renamed to one that is not empty, and what keeps it from being renamed at all is told first.
+    /// Only tried where the file system is known to keep to that.
+    pub fn check_movable(&self, folder: &Key, work: &Key) -> Result<(), StoreError> {
+        let (path, disk) = (self.path(folder), &self.0.disk);
+        let wrong = |e: io::Error| failed("move the folder", &path, e);
+        let open = disk.open(File::options().read(true), &path).map_err(wrong)?;
+        if !super::local::keeps_full_folders(&open) {
+            return Ok(());
+        }
+        drop(open);
+        let (probe, full) = (work.join(PROBE)?, work.join(PROBE)?.join("full")?);
+        self.make_folder_at(&full)?;
+        let tried = disk
+            .look(DiskLook::Move { path: &path })
+            .and_then(|()| fs::rename(&path, self.path(&probe)));
+        let found = match tried {
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+                ) =>
+            {
+                Ok(())
+            }
+            // Not even the kernel that was asked for does this.
+            Ok(()) => fs::rename(self.path(&probe), &path).map_err(wrong),
+            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
+                let operation = "be replaced: its folder is in a lower layer of an overlay file system, which cannot be renamed";
+                Err(StoreError::Unsupported { store: path.display().to_string(), operation })
+            }
+            Err(e) => Err(wrong(e)),
+        };
+        self.remove_path(&self.path(&probe))?;
+        found
     }
 
     /// Lets two folders exchange their names, in one step that is durable when this returns.
@@ -162,12 +235,48 @@ impl FileStore {
     pub fn move_folder(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
         let (from, to) = (self.path(from), self.path(to));
         let operation = "move a folder to";
-        if fs::symlink_metadata(&to).is_ok() {
+        if self.0.disk.find_link(&to).map_err(|e| failed("examine", &to, e))?.is_some() {
             return Err(failed(operation, &to, io::ErrorKind::AlreadyExists));
         }
         let asked = self.0.disk.ask(DiskStep::Rename { from: &from, to: &to });
         asked.and_then(|()| fs::rename(&from, &to)).map_err(|e| failed(operation, &to, e))?;
         self.sync_names(&[&from, &to])
+    }
+
+    /// A path without links, as far as it exists.
+    pub fn resolved(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        let path = std::path::absolute(path).map_err(|e| failed("name", path, e))?;
+        for above in path.ancestors() {
+            match self.0.disk.resolve(above) {
+                Ok(found) => {
+                    // An empty rest would end the path in a slash.
+                    let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
+                    let is_all = rest.as_os_str().is_empty();
+                    return Ok(if is_all { found } else { found.join(rest) });
+                }
+                Err(e) if is_missing(&e) => {}
+                Err(e) => return Err(failed("examine", above, e)),
+            }
+        }
+        Ok(path)
+    }
+
+    /// Whether there is a file where the root would be.
+    pub fn root_is_file(&self) -> Result<bool, StoreError> {
+        let found = self.0.disk.find(self.root());
+        Ok(found.map_err(|e| failed("examine", self.root(), e))?.is_some_and(|f| f.is_file()))
+    }
+
+    /// Removes an object, and does not wait until that is durable.
+    ///
+    /// For the mark of a job whose result is whole and durable: a kill then finds the job done, or finds the mark and does the
+    /// rest again. If it had to be waited for, there would be a moment in which the mark is gone and the job not done.
+    pub(crate) fn remove_last(&self, key: &Key) -> Result<(), StoreError> {
+        let path = self.path(key);
+        match self.0.disk.remove(&path) {
+            Err(e) if !is_missing(&e) => Err(failed("remove", &path, e)),
+            _ => Ok(()),
+        }
     }
 
     /// Makes the names in the folders of these paths durable.
@@ -214,7 +323,8 @@ impl FileStore {
         let at = root.join(folder);
         check_depth(&at, depth)?;
         let list = |e| failed("list", &at, e);
-        let found = match fs::read_dir(&at) {
+        let disk = &self.0.disk;
+        let found = match disk.list(&at) {
             Err(e) if is_missing(&e) => return Ok(()),
             found => found.map_err(list)?,
         };
@@ -226,7 +336,13 @@ impl FileStore {
             }
             let path = folder.join(&name);
             let becomes = match path.to_str() {
-                Some(text) => part(text, entry.path().is_dir()),
+                Some(text) => {
+                    // What could not be looked at is not a file: it would be taken for what is carried over, and a folder
+                    // of chunks be removed.
+                    let inside = entry.path();
+                    let is_folder = disk.is_folder(&inside);
+                    part(text, is_folder.map_err(|e| failed("examine", &inside, e))?)
+                }
                 None => FolderPart::Carried,
             };
             match becomes {
@@ -240,56 +356,116 @@ impl FileStore {
 
     fn carry(&self, from: &Path, to: &Path, depth: usize) -> Result<(), StoreError> {
         check_depth(from, depth)?;
-        let found = fs::symlink_metadata(from).map_err(|e| failed("examine", from, e))?;
+        let disk = &self.0.disk;
+        let found = disk.examine_link(from).map_err(|e| failed("examine", from, e))?;
         if found.is_dir() {
             self.make_folder(to)?;
-            for name in entries(from)? {
+            let mut modes = Modes::default();
+            modes.add(&found);
+            modes.apply_to_folder(to).map_err(|e| failed("set the mode of", to, e))?;
+            for name in self.entries(from)? {
                 self.carry(&from.join(&name), &to.join(&name), depth + 1)?;
             }
-            return Folder::open(&self.0.disk, to)?.sync();
+            return Folder::open(disk, to)?.sync();
         }
-        let linked = self.0.disk.ask(DiskStep::Link { from, to });
+        let linked = disk.ask(DiskStep::Link { from, to });
         match linked.and_then(|()| fs::hard_link(from, to)) {
             Ok(()) => Ok(()),
             Err(_) if found.is_file() => {
-                let temporary = to.with_file_name(CARRIED);
-                let copied = fs::copy(from, &temporary)
-                    .and_then(|_| File::open(&temporary)?.sync_all())
-                    .and_then(|()| fs::rename(&temporary, to));
+                let copied = self.copy_file(from, to, &found);
                 copied.map_err(|e| failed("carry over to", to, e))
             }
             Err(e) => Err(failed("carry over to", to, e)),
         }
     }
 
+    /// Copies a file that cannot be linked. Durable but for its name.
+    fn copy_file(&self, from: &Path, to: &Path, found: &Metadata) -> io::Result<()> {
+        let disk = &self.0.disk;
+        let temporary = to.with_file_name(CARRIED);
+        let source = disk.open_for_reading(from)?;
+        disk.ask(DiskStep::Create { path: &temporary })?;
+        let target = File::options().write(true).create(true).truncate(true).open(&temporary)?;
+        let (mut at, len) = (0, disk.examine_open(&source, from)?.len());
+        let mut piece = vec![0; PIECE];
+        while at < len {
+            let n = usize::try_from(len - at).map_or(PIECE, |left| left.min(PIECE));
+            disk.read(&source, from, &mut piece[..n], at)?;
+            disk.write(&target, &temporary, &piece[..n], at)?;
+            at += n as u64;
+        }
+        let mut modes = Modes::default();
+        modes.add(found);
+        modes.apply_to_file(&target)?;
+        disk.sync(&target, &temporary)?;
+        disk.ask(DiskStep::Rename { from: &temporary, to })?;
+        fs::rename(&temporary, to)
+    }
+
     /// A number that is the same as long as nothing in a folder, and in those inside it, is written, renamed or removed.
     ///
     /// One `stat` for each file, and memory for none. Temporary files and journals do not count.
     pub fn fingerprint(&self, folder: &Key) -> Result<u64, StoreError> {
-        self.fingerprint_of(&self.path(folder), folder.as_str(), 0)
+        Ok(self.state_of(folder)?.0)
     }
 
-    fn fingerprint_of(&self, path: &Path, name: &str, depth: usize) -> Result<u64, StoreError> {
+    /// The same of a folder that was at `home` before. Links that lead out of it lead to where they led from there.
+    pub fn fingerprint_of_moved(&self, folder: &Key, home: &Key) -> Result<u64, StoreError> {
+        let (path, home) = (self.path(folder), self.path(home));
+        self.fingerprint_of(&path, Some(&home), folder.as_str(), 0, &mut Modes::default())
+    }
+
+    /// The fingerprint, and the modes of all that is inside.
+    pub fn state_of(&self, folder: &Key) -> Result<(u64, Modes), StoreError> {
+        let path = self.path(folder);
+        let mut modes = Modes::default();
+        let sum = self.fingerprint_of(&path, None, folder.as_str(), 0, &mut modes)?;
+        Ok((sum, modes))
+    }
+
+    fn fingerprint_of(
+        &self,
+        path: &Path,
+        home: Option<&Path>,
+        name: &str,
+        depth: usize,
+        modes: &mut Modes,
+    ) -> Result<u64, StoreError> {
         check_depth(path, depth)?;
+        let disk = &self.0.disk;
         let list = |e| failed("list", path, e);
         // A sum does not depend on the order in which a folder lists.
         let mut sum = 0u64;
-        for entry in fs::read_dir(path).map_err(list)? {
+        for entry in disk.list(path).map_err(list)? {
             let entry = entry.map_err(list)?;
             let file = entry.file_name();
             if file.to_str().is_some_and(|file| is_own_file(file) || is_job_folder(file)) {
                 continue;
             }
-            let found = match fs::metadata(entry.path()) {
+            let (mut at, mut inner_home) = (entry.path(), home.map(|home| home.join(&file)));
+            let wrong = |e| failed("examine", &entry.path(), e);
+            if let Some(home) = home
+                && entry.file_type().map_err(wrong)?.is_symlink()
+            {
+                let text = disk.read_link(&at).map_err(wrong)?;
+                at = outside(home, depth, &text).unwrap_or(at);
+                inner_home = None;
+            }
+            let found = match disk.examine(&at) {
                 Ok(found) => found,
                 // What a link leads to may be on a disk that is not there; it must not be taken for nothing.
-                Err(e) if is_missing(&e) && fs::symlink_metadata(entry.path()).is_err() => continue,
-                Err(e) => return Err(failed("examine", &entry.path(), e)),
+                Err(e) if is_missing(&e) => match disk.find_link(&entry.path()).map_err(wrong)? {
+                    None => continue,
+                    Some(_) => return Err(wrong(e)),
+                },
+                Err(e) => return Err(wrong(e)),
             };
+            modes.add(&found);
             // By the place below the folder, which may be renamed meanwhile.
             let inside = format!("{}/{}", if depth == 0 { "" } else { name }, file.display());
             if found.is_dir() {
-                let of = self.fingerprint_of(&entry.path(), &inside, depth + 1)?;
+                let home = inner_home.as_deref();
+                let of = self.fingerprint_of(&at, home, &inside, depth + 1, modes)?;
                 sum = sum.wrapping_add(of);
                 continue;
             }
@@ -307,11 +483,15 @@ impl FileStore {
 
     fn remove_temporaries_in(&self, path: &Path, depth: usize) -> Result<(), StoreError> {
         check_depth(path, depth)?;
-        for name in entries(path)? {
+        for name in self.entries(path)? {
             let inside = path.join(&name);
             if name.to_str().and_then(kind_of) == Some(LeftoverKind::Temporary) {
                 self.remove_path(&inside)?;
-            } else if fs::symlink_metadata(&inside).is_ok_and(|found| found.is_dir()) {
+                continue;
+            }
+            let found = self.0.disk.find_link(&inside);
+            let found = found.map_err(|e| failed("examine", &inside, e))?;
+            if found.is_some_and(|found| found.is_dir()) {
                 self.remove_temporaries_in(&inside, depth + 1)?;
             }
         }
@@ -326,14 +506,13 @@ impl FileStore {
     }
 
     fn remove_path(&self, path: &Path) -> Result<(), StoreError> {
-        let found = match fs::symlink_metadata(path) {
-            Ok(found) => found,
-            Err(e) if is_missing(&e) => return Ok(()),
-            Err(e) => return Err(failed("examine", path, e)),
-        };
         let disk = &self.0.disk;
+        let found = match disk.find_link(path).map_err(|e| failed("examine", path, e))? {
+            Some(found) => found,
+            None => return Ok(()),
+        };
         let removed = if found.is_dir() {
-            for name in entries(path)? {
+            for name in self.entries(path)? {
                 self.remove_path(&path.join(name))?;
             }
             disk.ask(DiskStep::RemoveFolder { path }).and_then(|()| fs::remove_dir(path))
@@ -345,6 +524,43 @@ impl FileStore {
             _ => Ok(()),
         }
     }
+
+    /// The names in a folder.
+    fn entries(&self, folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+        let read = || -> io::Result<Vec<PathBuf>> {
+            self.0.disk.list(folder)?.map(|entry| Ok(entry?.file_name().into())).collect()
+        };
+        read().map_err(|e| failed("list", folder, e))
+    }
+}
+
+/// Where a link leads that lies so deep in a folder, if it leads out of it: `home` is the path that the folder around the link
+/// had when the link was made. `None` if what the link says does not depend on that.
+fn outside(home: &Path, depth: usize, text: &Path) -> Option<PathBuf> {
+    let (mut level, mut leaves) = (depth, text.is_relative());
+    let mut at = home.to_owned();
+    if leaves {
+        leaves = false;
+        for part in text.components() {
+            match part {
+                Component::ParentDir if !leaves => {
+                    at.pop();
+                    match level.checked_sub(1) {
+                        Some(above) => level = above,
+                        None => leaves = true,
+                    }
+                }
+                Component::CurDir => {}
+                Component::Normal(_) if !leaves => {
+                    level += 1;
+                    at.push(part);
+                }
+                // From there on the kernel resolves it.
+                part => at.push(part),
+            }
+        }
+    }
+    leaves.then_some(at)
 }
 
 /// Whether an error says that the kernel or the file system has no such step.
@@ -360,11 +576,4 @@ fn check_depth(path: &Path, depth: usize) -> Result<(), StoreError> {
     }
     let message = "it lies too deep: the links around it may be a loop";
     Err(failed("list", path, io::Error::other(message)))
-}
-
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let read = || -> io::Result<Vec<PathBuf>> {
-        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into())).collect()
-    };
-    read().map_err(|e| failed("list", folder, e))
 }

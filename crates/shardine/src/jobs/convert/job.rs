@@ -40,7 +40,7 @@ impl<'a> Job<'a> {
         request: Value,
     ) -> Result<Self, Error> {
         check_apart(source, target)?;
-        let mut marker = Marker::new(&CONVERT, source, request);
+        let mut marker = Marker::new(&CONVERT, source, request)?;
         let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
         let mut start = marker.begin(source, target, overwrite)?;
         let before = fingerprint(source)?;

@@ -49,8 +49,9 @@ pub(in crate::jobs) enum Start {
 
 impl Marker {
     /// The job of this kind on a source.
-    pub fn new(kind: &'static JobKind, source: &Location, request: Value) -> Self {
-        Self { kind, source: place::name(source), request, clearing: false, begun: Map::new() }
+    pub fn new(kind: &'static JobKind, source: &Location, request: Value) -> Result<Self, Error> {
+        let source = place::name(source)?;
+        Ok(Self { kind, source, request, clearing: false, begun: Map::new() })
     }
 
     fn to_json(&self) -> Value {
@@ -109,6 +110,8 @@ impl Marker {
         target: &Location,
         overwrite: bool,
     ) -> Result<Start, Error> {
+        // A job that was killed may have left what is there without its name.
+        crate::jobs::recover(target)?;
         if self.is_at(source)? {
             return Err(CopyError::UnfinishedSource { at: source.to_string() }.into());
         }
@@ -133,7 +136,7 @@ impl Marker {
         }
         let listing = target.store.list(target.path.as_ref())?;
         let empty = listing.objects.is_empty() && listing.folders.is_empty();
-        if empty && !place::is_object(target) {
+        if empty && !place::is_object(target)? {
             self.put(target, Condition::Absent)?;
             self.check_not_seen(source, target)?;
             return Ok(Start::Fresh);
@@ -178,9 +181,9 @@ impl Marker {
         self.put(target, Condition::None)
     }
 
-    /// The result is whole.
+    /// The result is whole, and durable.
     pub fn end(&self, target: &Location) -> Result<(), Error> {
-        Ok(target.store.delete(&self.key(target)?, &Condition::None)?)
+        Ok(target.store.delete_last(&self.key(target)?)?)
     }
 }
 

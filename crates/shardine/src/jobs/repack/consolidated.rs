@@ -50,7 +50,7 @@ fn above(
             let below = place.ancestors().nth(depth).and_then(Path::file_name);
             let below = below.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             path = if path.is_empty() { below } else { format!("{below}/{path}") };
-            let store = FileStore::new(folder);
+            let store = beside.elsewhere(folder);
             let Some(text) = store.get(&Key::new(DOCUMENT)?)? else { break };
             let Ok(NodeMetadata::Group(group)) = NodeMetadata::parse(&text) else { break };
             let kept = work.join(&format!("group-{number}-{depth}.json"))?;
@@ -123,7 +123,8 @@ fn renew(store: &FileStore, before: Option<&GroupMetadata>, path: &str) -> Resul
             arrays = known.map(|(path, _)| path.clone()).collect();
         }
         for path in arrays {
-            let key = Key::new(&format!("{path}/{DOCUMENT}"))?;
+            // What is no key names no node, whoever has written it into the copy.
+            let Ok(key) = Key::new(&format!("{path}/{DOCUMENT}")) else { continue };
             if let Some(text) = store.get(&key)?
                 && let Ok(node @ NodeMetadata::Array(_)) = NodeMetadata::parse(&text)
             {

@@ -11,13 +11,14 @@
 //! | the new one | is the old one | it has to be removed |
 //! | missing | has a `zarr.json` | the second of the two renames is missing, where folders cannot be exchanged |
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use shardine_store::{Condition, FileStore, FolderPart, Key, LeftoverKind, StoreExt};
+use shardine_store::{Condition, FileStore, FolderPart, Key, LeftoverKind, Modes, StoreExt};
 
 use super::build::{Build, is_stale};
-use super::job::{Job, Marker};
+use super::job::{Built, Job, Marker};
 use super::{
     RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, consolidated, target,
 };
@@ -44,10 +45,16 @@ pub(super) fn recover_missing(
     }
     for leftover in location.store.leftovers(location.path.as_ref())? {
         if let (LeftoverKind::Job, Some(array)) = (leftover.kind, leftover.object) {
-            recover_at(&files.root().join(array.as_str()))?;
+            recover_at(files, &files.root().join(array.as_str()))?;
         }
     }
-    let Ok(Node::Group(group)) = Node::open(engine, location) else { return Ok(()) };
+    let group = match Node::open(engine, location) {
+        Ok(Node::Group(group)) => group,
+        Ok(Node::Array(_)) => return Ok(()),
+        // What cannot be read could hold anything.
+        Err(error @ Error::Store(_)) => return Err(error),
+        Err(_) => return Ok(()),
+    };
     for child in group.children()? {
         if let Ok(Node::Group(inside)) = child.node {
             recover_missing(engine, inside.location(), depth + 1)?;
@@ -63,24 +70,29 @@ pub(super) fn recover_missing(
 /// stores other than files. Some `stat` if there is nothing to do.
 pub fn recover(location: &Location) -> Result<(), Error> {
     let Some(files) = location.store.files() else { return Ok(()) };
-    recover_at(&match &location.path {
+    let folder = match &location.path {
         Some(path) => files.root().join(path.as_str()),
         None => files.root().to_owned(),
-    })
+    };
+    recover_at(files, &folder)
 }
 
 /// The same for what was in this folder.
-fn recover_at(folder: &Path) -> Result<(), Error> {
+fn recover_at(files: &FileStore, folder: &Path) -> Result<(), Error> {
     let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     let Some(name) = name.to_str() else { return Ok(()) };
-    let (store, at) = (FileStore::new(above), folder.display().to_string());
-    let job = Job::on(store, Key::new(name)?, at, DOCUMENT)?;
-    let lacks = |job: &Job| !job.beside.has_folder(&job.name) && job.beside.has_folder(&job.old);
-    if !lacks(&job) {
+    // A name that is no key is that of no job.
+    let Ok(name) = Key::new(name) else { return Ok(()) };
+    let (store, at) = (files.elsewhere(above), folder.display().to_string());
+    let job = Job::on(store, name, at, DOCUMENT)?;
+    let lacks = |job: &Job| -> Result<bool, Error> {
+        Ok(!job.beside.has_name(&job.name)? && job.beside.has_folder(&job.old)?)
+    };
+    if !lacks(&job)? {
         return Ok(());
     }
     let _lock = job.lock()?;
-    if !lacks(&job) || job.marker()?.is_none() {
+    if !lacks(&job)? || job.marker()?.is_none() {
         return Ok(());
     }
     // The document comes last: what has one is whole.
@@ -100,10 +112,9 @@ pub(super) fn repack(
 ) -> Result<(), Error> {
     let location = array.location();
     let job = Job::of(location, DOCUMENT)?;
-    let before = job.marker();
     if options.dry_run || job.is_empty()? {
         // Nothing is made for what needs nothing, or cannot be done.
-        if let Ok(Some(marker)) = before {
+        if let Some(marker) = job.marker()? {
             let to = parsed(&job, &marker.to)?;
             describe(report, &to);
             report.moves = have_same_chunks(array.metadata(), &to) && moves(array);
@@ -111,7 +122,7 @@ pub(super) fn repack(
             return Ok(());
         }
         let wanted = wanted(array, options, report)?;
-        let remains = job.beside.has_folder(&job.work);
+        let remains = job.beside.has_folder(&job.work)?;
         if options.dry_run || wanted.unchanged && !remains {
             return Ok(());
         }
@@ -133,7 +144,7 @@ fn locked(
     report: &mut RepackedArray,
 ) -> Result<(), Error> {
     if options.restart && job.beside.get(&job.file)?.is_some() {
-        give_up(job)?;
+        give_up(job, array)?;
     }
     let Some(current) = job.document(&job.name)? else {
         check(array)?;
@@ -141,6 +152,7 @@ fn locked(
     };
     let place = array.location();
     let array = &Array::from_metadata(&array.engine, place, parsed(job, &current)?)?;
+    let mut found = None;
     let marker = match job.marker()? {
         Some(marker) => {
             if marker.request != options.request() {
@@ -159,24 +171,27 @@ fn locked(
             }
             let to = String::from_utf8_lossy(&wanted.metadata.to_bytes()).into_owned();
             let (request, from) = (options.request(), current.clone());
-            let marker = Marker { request, from, to, fingerprint: None };
+            // What cannot be replaced, or cannot be looked at, is told before anything is begun.
+            job.beside.check_movable(&job.name, &job.work)?;
+            let state = found.insert(job.beside.state_of(&job.name)?);
+            let marker = Marker { request, from, to, fingerprint: Some(state.0), built: None };
             marker.put(job)?;
             marker
         }
     };
-    if current == marker.to {
-        return end(job, place, &marker);
+    if current == marker.to || job.is_exchanged(&marker)? {
+        return end(job, array, &marker);
     }
     if current != marker.from {
         return Err(job.refuse("the metadata of the array was changed since"));
     }
-    let marker = build(job, array, options, marker, report)?;
-    consolidated::take_away(&job.beside, &job.name, &job.work, place)?;
-    if let Err(error) = job.exchange() {
+    let marker = build(job, array, options, (marker, found), report)?;
+    let taken = consolidated::take_away(&job.beside, &job.name, &job.work, place);
+    if let Err(error) = taken.and_then(|()| Ok(job.exchange()?)) {
         consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
-        return Err(error.into());
+        return Err(error);
     }
-    end(job, place, &marker)
+    end(job, array, &marker)
 }
 
 /// What is to be built from an array on which no job was interrupted.
@@ -197,16 +212,20 @@ fn wanted(
 }
 
 /// Gives up an earlier job; if it had come so far that the array is what it was to be, ends it.
-fn give_up(job: &Job) -> Result<(), Error> {
+fn give_up(job: &Job, array: &Array) -> Result<(), Error> {
     let Some(text) = job.document(&job.name)? else { return Ok(()) };
-    let place = Location::root(Arc::new(job.beside.clone())).at(Some(job.name.clone()));
-    match job.marker() {
-        Ok(Some(marker)) if marker.to == text => end(job, &place, &marker),
-        _ => {
-            consolidated::put_back(&job.beside, &job.name, &job.work, &place)?;
-            job.clean_up()
-        }
+    let marker = match job.marker() {
+        Err(error @ Error::Store(_)) => return Err(error),
+        // What cannot be understood is given up all the same.
+        marker => marker.ok().flatten(),
+    };
+    if let Some(marker) = marker
+        && (marker.to == text || job.is_exchanged(&marker)?)
+    {
+        return end(job, array, &marker);
     }
+    consolidated::put_back(&job.beside, &job.name, &job.work, array.location())?;
+    job.give_up()
 }
 
 /// Says in the report how an array is packed.
@@ -266,18 +285,21 @@ fn build(
     job: &Job,
     old: &Array,
     options: &RepackOptions,
-    mut marker: Marker,
+    (mut marker, found): (Marker, Option<(u64, Modes)>),
     report: &mut RepackedArray,
 ) -> Result<Marker, Error> {
     let metadata = parsed(job, &marker.to)?;
-    let store = Arc::new(job.beside.clone());
+    let (mut fingerprint, modes) = match found {
+        Some(found) => found,
+        None => job.beside.state_of(&job.name)?,
+    };
+    let store = Arc::new(job.beside.with_modes(modes));
     let place = Location { store, path: Some(job.new.clone()), format: None };
     let new = Array::from_metadata(&old.engine, &place, metadata)?;
     let same = have_same_chunks(old.metadata(), new.metadata());
     let moves = same && moves(old) && self::moves(&new);
     report.moves = moves;
     let mut resumed = report.outcome == RepackOutcome::Resumed;
-    let mut fingerprint = job.beside.fingerprint(&job.name)?;
     for attempt in 0..=ATTEMPTS {
         if resumed && !moves && marker.fingerprint.is_some_and(|before| before != fingerprint) {
             // Nobody can tell which of the objects were made from what is there no more.
@@ -315,8 +337,14 @@ fn build(
         }
         (fingerprint, resumed) = (now, true);
     }
+    marker.built = Some(Built {
+        objects: report.objects_written.saturating_add(report.objects_kept),
+        chunks: moves.then_some(report.chunks_moved),
+    });
+    marker.put(job)?;
+    let modes = job.beside.modes_of(&job.name.join(DOCUMENT)?)?;
     let document = job.new.join(DOCUMENT)?;
-    job.beside.put(&document, marker.to.as_bytes(), Condition::None)?;
+    job.beside.with_modes(modes).put(&document, marker.to.as_bytes(), Condition::None)?;
     Ok(marker)
 }
 
@@ -339,7 +367,35 @@ fn carry_over(job: &Job, old: &Array, new: &Array) -> Result<(), Error> {
 }
 
 /// The new array is in its place: removes the old one, unless somebody has changed it at the last moment.
-fn end(job: &Job, place: &Location, marker: &Marker) -> Result<(), Error> {
-    consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
-    job.end(marker.fingerprint)
+fn end(job: &Job, array: &Array, marker: &Marker) -> Result<(), Error> {
+    consolidated::put_back(&job.beside, &job.name, &job.work, array.location())?;
+    job.end(marker, &|| count(job, &array.engine, marker))
+}
+
+/// What is stored of the new array, where the old one was. A listing, and of shards a read for each index.
+fn count(job: &Job, engine: &Arc<Engine>, marker: &Marker) -> Result<Built, Error> {
+    let store = Arc::new(job.beside.clone());
+    let place = Location { store, path: Some(job.name.clone()), format: None };
+    let array = Array::from_metadata(engine, &place, parsed(job, &marker.to)?)?;
+    let objects = array.possible_objects()?;
+    let mut chunks = moves(&array).then_some(objects.len() as u64);
+    if chunks.is_some() && array.shard_shape().is_some() {
+        let (mut stored, mut failed) = (0, None);
+        array.each_shard(&objects, &mut |_, found| match found {
+            Ok(found) => {
+                let entries = found.iter().flat_map(|found| &found.entries);
+                stored += entries.filter(|entry| entry.is_some()).count() as u64;
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        chunks = Some(stored);
+    }
+    Ok(Built { objects: objects.len() as u64, chunks })
 }

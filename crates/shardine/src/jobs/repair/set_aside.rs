@@ -1,9 +1,10 @@
 //! Where damaged bytes are kept.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::json;
-use shardine_store::{Condition, CreateOptions, Object, StoreError, StoreExt};
+use shardine_store::{Condition, CreateOptions, Modes, Object, Store, StoreError, StoreExt};
 
 use super::Repair;
 use crate::{Error, Location};
@@ -35,6 +36,11 @@ impl SetAside {
             let numbers: Vec<String> = chunk.iter().map(u64::to_string).collect();
             base = format!("{base}.chunk_{}", numbers.join("_"));
         }
+        // Whoever may not read the object may not read what is kept of it.
+        let store: Arc<dyn Store> = match (self.location.store.files(), object.file()) {
+            (Some(files), Some(file)) => Arc::new(files.with_modes(Modes::of(file)?)),
+            _ => Arc::clone(&self.location.store),
+        };
         for number in 0..NAMES {
             let name = match number {
                 0 => format!("{base}.bytes"),
@@ -42,9 +48,9 @@ impl SetAside {
             };
             let key = self.location.key(&name)?;
             let options = CreateOptions { head: 0, condition: Condition::Absent };
-            let writer = self.location.store.create(&key, options)?;
+            let writer = store.create(&key, options)?;
             writer.append_from(object, range.clone())?;
-            match self.location.store.publish(vec![writer.finish(&[])?]) {
+            match store.publish(vec![writer.finish(&[])?]) {
                 Ok(_) => {}
                 Err(StoreError::Conflict { .. }) => continue,
                 Err(error) => return Err(error.into()),
@@ -58,7 +64,7 @@ impl SetAside {
             });
             let about_key = self.location.key(&format!("{name}.json"))?;
             let text = format!("{about:#}\n");
-            self.location.store.put(&about_key, text.as_bytes(), Condition::None)?;
+            store.put(&about_key, text.as_bytes(), Condition::None)?;
             self.bytes += range.end - range.start;
             return Ok(name);
         }

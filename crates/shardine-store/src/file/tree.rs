@@ -451,7 +451,14 @@ impl FileStore {
                 at = outside(home, depth, &text).unwrap_or(at);
                 inner_home = None;
             }
-            let found = match disk.examine(&at) {
+            let mut found = disk.examine(&at);
+            if let (Err(e), Some(home)) = (&found, home)
+                && is_missing(e)
+            {
+                // A link to another link that leads out of the folder: both were carried over.
+                found = disk.examine(&home.join(&file));
+            }
+            let found = match found {
                 Ok(found) => found,
                 // What a link leads to may be on a disk that is not there; it must not be taken for nothing.
                 Err(e) if is_missing(&e) => match disk.find_link(&entry.path()).map_err(wrong)? {

@@ -4,10 +4,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
     Array, Elements, Engine, Location, Packing, Region, RepackOptions, WriteOptions, repack,
@@ -41,12 +44,23 @@ fn shard(place: &Location, per_shard: u64) -> Result<(), shardine::Error> {
     run(place, &by(per_shard))
 }
 
-/// Begins a job that stops before its end: what a link in the array's folder leads to is not there.
-fn begin(place: &Location, path: &Path, per_shard: u64) {
-    let stop = path.join("link");
-    std::os::unix::fs::symlink("/nowhere/at/all", &stop).unwrap();
-    assert!(shard(place, per_shard).is_err());
-    fs::remove_file(&stop).unwrap();
+/// A disk that fails to exchange folders.
+#[derive(Debug)]
+struct NoExchange;
+
+impl DiskObserver for NoExchange {
+    fn before(&self, step: DiskStep<'_>) -> Verdict {
+        match step {
+            DiskStep::Exchange { .. } => Verdict::Fail(io::Error::from_raw_os_error(5)),
+            _ => Verdict::Go,
+        }
+    }
+}
+
+/// Begins a job that stops before its end.
+fn begin(path: &Path, per_shard: u64) {
+    let place = Location::root(Arc::new(FileStore::observed(path, Arc::new(NoExchange))));
+    assert!(shard(&place, per_shard).is_err());
 }
 
 /// All files below a folder.
@@ -62,7 +76,7 @@ fn a_dry_run_does_not_go_on_with_a_job_that_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.zarr");
     let place = make(&path);
-    begin(&place, &path, 2);
+    begin(&path, 2);
     let before = files(folder.path());
     assert!(before.contains(&folder.path().join(".shardine-a.zarr.job/job.json")));
     run(&place, &by(2).dry_run(true)).unwrap();
@@ -88,7 +102,7 @@ fn names_of_any_bytes_are_carried_over_and_the_latest_state_of_each() {
     fs::write(path.join("notes/one"), "first").unwrap();
     fs::write(path.join("c/readme"), "of the chunks").unwrap();
     fs::write(path.join("gone"), "soon").unwrap();
-    begin(&place, &path, 2);
+    begin(&path, 2);
     // As editors save: another file of the same name.
     fs::write(path.join("notes/new"), "second").unwrap();
     fs::rename(path.join("notes/new"), path.join("notes/one")).unwrap();

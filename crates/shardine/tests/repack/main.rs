@@ -9,6 +9,7 @@ mod beside;
 mod chunks;
 mod config;
 mod hierarchies;
+mod left;
 mod refusals;
 mod scene;
 mod writers;

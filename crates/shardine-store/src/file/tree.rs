@@ -192,7 +192,7 @@ impl FileStore {
             // Not even the kernel that was asked for does this.
             Ok(()) => fs::rename(self.path(&probe), &path).map_err(wrong),
             Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
-                let operation = "be replaced: its folder is in a lower layer of an overlay file system, which cannot be renamed";
+                let operation = "be replaced: its folder is in a lower layer of an overlay file system and cannot be renamed; name another place for the result";
                 Err(StoreError::Unsupported { store: path.display().to_string(), operation })
             }
             Err(e) => Err(wrong(e)),

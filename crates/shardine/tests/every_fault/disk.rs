@@ -13,7 +13,7 @@ use shardine::{Engine, EngineOptions, Location};
 use tempfile::TempDir;
 
 /// Calls of a verb that are tried if not all are.
-const SAMPLE: usize = 40;
+const SAMPLE: usize = 120;
 
 /// What takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);

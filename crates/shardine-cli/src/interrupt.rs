@@ -52,9 +52,13 @@ pub fn will_clean_up() {
 }
 
 fn remove(path: &Path) {
-    if !path.is_dir() {
-        let _ = fs::remove_file(path);
-        return;
+    match fs::symlink_metadata(path) {
+        // What cannot be looked at is tried as both.
+        Ok(found) if !found.is_dir() => {
+            let _ = fs::remove_file(path);
+            return;
+        }
+        _ => drop(fs::remove_file(path)),
     }
     // Workers go on until the end and may put something into a folder that was just found empty.
     for _ in 0..ATTEMPTS {

@@ -3,6 +3,8 @@
 //! One file per verb. What a verb knows about formats it asks the library; here are only arguments, files
 //! and words.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod append;
 mod array_file;
 mod bench;

@@ -29,7 +29,10 @@ impl OutputFile {
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, Failure> {
         check_free(path, overwrite)?;
         // A link stays one: what it points to is replaced.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let target = match fs::canonicalize(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+            found => found.map_err(|error| Failure::file(path, &error))?,
+        };
         let name = target.file_name().ok_or_else(|| {
             Failure::new(format!("{}: is not the name of a file", path.display()))
         })?;

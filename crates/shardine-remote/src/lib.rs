@@ -5,6 +5,7 @@
 //! uploads in bounded memory, and writes that happen only if nobody else wrote, exactly once even if an answer is lost.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod commit;
 mod cost;

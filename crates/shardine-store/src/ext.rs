@@ -43,6 +43,15 @@ pub trait StoreExt: Store {
             operation: "tell the version of what it has published",
         })
     }
+
+    /// Removes an object as the last step of a job whose result is durable: it is not waited for that the removal is, so that no
+    /// failure can come after it. If it is undone by a power failure, the job can be given again.
+    fn delete_last(&self, key: &Key) -> Result<(), StoreError> {
+        match self.files() {
+            Some(files) => files.remove_last(key),
+            None => self.delete(key, &Condition::None),
+        }
+    }
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}

@@ -5,6 +5,7 @@
 //! runtime. Every store passes the suite in [`conformance`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod batch;
 mod buffer;
@@ -28,8 +29,8 @@ pub use error::StoreError;
 pub use ext::{MAX_SMALL_OBJECT, StoreExt};
 pub use fault::{FaultStore, Operation};
 pub use file::{
-    DiskObserver, DiskStep, DocumentStamp, FileStore, FolderAlone, FolderHold, FolderId,
-    FolderIdentity, FolderLock, FolderPart, JobLock, Survey, Verdict, is_own_file,
+    DiskLook, DiskObserver, DiskStep, DocumentStamp, FileStore, FolderAlone, FolderHold, FolderId,
+    FolderIdentity, FolderLock, FolderPart, JobLock, Modes, Survey, Verdict, is_own_file,
 };
 pub use headers::{HeaderName, Headers};
 pub use key::Key;

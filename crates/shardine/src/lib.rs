@@ -4,6 +4,8 @@
 //! [`write`](Array::write) a [`Region`] of it. The [`Engine`] holds what all arrays share: threads, the memory
 //! budget, and the cache of shard indexes.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod anchor;
 mod engine;
 mod error;

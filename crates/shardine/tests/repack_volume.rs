@@ -261,6 +261,55 @@ fn a_job_that_died_at_any_step_is_gone_on_with() {
 }
 
 #[test]
+fn a_volume_that_lost_its_name_to_another_is_kept() {
+    let (folder, path, location) = volume(&[scale("8", [33, 16, 16], Some(&bits(1)))]);
+    let before = read_all(&location, 0);
+    for step in 0.. {
+        let dies = Arc::new(Dies { at: step, steps: AtomicUsize::new(0), exchanges: false });
+        let dying = Location::root(Arc::new(FileStore::observed(&path, dies)));
+        repack(&dying, None, &to(Some(&bits(5)))).unwrap_err();
+        if !path.exists() {
+            break;
+        }
+        let mut options = to(Some(&bits(1)));
+        options.restart = true;
+        repack(&location, None, &options).unwrap();
+    }
+    // Somebody takes the name.
+    volume_at(&location, &[scale("8", [16, 16, 16], None)]);
+    repack(&location, None, &to(Some(&bits(5)))).unwrap_err();
+    let mut options = to(Some(&bits(5)));
+    options.restart = true;
+    match repack(&location, None, &options) {
+        Err(Error::Repack(RepackError::Displaced { kept, .. })) => {
+            assert_eq!(read_all(&at(Path::new(&kept)), 0), before);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(names(folder.path()), ["v", "v.before"]);
+    repack(&location, None, &to(Some(&bits(5)))).unwrap();
+}
+
+#[test]
+fn who_may_read_a_volume_stays_the_same() {
+    let (_folder, path, location) = volume(&[scale("8", [33, 16, 16], Some(&bits(1)))]);
+    let set = |path: &Path, mode| {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    set(&path.join("info"), 0o644);
+    tree(&path).keys().filter(|name| name.extension().is_some()).for_each(|name| {
+        set(&path.join(name), 0o600);
+    });
+    repack(&location, None, &to(Some(&bits(5)))).unwrap();
+    for name in tree(&path).keys() {
+        let mode = fs::metadata(path.join(name)).unwrap().permissions();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777;
+        let expected = if name == Path::new("info") { 0o644 } else { 0o600 };
+        assert_eq!(mode, expected, "{}", name.display());
+    }
+}
+
+#[test]
 fn an_ended_job_does_not_stand_for_another_one() {
     for step in 0.. {
         let (folder, path, location) = volume(&[scale("8", [33, 16, 16], Some(&bits(1)))]);

@@ -1,6 +1,7 @@
 //! A copy of some shards to write to: the array itself is never written.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -131,7 +132,12 @@ impl Drop for Scratch {
 
 /// The folder that the copy is made in: on the same file system as the array, unless it is named.
 fn parent(location: &Location, folder: Option<&Path>) -> Result<PathBuf, Failure> {
-    let array = fs::canonicalize(location.to_string()).ok();
+    let array = match fs::canonicalize(location.to_string()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        found => {
+            Some(found.map_err(|error| Failure::file(Path::new(&location.to_string()), &error))?)
+        }
+    };
     let Some(folder) = folder else {
         return array.as_deref().and_then(Path::parent).map(Path::to_owned).ok_or_else(|| {
             Failure::new(format!("--write: there is no folder beside {location} for a copy"))

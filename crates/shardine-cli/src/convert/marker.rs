@@ -107,6 +107,8 @@ impl Marker {
         engine: &Arc<Engine>,
         overwrite: bool,
     ) -> Result<Start, Failure> {
+        // A job that was killed may have left what is there without its name.
+        shardine::recover(location)?;
         let found = location.store.get(&location.key(NAME)?).map_err(failed)?;
         if let Some(bytes) = &found
             && !overwrite
@@ -179,7 +181,7 @@ fn other(old: &Marker, new: &Marker, location: &Location) -> Failure {
 
 /// The array is whole.
 pub fn end(location: &Location) -> Result<(), Failure> {
-    location.store.delete(&location.key(NAME)?, &Condition::None).map_err(failed)
+    location.store.delete_last(&location.key(NAME)?).map_err(failed)
 }
 
 #[cfg(test)]

@@ -209,6 +209,8 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         return Err(Failure::new("--zarr-format 2: new arrays are of Zarr version 3"));
     }
     let location = machine.location(&args.url)?;
+    // A job that was killed may have left what is there without its name, and nothing else must get it.
+    shardine::recover(&location)?;
     if let Some(info) = volume::wanted(args)? {
         return volume::create(args, machine, &location, info);
     }

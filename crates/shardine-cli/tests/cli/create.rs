@@ -267,3 +267,25 @@ fn a_group_in_the_way_is_named_and_not_offered_for_overwriting() {
         assert!(!errors.contains("--overwrite"), "{errors}");
     }
 }
+
+/// Where folders cannot be exchanged, a job that is killed between two renames leaves nothing at the name.
+#[test]
+fn nothing_is_created_where_a_killed_job_has_left_an_array_without_its_name() {
+    let folder = Folder::new();
+    let create = ["create", "a", "--shape", "4", "--dtype", "uint8", "--shard", "none"];
+    folder.ok(&create);
+    folder.put("in", &[1, 2, 3, 4]);
+    folder.ok(&["write", "a", "in"]);
+    let work = folder.path(".shardine-a.job");
+    std::fs::create_dir(&work).unwrap();
+    std::fs::rename(folder.path("a"), work.join("old")).unwrap();
+    folder.ok(&["copy", ".shardine-a.job/old", ".shardine-a.job/new"]);
+    let document = String::from_utf8(folder.get(".shardine-a.job/old/zarr.json")).unwrap();
+    let job = json!({
+        "shardine_job": 1, "request": {}, "from": document, "to": document, "fingerprint": null,
+    });
+    folder.put(".shardine-a.job/job.json", job.to_string().as_bytes());
+    let refused = folder.refused(&create);
+    assert!(refused.contains("exists already"), "{refused}");
+    assert_eq!(folder.ok(&["read", "a", "-o", "-"]), [1, 2, 3, 4]);
+}

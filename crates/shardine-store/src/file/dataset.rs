@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::fcntl::OFlag;
 
-use super::disk::DiskStep;
+use super::disk::{DiskLook, DiskStep};
 use super::object::TRUST;
 use super::stamp::Stamp;
 use super::temporary::job_folder;
@@ -125,7 +125,7 @@ impl FileStore {
     pub fn document_stamp(&self, key: &Key) -> Result<Option<DocumentStamp>, StoreError> {
         let path = self.path(key);
         let asked = SystemTime::now();
-        match fs::metadata(&path) {
+        match self.0.disk.examine(&path) {
             Ok(found) => {
                 let stamp = Stamp::from(&found);
                 Ok(Some(DocumentStamp { stamp, telling: stamp.is_telling(asked) }))
@@ -142,12 +142,12 @@ impl FileStore {
     ) -> Result<Option<FolderIdentity>, StoreError> {
         let path = self.folder_path(folder);
         let examined = (|| {
-            let found = fs::metadata(&path)?;
+            let found = self.0.disk.examine(&path)?;
             let born = found.created().ok().filter(|born| *born != SystemTime::UNIX_EPOCH);
             if born.is_some() {
                 return Ok(FolderIdentity { id: (found.dev(), found.ino()), born, _open: None });
             }
-            let file = open_folder(&path)?;
+            let file = self.open_folder(&path)?;
             Ok(FolderIdentity { id: id(&file)?, born: None, _open: Some(Arc::new(file)) })
         })();
         match examined {
@@ -165,7 +165,7 @@ impl FileStore {
         let path = self.folder_path(folder);
         let wrong = |e| failed("lock the folder", &path, e);
         loop {
-            let file = match open_folder(&path) {
+            let file = match self.open_folder(&path) {
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
                 file => file.map_err(wrong)?,
             };
@@ -173,8 +173,9 @@ impl FileStore {
             if !self.0.local.is_local(&file, id.0) {
                 return Ok(None);
             }
-            wait_at_gate(&path, &file)?;
-            match file.lock_shared() {
+            self.wait_at_gate(&path, &file)?;
+            let asked = self.0.disk.look(DiskLook::Lock { path: &path });
+            match asked.and_then(|()| file.lock_shared()) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) if lacks_locks(&e) => return Ok(None),
@@ -182,7 +183,7 @@ impl FileStore {
             }
             HELD.lock().unwrap_or_else(PoisonError::into_inner).push(id);
             let hold = FolderHold { file, id, process: std::process::id() };
-            let found = fs::metadata(&path).map_err(wrong)?;
+            let found = self.0.disk.examine(&path).map_err(wrong)?;
             if (found.dev(), found.ino()) == id {
                 return Ok(Some(hold));
             }
@@ -192,12 +193,13 @@ impl FileStore {
     /// Whether [`hold`](Self::hold) holds a folder here: it is on a file system of this machine that has locks.
     pub fn can_hold(&self, folder: Option<&Key>) -> Result<bool, StoreError> {
         let path = self.folder_path(folder);
-        let file = open_folder(&path).map_err(|e| failed("open the folder", &path, e))?;
+        let file = self.open_folder(&path).map_err(|e| failed("open the folder", &path, e))?;
         let (device, _) = id(&file).map_err(|e| failed("examine", &path, e))?;
         if !self.0.local.is_local(&file, device) {
             return Ok(false);
         }
-        match file.try_lock_shared() {
+        let asked = self.0.disk.look(DiskLook::Lock { path: &path });
+        match asked.map_err(TryLockError::Error).and_then(|()| file.try_lock_shared()) {
             Ok(()) => file.unlock().map(|()| true).map_err(|e| failed("unlock", &path, e)),
             Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(e)) if lacks_locks(&e) => Ok(false),
@@ -222,18 +224,18 @@ impl FileStore {
         self.0.disk.ask(DiskStep::Create { path: &gate }).map_err(wrong)?;
         let file = File::options().create(true).truncate(false).write(true).open(&gate);
         let file = file.map_err(wrong)?;
-        file.lock().map_err(|e| failed("lock", &gate, e))?;
+        self.0.disk.lock(&file, &gate).map_err(|e| failed("lock", &gate, e))?;
         alone.files.push(file);
         let path = self.path(new);
-        let file = open_folder(&path).map_err(|e| failed("lock the folder", &path, e))?;
-        file.lock().map_err(|e| failed("lock the folder", &path, e))?;
+        let file = self.open_folder(&path).map_err(|e| failed("lock the folder", &path, e))?;
+        self.0.disk.lock(&file, &path).map_err(|e| failed("lock the folder", &path, e))?;
         alone.files.push(file);
         let path = self.path(folder);
         let wrong = |e| failed("lock the folder", &path, e);
-        let file = open_folder(&path).map_err(wrong)?;
+        let file = self.open_folder(&path).map_err(wrong)?;
         let start = Instant::now();
         loop {
-            match file.try_lock() {
+            match self.0.disk.try_lock(&file, &path) {
                 Ok(()) => break,
                 Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(TryLockError::Error(e)) => return Err(wrong(e)),
@@ -241,7 +243,7 @@ impl FileStore {
                 Err(TryLockError::WouldBlock) => thread::sleep(POLL),
             }
         }
-        let found = fs::metadata(&path).map_err(wrong)?;
+        let found = self.0.disk.examine(&path).map_err(wrong)?;
         if (found.dev(), found.ino()) != id(&file).map_err(wrong)? {
             return Ok(None);
         }
@@ -249,39 +251,41 @@ impl FileStore {
         Ok(Some(alone))
     }
 
+    /// Waits while a job on this folder waits to be alone.
+    fn wait_at_gate(&self, path: &Path, folder: &File) -> Result<(), StoreError> {
+        let disk = &self.0.disk;
+        // The name behind all links, by one call where the kernel tells it.
+        let known = fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        let real = match known {
+            Ok(real) => real,
+            Err(_) => disk.resolve(path).map_err(|e| failed("examine", path, e))?,
+        };
+        let (Some(above), Some(name)) = (real.parent(), real.file_name().and_then(|n| n.to_str()))
+        else {
+            return Ok(());
+        };
+        let gate = above.join(job_folder(name)).join(GATE);
+        match disk.open_for_reading(&gate) {
+            // To wait is all that is wanted: the lock goes with the descriptor.
+            Ok(file) => match file.lock_shared() {
+                Ok(()) => Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
+                Err(e) => Err(failed("lock", &gate, e)),
+            },
+            // The folder of a job is its owner's alone: others do without the gate, and wait for the lock.
+            Err(e) if is_missing(&e) || e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            Err(e) => Err(failed("open", &gate, e)),
+        }
+    }
+
+    fn open_folder(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlag::O_DIRECTORY.bits();
+        self.0.disk.open(OpenOptions::new().read(true).custom_flags(flags), path)
+    }
+
     fn folder_path(&self, folder: Option<&Key>) -> PathBuf {
         folder.map_or_else(|| self.0.root.clone(), |key| self.path(key))
     }
-}
-
-/// Waits while a job on this folder waits to be alone.
-fn wait_at_gate(path: &Path, folder: &File) -> Result<(), StoreError> {
-    // The name behind all links, by one call where the kernel tells it.
-    let known = fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()));
-    let real = match known {
-        Ok(real) => real,
-        Err(_) => path.canonicalize().map_err(|e| failed("examine", path, e))?,
-    };
-    let (Some(above), Some(name)) = (real.parent(), real.file_name().and_then(|n| n.to_str()))
-    else {
-        return Ok(());
-    };
-    let gate = above.join(job_folder(name)).join(GATE);
-    match File::open(&gate) {
-        // To wait is all that is wanted: the lock goes with the descriptor.
-        Ok(file) => match file.lock_shared() {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(e) => Err(failed("lock", &gate, e)),
-        },
-        // The folder of a job is its owner's alone: others do without the gate, and wait for the lock.
-        Err(e) if is_missing(&e) || e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        Err(e) => Err(failed("open", &gate, e)),
-    }
-}
-
-fn open_folder(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
 }
 
 fn id(file: &File) -> io::Result<(u64, u64)> {

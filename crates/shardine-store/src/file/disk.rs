@@ -1,14 +1,20 @@
-//! The one door to what changes on the disk.
+//! The one door to the disk.
 //!
 //! Everything that a [`FileStore`](super::FileStore) changes goes through here, so that a test can watch each step, let
 //! it fail, kill the process before it, or keep a record from which every state that a power failure could leave is made.
+//! Everything that it looks at does too, so that a test can let any of these calls fail: what could not be looked at must
+//! never be taken for what is not there.
 
 use std::fmt::Debug;
-use std::fs::File;
+use std::fs::{self, DirEntry, File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use nix::fcntl::OFlag;
+
+use super::is_missing;
 
 /// A step that changes what is on the disk, or makes it durable.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +89,56 @@ pub enum DiskStep<'a> {
     },
 }
 
+/// A call that looks at what is on the disk, and changes nothing.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum DiskLook<'a> {
+    /// A file or a folder is opened.
+    Open {
+        /// Its path.
+        path: &'a Path,
+    },
+    /// The kind, length and times of something are asked for, by its path or through a descriptor.
+    Examine {
+        /// Its path.
+        path: &'a Path,
+    },
+    /// Bytes of a file are read.
+    Read {
+        /// Its path.
+        path: &'a Path,
+        /// Where they begin.
+        offset: u64,
+        /// How many they are.
+        len: u64,
+    },
+    /// The listing of a folder is begun.
+    List {
+        /// Its path.
+        path: &'a Path,
+    },
+    /// The next entry of a folder that is being listed.
+    Entry {
+        /// The path of the folder.
+        path: &'a Path,
+    },
+    /// A link is read, or all links of a path are resolved.
+    Resolve {
+        /// The path.
+        path: &'a Path,
+    },
+    /// A lock is taken.
+    Lock {
+        /// The path of the file or folder.
+        path: &'a Path,
+    },
+    /// It is tried whether a folder could be renamed.
+    Move {
+        /// Its path.
+        path: &'a Path,
+    },
+}
+
 /// Whether a step takes place.
 #[derive(Debug)]
 pub enum Verdict {
@@ -94,10 +150,15 @@ pub enum Verdict {
     Partly(usize, io::Error),
 }
 
-/// Somebody who is asked before each step.
+/// Is asked before each step.
 pub trait DiskObserver: Debug + Send + Sync {
     /// Whether the step takes place. Called on the thread that makes it.
     fn before(&self, step: DiskStep<'_>) -> Verdict;
+
+    /// The error that a call gets that only looks, if it is to fail. All of them succeed unless this is overridden.
+    fn before_look(&self, _: DiskLook<'_>) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The disk, and who watches it.
@@ -108,6 +169,102 @@ impl Disk {
     /// Whether somebody wants to see every byte.
     pub fn is_watched(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Asks for a call that only looks. Costs nothing but a branch where nobody watches.
+    #[inline]
+    pub fn look(&self, look: DiskLook<'_>) -> io::Result<()> {
+        match &self.0 {
+            None => Ok(()),
+            Some(observer) => observer.before_look(look),
+        }
+    }
+
+    /// Opens a file or a folder.
+    pub fn open(&self, options: &OpenOptions, path: &Path) -> io::Result<File> {
+        self.look(DiskLook::Open { path })?;
+        options.open(path)
+    }
+
+    /// Opens a file for reading. What only looks like one, such as a pipe that nobody writes to, is not waited for.
+    pub fn open_for_reading(&self, path: &Path) -> io::Result<File> {
+        self.open(File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()), path)
+    }
+
+    /// What is at a path; a link stands for what it leads to.
+    pub fn examine(&self, path: &Path) -> io::Result<Metadata> {
+        self.look(DiskLook::Examine { path })?;
+        fs::metadata(path)
+    }
+
+    /// What is at a path, be it a link.
+    pub fn examine_link(&self, path: &Path) -> io::Result<Metadata> {
+        self.look(DiskLook::Examine { path })?;
+        fs::symlink_metadata(path)
+    }
+
+    /// The same of an open file.
+    pub fn examine_open(&self, file: &File, path: &Path) -> io::Result<Metadata> {
+        self.look(DiskLook::Examine { path })?;
+        file.metadata()
+    }
+
+    /// What is at a path; a link stands for what it leads to. `None` only if it is known that there is nothing.
+    pub fn find(&self, path: &Path) -> io::Result<Option<Metadata>> {
+        found(self.examine(path))
+    }
+
+    /// The same where a link is a link.
+    pub fn find_link(&self, path: &Path) -> io::Result<Option<Metadata>> {
+        found(self.examine_link(path))
+    }
+
+    /// Whether a path leads to a folder.
+    pub fn is_folder(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.find(path)?.is_some_and(|found| found.is_dir()))
+    }
+
+    #[inline]
+    pub fn read(&self, file: &File, path: &Path, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.look(DiskLook::Read { path, offset, len: into.len() as u64 })?;
+        file.read_exact_at(into, offset)
+    }
+
+    /// The entries of a folder.
+    pub fn list<'a>(
+        &'a self,
+        path: &'a Path,
+    ) -> io::Result<impl Iterator<Item = io::Result<DirEntry>> + 'a> {
+        self.look(DiskLook::List { path })?;
+        let entries = fs::read_dir(path)?;
+        Ok(entries.map(move |entry| {
+            self.look(DiskLook::Entry { path })?;
+            entry
+        }))
+    }
+
+    /// The path without links.
+    pub fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.look(DiskLook::Resolve { path })?;
+        path.canonicalize()
+    }
+
+    /// What a link says.
+    pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        self.look(DiskLook::Resolve { path })?;
+        fs::read_link(path)
+    }
+
+    /// Waits for the exclusive lock.
+    pub fn lock(&self, file: &File, path: &Path) -> io::Result<()> {
+        self.look(DiskLook::Lock { path })?;
+        file.lock()
+    }
+
+    /// Takes the exclusive lock if it is free.
+    pub fn try_lock(&self, file: &File, path: &Path) -> Result<(), TryLockError> {
+        self.look(DiskLook::Lock { path }).map_err(TryLockError::Error)?;
+        file.try_lock()
     }
 
     /// Asks for a step that takes place whole or not at all.
@@ -143,6 +300,15 @@ impl Disk {
 
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         self.ask(DiskStep::Remove { path })?;
-        std::fs::remove_file(path)
+        fs::remove_file(path)
+    }
+}
+
+/// Tells what is not there from what could not be looked at.
+fn found(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if is_missing(&e) => Ok(None),
+        Err(e) => Err(e),
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::{File, FileTimes, Permissions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -28,7 +28,7 @@ pub(super) struct FileHold {
 
 pub(super) fn edit(store: &FileStore, key: &Key) -> Result<Edit, StoreError> {
     let path = store.path(key);
-    let lock = match WriterLock::wait(&path) {
+    let lock = match WriterLock::wait(&store.0.disk, &path) {
         Ok(Some(lock)) => lock,
         Ok(None) => return Err(store.not_found(key)),
         // A folder is not an object.
@@ -60,8 +60,10 @@ impl Held for FileHold {
         if !self.lock.writable {
             return unsupported("be changed in place: it may not be written to");
         }
-        let found = self.lock.file.metadata().map_err(|e| failed("examine", path, e))?;
-        let named = path.symlink_metadata().map_err(|e| failed("examine", path, e))?;
+        let disk = &self.store.0.disk;
+        let found = disk.examine_open(&self.lock.file, path);
+        let found = found.map_err(|e| failed("examine", path, e))?;
+        let named = disk.examine_link(path).map_err(|e| failed("examine", path, e))?;
         if named.is_symlink() || found.nlink() > 1 {
             return unsupported("be changed in place: the file has another name, too");
         }
@@ -85,9 +87,7 @@ impl Held for FileHold {
         }
         // Not longer than the file, which is real.
         guarded.resize(len as usize, 0);
-        self.lock
-            .file
-            .read_exact_at(&mut guarded, guard.start)
+        disk.read(&self.lock.file, path, &mut guarded, guard.start)
             .map_err(|e| failed("read", path, e))?;
         let folder = path.parent().unwrap_or(path);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -165,7 +165,8 @@ impl Change {
         let path = journal.parent().unwrap_or(journal);
         let (temporary, file) = Temporary::create(&self.disk, path).map_err(wrong)?;
         // Whoever may read the file may have to read the journal.
-        let mode = self.file().metadata().map_err(wrong)?.permissions().mode() & 0o777;
+        let found = self.disk.examine_open(self.file(), self.path()).map_err(wrong)?;
+        let mode = found.permissions().mode() & 0o777;
         file.set_permissions(Permissions::from_mode(mode)).map_err(wrong)?;
         self.disk.write(&file, temporary.path(), bytes, 0).map_err(wrong)?;
         self.disk.sync(&file, temporary.path()).map_err(wrong)?;
@@ -180,7 +181,7 @@ impl Change {
     fn extend_journal(&self, bytes: &[u8]) -> Result<(), StoreError> {
         let journal = &self.journal;
         let wrong = |e| failed("write the journal", journal, e);
-        let file = File::options().write(true).open(journal).map_err(wrong)?;
+        let file = self.disk.open(File::options().write(true), journal).map_err(wrong)?;
         let at = self.intent.to_bytes().len() as u64;
         self.disk.write(&file, journal, bytes, at).map_err(wrong)?;
         self.disk.sync(&file, journal).map_err(wrong)
@@ -195,7 +196,8 @@ impl Change {
     /// A time that no earlier state of the file had. The kernel's own clock may tick too slowly to tell two apart.
     fn stamp(&self) -> Result<Version, StoreError> {
         let times = FileTimes::new().set_modified(SystemTime::now());
-        let stamped = self.file().set_times(times).and_then(|()| self.file().metadata());
+        let stamped = self.file().set_times(times);
+        let stamped = stamped.and_then(|()| self.disk.examine_open(self.file(), self.path()));
         let found = stamped.map_err(|e| failed("set the time of", self.path(), e))?;
         Ok(Stamp::from(&found).version())
     }
@@ -203,7 +205,7 @@ impl Change {
     /// Takes back what was written before the switch.
     fn undo(&mut self) -> Result<(), StoreError> {
         let wrong = |e| failed("undo a change of", self.path(), e);
-        let len = self.file().metadata().map_err(wrong)?.len();
+        let len = self.disk.examine_open(self.file(), self.path()).map_err(wrong)?.len();
         if len > self.intent.old_len {
             self.disk.resize(self.file(), self.path(), self.intent.old_len).map_err(wrong)?;
         }

@@ -10,7 +10,7 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::dataset::is_held_here;
-use super::disk::{Disk, DiskStep};
+use super::disk::{Disk, DiskLook, DiskStep};
 use super::stamp::Stamp;
 use super::{failed, lacks_locks};
 use crate::{Condition, Key, StoreError};
@@ -38,10 +38,8 @@ pub(super) struct Folder {
 impl Folder {
     pub fn open(disk: &Disk, path: &Path) -> Result<Self, StoreError> {
         // A file in the place of a folder is told here, and not taken for one.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlag::O_DIRECTORY.bits())
-            .open(path)
+        let file = disk
+            .open(OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECTORY.bits()), path)
             .map_err(|e| failed("open the folder", path, e))?;
         Ok(Self { disk: disk.clone(), file, path: path.to_owned() })
     }
@@ -63,7 +61,7 @@ impl Folder {
             };
         }
         loop {
-            let Err(e) = self.file.lock() else { return Ok(()) };
+            let Err(e) = self.disk.lock(&self.file, &self.path) else { return Ok(()) };
             match (condition, lacks_locks(&e)) {
                 _ if e.kind() == io::ErrorKind::Interrupted => {}
                 (Condition::None, true) => return Ok(()),
@@ -84,10 +82,19 @@ impl Folder {
 
     /// The object of this name, if there is one. A link stands for what it leads to.
     fn find(&self, name: &OsStr) -> Result<Option<Stamp>, StoreError> {
-        match fstatat(&self.file, name, AtFlags::empty()) {
-            Ok(stat) => Ok(is_file(&stat).then(|| Stamp::from(&stat))),
+        let found = self.examine(name, AtFlags::empty())?;
+        Ok(found.filter(is_file).map(|stat| Stamp::from(&stat)))
+    }
+
+    /// What has this name; `None` only if it is known that nothing has it.
+    fn examine(&self, name: &OsStr, flags: AtFlags) -> Result<Option<FileStat>, StoreError> {
+        let path = self.path.join(name);
+        let wrong = |e: io::Error| failed("examine", &path, e);
+        self.disk.look(DiskLook::Examine { path: &path }).map_err(wrong)?;
+        match fstatat(&self.file, name, flags) {
+            Ok(stat) => Ok(Some(stat)),
             Err(Errno::ENOENT) => Ok(None),
-            Err(e) => Err(failed("examine", &self.path.join(name), e)),
+            Err(e) => Err(wrong(e.into())),
         }
     }
 
@@ -152,14 +159,17 @@ impl Folder {
     }
 
     /// Whether anything but a folder has this name.
-    pub fn has(&self, name: &OsStr) -> bool {
-        let found = fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW);
-        found.is_ok_and(|stat| kind(&stat) != SFlag::S_IFDIR)
+    pub fn has(&self, name: &OsStr) -> Result<bool, StoreError> {
+        let found = self.examine(name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        Ok(found.is_some_and(|stat| kind(&stat) != SFlag::S_IFDIR))
     }
 
     /// The folder of this name inside; `None` if there is none, be it that the name is a link's.
     pub fn inside(&self, name: &OsStr) -> Result<Option<Self>, StoreError> {
         let path = self.path.join(name);
+        self.disk
+            .look(DiskLook::Open { path: &path })
+            .map_err(|e| failed("open the folder", &path, e))?;
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         match openat(&self.file, name, flags, Mode::empty()) {
             Ok(file) => Ok(Some(Self { disk: self.disk.clone(), file: file.into(), path })),

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use super::disk::Disk;
 use super::temporary::{job_of, journal_of, kind_of};
 use super::tree::LOCK_FILE;
-use super::{FileStore, failed, is_missing, open_for_reading};
+use super::{DiskLook, FileStore, failed, is_missing};
 use crate::{Key, Leftover, LeftoverKind, StoreError};
 
 pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
     let folder = folder_of(store, prefix);
-    let entries = match fs::read_dir(&folder) {
+    let disk = &store.0.disk;
+    let entries = match disk.list(&folder) {
         Ok(entries) => entries,
         Err(e) if is_missing(&e) => return Ok(Vec::new()),
         Err(e) => return Err(failed("list", &folder, e)),
@@ -25,13 +27,13 @@ pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Vec<Leftov
         let Some(name) = name.to_str() else { continue };
         if let Some(of) = job_of(name) {
             let object = prefix.map_or_else(|| Key::new(of), |prefix| prefix.join(of)).ok();
-            let in_use = is_locked(&entry.path().join(LOCK_FILE));
+            let in_use = is_locked(disk, &entry.path().join(LOCK_FILE));
             let kind = LeftoverKind::Job;
             found.push(Leftover { name: name.to_owned(), kind, object, len: 0, in_use });
             continue;
         }
         let Some(kind) = kind_of(name) else { continue };
-        let metadata = match entry.metadata() {
+        let metadata = match disk.examine_link(&entry.path()) {
             Ok(metadata) if metadata.is_file() => metadata,
             Ok(_) => continue,
             Err(e) if is_missing(&e) => continue,
@@ -44,9 +46,10 @@ pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Vec<Leftov
             Some(object) => store.path(object),
             None => entry.path(),
         };
-        let in_use = kind != LeftoverKind::SetAside && is_locked_soon(&locked, metadata.len());
+        let in_use =
+            kind != LeftoverKind::SetAside && is_locked_soon(disk, &locked, metadata.len());
         // Its writer may have given it its own name since it was listed, and has no lock on it any more.
-        if !in_use && !is_still(&entry.path(), &metadata) {
+        if !in_use && !is_still(disk, &entry.path(), &metadata)? {
             continue;
         }
         found.push(Leftover { name: name.to_owned(), kind, object, len: metadata.len(), in_use });
@@ -65,11 +68,12 @@ pub(super) fn remove(
         let reason = "it is no leftover that may be removed";
         return Err(StoreError::Key { text: name.to_owned(), reason });
     }
-    let len = fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
-    if is_locked_soon(&path, len) {
+    let disk = &store.0.disk;
+    let found = disk.find_link(&path).map_err(|e| failed("examine", &path, e))?;
+    if is_locked_soon(disk, &path, found.map_or(0, |metadata| metadata.len())) {
         return Ok(false);
     }
-    match store.0.disk.remove(&path) {
+    match disk.remove(&path) {
         Ok(()) => Ok(true),
         Err(e) if is_missing(&e) => Ok(true),
         Err(e) => Err(failed("remove", &path, e)),
@@ -85,28 +89,28 @@ const MADE: Duration = Duration::from_millis(20);
 
 /// Whether somebody holds the lock of a file of `len` bytes, or is about to take it: there is a moment in which the file
 /// is there, with nothing in it.
-fn is_locked_soon(path: &Path, len: u64) -> bool {
-    if is_locked(path) {
+fn is_locked_soon(disk: &Disk, path: &Path, len: u64) -> bool {
+    if is_locked(disk, path) {
         return true;
     }
     if len > 0 {
         return false;
     }
     thread::sleep(MADE);
-    is_locked(path)
+    is_locked(disk, path)
 }
 
 /// Whether a name still stands for the file that it stood for.
-fn is_still(path: &Path, before: &fs::Metadata) -> bool {
-    fs::symlink_metadata(path)
-        .is_ok_and(|now| (now.dev(), now.ino()) == (before.dev(), before.ino()))
+fn is_still(disk: &Disk, path: &Path, before: &fs::Metadata) -> Result<bool, StoreError> {
+    let now = disk.find_link(path).map_err(|e| failed("examine", path, e))?;
+    Ok(now.is_some_and(|now| (now.dev(), now.ino()) == (before.dev(), before.ino())))
 }
 
 /// Whether somebody holds the lock of a file, or may hold it: what cannot be opened or locked, as the file of another
 /// user or one where there are no locks, does not tell.
-fn is_locked(path: &Path) -> bool {
-    match open_for_reading(path) {
-        Ok(file) => file.try_lock_shared().is_err(),
+fn is_locked(disk: &Disk, path: &Path) -> bool {
+    match disk.open_for_reading(path) {
+        Ok(file) => disk.look(DiskLook::Lock { path }).is_err() || file.try_lock_shared().is_err(),
         Err(e) => !is_missing(&e),
     }
 }

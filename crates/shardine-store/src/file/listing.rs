@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+use super::disk::Disk;
 use super::folder::Folder;
 use super::journal::MAGIC;
 use super::temporary::{job_of, journal_of, kind_of};
 use super::tree::{LOCK_FILE, check_depth};
-use super::{FileStore, failed, is_missing, open_for_reading};
+use super::{FileStore, failed, is_missing};
 use crate::{Key, LeftoverKind, Listing, StoreError, Unlisted, UnlistedKind};
 
 /// What tells a folder from all others of this machine, whatever leads to it.
@@ -47,9 +48,10 @@ pub struct Survey {
 }
 
 pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+    let disk = &store.0.disk;
     refuse_links(store, prefix)?;
     let path = prefix.map_or_else(|| store.root().to_owned(), |key| store.path(key));
-    let entries = match fs::read_dir(&path) {
+    let entries = match disk.list(&path) {
         Ok(entries) => entries,
         Err(e) if is_missing(&e) => return Ok(Listing::default()),
         Err(e) => return Err(failed("list", &path, e)),
@@ -58,7 +60,7 @@ pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Listing, S
     for entry in entries {
         let entry = entry.map_err(|e| failed("list", &path, e))?;
         let key = key_of(prefix, &entry.file_name());
-        match (classify(&entry, true)?, key) {
+        match (classify(disk, &entry, true)?, key) {
             (Entry::Object(len), Some(key)) => {
                 listing.objects.push((key, len.unwrap_or_default()));
             }
@@ -81,15 +83,16 @@ impl FileStore {
         folder: Option<&Key>,
         unwanted: &HashSet<FolderId>,
     ) -> Result<Survey, StoreError> {
+        let disk = &self.0.disk;
         let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
         // What was given may be a link, and is resolved once.
-        let path = match path.canonicalize() {
+        let path = match disk.resolve(&path) {
             Ok(path) => path,
             Err(e) if is_missing(&e) => return Ok(Survey::default()),
             Err(e) => return Err(failed("examine", &path, e)),
         };
         let mut found = Listing::default();
-        let met = survey_inside(&path, folder, unwanted, &mut found, 0)?;
+        let met = survey_inside(disk, &path, folder, unwanted, &mut found, 0)?;
         let Listing { mut unlisted, more_unlisted, .. } = found;
         unlisted.sort();
         Ok(Survey { unlisted, more_unlisted, met })
@@ -98,6 +101,7 @@ impl FileStore {
     /// The folder that `folder` is, and all above it, with all links resolved; of a folder that does not exist, those above
     /// it that do. Whether it exists itself.
     pub fn folder_ids(&self, folder: Option<&Key>) -> Result<(Vec<FolderId>, bool), StoreError> {
+        let disk = &self.0.disk;
         let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
         let mut nearest = path.as_path();
         let resolved = loop {
@@ -107,7 +111,8 @@ impl FileStore {
                 Err(e) => return Err(failed("examine", nearest, e)),
             }
             // Where a link leads that leads nowhere yet cannot be told from here.
-            if fs::symlink_metadata(nearest).is_ok_and(|found| found.is_symlink()) {
+            let found = disk.find_link(&nearest).map_err(|e| failed("examine", &nearest, e))?;
+            if found.is_some_and(|found| found.is_symlink()) {
                 let message = "it is a link that leads nowhere";
                 return Err(failed("examine", nearest, io::Error::other(message)));
             }
@@ -117,7 +122,7 @@ impl FileStore {
             }
         };
         let ids = resolved.ancestors().map(|at| {
-            let found = fs::metadata(at).map_err(|e| failed("examine", at, e))?;
+            let found = disk.examine(&at).map_err(|e| failed("examine", at, e))?;
             Ok((found.dev(), found.ino()))
         });
         Ok((ids.collect::<Result<_, StoreError>>()?, nearest == path))
@@ -125,9 +130,10 @@ impl FileStore {
 
     /// Another file system, or another part of one, that is mounted inside of a folder: what is there is not part of the folder.
     pub fn mounted_inside(&self, folder: Option<&Key>) -> Result<Option<PathBuf>, StoreError> {
+        let disk = &self.0.disk;
         const MOUNTS: &str = "/proc/self/mountinfo";
         let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
-        let path = match path.canonicalize() {
+        let path = match disk.resolve(&path) {
             Ok(path) => path,
             Err(e) if is_missing(&e) => return Ok(None),
             Err(e) => return Err(failed("examine", &path, e)),
@@ -148,8 +154,9 @@ impl FileStore {
 
     /// Removes a link, socket, pipe or device; a file or folder stays. Links are removed, not followed.
     pub fn remove_unlisted_at(&self, key: &Key) -> Result<(), StoreError> {
+        let disk = &self.0.disk;
         let path = self.path(key);
-        match fs::symlink_metadata(&path) {
+        match disk.examine_link(&path) {
             Ok(found) if found.is_file() || found.is_dir() => Ok(()),
             Ok(_) => {
                 self.remove_path(&path)?;
@@ -162,8 +169,9 @@ impl FileStore {
 
     /// Removes what a listing of a folder tells as unlisted. Links are removed, not followed.
     pub fn remove_unlisted(&self, folder: Option<&Key>) -> Result<(), StoreError> {
+        let disk = &self.0.disk;
         let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
-        let entries = match fs::read_dir(&path) {
+        let entries = match disk.list(&path) {
             Ok(entries) => entries,
             Err(e) if is_missing(&e) => return Ok(()),
             Err(e) => return Err(failed("list", &path, e)),
@@ -172,7 +180,7 @@ impl FileStore {
         for entry in entries {
             let entry = entry.map_err(|e| failed("list", &path, e))?;
             let key = key_of(folder, &entry.file_name());
-            let stays = match classify(&entry, false)? {
+            let stays = match classify(disk, &entry, false)? {
                 Entry::Own | Entry::Gone => true,
                 // The only copy of something is not removed on the way to something else.
                 Entry::Unlisted(kind) => kind == UnlistedKind::OnlyCopy,
@@ -189,11 +197,12 @@ impl FileStore {
 
 /// Refuses a prefix that goes through a link below the root.
 fn refuse_links(store: &FileStore, prefix: Option<&Key>) -> Result<(), StoreError> {
+    let disk = &store.0.disk;
     let Some(prefix) = prefix else { return Ok(()) };
     let mut path = store.root().to_owned();
     for part in prefix.as_str().split('/') {
         path.push(part);
-        match fs::symlink_metadata(&path) {
+        match disk.examine_link(&path) {
             Ok(found) if found.is_symlink() => {
                 return Err(StoreError::LinkedFolder { folder: prefix.clone() });
             }
@@ -206,6 +215,7 @@ fn refuse_links(store: &FileStore, prefix: Option<&Key>) -> Result<(), StoreErro
 }
 
 fn survey_inside(
+    disk: &Disk,
     path: &Path,
     prefix: Option<&Key>,
     unwanted: &HashSet<FolderId>,
@@ -214,14 +224,14 @@ fn survey_inside(
 ) -> Result<Option<PathBuf>, StoreError> {
     check_depth(path, depth)?;
     if !unwanted.is_empty() {
-        match fs::symlink_metadata(path) {
+        match disk.examine_link(path) {
             Ok(at) if unwanted.contains(&(at.dev(), at.ino())) => return Ok(Some(path.to_owned())),
             Ok(_) => {}
             Err(e) if is_missing(&e) => return Ok(None),
             Err(e) => return Err(failed("examine", path, e)),
         }
     }
-    let entries = match fs::read_dir(path) {
+    let entries = match disk.list(path) {
         Ok(entries) => entries,
         Err(e) if is_missing(&e) => return Ok(None),
         Err(e) => return Err(failed("list", path, e)),
@@ -229,10 +239,11 @@ fn survey_inside(
     for entry in entries {
         let entry = entry.map_err(|e| failed("list", path, e))?;
         let key = key_of(prefix, &entry.file_name());
-        match (classify(&entry, false)?, key) {
+        match (classify(disk, &entry, false)?, key) {
             (Entry::Object(_), Some(_)) | (Entry::Own | Entry::Gone, _) => {}
             (Entry::Folder, Some(key)) => {
-                let met = survey_inside(&entry.path(), Some(&key), unwanted, found, depth + 1)?;
+                let met =
+                    survey_inside(disk, &entry.path(), Some(&key), unwanted, found, depth + 1)?;
                 if met.is_some() {
                     return Ok(met);
                 }
@@ -243,7 +254,7 @@ fn survey_inside(
     Ok(None)
 }
 
-fn classify(entry: &DirEntry, with_len: bool) -> Result<Entry, StoreError> {
+fn classify(disk: &Disk, entry: &DirEntry, with_len: bool) -> Result<Entry, StoreError> {
     let examine = |e| failed("examine", &entry.path(), e);
     let kind = match entry.file_type() {
         Ok(kind) => kind,
@@ -252,11 +263,11 @@ fn classify(entry: &DirEntry, with_len: bool) -> Result<Entry, StoreError> {
     };
     if let Some(name) = entry.file_name().to_str() {
         if let Some(own) = kind_of(name) {
-            let is_own = kind.is_file() && is_own_file(entry, name, own)?;
+            let is_own = kind.is_file() && is_own_file(disk, entry, name, own)?;
             return Ok(if is_own { Entry::Own } else { Entry::Unlisted(UnlistedKind::LikeOwn) });
         }
         if let (Some(of), true) = (job_of(name), kind.is_dir()) {
-            return job(&entry.path(), of);
+            return job(disk, &entry.path(), of);
         }
     }
     if kind.is_dir() {
@@ -266,7 +277,7 @@ fn classify(entry: &DirEntry, with_len: bool) -> Result<Entry, StoreError> {
         return Ok(Entry::Object(None));
     }
     // Not the entry's own metadata: that of a link is not that of the file behind it.
-    match fs::metadata(entry.path()) {
+    match disk.examine(&entry.path()) {
         Ok(found) if found.is_file() => Ok(Entry::Object(Some(found.len()))),
         Ok(found) if found.is_dir() && kind.is_symlink() => {
             Ok(Entry::Unlisted(UnlistedKind::FolderLink))
@@ -276,7 +287,7 @@ fn classify(entry: &DirEntry, with_len: bool) -> Result<Entry, StoreError> {
         Ok(_) => Ok(Entry::Unlisted(UnlistedKind::Special)),
         Err(e) if is_missing(&e) && !kind.is_symlink() => Ok(Entry::Gone),
         Err(e) if is_missing(&e) || e.raw_os_error() == Some(Errno::ELOOP as i32) => {
-            match fs::symlink_metadata(entry.path()) {
+            match disk.examine_link(&entry.path()) {
                 Ok(_) => Ok(Entry::Unlisted(UnlistedKind::BrokenLink)),
                 Err(e) if is_missing(&e) => Ok(Entry::Gone),
                 Err(e) => Err(examine(e)),
@@ -287,9 +298,14 @@ fn classify(entry: &DirEntry, with_len: bool) -> Result<Entry, StoreError> {
 }
 
 /// Whether a file that is named like one of the store's own is one.
-fn is_own_file(entry: &DirEntry, name: &str, kind: LeftoverKind) -> Result<bool, StoreError> {
+fn is_own_file(
+    disk: &Disk,
+    entry: &DirEntry,
+    name: &str,
+    kind: LeftoverKind,
+) -> Result<bool, StoreError> {
     let (LeftoverKind::Journal, Some(of)) = (kind, journal_of(name)) else { return Ok(true) };
-    match fs::symlink_metadata(entry.path().with_file_name(of)) {
+    match disk.examine_link(&entry.path().with_file_name(of)) {
         Ok(_) => return Ok(true),
         Err(e) if is_missing(&e) => {}
         Err(e) => return Err(failed("examine", &entry.path(), e)),
@@ -300,7 +316,7 @@ fn is_own_file(entry: &DirEntry, name: &str, kind: LeftoverKind) -> Result<bool,
         file.take(MAGIC.len() as u64).read_to_end(&mut bytes)?;
         Ok(bytes == MAGIC)
     };
-    match open_for_reading(&entry.path()).and_then(begins) {
+    match disk.open_for_reading(&entry.path()).and_then(begins) {
         Ok(begins) => Ok(begins),
         // It was removed, or only its owner may tell.
         Err(e) if is_missing(&e) || e.kind() == io::ErrorKind::PermissionDenied => Ok(true),
@@ -309,13 +325,13 @@ fn is_own_file(entry: &DirEntry, name: &str, kind: LeftoverKind) -> Result<bool,
 }
 
 /// What a folder is that has the name of one in which a job on the folder `of` works.
-fn job(path: &Path, of: &str) -> Result<Entry, StoreError> {
-    let there = |path: &Path| match fs::symlink_metadata(path) {
+fn job(disk: &Disk, path: &Path, of: &str) -> Result<Entry, StoreError> {
+    let there = |path: &Path| match disk.examine_link(path) {
         Ok(_) => Ok(true),
         Err(e) if is_missing(&e) => Ok(false),
         Err(e) => Err(failed("examine", path, e)),
     };
-    let mut entries = match fs::read_dir(path) {
+    let mut entries = match disk.list(path) {
         Ok(entries) => entries,
         Err(e) if is_missing(&e) => return Ok(Entry::Gone),
         // Only its owner may look into it.

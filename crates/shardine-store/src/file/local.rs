@@ -44,3 +44,17 @@ fn is_local(file: &File) -> bool {
 fn is_local(_: &File) -> bool {
     false
 }
+
+/// Whether a folder on the file system of this file is known never to be renamed to one that is not empty.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn keeps_full_folders(file: &File) -> bool {
+    use nix::sys::statfs::{OVERLAYFS_SUPER_MAGIC, fstatfs};
+
+    is_local(file)
+        || fstatfs(file).is_ok_and(|found| found.filesystem_type() == OVERLAYFS_SUPER_MAGIC)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn keeps_full_folders(_: &File) -> bool {
+    false
+}

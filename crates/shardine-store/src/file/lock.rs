@@ -5,11 +5,14 @@
 //! is a lock on one byte far past the end: shared by all who have the file open for reading, and taken alone by a
 //! writer who is about to overwrite bytes that an older index referred to.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::disk::Disk;
+#[cfg(target_os = "linux")]
+use super::{DiskLook, lacks_locks};
 use super::{failed, is_missing};
 use crate::StoreError;
 
@@ -35,47 +38,52 @@ pub(super) enum Tried {
 
 impl WriterLock {
     /// Waits for the lock. `None` if there is no such file.
-    pub fn wait(path: &Path) -> Result<Option<Self>, StoreError> {
+    pub fn wait(disk: &Disk, path: &Path) -> Result<Option<Self>, StoreError> {
         loop {
-            let (file, writable) = match open(path) {
+            let (file, writable) = match open(disk, path) {
                 Ok(opened) => opened,
                 Err(e) if is_missing(&e) => return Ok(None),
                 Err(e) => return Err(failed("open", path, e)),
             };
-            match file.lock() {
+            match disk.lock(&file, path) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => return Err(failed("lock", path, e)),
             }
-            if leads_to(path, &file) {
+            // An error here must not look like another file: its lock would be waited for, and this process has it.
+            if leads_to(disk, path, &file).map_err(|e| failed("examine", path, e))? {
                 return Ok(Some(Self { file, path: path.to_owned(), writable }));
             }
         }
     }
 
     /// Takes the lock if it is free.
-    pub fn attempt(path: &Path) -> Tried {
+    pub fn attempt(disk: &Disk, path: &Path) -> Tried {
         loop {
-            let (file, writable) = match open(path) {
+            let (file, writable) = match open(disk, path) {
                 Ok(opened) => opened,
                 Err(e) if is_missing(&e) => return Tried::Missing,
                 Err(_) => return Tried::Impossible,
             };
-            match file.try_lock() {
+            match disk.try_lock(&file, path) {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Tried::Busy,
                 Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(TryLockError::Error(_)) => return Tried::Impossible,
             }
-            if leads_to(path, &file) {
-                return Tried::Locked(Self { file, path: path.to_owned(), writable });
+            match leads_to(disk, path, &file) {
+                Ok(true) => {
+                    return Tried::Locked(Self { file, path: path.to_owned(), writable });
+                }
+                Ok(false) => {}
+                Err(_) => return Tried::Impossible,
             }
         }
     }
 
     /// Whether this is the lock of the file that `path` leads to now.
-    pub fn is_of(&self, path: &Path) -> bool {
-        leads_to(path, &self.file)
+    pub fn is_of(&self, disk: &Disk, path: &Path) -> Result<bool, StoreError> {
+        leads_to(disk, path, &self.file).map_err(|e| failed("examine", path, e))
     }
 }
 
@@ -87,8 +95,8 @@ impl Drop for WriterLock {
 }
 
 /// Opens a file for writing if that may be, else for reading.
-fn open(path: &Path) -> io::Result<(File, bool)> {
-    match OpenOptions::new().read(true).write(true).open(path) {
+fn open(disk: &Disk, path: &Path) -> io::Result<(File, bool)> {
+    match disk.open(OpenOptions::new().read(true).write(true), path) {
         Ok(file) => Ok((file, true)),
         Err(e)
             if matches!(
@@ -96,30 +104,35 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
             ) =>
         {
-            Ok((super::open_for_reading(path)?, false))
+            Ok((disk.open_for_reading(path)?, false))
         }
         Err(e) => Err(e),
     }
 }
 
 /// Whether a path leads to this open file.
-pub(super) fn leads_to(path: &Path, file: &File) -> bool {
-    match (fs::metadata(path), file.metadata()) {
-        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => false,
-    }
+pub(super) fn leads_to(disk: &Disk, path: &Path, file: &File) -> io::Result<bool> {
+    let Some(found) = disk.find(path)? else { return Ok(false) };
+    let open = disk.examine_open(file, path)?;
+    Ok((found.dev(), found.ino()) == (open.dev(), open.ino()))
 }
 
 /// Says that the file is being read, for as long as it is open. Waits for a writer who overwrites what was freed.
+///
+/// Where there are no such locks nobody overwrites anything. Any other failure is one: a file that is read without the mark
+/// may change under its reader.
 #[cfg(target_os = "linux")]
-pub(super) fn mark_read(file: &File) -> io::Result<()> {
+pub(super) fn mark_read(disk: &Disk, file: &File, path: &Path) -> io::Result<()> {
+    use nix::errno::Errno;
     use nix::fcntl::FcntlArg;
     use nix::libc;
 
+    disk.look(DiskLook::Lock { path })?;
     loop {
         match nix::fcntl::fcntl(file, FcntlArg::F_OFD_SETLKW(&mark(libc::F_RDLCK))) {
-            Ok(_) => return Ok(()),
-            Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) | Err(Errno::EINVAL) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(e) if lacks_locks(&e.into()) => return Ok(()),
             Err(e) => return Err(e.into()),
         }
     }
@@ -158,7 +171,7 @@ fn mark(kind: i32) -> nix::libc::flock {
 
 /// Elsewhere nobody is ever sure to be alone, and nothing that was freed is overwritten.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn mark_read(_: &File) -> io::Result<()> {
+pub(super) fn mark_read(_: &Disk, _: &File, _: &Path) -> io::Result<()> {
     Ok(())
 }
 

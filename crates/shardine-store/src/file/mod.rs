@@ -9,6 +9,7 @@ mod leftover;
 mod listing;
 mod local;
 mod lock;
+mod modes;
 mod object;
 mod publish;
 mod recover;
@@ -20,12 +21,11 @@ mod writer;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
 
 use crate::{
     BufferPool, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter,
@@ -33,8 +33,9 @@ use crate::{
 };
 
 pub use dataset::{DocumentStamp, FolderAlone, FolderHold, FolderIdentity};
-pub use disk::{DiskObserver, DiskStep, Verdict};
+pub use disk::{DiskLook, DiskObserver, DiskStep, Verdict};
 pub use listing::{FolderId, Survey};
+pub use modes::Modes;
 pub use temporary::is_own_file;
 pub use tree::{FolderLock, FolderPart, JobLock};
 
@@ -73,8 +74,10 @@ struct Inner {
     pool: Arc<BufferPool>,
     local: local::LocalSystems,
     disk: disk::Disk,
+    /// Of new files and folders; where nothing is said, the process decides.
+    modes: Modes,
     /// Folders that this store made and whose entry in their parent is not known to be durable.
-    fresh: Mutex<BTreeSet<PathBuf>>,
+    fresh: Arc<Mutex<BTreeSet<PathBuf>>>,
     /// The root, open as long as something is being written: the kernel tells of bytes that were lost on their way to the disk
     /// to whoever had something open before.
     sync_handle: Mutex<Weak<fs::File>>,
@@ -93,8 +96,8 @@ impl FileStore {
         Self::build(root.into(), pool, disk::Disk::default())
     }
 
-    /// The same with somebody who is asked before each change on the disk: for tests of what a failure, a full disk
-    /// or a killed process leaves. Nothing is moved in the kernel then, so that each byte is seen.
+    /// The same with an observer that is asked before each change on the disk, and before each look at it: for tests of what
+    /// a failure, a full disk or a killed process leaves. Nothing is moved in the kernel then, so that each byte is seen.
     pub fn observed(root: impl Into<PathBuf>, observer: Arc<dyn DiskObserver>) -> Self {
         Self::build(root.into(), BufferPool::new(RETAINED), disk::Disk(Some(observer)))
     }
@@ -103,9 +106,15 @@ impl FileStore {
         // A later change of the working folder must not move the store.
         let root = std::path::absolute(&root).unwrap_or(root);
         let local = local::LocalSystems::default();
-        let (fresh, sync_handle) = (Mutex::default(), Mutex::default());
+        let (fresh, sync_handle) = (Arc::default(), Mutex::default());
         let sync_failed = Mutex::new(false);
-        Self(Arc::new(Inner { root, pool, local, disk, fresh, sync_handle, sync_failed }))
+        let modes = Modes::default();
+        Self(Arc::new(Inner { root, pool, local, disk, modes, fresh, sync_handle, sync_failed }))
+    }
+
+    /// The store of the files below another folder, with the same memory and the same observer.
+    pub fn elsewhere(&self, root: impl Into<PathBuf>) -> Self {
+        Self::build(root.into(), Arc::clone(&self.0.pool), self.0.disk.clone())
     }
 
     /// The folder that the keys are relative to.
@@ -127,7 +136,9 @@ impl FileStore {
         if let Some(open) = handle.upgrade() {
             return Some(open);
         }
-        let open = Arc::new(fs::File::open(&self.0.root).ok()?);
+        // Without one each file is made durable by itself, so it does not matter why.
+        let open = self.0.disk.open(fs::File::options().read(true), &self.0.root).ok()?;
+        let open = Arc::new(open);
         *handle = Arc::downgrade(&open);
         Some(open)
     }
@@ -135,7 +146,7 @@ impl FileStore {
     /// Whether all files on these devices can be made durable at once by a handle: they are one file system of this machine, and
     /// nobody wants to see each step.
     fn is_system_of(&self, handle: &fs::File, devices: impl Iterator<Item = Option<u64>>) -> bool {
-        let Ok(found) = handle.metadata() else { return false };
+        let Ok(found) = self.0.disk.examine_open(handle, self.root()) else { return false };
         let known = !self.0.disk.is_watched() && self.0.local.is_local(handle, found.dev());
         let mut devices = devices;
         known && devices.all(|of| of == Some(found.dev()))
@@ -143,7 +154,8 @@ impl FileStore {
 
     /// Makes a folder and the missing ones above it, and remembers to make them durable.
     fn make_folder(&self, path: &Path) -> Result<(), StoreError> {
-        if path.is_dir() {
+        let disk = &self.0.disk;
+        if disk.is_folder(path).map_err(|e| failed("examine", path, e))? {
             return Ok(());
         }
         if let Some(parent) = path.parent() {
@@ -152,14 +164,23 @@ impl FileStore {
         // Remembered before it exists: whoever finds it there must find it here too.
         let mut fresh = self.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         fresh.insert(path.to_owned());
-        let asked = self.0.disk.ask(DiskStep::CreateFolder { path });
-        match asked.and_then(|()| fs::create_dir(path)) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => {
-                fresh.remove(path);
-                Err(failed("create the folder", path, e))
-            }
-            _ => Ok(()),
-        }
+        let made = disk
+            .ask(DiskStep::CreateFolder { path })
+            .and_then(|()| fs::create_dir(path))
+            .and_then(|()| self.0.modes.apply_to_folder(path));
+        let made = match made {
+            // Somebody else has just made it.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match disk.is_folder(path) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(e),
+                Err(e) => Err(e),
+            },
+            made => made,
+        };
+        made.map_err(|e| {
+            fresh.remove(path);
+            failed("create the folder", path, e)
+        })
     }
 }
 
@@ -243,11 +264,6 @@ impl Store for FileStore {
 
 fn failed(operation: &'static str, path: &Path, source: impl Into<io::Error>) -> StoreError {
     StoreError::Io { operation, path: path.display().to_string(), source: source.into() }
-}
-
-/// Opens a file for reading. What only looks like one, such as a pipe that nobody writes to, is not waited for.
-fn open_for_reading(path: &Path) -> io::Result<fs::File> {
-    fs::File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)
 }
 
 /// Whether an error says that the file system has no locks.

@@ -1,6 +1,6 @@
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use nix::sys::stat::fstat;
 
 use super::lock::mark_read;
 use super::stamp::Stamp;
-use super::{FileStore, failed, is_missing, open_for_reading};
+use super::{DiskLook, FileStore, failed, is_missing};
 use crate::{Buffer, Key, Object, ReadRange, StoreError, Version};
 
 /// Milliseconds for which a path is taken to lead to the file that it led to.
@@ -35,16 +35,16 @@ pub(super) struct FileObject {
 impl FileObject {
     pub fn open(store: &FileStore, key: &Key) -> Result<Self, StoreError> {
         let path = store.path(key);
-        let file = open_for_reading(&path).map_err(|e| {
+        let disk = &store.0.disk;
+        let file = disk.open_for_reading(&path).map_err(|e| {
             if is_missing(&e) { store.not_found(key) } else { failed("open", &path, e) }
         })?;
-        let found = file.metadata().map_err(|e| failed("examine", &path, e))?;
+        let found = disk.examine_open(&file, &path).map_err(|e| failed("examine", &path, e))?;
         if !found.is_file() {
             return Err(store.not_found(key));
         }
         if store.0.local.is_local(&file, found.dev()) {
-            // Where only some files can be locked, those that cannot are not changed in place either.
-            let _ = mark_read(&file);
+            mark_read(disk, &file, &path).map_err(|e| failed("lock", &path, e))?;
         }
         Self::from_file(store, key, path, file)
     }
@@ -57,7 +57,8 @@ impl FileObject {
         file: File,
     ) -> Result<Self, StoreError> {
         let asked = SystemTime::now();
-        let found = file.metadata().map_err(|e| failed("examine", &path, e))?;
+        let found = store.0.disk.examine_open(&file, &path);
+        let found = found.map_err(|e| failed("examine", &path, e))?;
         let stamp = Stamp::from(&found);
         let trusted = if stamp.has_settled(asked) { TRUST } else { 0 };
         Ok(Self {
@@ -79,6 +80,11 @@ impl FileObject {
     /// The version, for who holds the writer's lock: nobody else can make another with the same times.
     pub fn known_version(&self) -> Version {
         self.version.get_or_init(|| self.stamp.version()).clone()
+    }
+
+    #[inline]
+    fn fill(&self, into: &mut [u8], start: u64) -> io::Result<()> {
+        self.store.0.disk.read(&self.file, &self.path, into, start)
     }
 
     /// What a failed read means.
@@ -116,20 +122,19 @@ impl Object for FileObject {
         let pool = &self.store.0.pool;
         usize::try_from(range.end - range.start)
             .map_err(|_| io::ErrorKind::OutOfMemory.into())
-            .and_then(|len| {
-                pool.filled(len, range.start, |into| self.file.read_exact_at(into, range.start))
-            })
+            .and_then(|len| pool.filled(len, range.start, |into| self.fill(into, range.start)))
             .map_err(|e| self.failed(e))
     }
 
     fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
         let end = start.saturating_add(into.len() as u64);
         ReadRange::Bounded(start..end).resolve(&self.key, self.stamp.len)?;
-        self.file.read_exact_at(into, start).map_err(|e| self.failed(e))
+        self.fill(into, start).map_err(|e| self.failed(e))
     }
 
     fn check_unchanged(&self) -> Result<(), StoreError> {
-        let now = self.file.metadata().map_err(|e| failed("examine", &self.path, e))?;
+        let now = self.store.0.disk.examine_open(&self.file, &self.path);
+        let now = now.map_err(|e| failed("examine", &self.path, e))?;
         if Stamp::from(&now).same_bytes(&self.stamp) { Ok(()) } else { Err(self.changed()) }
     }
 
@@ -142,7 +147,11 @@ impl Object for FileObject {
     /// does not, so every [`TRUST`] the path is looked up as well; and always while the file is so young that
     /// its times may not tell.
     fn is_current(&self) -> Result<bool, StoreError> {
-        let now = fstat(&self.file).map_err(|e| failed("examine", &self.path, e))?;
+        let disk = &self.store.0.disk;
+        let now = disk
+            .look(DiskLook::Examine { path: &self.path })
+            .and_then(|()| Ok(fstat(&self.file)?))
+            .map_err(|e| failed("examine", &self.path, e))?;
         if Stamp::from(&now) != self.stamp {
             return Ok(false);
         }
@@ -151,7 +160,7 @@ impl Object for FileObject {
             return Ok(true);
         }
         let asked = SystemTime::now();
-        match fs::metadata(&self.path) {
+        match disk.examine(&self.path) {
             // The descriptor keeps the inode from being given to another file.
             Ok(found) if Stamp::from(&found) == self.stamp => {
                 if self.stamp.has_settled(asked) {
@@ -174,6 +183,7 @@ impl Object for FileObject {
 mod tests {
     use super::*;
     use crate::Store;
+    use std::fs;
     use std::time::Duration;
 
     #[test]

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use nix::errno::Errno;
 
+use super::disk::Disk;
 use super::edit::FileHold;
 use super::folder::{Folder, Renamed};
 use super::lock::WriterLock;
@@ -73,7 +74,7 @@ pub(super) fn delete(
         true => Ok(()),
         false => Err(StoreError::Conflict { key: key.clone() }),
     };
-    let target = lock_target(&path, condition)?;
+    let target = lock_target(&store.0.disk, &path, condition)?;
     if matches!(target, Target::Missing) {
         return missing();
     }
@@ -124,7 +125,11 @@ fn sync_files(
     system: Option<&File>,
     mut staged: Vec<FileStaged>,
 ) -> Result<Vec<Durable>, StoreError> {
-    let device = |staged: &FileStaged| staged.file.metadata().ok().map(|found| found.dev());
+    // Of what cannot be told, each file is made durable by itself.
+    let device = |staged: &FileStaged| {
+        let found = store.0.disk.examine_open(&staged.file, staged.temporary.path());
+        found.ok().map(|found| found.dev())
+    };
     if staged.len() >= TOGETHER
         && let Some(system) = system
         && store.is_system_of(system, staged.iter().map(device))
@@ -173,7 +178,7 @@ fn sync_file(staged: FileStaged) -> Result<Durable, StoreError> {
 /// Gives a file the mode and the time that it is to have.
 fn prepare(staged: &FileStaged) -> Result<(), StoreError> {
     let FileStaged { file, path, .. } = staged;
-    keep_mode(file, path)?;
+    keep_mode(&staged.store.0.disk, file, path)?;
     // Many file systems' clocks tick too slowly to tell apart two files that had one inode in turn.
     file.set_modified(SystemTime::now()).map_err(|e| failed("set the time of", path, e))
 }
@@ -208,8 +213,8 @@ fn close(staged: FileStaged) -> Result<Durable, StoreError> {
 }
 
 /// Gives a new file the mode of the one that it is going to replace.
-fn keep_mode(file: &File, path: &Path) -> Result<(), StoreError> {
-    match fs::metadata(path) {
+fn keep_mode(disk: &Disk, file: &File, path: &Path) -> Result<(), StoreError> {
+    match disk.examine(path) {
         Ok(old) if old.is_file() => {
             let mode = Permissions::from_mode(old.permissions().mode() & 0o777);
             file.set_permissions(mode).map_err(|e| failed("set the mode of", path, e))
@@ -230,7 +235,7 @@ fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
         let target = match condition {
             // If there is one, it does not matter who changes it.
             Condition::Absent => Target::Missing,
-            _ => lock_target(&new.path, condition)?,
+            _ => lock_target(&store.0.disk, &new.path, condition)?,
         };
         match target {
             Target::Missing => {
@@ -269,7 +274,8 @@ fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
     };
     new.temporary.renamed();
     forget_journal(&folder, name)?;
-    let found = new.file.metadata().map_err(|e| failed("examine", &new.path, e))?;
+    let found = store.0.disk.examine_open(&new.file, &new.path);
+    let found = found.map_err(|e| failed("examine", &new.path, e))?;
     Ok(Stamp::from(&found).version())
 }
 
@@ -290,7 +296,7 @@ fn sync_folders(
             }
         }
     }
-    let device = |path: &PathBuf| fs::metadata(path).ok().map(|found| found.dev());
+    let device = |path: &PathBuf| store.0.disk.examine(path).ok().map(|found| found.dev());
     let devices = all.iter().map(device);
     match system.filter(|_| all.len() >= TOGETHER) {
         Some(system) if store.is_system_of(system, devices) => sync_system(store, system)?,
@@ -315,13 +321,14 @@ enum Target {
 
 /// Keeps writers away who change the object in place that is about to be replaced or removed: what they wrote to a
 /// file that has no name any more would be lost.
-fn lock_target(path: &Path, condition: &Condition) -> Result<Target, StoreError> {
+fn lock_target(disk: &Disk, path: &Path, condition: &Condition) -> Result<Target, StoreError> {
     if let Condition::Held { held, .. } = condition
-        && held.get::<FileHold>().is_some_and(|hold| hold.lock.is_of(path))
+        && let Some(hold) = held.get::<FileHold>()
+        && hold.lock.is_of(disk, path)?
     {
         return Ok(Target::Locked(None));
     }
-    match WriterLock::wait(path) {
+    match WriterLock::wait(disk, path) {
         Ok(Some(lock)) => Ok(Target::Locked(Some(lock))),
         Ok(None) => Ok(Target::Missing),
         // Where there are no locks nobody changes anything in place, and what cannot be opened nobody else can either.
@@ -342,7 +349,7 @@ fn lock_target(path: &Path, condition: &Condition) -> Result<Target, StoreError>
 fn forget_journal(folder: &Folder, name: &OsStr) -> Result<(), StoreError> {
     let Some(name) = name.to_str().map(journal_name) else { return Ok(()) };
     let name = OsStr::new(&name);
-    if !folder.has(name) {
+    if !folder.has(name)? {
         return Ok(());
     }
     // A power failure may keep either change of a name without the other. The old object without its journal could

@@ -3,13 +3,14 @@
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
+use super::disk::Disk;
 use super::journal::{Journal, Switch, digest, max_len};
 use super::lock::{Tried, WriterLock};
 use super::object::FileObject;
@@ -33,10 +34,11 @@ enum Found {
 /// Looks after an object that makes no sense. Waits for nobody.
 pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
     let path = store.path(key);
-    if !has_journal(&path) {
+    let disk = &store.0.disk;
+    if !has_journal(disk, &path)? {
         return Ok(Recovery::Nothing);
     }
-    match WriterLock::attempt(&path) {
+    match WriterLock::attempt(disk, &path) {
         Tried::Locked(lock) if lock.writable => match under_lock(store, &lock) {
             Ok(true) => Ok(Recovery::Done),
             Ok(false) => Ok(Recovery::Nothing),
@@ -45,22 +47,29 @@ pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreErr
         },
         // Nobody needs the journal of an object that is not there; but one that has just been made again may be changed
         // right now.
-        Tried::Missing => match journal_path(&path).filter(|journal| is_old(journal)) {
-            Some(journal) => set_aside(store, &path, &journal).map(|()| Recovery::Nothing),
-            None => Ok(Recovery::Nothing),
+        Tried::Missing => match journal_path(&path) {
+            Some(journal) if is_old(disk, &journal)? => {
+                set_aside(store, &path, &journal).map(|()| Recovery::Nothing)
+            }
+            _ => Ok(Recovery::Nothing),
         },
         Tried::Locked(_) | Tried::Busy | Tried::Impossible => before(store, key),
     }
 }
 
 /// Whether a file has not been changed for far longer than a change in place takes.
-fn is_old(path: &Path) -> bool {
-    let modified = fs::metadata(path).and_then(|found| found.modified());
-    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > Duration::from_secs(60)))
+fn is_old(disk: &Disk, path: &Path) -> Result<bool, StoreError> {
+    let wrong = |e| failed("examine", path, e);
+    let Some(found) = disk.find(path).map_err(wrong)? else { return Ok(false) };
+    let modified = found.modified().map_err(wrong)?;
+    // A time that has not come yet is not old.
+    Ok(modified.elapsed().is_ok_and(|age| age > Duration::from_secs(60)))
 }
 
-fn has_journal(path: &Path) -> bool {
-    journal_path(path).is_some_and(|journal| journal.exists())
+fn has_journal(disk: &Disk, path: &Path) -> Result<bool, StoreError> {
+    let Some(journal) = journal_path(path) else { return Ok(false) };
+    let found = disk.find(&journal).map_err(|e| failed("examine", &journal, e))?;
+    Ok(found.is_some())
 }
 
 fn journal_path(path: &Path) -> Option<PathBuf> {
@@ -73,11 +82,11 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
     let Some(at) = journal_path(&lock.path) else { return Ok(false) };
     let (disk, path) = (&store.0.disk, lock.path.as_path());
     let wrong = |e| failed("recover", path, e);
-    let len = lock.file.metadata().map_err(wrong)?.len();
-    let Some(bytes) = read_journal(&at, len)? else { return Ok(false) };
+    let len = disk.examine_open(&lock.file, path).map_err(wrong)?.len();
+    let Some(bytes) = read_journal(disk, &at, len)? else { return Ok(false) };
     let journal = Journal::parse(&bytes);
     let found = match &journal {
-        Some(journal) => examine(&lock.file, journal).map_err(wrong)?,
+        Some(journal) => examine(disk, &lock.file, path, journal).map_err(wrong)?,
         None => Found::Foreign,
     };
     match (found, &journal) {
@@ -94,7 +103,7 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
         }
         (Found::After, Some(Journal { switch: Some(switch), .. })) => {
             // After a sync that failed the kernel takes for written what is not. What is written again is tried again.
-            if let Some(bytes) = read(&lock.file, &switch.range, len).map_err(wrong)? {
+            if let Some(bytes) = read(disk, &lock.file, path, &switch.range, len).map_err(wrong)? {
                 disk.write(&lock.file, path, &bytes, switch.range.start).map_err(wrong)?;
             }
         }
@@ -132,31 +141,33 @@ fn set_aside(store: &FileStore, path: &Path, journal: &Path) -> Result<(), Store
 }
 
 /// The bytes of a journal; none of them if it is not one of a file of `len` bytes.
-fn read_journal(path: &Path, len: u64) -> Result<Option<Vec<u8>>, StoreError> {
+fn read_journal(disk: &Disk, path: &Path, len: u64) -> Result<Option<Vec<u8>>, StoreError> {
     let wrong = |e| failed("read the journal", path, e);
-    match fs::metadata(path) {
-        Ok(found) if found.is_file() && found.size() <= max_len(len) => {}
-        Ok(_) => return Ok(Some(Vec::new())),
+    match disk.find(path).map_err(wrong)? {
+        Some(found) if found.is_file() && found.size() <= max_len(len) => {}
+        Some(_) => return Ok(Some(Vec::new())),
+        None => return Ok(None),
+    }
+    let file = match disk.open_for_reading(path) {
+        Ok(file) => file,
         Err(e) if is_missing(&e) => return Ok(None),
         Err(e) => return Err(wrong(e)),
-    }
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(e) if is_missing(&e) => Ok(None),
-        Err(e) => Err(wrong(e)),
-    }
+    };
+    // It may have got longer since, but what was there stays.
+    let len = disk.examine_open(&file, path).map_err(wrong)?.len().min(max_len(len));
+    read(disk, &file, path, &(0..len), len).map_err(wrong)
 }
 
 /// Which of the states of a journal a file is in.
-fn examine(file: &File, journal: &Journal) -> io::Result<Found> {
-    let len = file.metadata()?.len();
+fn examine(disk: &Disk, file: &File, path: &Path, journal: &Journal) -> io::Result<Found> {
+    let len = disk.examine_open(file, path)?.len();
     let intent = &journal.intent;
     if let Some(switch) = &journal.switch {
         if len > switch.new_len {
             // Nothing is ever written past that by who wrote the journal.
             return Ok(Found::Foreign);
         }
-        let bytes = read(file, &switch.range, len)?;
+        let bytes = read(disk, file, path, &switch.range, len)?;
         let is_new = bytes.as_deref().is_some_and(|b| digest(b) == switch.switched);
         if is_new {
             // Of another length, it was changed again by somebody who knew nothing of the journal.
@@ -174,11 +185,11 @@ fn examine(file: &File, journal: &Journal) -> io::Result<Found> {
         // What is guarded was at the end. A sound one that is there now was not put there by who wrote the journal: of
         // that the end is zeros, or a part of what is to be switched to.
         let tail = len - (intent.guard.end - intent.guard.start)..len;
-        if read(file, &tail, len)?.is_some_and(|tail| ends_in_its_checksum(&tail)) {
+        if read(disk, file, path, &tail, len)?.is_some_and(|tail| ends_in_its_checksum(&tail)) {
             return Ok(Found::Foreign);
         }
     }
-    let guarded = read(file, &intent.guard, len)?;
+    let guarded = read(disk, file, path, &intent.guard, len)?;
     let intact = guarded.is_some_and(|bytes| digest(&bytes) == intent.guarded);
     Ok(if intact && len >= intent.old_len { Found::Before } else { Found::Foreign })
 }
@@ -191,7 +202,13 @@ fn ends_in_its_checksum(bytes: &[u8]) -> bool {
 }
 
 /// Bytes of a file of `len` bytes; `None` if it has no such bytes.
-fn read(file: &File, range: &Range<u64>, len: u64) -> io::Result<Option<Vec<u8>>> {
+fn read(
+    disk: &Disk,
+    file: &File,
+    path: &Path,
+    range: &Range<u64>,
+    len: u64,
+) -> io::Result<Option<Vec<u8>>> {
     if range.start > range.end || range.end > len {
         return Ok(None);
     }
@@ -199,7 +216,7 @@ fn read(file: &File, range: &Range<u64>, len: u64) -> io::Result<Option<Vec<u8>>
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(len).map_err(io::Error::other)?;
     bytes.resize(len, 0);
-    file.read_exact_at(&mut bytes, range.start)?;
+    disk.read(file, path, &mut bytes, range.start)?;
     Ok(Some(bytes))
 }
 
@@ -212,7 +229,7 @@ fn before(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
         Err(error) => return Err(error),
     };
     let bytes = match journal_path(&path) {
-        Some(at) => read_journal(&at, object.len().unwrap_or(0))?,
+        Some(at) => read_journal(&store.0.disk, &at, object.len().unwrap_or(0))?,
         None => None,
     };
     // Gone in the meantime: the change is over.
@@ -223,7 +240,9 @@ fn before(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
     if object.len().is_none_or(|len| len < journal.intent.old_len) {
         return Ok(Recovery::Done);
     }
-    let switch = match examine(file, &journal).map_err(|e| failed("read", &path, e))? {
+    let switch = match examine(&store.0.disk, file, &path, &journal)
+        .map_err(|e| failed("read", &path, e))?
+    {
         Found::Before => None,
         Found::Between => journal.switch,
         Found::After => return Ok(Recovery::Done),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::disk::{Disk, DiskStep};
+use super::lacks_locks;
 use crate::LeftoverKind;
 
 const PREFIX: &str = ".shardine-";
@@ -116,9 +117,12 @@ impl Temporary {
             disk.ask(DiskStep::Create { path: &path })?;
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => {
+                    let made = Self { disk: disk.clone(), path, kept: false };
                     // Tells others that its writer lives. Where there are no locks nobody can tell.
-                    let _ = file.lock();
-                    return Ok((Self { disk: disk.clone(), path, kept: false }, file));
+                    match disk.lock(&file, &made.path) {
+                        Err(e) if !lacks_locks(&e) => return Err(e),
+                        _ => return Ok((made, file)),
+                    }
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempts < 16 => {
                     attempts += 1;

@@ -2,11 +2,11 @@
 //! old one and then puts it into its place.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs::{self, File, Metadata, Permissions, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -14,12 +14,13 @@ use std::time::Duration;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use nix::errno::Errno;
 
-use super::disk::{Disk, DiskStep};
+use super::disk::{Disk, DiskLook, DiskStep};
 use super::folder::Folder;
 use super::lock::leads_to;
+use super::modes::Modes;
 use super::stamp::Stamp;
 use super::temporary::{is_job_folder, is_own_file, job_folder, kind_of, lock_name};
-use super::{FileStore, Inner, failed, is_missing, open_for_reading};
+use super::{FileStore, Inner, failed, is_missing};
 use crate::{Key, LeftoverKind, StoreError};
 
 /// The name of the file in the folder of a job whose lock says that the job is under way.
@@ -30,6 +31,12 @@ const MAX_DEPTH: usize = 128;
 
 /// The name that a file has while it is copied because it cannot be linked.
 const CARRIED: &str = ".shardine-carried.tmp";
+
+/// The folder in the folder of a job onto which it is tried to rename another.
+const PROBE: &str = "probe";
+
+/// Bytes that are copied at once.
+const PIECE: usize = 1 << 20;
 
 /// What becomes of something in a folder that is carried over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +72,7 @@ pub struct FolderLock {
 impl FolderLock {
     /// Whether the lock is still that of the folder: nobody has removed its file or exchanged the folder.
     pub fn is_held(&self) -> Result<bool, StoreError> {
-        is_at(&self.path, &self.file)
+        is_at(&self.disk, &self.path, &self.file)
     }
 }
 
@@ -79,13 +86,11 @@ impl Drop for FolderLock {
 }
 
 /// Whether a path leads to this open file. That nobody can tell is an error, and not a no.
-fn is_at(path: &Path, file: &File) -> Result<bool, StoreError> {
-    let held = file.metadata().map_err(|e| failed("examine", path, e))?;
-    match fs::symlink_metadata(path) {
-        Ok(found) => Ok((found.dev(), found.ino()) == (held.dev(), held.ino())),
-        Err(e) if is_missing(&e) => Ok(false),
-        Err(e) => Err(failed("examine", path, e)),
-    }
+fn is_at(disk: &Disk, path: &Path, file: &File) -> Result<bool, StoreError> {
+    let wrong = |e| failed("examine", path, e);
+    let held = disk.examine_open(file, path).map_err(wrong)?;
+    let found = disk.find_link(path).map_err(wrong)?;
+    Ok(found.is_some_and(|found| (found.dev(), found.ino()) == (held.dev(), held.ino())))
 }
 
 impl FileStore {
@@ -109,12 +114,14 @@ impl FileStore {
             let made = File::options().create(true).truncate(false).write(true).open(&path);
             let file = match made {
                 // The file of another user, who was killed; its lock is as good.
-                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => open_for_reading(&path),
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                    disk.open_for_reading(&path)
+                }
                 made => made,
             };
             let file = file.map_err(|e| failed("create", &path, e))?;
-            match file.try_lock() {
-                Ok(()) if is_at(&path, &file)? => {
+            match disk.try_lock(&file, &path) {
+                Ok(()) if is_at(disk, &path, &file)? => {
                     return Ok(Some(FolderLock { file, path, disk: disk.clone() }));
                 }
                 // Who had it before has removed the file since it was opened.
@@ -135,7 +142,7 @@ impl FileStore {
     /// Links are resolved first: what is beside a link to a folder is not beside the folder.
     pub fn beside(&self, path: Option<&Key>) -> Result<(Self, Key), StoreError> {
         let folder = path.map_or_else(|| self.root().to_owned(), |key| self.path(key));
-        let found = folder.canonicalize().map_err(|e| failed("examine", &folder, e))?;
+        let found = self.0.disk.resolve(&folder).map_err(|e| failed("examine", &folder, e))?;
         let name = found.file_name().and_then(OsStr::to_str);
         let (Some(above), Some(name)) = (found.parent(), name) else {
             let (text, reason) = (found.display().to_string(), "nothing can lie beside it");
@@ -146,15 +153,20 @@ impl FileStore {
 
     /// The store of another folder, with the same memory.
     pub(super) fn with_root(&self, root: PathBuf) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(self.sibling(root)))
+    }
+
+    fn sibling(&self, root: PathBuf) -> Inner {
+        Inner {
             root,
             pool: Arc::clone(&self.0.pool),
             local: super::local::LocalSystems::default(),
             disk: self.0.disk.clone(),
-            fresh: Mutex::default(),
+            modes: Modes::default(),
+            fresh: Arc::default(),
             sync_handle: Mutex::default(),
             sync_failed: Mutex::new(false),
-        }))
+        }
     }
 
     /// The key of the folder in which a job on the folder `name` of this store works.
@@ -174,23 +186,21 @@ impl FileStore {
     /// Where a file system has no locks, nobody is kept out.
     pub fn lock_job(&self, folder: &Key) -> Result<Option<JobLock>, StoreError> {
         let path = self.path(&folder.join(LOCK_FILE)?);
-        self.0
-            .disk
-            .ask(DiskStep::Create { path: &path })
-            .map_err(|e| failed("create", &path, e))?;
+        let disk = &self.0.disk;
+        disk.ask(DiskStep::Create { path: &path }).map_err(|e| failed("create", &path, e))?;
         loop {
             let file = File::options().create(true).truncate(false).write(true).open(&path);
             let file = file.map_err(|e| failed("create", &path, e))?;
-            match file.try_lock() {
+            match disk.try_lock(&file, &path) {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(e)) if !super::lacks_locks(&e) => {
                     return Err(failed("lock", &path, e));
                 }
-                // Who had it before may have removed the file, and somebody else have made another one.
-                Ok(()) | Err(_) if leads_to(&path, &file) => {
-                    return Ok(Some(JobLock { _file: file }));
-                }
                 Ok(()) | Err(_) => {}
+            }
+            // Who had it before may have removed the file, and somebody else have made another one.
+            if leads_to(disk, &path, &file).map_err(|e| failed("examine", &path, e))? {
+                return Ok(Some(JobLock { _file: file }));
             }
         }
     }
@@ -202,17 +212,79 @@ impl FileStore {
         set.map_err(|e| failed("set the mode of", &path, e))
     }
 
-    /// Gives a folder the mode of another one.
+    /// Gives a folder the mode and the owner of another one.
     pub fn copy_mode(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
-        let (from, to) = (self.path(from), self.path(to));
-        let copied =
-            fs::metadata(from).and_then(|found| fs::set_permissions(&to, found.permissions()));
+        let to = self.path(to);
+        let copied = self.modes_of(from)?.apply_to_folder(&to);
         copied.map_err(|e| failed("set the mode of", &to, e))
     }
 
+    /// The mode and the owner of a file or a folder.
+    pub fn modes_of(&self, key: &Key) -> Result<Modes, StoreError> {
+        let path = self.path(key);
+        let mut modes = Modes::default();
+        modes.add(&self.0.disk.examine(&path).map_err(|e| failed("examine", &path, e))?);
+        Ok(modes)
+    }
+
+    /// The same store, which gives new files and folders these modes instead of those that the process gives them.
+    pub fn with_modes(&self, modes: Modes) -> Self {
+        let mut inner = self.sibling(self.root().to_owned());
+        inner.modes = modes;
+        inner.fresh = Arc::clone(&self.0.fresh);
+        Self(Arc::new(inner))
+    }
+
     /// Whether there is a folder. A link to one counts.
-    pub fn has_folder(&self, folder: &Key) -> bool {
-        self.path(folder).is_dir()
+    pub fn has_folder(&self, folder: &Key) -> Result<bool, StoreError> {
+        let path = self.path(folder);
+        self.0.disk.is_folder(&path).map_err(|e| failed("examine", &path, e))
+    }
+
+    /// Whether anything has this name, be it a link to nowhere.
+    pub fn has_name(&self, key: &Key) -> Result<bool, StoreError> {
+        let path = self.path(key);
+        let found = self.0.disk.find_link(&path).map_err(|e| failed("examine", &path, e))?;
+        Ok(found.is_some())
+    }
+
+    /// An error if a folder cannot be given another name, as a mount point cannot, nor a folder of a lower layer of an
+    /// overlay file system. Changes nothing; `work` is a folder beside it for what has to be tried.
+    ///
+    /// A folder is never renamed to one that is not empty, and what keeps it from being renamed at all is told first.
+    /// Only tried where the file system is known to keep to that.
+    pub fn check_movable(&self, folder: &Key, work: &Key) -> Result<(), StoreError> {
+        let (path, disk) = (self.path(folder), &self.0.disk);
+        let wrong = |e: io::Error| failed("move the folder", &path, e);
+        let open = disk.open(File::options().read(true), &path).map_err(wrong)?;
+        if !super::local::keeps_full_folders(&open) {
+            return Ok(());
+        }
+        drop(open);
+        let (probe, full) = (work.join(PROBE)?, work.join(PROBE)?.join("full")?);
+        self.make_folder_at(&full)?;
+        let tried = disk
+            .look(DiskLook::Move { path: &path })
+            .and_then(|()| fs::rename(&path, self.path(&probe)));
+        let found = match tried {
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+                ) =>
+            {
+                Ok(())
+            }
+            // Not even the kernel that was asked for does this.
+            Ok(()) => fs::rename(self.path(&probe), &path).map_err(wrong),
+            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
+                let operation = "be replaced: its folder is in a lower layer of an overlay file system and cannot be renamed; name another place for the result";
+                Err(StoreError::Unsupported { store: path.display().to_string(), operation })
+            }
+            Err(e) => Err(wrong(e)),
+        };
+        self.remove_path(&self.path(&probe))?;
+        found
     }
 
     /// Lets two folders exchange their names, in one step that is durable when this returns.
@@ -249,12 +321,48 @@ impl FileStore {
     pub fn move_folder(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
         let (from, to) = (self.path(from), self.path(to));
         let operation = "move a folder to";
-        if fs::symlink_metadata(&to).is_ok() {
+        if self.0.disk.find_link(&to).map_err(|e| failed("examine", &to, e))?.is_some() {
             return Err(failed(operation, &to, io::ErrorKind::AlreadyExists));
         }
         let asked = self.0.disk.ask(DiskStep::Rename { from: &from, to: &to });
         asked.and_then(|()| fs::rename(&from, &to)).map_err(|e| failed(operation, &to, e))?;
         self.sync_names(&[&from, &to])
+    }
+
+    /// A path without links, as far as it exists.
+    pub fn resolved(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        let path = std::path::absolute(path).map_err(|e| failed("name", path, e))?;
+        for above in path.ancestors() {
+            match self.0.disk.resolve(above) {
+                Ok(found) => {
+                    // An empty rest would end the path in a slash.
+                    let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
+                    let is_all = rest.as_os_str().is_empty();
+                    return Ok(if is_all { found } else { found.join(rest) });
+                }
+                Err(e) if is_missing(&e) => {}
+                Err(e) => return Err(failed("examine", above, e)),
+            }
+        }
+        Ok(path)
+    }
+
+    /// Whether there is a file where the root would be.
+    pub fn root_is_file(&self) -> Result<bool, StoreError> {
+        let found = self.0.disk.find(self.root());
+        Ok(found.map_err(|e| failed("examine", self.root(), e))?.is_some_and(|f| f.is_file()))
+    }
+
+    /// Removes an object, and does not wait until that is durable.
+    ///
+    /// For the mark of a job whose result is whole and durable: a kill then finds the job done, or finds the mark and does the
+    /// rest again. If it had to be waited for, there would be a moment in which the mark is gone and the job not done.
+    pub(crate) fn remove_last(&self, key: &Key) -> Result<(), StoreError> {
+        let path = self.path(key);
+        match self.0.disk.remove(&path) {
+            Err(e) if !is_missing(&e) => Err(failed("remove", &path, e)),
+            _ => Ok(()),
+        }
     }
 
     /// Makes the names in the folders of these paths durable.
@@ -301,7 +409,8 @@ impl FileStore {
         let at = root.join(folder);
         check_depth(&at, depth)?;
         let list = |e| failed("list", &at, e);
-        let found = match fs::read_dir(&at) {
+        let disk = &self.0.disk;
+        let found = match disk.list(&at) {
             Err(e) if is_missing(&e) => return Ok(()),
             found => found.map_err(list)?,
         };
@@ -332,62 +441,121 @@ impl FileStore {
 
     fn carry(&self, from: &Path, to: &Path, depth: usize) -> Result<(), StoreError> {
         check_depth(from, depth)?;
-        let found = fs::symlink_metadata(from).map_err(|e| failed("examine", from, e))?;
+        let disk = &self.0.disk;
+        let found = disk.examine_link(from).map_err(|e| failed("examine", from, e))?;
         if found.is_dir() {
             self.make_folder(to)?;
-            for name in entries(from)? {
+            let mut modes = Modes::default();
+            modes.add(&found);
+            modes.apply_to_folder(to).map_err(|e| failed("set the mode of", to, e))?;
+            for name in self.entries(from)? {
                 self.carry(&from.join(&name), &to.join(&name), depth + 1)?;
             }
-            return Folder::open(&self.0.disk, to)?.sync();
+            return Folder::open(disk, to)?.sync();
         }
-        let linked = self.0.disk.ask(DiskStep::Link { from, to });
+        let linked = disk.ask(DiskStep::Link { from, to });
         match linked.and_then(|()| fs::hard_link(from, to)) {
             Ok(()) => Ok(()),
             Err(_) if found.is_file() => {
-                let temporary = to.with_file_name(CARRIED);
-                let copied = fs::copy(from, &temporary)
-                    .and_then(|_| File::open(&temporary)?.sync_all())
-                    .and_then(|()| fs::rename(&temporary, to));
+                let copied = self.copy_file(from, to, &found);
                 copied.map_err(|e| failed("carry over to", to, e))
             }
             Err(e) => Err(failed("carry over to", to, e)),
         }
     }
 
+    /// Copies a file that cannot be linked. Durable but for its name.
+    fn copy_file(&self, from: &Path, to: &Path, found: &Metadata) -> io::Result<()> {
+        let disk = &self.0.disk;
+        let temporary = to.with_file_name(CARRIED);
+        let source = disk.open_for_reading(from)?;
+        disk.ask(DiskStep::Create { path: &temporary })?;
+        let target = File::options().write(true).create(true).truncate(true).open(&temporary)?;
+        let (mut at, len) = (0, disk.examine_open(&source, from)?.len());
+        let mut piece = vec![0; PIECE];
+        while at < len {
+            let n = usize::try_from(len - at).map_or(PIECE, |left| left.min(PIECE));
+            disk.read(&source, from, &mut piece[..n], at)?;
+            disk.write(&target, &temporary, &piece[..n], at)?;
+            at += n as u64;
+        }
+        let mut modes = Modes::default();
+        modes.add(found);
+        modes.apply_to_file(&target)?;
+        disk.sync(&target, &temporary)?;
+        disk.ask(DiskStep::Rename { from: &temporary, to })?;
+        fs::rename(&temporary, to)
+    }
+
     /// A number that is the same as long as nothing in a folder, and in those inside it, is written, renamed or removed.
     ///
     /// One `stat` for each file, and memory for none. Temporary files and journals do not count.
     pub fn fingerprint(&self, folder: &Key) -> Result<u64, StoreError> {
-        self.fingerprint_of(&self.path(folder), folder.as_str(), 0)
+        Ok(self.state_of(folder)?.0)
     }
 
-    fn fingerprint_of(&self, path: &Path, name: &str, depth: usize) -> Result<u64, StoreError> {
+    /// The same of a folder that was at `home` before. Links that lead out of it lead to where they led from there.
+    pub fn fingerprint_of_moved(&self, folder: &Key, home: &Key) -> Result<u64, StoreError> {
+        let (path, home) = (self.path(folder), self.path(home));
+        self.fingerprint_of(&path, Some(&home), folder.as_str(), 0, &mut Modes::default())
+    }
+
+    /// The fingerprint, and the modes of all that is inside.
+    pub fn state_of(&self, folder: &Key) -> Result<(u64, Modes), StoreError> {
+        let path = self.path(folder);
+        let mut modes = Modes::default();
+        let sum = self.fingerprint_of(&path, None, folder.as_str(), 0, &mut modes)?;
+        Ok((sum, modes))
+    }
+
+    fn fingerprint_of(
+        &self,
+        path: &Path,
+        home: Option<&Path>,
+        name: &str,
+        depth: usize,
+        modes: &mut Modes,
+    ) -> Result<u64, StoreError> {
         check_depth(path, depth)?;
+        let disk = &self.0.disk;
         let list = |e| failed("list", path, e);
         // A sum does not depend on the order in which a folder lists.
         let mut sum = 0u64;
-        for entry in fs::read_dir(path).map_err(list)? {
+        for entry in disk.list(path).map_err(list)? {
             let entry = entry.map_err(list)?;
             let file = entry.file_name();
             if file.to_str().is_some_and(|file| is_own_file(file) || is_job_folder(file)) {
                 continue;
             }
-            let own = match fs::symlink_metadata(entry.path()) {
-                Ok(own) => own,
-                Err(e) if is_missing(&e) => continue,
-                Err(e) => return Err(failed("examine", &entry.path(), e)),
-            };
-            let found = match fs::metadata(entry.path()) {
-                // What is behind a link to a folder is not inside; the links may be a loop.
-                Ok(found) if found.is_dir() && own.is_symlink() => own,
-                Ok(found) => found,
+            let wrong = |e| failed("examine", &entry.path(), e);
+            let Some(own) = disk.find_link(&entry.path()).map_err(wrong)? else { continue };
+            let inner_home = home.map(|home| home.join(&file));
+            let found = if own.is_symlink() {
+                let mut at = entry.path();
+                if let Some(home) = home {
+                    let text = disk.read_link(&at).map_err(wrong)?;
+                    at = outside(home, depth, &text).unwrap_or(at);
+                }
+                let mut found = disk.examine(&at);
+                if let (Err(e), Some(home)) = (&found, home)
+                    && is_missing(e)
+                {
+                    // A link to another link that leads out of the folder: both were carried over.
+                    found = disk.examine(&home.join(&file));
+                }
                 // What a link leads to may be on a disk that is not there; it must not be taken for nothing.
-                Err(e) => return Err(failed("examine", &entry.path(), e)),
+                let found = found.map_err(wrong)?;
+                // What is behind a link to a folder is not inside; the links may be a loop.
+                if found.is_dir() { own } else { found }
+            } else {
+                own
             };
+            modes.add(&found);
             // By the place below the folder, which may be renamed meanwhile.
             let inside = format!("{}/{}", if depth == 0 { "" } else { name }, file.display());
             if found.is_dir() {
-                let of = self.fingerprint_of(&entry.path(), &inside, depth + 1)?;
+                let home = inner_home.as_deref();
+                let of = self.fingerprint_of(&entry.path(), home, &inside, depth + 1, modes)?;
                 sum = sum.wrapping_add(of);
                 continue;
             }
@@ -405,11 +573,15 @@ impl FileStore {
 
     fn remove_temporaries_in(&self, path: &Path, depth: usize) -> Result<(), StoreError> {
         check_depth(path, depth)?;
-        for name in entries(path)? {
+        for name in self.entries(path)? {
             let inside = path.join(&name);
             if name.to_str().and_then(kind_of) == Some(LeftoverKind::Temporary) {
                 self.remove_path(&inside)?;
-            } else if fs::symlink_metadata(&inside).is_ok_and(|found| found.is_dir()) {
+                continue;
+            }
+            let found = self.0.disk.find_link(&inside);
+            let found = found.map_err(|e| failed("examine", &inside, e))?;
+            if found.is_some_and(|found| found.is_dir()) {
                 self.remove_temporaries_in(&inside, depth + 1)?;
             }
         }
@@ -424,14 +596,13 @@ impl FileStore {
     }
 
     pub(super) fn remove_path(&self, path: &Path) -> Result<(), StoreError> {
-        let found = match fs::symlink_metadata(path) {
-            Ok(found) => found,
-            Err(e) if is_missing(&e) => return Ok(()),
-            Err(e) => return Err(failed("examine", path, e)),
-        };
         let disk = &self.0.disk;
+        let found = match disk.find_link(path).map_err(|e| failed("examine", path, e))? {
+            Some(found) => found,
+            None => return Ok(()),
+        };
         let removed = if found.is_dir() {
-            for name in entries(path)? {
+            for name in self.entries(path)? {
                 self.remove_path(&path.join(name))?;
             }
             disk.ask(DiskStep::RemoveFolder { path }).and_then(|()| fs::remove_dir(path))
@@ -443,6 +614,43 @@ impl FileStore {
             _ => Ok(()),
         }
     }
+
+    /// The names in a folder.
+    fn entries(&self, folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+        let read = || -> io::Result<Vec<PathBuf>> {
+            self.0.disk.list(folder)?.map(|entry| Ok(entry?.file_name().into())).collect()
+        };
+        read().map_err(|e| failed("list", folder, e))
+    }
+}
+
+/// Where a link leads that lies so deep in a folder, if it leads out of it: `home` is the path that the folder around the link
+/// had when the link was made. `None` if what the link says does not depend on that.
+fn outside(home: &Path, depth: usize, text: &Path) -> Option<PathBuf> {
+    let (mut level, mut leaves) = (depth, text.is_relative());
+    let mut at = home.to_owned();
+    if leaves {
+        leaves = false;
+        for part in text.components() {
+            match part {
+                Component::ParentDir if !leaves => {
+                    at.pop();
+                    match level.checked_sub(1) {
+                        Some(above) => level = above,
+                        None => leaves = true,
+                    }
+                }
+                Component::CurDir => {}
+                Component::Normal(_) if !leaves => {
+                    level += 1;
+                    at.push(part);
+                }
+                // From there on the kernel resolves it.
+                part => at.push(part),
+            }
+        }
+    }
+    leaves.then_some(at)
 }
 
 /// Whether an error says that the kernel or the file system has no such step.
@@ -458,11 +666,4 @@ pub(super) fn check_depth(path: &Path, depth: usize) -> Result<(), StoreError> {
     }
     let message = format!("it lies more than {MAX_DEPTH} folders deep");
     Err(failed("list", path, io::Error::other(message)))
-}
-
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let read = || -> io::Result<Vec<PathBuf>> {
-        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into())).collect()
-    };
-    read().map_err(|e| failed("list", folder, e))
 }

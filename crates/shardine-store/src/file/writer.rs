@@ -55,6 +55,8 @@ impl FileWriter {
         let path = store.path(key);
         let folder = path.parent().unwrap_or(store.root());
         let (temporary, file) = begin(store, folder, &path)?;
+        let kept = store.0.modes.apply_to_file(&file);
+        kept.map_err(|e| failed("set the mode of a file for", &path, e))?;
         Ok(Self {
             file,
             temporary,

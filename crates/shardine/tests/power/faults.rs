@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use shardine::Strategy;
-use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
+use shardine::store::{DiskLook, DiskObserver, DiskStep, FileStore, Verdict};
 
 use crate::disk::{Image, Random, image, put};
 use crate::scene::{
@@ -35,11 +35,17 @@ struct Faulty {
     count: AtomicUsize,
     /// Whether it was the removal of a file: that one may stay.
     removal: AtomicBool,
+    /// Whether looks fail, too.
+    looks: AtomicBool,
+    /// Whether one did.
+    look: AtomicBool,
 }
 
 impl Faulty {
     fn new(at: usize, fault: Fault) -> Arc<Self> {
-        Arc::new(Self { at, fault, count: AtomicUsize::new(0), removal: AtomicBool::new(false) })
+        let flag = || AtomicBool::new(false);
+        let count = AtomicUsize::new(0);
+        Arc::new(Self { at, fault, count, removal: flag(), looks: flag(), look: flag() })
     }
 
     fn has_failed(&self) -> bool {
@@ -48,6 +54,24 @@ impl Faulty {
 }
 
 impl DiskObserver for Faulty {
+    /// A look is a step like others. Of those that fail partly, or for lack of space, there are none.
+    fn before_look(&self, _: DiskLook<'_>) -> io::Result<()> {
+        if !self.looks.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let fails = match self.fault {
+            Fault::Once => self.count.fetch_add(1, Ordering::Relaxed) == self.at,
+            Fault::Forever => self.count.fetch_add(1, Ordering::Relaxed) >= self.at,
+            Fault::Partly | Fault::Full => false,
+        };
+        if !fails {
+            return Ok(());
+        }
+        self.look.store(true, Ordering::Relaxed);
+        // EIO.
+        Err(io::Error::from_raw_os_error(5))
+    }
+
     fn before(&self, step: DiskStep<'_>) -> Verdict {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let needs_space = matches!(step, DiskStep::Write { .. } | DiskStep::Create { .. });
@@ -94,14 +118,21 @@ fn one(
     put(base, folder.path());
     let faulty = Faulty::new(at, fault);
     let array = open(engine, FileStore::observed(folder.path(), Arc::clone(&faulty) as _));
+    faulty.looks.store(true, Ordering::Relaxed);
     let outcome = call.write(&array);
+    faulty.looks.store(false, Ordering::Relaxed);
     if !faulty.has_failed() {
         return None;
     }
-    let tidy =
-        !faulty.removal.load(Ordering::Relaxed) && matches!(fault, Fault::Once | Fault::Partly);
-    let told = outcome.is_err() || fault == Fault::Full;
-    Some(look(engine, folder.path(), base, old, call, (&array, told, tidy)))
+    let look_failed = faulty.look.load(Ordering::Relaxed);
+    let tidy = !faulty.removal.load(Ordering::Relaxed)
+        && !look_failed
+        && matches!(fault, Fault::Once | Fault::Partly);
+    // Some looks only tell how to do a thing best.
+    if outcome.is_ok() && !look_failed && fault != Fault::Full {
+        return Some(Err("nobody was told".to_owned()));
+    }
+    Some(look(engine, folder.path(), base, old, call, (&array, outcome.is_ok(), tidy)))
 }
 
 fn look(
@@ -110,7 +141,7 @@ fn look(
     base: &Image,
     old: &[u8],
     call: &Call,
-    (array, told, tidy): (&shardine::Array, bool, bool),
+    (array, done, tidy): (&shardine::Array, bool, bool),
 ) -> Result<(), String> {
     let mut new = old.to_vec();
     call.apply(&mut new);
@@ -118,8 +149,8 @@ fn look(
     for (allowed, new) in allowed.iter_mut().zip(exactly(&new)) {
         allowed.extend(new);
     }
-    if !told {
-        return Err("nobody was told".to_owned());
+    if done {
+        allowed = exactly(&new);
     }
     let same = read(array)?;
     is_allowed(&same, &allowed).map_err(|error| format!("in the same process: {error}"))?;

@@ -10,6 +10,7 @@ mod chunks;
 mod config;
 mod exchanged;
 mod hierarchies;
+mod left;
 mod refusals;
 mod scene;
 mod writers;

@@ -42,7 +42,7 @@ impl<'a> Job<'a> {
     ) -> Result<Self, Error> {
         check_apart(source, target)?;
         check_whole(source, Some(target))?;
-        let mut marker = Marker::new(&CONVERT, source, request);
+        let mut marker = Marker::new(&CONVERT, source, request)?;
         let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
         let mut start = marker.begin(source, target, overwrite)?;
         let before = fingerprint(source)?;

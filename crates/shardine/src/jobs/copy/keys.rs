@@ -147,7 +147,7 @@ impl FromMetadata {
             |reason| Error::from(CopyError::Unlisted { at: location.to_string(), reason });
         let root = match read_document(location) {
             Ok(root) => root,
-            Err(Error::NoNode { .. }) if place::is_object(location) => {
+            Err(Error::NoNode { .. }) if place::is_object(location)? => {
                 return Err(CopyError::SingleObject { at: location.to_string() }.into());
             }
             Err(Error::NoNode { .. }) => {
@@ -270,7 +270,7 @@ pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
         return Ok(Some(Listed { location: source, root: Mutex::new(known), whole: true }));
     }
     let at = source.to_string();
-    Err(match place::is_object(source) {
+    Err(match place::is_object(source)? {
         true => CopyError::SingleObject { at }.into(),
         false => CopyError::Nothing { at }.into(),
     })

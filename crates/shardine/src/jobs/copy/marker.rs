@@ -50,8 +50,9 @@ pub(in crate::jobs) enum Start {
 
 impl Marker {
     /// The job of this kind on a source.
-    pub fn new(kind: &'static JobKind, source: &Location, request: Value) -> Self {
-        Self { kind, source: place::name(source), request, clearing: false, begun: Map::new() }
+    pub fn new(kind: &'static JobKind, source: &Location, request: Value) -> Result<Self, Error> {
+        let source = place::name(source)?;
+        Ok(Self { kind, source, request, clearing: false, begun: Map::new() })
     }
 
     fn to_json(&self) -> Value {
@@ -110,6 +111,8 @@ impl Marker {
         target: &Location,
         overwrite: bool,
     ) -> Result<Start, Error> {
+        // A job that was killed may have left what is there without its name.
+        crate::jobs::recover(target)?;
         if self.is_at(source)? {
             return Err(CopyError::UnfinishedSource { at: source.to_string() }.into());
         }
@@ -133,7 +136,7 @@ impl Marker {
             return Ok(Start::Resumed);
         }
         let listing = target.store.list(target.path.as_ref())?;
-        if listing.is_empty() && !place::is_object(target) {
+        if listing.is_empty() && !place::is_object(target)? {
             self.put(target, Condition::Absent)?;
             self.check_not_seen(source, target)?;
             return Ok(Start::Fresh);
@@ -179,9 +182,9 @@ impl Marker {
         self.put(target, Condition::None)
     }
 
-    /// The result is whole.
+    /// The result is whole, and durable.
     pub fn end(&self, target: &Location) -> Result<(), Error> {
-        Ok(target.store.delete(&self.key(target)?, &Condition::None)?)
+        Ok(target.store.delete_last(&self.key(target)?)?)
     }
 }
 

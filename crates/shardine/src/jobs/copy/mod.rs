@@ -82,7 +82,7 @@ fn run<K: KeySource>(
     options: &CopyOptions,
     keys: &K,
 ) -> Result<CopyReport, Error> {
-    let mut marker = Marker::new(&COPY, source, Value::Null);
+    let mut marker = Marker::new(&COPY, source, Value::Null)?;
     let start = marker.begin(source, target, options.overwrite)?;
     let job = Job::new(source, target, options, start == Start::Resumed);
     if start == Start::Clear {

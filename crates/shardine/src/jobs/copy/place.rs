@@ -1,39 +1,27 @@
 //! Which place a location means, and whether two are apart.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use shardine_store::FolderId;
+use shardine_store::{FileStore, FolderId, StoreError};
 
 use super::CopyError;
 use crate::{Error, Location};
 
 /// The place as text that is the same in every run, and holds no secrets.
-pub(super) fn name(location: &Location) -> String {
+pub(super) fn name(location: &Location) -> Result<String, Error> {
     let text = match &location.path {
         Some(path) => format!("{}/{path}", location.store.identity()),
         None => location.store.identity(),
     };
     if text.contains("://") {
-        return text.trim_end_matches('/').to_owned();
+        return Ok(text.trim_end_matches('/').to_owned());
     }
-    if location.store.read_cost().local {
-        return canonical(Path::new(&text)).display().to_string();
+    if !location.store.read_cost().local {
+        return Ok(text);
     }
-    text
-}
-
-/// The path without links, as far as it exists.
-fn canonical(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let found = path
-        .ancestors()
-        .find_map(|above| above.canonicalize().ok().map(|found| (found, path.strip_prefix(above))));
-    match found {
-        Some((found, Ok(rest))) if !rest.as_os_str().is_empty() => found.join(rest),
-        Some((found, _)) => found,
-        None => path,
-    }
+    let files = location.store.files().cloned().unwrap_or_else(|| FileStore::new(&text));
+    Ok(files.resolved(Path::new(&text))?.display().to_string())
 }
 
 /// Refuses two places of which one is the other or lies in it.
@@ -47,8 +35,10 @@ pub(in crate::jobs) fn check_apart(source: &Location, target: &Location) -> Resu
     if !comparable {
         return Ok(());
     }
-    let below = |location| format!("{}/", name(location).trim_end_matches('/'));
-    let (from, to) = (below(source), below(target));
+    let below = |location| -> Result<String, Error> {
+        Ok(format!("{}/", name(location)?.trim_end_matches('/')))
+    };
+    let (from, to) = (below(source)?, below(target)?);
     if from.starts_with(&to) || to.starts_with(&from) || share_folder(source, target)? {
         let (from, to) = (source.to_string(), target.to_string());
         return Err(CopyError::Overlap { from, to }.into());
@@ -69,21 +59,30 @@ fn share_folder(source: &Location, target: &Location) -> Result<bool, Error> {
 }
 
 /// Whether the place itself is an object.
-pub(super) fn is_object(location: &Location) -> bool {
-    match &location.path {
-        Some(key) => location.store.open(key, None).is_ok_and(|object| {
-            // Where opening is free, only a read tells.
-            object.len().is_some() || object.read(shardine_store::ReadRange::Bounded(0..0)).is_ok()
-        }),
-        None => location.store.read_cost().local && Path::new(&location.store.name()).is_file(),
+pub(super) fn is_object(location: &Location) -> Result<bool, Error> {
+    let Some(key) = &location.path else {
+        return match location.store.files() {
+            Some(files) => Ok(files.root_is_file()?),
+            None => Ok(false),
+        };
+    };
+    let opened = location.store.open(key, None).and_then(|object| match object.len() {
+        Some(_) => Ok(()),
+        // Where opening is free, only a read tells.
+        None => object.read(shardine_store::ReadRange::Bounded(0..0)).map(drop),
+    });
+    match opened {
+        Ok(()) => Ok(true),
+        Err(StoreError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use shardine_store::{
-        CreateOptions, FileStore, Key, Listing, MemoryStore, Object, ObjectWriter, ReadCost,
-        Staged, Store, StoreError, Version,
+        CreateOptions, Key, Listing, MemoryStore, Object, ObjectWriter, ReadCost, Staged, Store,
+        Version,
     };
 
     use super::*;
@@ -140,7 +139,7 @@ mod tests {
             ("s3a://bucket/a", "s3://aws/bucket/a"),
             ("gs://bucket", "gs://google/bucket"),
         ] {
-            assert_eq!(name(&Location::parse(url).unwrap()), expected);
+            assert_eq!(name(&Location::parse(url).unwrap()).unwrap(), expected);
         }
     }
 

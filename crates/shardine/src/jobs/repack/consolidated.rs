@@ -51,7 +51,7 @@ fn above(
             let below = place.ancestors().nth(depth).and_then(Path::file_name);
             let below = below.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             path = if path.is_empty() { below } else { format!("{below}/{path}") };
-            let store = FileStore::new(folder);
+            let store = beside.elsewhere(folder);
             let Some(text) = store.get(&Key::new(DOCUMENT)?)? else { break };
             let Ok(NodeMetadata::Group(group)) = NodeMetadata::parse(&text) else { break };
             let kept = work.join(&format!("group-{number}-{depth}.json"))?;

@@ -91,6 +91,30 @@ pub enum RepackError {
         /// Where the old one is.
         kept: String,
     },
+    /// The new array has fewer chunks than were moved: the old array is kept.
+    #[error(
+        "{at} has {after} chunks or objects where {before} were made; the array as it was is at {kept}"
+    )]
+    Lost {
+        /// The array.
+        at: String,
+        /// What was made.
+        before: u64,
+        /// What is there.
+        after: u64,
+        /// Where the old one is.
+        kept: String,
+    },
+    /// Something else got the name of the array when a job on it was interrupted: the array is kept.
+    #[error(
+        "an earlier job on {at} was interrupted, and something else was made in its place; the array as it was is at {kept}"
+    )]
+    Displaced {
+        /// The array.
+        at: String,
+        /// Where it is.
+        kept: String,
+    },
     /// There are more or fewer values than there were.
     #[error("{after} values were found where {before} were moved")]
     Count {
@@ -144,6 +168,14 @@ impl RepackError {
             }
             Self::ChangedAtCommit { .. } => {
                 "write the latest changes again, and remove the old array".to_owned()
+            }
+            Self::Lost { .. } => {
+                "if nobody has written to the new array, put the old one back; check the disk of this machine"
+                    .to_owned()
+            }
+            Self::Displaced { .. } => {
+                "the earlier job is given up; give the command again for what has the name now"
+                    .to_owned()
             }
             Self::Count { .. } | Self::Differs { .. } | Self::Elements { .. } => {
                 "the old array is untouched; check the memory and the disk of this machine, and run the job again"

@@ -11,13 +11,14 @@
 //! | the new one | is the old one | it has to be removed |
 //! | missing | has a `zarr.json` | the second of the two renames is missing, where folders cannot be exchanged |
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use shardine_store::{Condition, FileStore, FolderPart, Key, LeftoverKind, StoreExt};
+use shardine_store::{Condition, FileStore, FolderPart, Key, LeftoverKind, Modes, StoreExt};
 
 use super::build::{Build, is_stale};
-use super::job::{Job, Marker, WAIT};
+use super::job::{Built, Job, Marker, WAIT};
 use super::{
     RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, consolidated, target,
 };
@@ -44,10 +45,16 @@ pub(super) fn recover_missing(
     }
     for leftover in location.store.leftovers(location.path.as_ref())? {
         if let (LeftoverKind::Job, Some(array)) = (leftover.kind, leftover.object) {
-            recover_at(&files.root().join(array.as_str()))?;
+            recover_at(files, &files.root().join(array.as_str()))?;
         }
     }
-    let Ok(Node::Group(group)) = Node::open(engine, location) else { return Ok(()) };
+    let group = match Node::open(engine, location) {
+        Ok(Node::Group(group)) => group,
+        Ok(Node::Array(_)) => return Ok(()),
+        // What cannot be read could hold anything.
+        Err(error @ Error::Store(_)) => return Err(error),
+        Err(_) => return Ok(()),
+    };
     for child in group.children()? {
         if let Ok(Node::Group(inside)) = child.node {
             recover_missing(engine, inside.location(), depth + 1)?;
@@ -63,24 +70,29 @@ pub(super) fn recover_missing(
 /// stores other than files. Some `stat` if there is nothing to do.
 pub fn recover(location: &Location) -> Result<(), Error> {
     let Some(files) = location.store.files() else { return Ok(()) };
-    recover_at(&match &location.path {
+    let folder = match &location.path {
         Some(path) => files.root().join(path.as_str()),
         None => files.root().to_owned(),
-    })
+    };
+    recover_at(files, &folder)
 }
 
 /// The same for what was in this folder.
-fn recover_at(folder: &Path) -> Result<(), Error> {
+fn recover_at(files: &FileStore, folder: &Path) -> Result<(), Error> {
     let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     let Some(name) = name.to_str() else { return Ok(()) };
-    let (store, at) = (FileStore::new(above), folder.display().to_string());
-    let job = Job::on(store, Key::new(name)?, at, DOCUMENT)?;
-    let lacks = |job: &Job| !job.beside.has_folder(&job.name) && job.beside.has_folder(&job.old);
-    if !lacks(&job) {
+    // A name that is no key is that of no job.
+    let Ok(name) = Key::new(name) else { return Ok(()) };
+    let (store, at) = (files.elsewhere(above), folder.display().to_string());
+    let job = Job::on(store, name, at, DOCUMENT)?;
+    let lacks = |job: &Job| -> Result<bool, Error> {
+        Ok(!job.beside.has_name(&job.name)? && job.beside.has_folder(&job.old)?)
+    };
+    if !lacks(&job)? {
         return Ok(());
     }
     let _lock = job.lock()?;
-    if !lacks(&job) || job.marker()?.is_none() {
+    if !lacks(&job)? || job.marker()?.is_none() {
         return Ok(());
     }
     // The document comes last: what has one is whole.
@@ -100,10 +112,9 @@ pub(super) fn repack(
 ) -> Result<(), Error> {
     let location = array.location();
     let job = Job::of(location, DOCUMENT)?;
-    let before = job.marker();
     if options.dry_run || job.is_empty()? {
         // Nothing is made for what needs nothing, or cannot be done.
-        if let Ok(Some(marker)) = before {
+        if let Some(marker) = job.marker()? {
             let to = parsed(&job, &marker.to)?;
             describe(report, &to);
             report.moves = are_encoded_alike(array.metadata(), &to) && moves(array);
@@ -111,7 +122,7 @@ pub(super) fn repack(
             return Ok(());
         }
         let wanted = wanted(array, options, report)?;
-        let remains = job.beside.has_folder(&job.work);
+        let remains = job.beside.has_folder(&job.work)?;
         if options.dry_run || wanted.unchanged && !remains {
             return Ok(());
         }
@@ -133,7 +144,7 @@ fn locked(
     report: &mut RepackedArray,
 ) -> Result<(), Error> {
     if options.restart && job.beside.get(&job.file)?.is_some() {
-        give_up(job)?;
+        give_up(job, array)?;
     }
     let (engine, place) = (&array.engine, array.location());
     let mut resumed = job.marker()?.is_some();
@@ -143,16 +154,18 @@ fn locked(
             return Err(Error::NoNode { at: job.at.clone() });
         };
         let array = &Array::from_metadata(engine, place, parsed(job, &current)?)?;
-        let Some(marker) = begun(job, array, &current, options, report)? else { return Ok(()) };
-        if describes_same(job, &current, &marker.to)? {
-            return end(job, place, &marker);
+        let Some((marker, state)) = begun(job, array, &current, options, report)? else {
+            return Ok(());
+        };
+        if current == marker.to || job.is_exchanged(&marker)? {
+            return end(job, array, &marker);
         }
         job.check_locks(options.exclusive)?;
         if !options.exclusive {
             // An append that is under way now is not waited for after all the work.
             drop(AppendClaim::at(place, false)?);
         }
-        let marker = build(job, array, options, marker, report, resumed)?;
+        let marker = build(job, array, options, (marker, state), report, resumed)?;
         let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
         // A writer may have come between the last look and the lock. From here on none can.
         let unchanged = job.document(&job.name)?.as_ref() == Some(&marker.from)
@@ -160,12 +173,12 @@ fn locked(
         if unchanged {
             // Planes that an append has not committed yet would be lost with the old array. The claim's file goes with it.
             let claim = (!options.exclusive).then(|| AppendClaim::at(place, false)).transpose()?;
-            consolidated::take_away(&job.beside, &job.name, &job.work, place)?;
-            let exchanged = job.exchange();
+            let taken = consolidated::take_away(&job.beside, &job.name, &job.work, place);
+            let exchanged = taken.and_then(|()| Ok(job.exchange()?));
             drop(claim);
             consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
             exchanged?;
-            return job.end_alone(alone, marker.fingerprint);
+            return job.end_alone(alone, &marker, &|| count(job, engine, &marker));
         }
         if attempt == ATTEMPTS {
             break;
@@ -175,6 +188,9 @@ fn locked(
     Err(RepackError::Changed { at: job.at.clone() }.into())
 }
 
+/// The fingerprint of the old array and the modes of its files, if they are known.
+type State = Option<(u64, Modes)>;
+
 /// What the job is to do: what an earlier run has said, or a new plan, which is recorded. `None` if there is nothing to do.
 fn begun(
     job: &Job,
@@ -182,18 +198,18 @@ fn begun(
     current: &str,
     options: &RepackOptions,
     report: &mut RepackedArray,
-) -> Result<Option<Marker>, Error> {
-    let known = job.marker()?;
+) -> Result<Option<(Marker, State)>, Error> {
+    let mut known = job.marker()?;
     match &known {
         Some(marker) => {
             if marker.request != options.request() {
                 let (at, request) = (job.at.clone(), marker.request.to_string());
                 return Err(RepackError::OtherJob { at, request }.into());
             }
-            if current == marker.from || describes_same(job, current, &marker.to)? {
+            if current == marker.from || current == marker.to || job.is_exchanged(marker)? {
                 report.outcome = RepackOutcome::Resumed;
                 describe(report, &parsed(job, &marker.to)?);
-                return Ok(known);
+                return Ok(known.take().map(|marker| (marker, None)));
             }
             // It has grown, or its attributes were changed. Anything else is another array, of which nobody knows what it
             // has to do with what was built.
@@ -220,10 +236,17 @@ fn begun(
         // What was built is of another grid.
         job.beside.remove_tree(&job.new)?;
     }
+    // What cannot be replaced, or cannot be looked at, is told before anything is begun.
+    job.beside.check_movable(&job.name, &job.work)?;
+    let mut state = None;
+    let fingerprint = match known {
+        Some(known) => known.fingerprint,
+        None => Some(state.insert(job.beside.state_of(&job.name)?).0),
+    };
     let (request, from) = (options.request(), current.to_owned());
-    let marker = Marker { request, from, to, fingerprint: known.and_then(|m| m.fingerprint) };
+    let marker = Marker { request, from, to, fingerprint, built: None };
     marker.put(job)?;
-    Ok(Some(marker))
+    Ok(Some((marker, state)))
 }
 
 /// Whether two documents describe arrays whose chunks have the same names and mean the same.
@@ -255,16 +278,20 @@ fn wanted(
 }
 
 /// Gives up an earlier job; if it had come so far that the array is what it was to be, ends it.
-fn give_up(job: &Job) -> Result<(), Error> {
+fn give_up(job: &Job, array: &Array) -> Result<(), Error> {
     let Some(text) = job.document(&job.name)? else { return Ok(()) };
-    let place = Location::root(Arc::new(job.beside.clone())).at(Some(job.name.clone()));
-    match job.marker() {
-        Ok(Some(marker)) if marker.to == text => end(job, &place, &marker),
-        _ => {
-            consolidated::put_back(&job.beside, &job.name, &job.work, &place)?;
-            job.clean_up()
-        }
+    let marker = match job.marker() {
+        Err(error @ Error::Store(_)) => return Err(error),
+        // What cannot be understood is given up all the same.
+        marker => marker.ok().flatten(),
+    };
+    if let Some(marker) = marker
+        && (marker.to == text || job.is_exchanged(&marker)?)
+    {
+        return end(job, array, &marker);
     }
+    consolidated::put_back(&job.beside, &job.name, &job.work, array.location())?;
+    job.give_up()
 }
 
 /// Says in the report how an array is packed.
@@ -324,18 +351,21 @@ fn build(
     job: &Job,
     old: &Array,
     options: &RepackOptions,
-    mut marker: Marker,
+    (mut marker, found): (Marker, State),
     report: &mut RepackedArray,
     mut resumed: bool,
 ) -> Result<Marker, Error> {
     let metadata = parsed(job, &marker.to)?;
-    let store = Arc::new(job.beside.clone());
+    let (mut fingerprint, modes) = match found {
+        Some(found) => found,
+        None => job.beside.state_of(&job.name)?,
+    };
+    let store = Arc::new(job.beside.with_modes(modes));
     let place = Location { store, path: Some(job.new.clone()), format: None };
     let new = Array::from_metadata(&old.engine, &place, metadata)?;
     let same = are_encoded_alike(old.metadata(), new.metadata());
     let moves = same && moves(old) && self::moves(&new);
     report.moves = moves;
-    let mut fingerprint = job.beside.fingerprint(&job.name)?;
     for attempt in 0..=ATTEMPTS {
         if resumed && !moves && marker.fingerprint.is_some_and(|before| before != fingerprint) {
             // Nobody can tell which of the objects were made from what is there no more.
@@ -373,8 +403,14 @@ fn build(
         }
         (fingerprint, resumed) = (now, true);
     }
+    marker.built = Some(Built {
+        objects: report.objects_written.saturating_add(report.objects_kept),
+        chunks: moves.then_some(report.chunks_moved),
+    });
+    marker.put(job)?;
+    let modes = job.beside.modes_of(&job.name.join(DOCUMENT)?)?;
     let document = job.new.join(DOCUMENT)?;
-    job.beside.put(&document, marker.to.as_bytes(), Condition::None)?;
+    job.beside.with_modes(modes).put(&document, marker.to.as_bytes(), Condition::None)?;
     Ok(marker)
 }
 
@@ -397,7 +433,35 @@ fn carry_over(job: &Job, old: &Array, new: &Array) -> Result<(), Error> {
 }
 
 /// The new array is in its place: removes the old one, unless somebody has changed it at the last moment.
-fn end(job: &Job, place: &Location, marker: &Marker) -> Result<(), Error> {
-    consolidated::put_back(&job.beside, &job.name, &job.work, place)?;
-    job.end(marker.fingerprint)
+fn end(job: &Job, array: &Array, marker: &Marker) -> Result<(), Error> {
+    consolidated::put_back(&job.beside, &job.name, &job.work, array.location())?;
+    job.end(marker, &|| count(job, &array.engine, marker))
+}
+
+/// What is stored of the new array, where the old one was. A listing, and of shards a read for each index.
+fn count(job: &Job, engine: &Arc<Engine>, marker: &Marker) -> Result<Built, Error> {
+    let store = Arc::new(job.beside.clone());
+    let place = Location { store, path: Some(job.name.clone()), format: None };
+    let array = Array::from_metadata(engine, &place, parsed(job, &marker.to)?)?;
+    let objects = array.possible_objects()?;
+    let mut chunks = moves(&array).then_some(objects.len() as u64);
+    if chunks.is_some() && array.shard_shape().is_some() {
+        let (mut stored, mut failed) = (0, None);
+        array.each_shard(&objects, &mut |_, found| match found {
+            Ok(found) => {
+                let entries = found.iter().flat_map(|found| &found.entries);
+                stored += entries.filter(|entry| entry.is_some()).count() as u64;
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        chunks = Some(stored);
+    }
+    Ok(Built { objects: objects.len() as u64, chunks })
 }

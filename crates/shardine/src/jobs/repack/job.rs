@@ -30,6 +30,27 @@ pub(crate) struct Marker {
     pub to: String,
     /// Of the old array when its chunks were moved.
     pub fingerprint: Option<u64>,
+    /// What the new array has, once it is whole.
+    pub built: Option<Built>,
+}
+
+/// How much was built. The old array is only removed if the new one has it all, where it is then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Built {
+    pub objects: u64,
+    /// `None` if they were encoded anew, or nobody can tell without decoding.
+    pub chunks: Option<u64>,
+}
+
+impl Built {
+    fn to_json(self) -> Value {
+        json!({ "objects": self.objects, "chunks": self.chunks })
+    }
+
+    fn parse(json: &Value) -> Option<Self> {
+        let objects = json.get("objects")?.as_u64()?;
+        Some(Self { objects, chunks: json.get("chunks").and_then(Value::as_u64) })
+    }
 }
 
 impl Marker {
@@ -44,6 +65,7 @@ impl Marker {
             from: text("from")?,
             to: text("to")?,
             fingerprint: json.get("fingerprint")?.as_u64(),
+            built: json.get("built").and_then(Built::parse),
         })
     }
 
@@ -54,6 +76,7 @@ impl Marker {
             "from": self.from,
             "to": self.to,
             "fingerprint": self.fingerprint,
+            "built": self.built.map(Built::to_json),
         });
         job.beside.put(&job.file, format!("{json:#}\n").as_bytes(), Condition::None)?;
         Ok(())
@@ -116,7 +139,7 @@ impl Job {
     /// Takes the lock of the job, and makes its folder if it is not there.
     pub fn lock(&self) -> Result<JobLock, Error> {
         for _ in 0..ATTEMPTS_TO_LOCK {
-            if !self.beside.has_folder(&self.work) {
+            if !self.beside.has_folder(&self.work)? {
                 self.beside.make_folder_at(&self.work)?;
                 self.beside.make_private(&self.work)?;
             }
@@ -134,7 +157,7 @@ impl Job {
 
     /// Whether there is nothing in its folder but what a job makes before it says what it is, or leaves when that is removed.
     pub fn is_empty(&self) -> Result<bool, Error> {
-        let built = self.beside.has_folder(&self.new) || self.beside.has_folder(&self.old);
+        let built = self.beside.has_folder(&self.new)? || self.beside.has_folder(&self.old)?;
         Ok(!built && self.beside.get(&self.file)?.is_none())
     }
 
@@ -176,12 +199,14 @@ impl Job {
     pub fn end_alone(
         &self,
         alone: Option<FolderAlone>,
-        fingerprint: Option<u64>,
+        marker: &Marker,
+        count: &dyn Fn() -> Result<Built, Error>,
     ) -> Result<(), Error> {
+        self.check_exchanged(marker, count)?;
         let (ended, wait) = mpsc::channel();
         thread::scope(|scope| {
             let end = scope.spawn(move || {
-                let done = self.end(fingerprint);
+                let done = self.remove_old();
                 // Nobody may be left who waits for it.
                 let _ = ended.send(());
                 done
@@ -203,32 +228,94 @@ impl Job {
         }
     }
 
-    /// The new data set is in its place: removes the old one, unless somebody has changed it at the last moment.
-    pub fn end(&self, fingerprint: Option<u64>) -> Result<(), Error> {
-        let old = if self.beside.has_folder(&self.old) { &self.old } else { &self.new };
-        // Its document goes first, so what is half removed is not taken for an array, nor for one that was changed.
-        let document = old.join(self.document)?;
-        if self.beside.get(&document)?.is_some() {
-            let changed = match fingerprint {
-                Some(before) => self.beside.fingerprint(old)? != before,
-                None => false,
-            };
-            if changed {
-                let names = (0..).map(|n| match n {
-                    0 => format!("{}.before", self.name),
-                    n => format!("{}.before-{n}", self.name),
-                });
-                let taken =
-                    |name: &String| self.beside.root().join(name).symlink_metadata().is_ok();
-                let free = names.take(MAX_KEPT).find(|name| !taken(name));
-                let kept = Key::new(&free.unwrap_or_else(|| format!("{}.before", self.name)))?;
-                self.beside.move_folder(old, &kept)?;
-                self.clean_up()?;
-                let kept = format!("{}/{kept}", self.beside.name());
-                return Err(RepackError::ChangedAtCommit { at: self.at.clone(), kept }.into());
-            }
-            self.beside.remove_tree(&document)?;
+    /// Whether the new data set has the name of the old one already, whatever its document says by now.
+    pub fn is_exchanged(&self, marker: &Marker) -> Result<bool, Error> {
+        let is_old = |folder: &Key| -> Result<bool, Error> {
+            Ok(self.document(folder)?.is_some_and(|found| found == marker.from))
+        };
+        Ok(marker.from != marker.to
+            && (is_old(&self.new)? || !self.beside.has_folder(&self.new)? && is_old(&self.old)?))
+    }
+
+    /// Gives up a job that has not put the new data set into its place: removes what it has built.
+    ///
+    /// If the old one waits in the folder of the job, because something else has got its name since, it is kept and told.
+    pub fn give_up(&self) -> Result<(), Error> {
+        if self.document(&self.old)?.is_none() {
+            return self.clean_up();
         }
+        let kept = self.keep(&self.old)?;
+        self.clean_up()?;
+        Err(RepackError::Displaced { at: self.at.clone(), kept }.into())
+    }
+
+    /// Gives a data set that must not be lost a name beside the other; tells where it is then.
+    fn keep(&self, folder: &Key) -> Result<String, Error> {
+        let mut kept = Key::new(&format!("{}.before", self.name))?;
+        for n in 1..MAX_KEPT {
+            if !self.beside.has_name(&kept)? {
+                break;
+            }
+            kept = Key::new(&format!("{}.before-{n}", self.name))?;
+        }
+        self.beside.move_folder(folder, &kept)?;
+        Ok(format!("{}/{kept}", self.beside.name()))
+    }
+
+    /// The new data set is in its place: removes the old one, unless somebody has changed it at the last moment, or the new one
+    /// has less than was built, as `count` tells.
+    pub fn end(
+        &self,
+        marker: &Marker,
+        count: &dyn Fn() -> Result<Built, Error>,
+    ) -> Result<(), Error> {
+        self.check_exchanged(marker, count)?;
+        self.remove_old()
+    }
+
+    /// Where the old data set is after the exchange.
+    fn old_place(&self) -> Result<&Key, Error> {
+        Ok(if self.beside.has_folder(&self.old)? { &self.old } else { &self.new })
+    }
+
+    fn check_exchanged(
+        &self,
+        marker: &Marker,
+        count: &dyn Fn() -> Result<Built, Error>,
+    ) -> Result<(), Error> {
+        let old = self.old_place()?;
+        if self.document(old)?.is_none() {
+            return Ok(());
+        }
+        let changed = match marker.fingerprint {
+            Some(before) => self.beside.fingerprint_of_moved(old, &self.name)? != before,
+            None => false,
+        };
+        if changed {
+            let kept = self.keep(old)?;
+            self.clean_up()?;
+            return Err(RepackError::ChangedAtCommit { at: self.at.clone(), kept }.into());
+        }
+        if let Some(built) = marker.built {
+            let found = count()?;
+            let (before, after) = match (built.chunks, found.chunks) {
+                (Some(before), Some(after)) => (before, after),
+                _ => (built.objects, found.objects),
+            };
+            // More may have been written since.
+            if after < before {
+                let kept = self.keep(old)?;
+                self.clean_up()?;
+                let at = self.at.clone();
+                return Err(RepackError::Lost { at, before, after, kept }.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_old(&self) -> Result<(), Error> {
+        // Its document goes first, so what is half removed is not taken for an array, nor for one that was changed.
+        self.beside.remove_tree(&self.old_place()?.join(self.document)?)?;
         self.clean_up()
     }
 }

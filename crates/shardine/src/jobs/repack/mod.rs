@@ -23,7 +23,7 @@ use crate::{Engine, Error, Location};
 
 pub use error::RepackError;
 pub use in_place::recover;
-pub(crate) use job::{Job, Marker, WAIT};
+pub(crate) use job::{Built, Job, Marker, WAIT};
 pub use options::{
     CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackProgress, RepackedArray,
 };

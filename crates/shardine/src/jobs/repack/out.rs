@@ -53,7 +53,7 @@ pub(super) fn repack(
     check_whole(source, Some(target))?;
     let node = Node::open(engine, source)?;
     rehearse(engine, source, target, options, &node)?;
-    let mut marker = Marker::new(&REPACK, source, options.request());
+    let mut marker = Marker::new(&REPACK, source, options.request())?;
     let mut resumed = false;
     if !options.dry_run {
         let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
@@ -95,7 +95,7 @@ fn rehearse(
         // A size always leads to shards that fit, and to learn them takes reading.
         options.packing = Packing::Unsharded;
     }
-    let marker = RefCell::new(Marker::new(&REPACK, source, options.request()));
+    let marker = RefCell::new(Marker::new(&REPACK, source, options.request())?);
     let (options, check, resumed) = (&options, RepackCheck::None, false);
     let out = Out { engine, source, target, options, check, resumed, marker };
     out.node(node, &mut |_| ())

@@ -49,6 +49,19 @@ impl Folder {
         Ok(Self { old, kind, document, forms, report, values: 0 })
     }
 
+    /// The values at a place whose `info` is this.
+    pub fn values_at(place: &Location, info: &str) -> Result<Values, Error> {
+        let no_store = || Error::NoKeyValues { at: place.to_string() };
+        let document: Map<String, Value> = serde_json::from_str(info).map_err(|_| no_store())?;
+        let sharding = Sharding::from_json(document.get("sharding").ok_or_else(no_store)?);
+        let object = place.key(INFO)?;
+        let sharding = sharding.map_err(|source| Error::Sharding { object, source })?;
+        let (store, folder) = (Arc::clone(&place.store), place.path.clone());
+        let shards = Arc::new(KeyedShards::new(store, folder, sharding));
+        let kind = PayloadKind::from_info(&document);
+        Ok(Values::Shards { shards, kind, plain: None })
+    }
+
     /// The values at the place where they are built.
     fn new_values(&self, place: &Location) -> Option<Values> {
         let sharding = self.report.sharding.clone()?;
@@ -104,8 +117,8 @@ impl Packed for Folder {
         }
     }
 
-    fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<(), Error> {
-        self.new_values(place).map_or(Ok(()), |to| recount(engine, &to, self.values))
+    fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error> {
+        self.new_values(place).map_or(Ok(0), |to| recount(engine, &to, self.values))
     }
 
     fn reports(mut self, resumed: bool) -> Vec<RepackedScale> {

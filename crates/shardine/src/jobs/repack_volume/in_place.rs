@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardine_store::{Condition, Store, StoreExt};
 
 use super::{Packed, RepackVolumeOptions, RepackedScale};
-use crate::jobs::repack::{Job, Marker, RepackError, WAIT, recover};
+use crate::jobs::repack::{Built, Job, Marker, RepackError, WAIT, recover};
 use crate::jobs::whole::check_walked;
 use crate::precomputed::INFO;
 use crate::{Engine, Error, Location, RepackOutcome};
@@ -36,7 +36,7 @@ pub(super) fn repack<P: Packed>(
     loop {
         if options.dry_run || job.is_empty()? {
             let wanted = open()?;
-            let remains = job.beside.has_folder(&job.work);
+            let remains = job.beside.has_folder(&job.work)?;
             if options.dry_run || wanted.is_unchanged() && !remains {
                 wanted.reports(false).into_iter().for_each(tell);
                 return Ok(());
@@ -66,12 +66,15 @@ fn locked<P: Packed>(
 ) -> Result<Next, Error> {
     if options.restart && !job.is_empty()? {
         match (job.marker(), job.document(&job.name)?) {
-            (Ok(Some(marker)), Some(current)) if current == marker.to => {
-                job.end(marker.fingerprint)?;
+            (Err(error @ Error::Store(_)), _) => return Err(error),
+            (Ok(Some(marker)), Some(current))
+                if current == marker.to || job.is_exchanged(&marker)? =>
+            {
+                job.end(&marker, &|| count(engine, job, &marker))?;
             }
             // Without its `info` nobody can tell whether it is the old one that waits in the job's folder.
             (_, None) => return Err(Error::NoVolume { at: job.at.clone() }),
-            _ => job.clean_up()?,
+            _ => job.give_up()?,
         }
         return Ok(Next::Begin);
     }
@@ -93,14 +96,17 @@ fn locked<P: Packed>(
             }
             let to = String::from_utf8_lossy(&wanted.info()).into_owned();
             let (request, from) = (wanted.request(), current.clone());
-            let marker = Marker { request, from, to, fingerprint: None };
+            // What cannot be replaced, or cannot be looked at, is told before anything is begun.
+            job.beside.check_movable(&job.name, &job.work)?;
+            let fingerprint = Some(job.beside.fingerprint(&job.name)?);
+            let marker = Marker { request, from, to, fingerprint, built: None };
             marker.put(job)?;
             marker
         }
     };
-    if current == marker.to {
+    if current == marker.to || job.is_exchanged(&marker)? {
         // All that was missing is that the old volume is removed.
-        job.end(marker.fingerprint)?;
+        job.end(&marker, &|| count(engine, job, &marker))?;
         if wanted.request() != marker.request {
             return Ok(Next::Begin);
         }
@@ -141,7 +147,7 @@ fn locked<P: Packed>(
         return Err(changed());
     }
     job.exchange()?;
-    job.end_alone(alone, marker.fingerprint)?;
+    job.end_alone(alone, &marker, &|| count(engine, job, &marker))?;
     wanted.reports(resumed).into_iter().for_each(tell);
     Ok(Next::Done)
 }
@@ -155,7 +161,7 @@ fn make(
     marker: &mut Marker,
     resumed: bool,
 ) -> Result<(), Error> {
-    let fingerprint = job.beside.fingerprint(&job.name)?;
+    let (fingerprint, modes) = job.beside.state_of(&job.name)?;
     let mut resumed = resumed;
     if resumed && marker.fingerprint != Some(fingerprint) {
         // Nobody can tell which of the objects were made from what is there no more.
@@ -169,15 +175,29 @@ fn make(
     job.beside.remove_tree(&document)?;
     job.beside.copy_mode(&job.name, &job.new)?;
     job.beside.remove_temporaries(&job.new)?;
-    let store: Arc<dyn Store> = Arc::new(job.beside.clone());
+    let store: Arc<dyn Store> = Arc::new(job.beside.with_modes(modes));
     let place = Location { store, path: Some(job.new.clone()), format: None };
     wanted.build(engine, &place, options, resumed)?;
     let part = |path: &str, is_folder| wanted.part(path, is_folder);
     job.beside.carry_over(&job.name, &job.new, &part)?;
-    wanted.recount(engine, &place)?;
+    let moved = wanted.recount(engine, &place)?;
     if job.beside.fingerprint(&job.name)? != fingerprint {
         return Err(RepackError::Changed { at: job.at.clone() }.into());
     }
-    job.beside.put(&document, marker.to.as_bytes(), Condition::None)?;
+    marker.built = Some(Built { objects: 0, chunks: Some(moved) });
+    marker.put(job)?;
+    let modes = job.beside.modes_of(&job.name.join(INFO)?)?;
+    job.beside.with_modes(modes).put(&document, marker.to.as_bytes(), Condition::None)?;
     Ok(())
+}
+
+/// What is stored of the new volume, where the old one was.
+fn count(engine: &Arc<Engine>, job: &Job, marker: &Marker) -> Result<Built, Error> {
+    let store: Arc<dyn Store> = Arc::new(job.beside.clone());
+    let place = Location { store, path: Some(job.name.clone()), format: None };
+    let mut found = 0u64;
+    for values in super::packed_values(engine, &place, &marker.from, &marker.to)? {
+        values.each_key(engine, &mut |_| found += 1)?;
+    }
+    Ok(Built { objects: 0, chunks: Some(found) })
 }

@@ -15,9 +15,11 @@ use serde_json::Value;
 use shardine_store::FolderPart;
 
 use crate::jobs::losses::refuse_data_set;
+use crate::precomputed::{Volume, VolumeInfo};
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location};
 use folder::Folder;
+use values::Values;
 use volume::Scales;
 
 pub use options::{RepackVolumeOptions, RepackedScale, ShardingChoice};
@@ -83,6 +85,23 @@ fn run<P: Packed>(
     }
 }
 
+/// The values at a place that a job packs in another way, which goes from the one `info` to the other.
+fn packed_values(
+    engine: &Arc<Engine>,
+    place: &Location,
+    from: &str,
+    to: &str,
+) -> Result<Vec<Values>, Error> {
+    let infos = (VolumeInfo::parse(from.as_bytes()), VolumeInfo::parse(to.as_bytes()));
+    let (Ok(from), Ok(to)) = infos else {
+        return Ok(vec![Folder::values_at(place, to)?]);
+    };
+    let volume = Volume::bind(engine, place, to.clone());
+    let pairs = from.scales().iter().zip(to.scales()).enumerate();
+    let changed = pairs.filter(|(_, (from, to))| from.sharding != to.sharding);
+    changed.map(|(level, _)| Values::of_scale(&volume, level)).collect()
+}
+
 /// A data set in a folder with an `info`, and what it is to become.
 trait Packed {
     /// Its `info` as it is to be.
@@ -109,8 +128,8 @@ trait Packed {
     /// What becomes of something in the folder, by its path below it: what is built is left, all else carried over.
     fn part(&self, path: &str, is_folder: bool) -> FolderPart;
 
-    /// An error if there are more or fewer values at the place where it was built than were moved there.
-    fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<(), Error>;
+    /// How many values there are at the place where it was built; an error if there are more or fewer than were moved there.
+    fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error>;
 
     /// What was done, or is to be done.
     fn reports(self, resumed: bool) -> Vec<RepackedScale>;

@@ -54,7 +54,7 @@ fn begin(
     options: &RepackVolumeOptions,
     before: Option<u64>,
 ) -> Result<(Marker, bool), Error> {
-    let mut marker = Marker::new(&REPACK, source, wanted.request());
+    let mut marker = Marker::new(&REPACK, source, wanted.request())?;
     let restart = options.restart && marker.is_at(target)?;
     let mut start = marker.begin(source, target, restart)?;
     // What an earlier run has made may be of a source that has changed since, or nobody can tell.

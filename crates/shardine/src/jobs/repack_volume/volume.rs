@@ -158,10 +158,11 @@ impl Packed for Scales {
         }
     }
 
-    fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<(), Error> {
+    fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error> {
         let new = Volume::bind(engine, place, self.info.clone());
-        self.changed.iter().try_for_each(|changed| {
-            recount(engine, &Values::of_scale(&new, changed.level)?, changed.values)
+        self.changed.iter().try_fold(0u64, |all, changed| {
+            let values = Values::of_scale(&new, changed.level)?;
+            Ok(all.saturating_add(recount(engine, &values, changed.values)?))
         })
     }
 

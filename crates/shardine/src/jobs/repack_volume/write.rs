@@ -317,17 +317,17 @@ pub(crate) fn check(engine: &Engine, from: &Values, to: &Values) -> Result<(), E
     })?;
     result?;
     compare(engine, from, to, &keys)?;
-    recount(engine, to, before_move)
+    recount(engine, to, before_move).map(drop)
 }
 
-/// An error unless there are so many values. A listing, and a read for each index.
-pub(crate) fn recount(engine: &Engine, values: &Values, before: u64) -> Result<(), Error> {
+/// How many values there are, which has to be so many. A listing, and a read for each index.
+pub(crate) fn recount(engine: &Engine, values: &Values, before: u64) -> Result<u64, Error> {
     let mut after = 0u64;
     values.each_key(engine, &mut |_| after += 1)?;
     if before != after {
         return Err(RepackError::Count { before, after }.into());
     }
-    Ok(())
+    Ok(after)
 }
 
 fn compare(engine: &Engine, from: &Values, to: &Values, keys: &[StoredValue]) -> Result<(), Error> {

@@ -428,6 +428,8 @@ impl Repairing<'_> {
     fn is_data_set(&self) -> Result<bool, Error> {
         match read_document(self.location) {
             Err(Error::NoNode { .. }) => {}
+            // What could not be read may be anything.
+            Err(error @ Error::Store(_)) => return Err(error),
             _ => return Ok(false),
         }
         match DataSet::open(self.engine, self.location) {

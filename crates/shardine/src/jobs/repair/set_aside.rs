@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::json;
-use shardine_store::{Condition, CreateOptions, Key, Object, StoreError, StoreExt, Version};
+use shardine_store::{
+    Condition, CreateOptions, Key, Modes, Object, Store, StoreError, StoreExt, Version,
+};
 
 use super::Repair;
 use crate::{Error, Location};
@@ -86,6 +89,11 @@ impl SetAside {
             let numbers: Vec<String> = chunk.iter().map(u64::to_string).collect();
             base = format!("{base}.chunk_{}", numbers.join("_"));
         }
+        // Whoever may not read the object may not read what is kept of it.
+        let store: Arc<dyn Store> = match (self.location.store.files(), object.file()) {
+            (Some(files), Some(file)) => Arc::new(files.with_modes(Modes::of(file)?)),
+            _ => Arc::clone(&self.location.store),
+        };
         let first = self.numbers.get(&base).copied().unwrap_or(0);
         for number in first..first.saturating_add(NAMES) {
             let name = match number {
@@ -94,9 +102,9 @@ impl SetAside {
             };
             let key = self.location.key(&name)?;
             let options = CreateOptions { head: 0, condition: Condition::Absent };
-            let writer = self.location.store.create(&key, options)?;
+            let writer = store.create(&key, options)?;
             writer.append_from(object, range.clone())?;
-            match self.location.store.publish(vec![writer.finish(&[])?]) {
+            match store.publish(vec![writer.finish(&[])?]) {
                 Ok(_) => {}
                 Err(StoreError::Conflict { .. }) => continue,
                 Err(error) => return Err(error.into()),
@@ -110,7 +118,7 @@ impl SetAside {
             });
             let about_key = self.location.key(&format!("{name}.json"))?;
             let text = format!("{about:#}\n");
-            self.location.store.put(&about_key, text.as_bytes(), Condition::None)?;
+            store.put(&about_key, text.as_bytes(), Condition::None)?;
             self.bytes += range.end - range.start;
             self.numbers.insert(base, number + 1);
             return Ok(name);

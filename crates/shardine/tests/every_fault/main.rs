@@ -1,0 +1,40 @@
+//! A disk that fails once, at each call that a verb makes to it, be it to look or to change something.
+//!
+//! Each verb is run once to count its calls, then once for each of them, which fails with EIO. Either the verb says so and
+//! the data is what it was or what it is to be, or it succeeds and all is as it is without the fault. The same command given
+//! again then succeeds. Of many calls only some are tried, unless SHARDINE_EVERY_FAULT is set.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod disk;
+mod verbs;
+mod volume_verbs;
+
+use disk::try_all;
+
+#[test]
+fn a_fault_while_arrays_are_looked_at_is_told() {
+    try_all(&verbs::looking());
+}
+
+#[test]
+fn a_fault_in_a_write_is_told_and_loses_nothing() {
+    try_all(&verbs::writing());
+}
+
+#[test]
+fn a_fault_in_a_job_on_arrays_is_told_and_loses_nothing() {
+    try_all(&verbs::jobs());
+}
+
+#[test]
+fn a_fault_in_repacking_is_told_and_loses_nothing() {
+    try_all(&verbs::repacking());
+}
+
+#[test]
+fn a_fault_with_volumes_is_told_and_loses_nothing() {
+    try_all(&volume_verbs::all());
+}

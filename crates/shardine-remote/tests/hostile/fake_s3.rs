@@ -27,11 +27,14 @@ struct Stored {
 /// By number.
 type Parts = HashMap<u64, Vec<u8>>;
 
+/// The parts of an upload, its writes, and its headers.
+type Upload = (Parts, Option<String>, Vec<(String, String)>);
+
 #[derive(Default)]
 struct State {
     objects: HashMap<String, Stored>,
     /// With what the metadata will be.
-    uploads: HashMap<String, (Parts, Option<String>, Vec<(String, String)>)>,
+    uploads: HashMap<String, Upload>,
     /// How many were begun in all.
     begun: usize,
     next: u64,

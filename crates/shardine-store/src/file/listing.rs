@@ -111,7 +111,7 @@ impl FileStore {
                 Err(e) => return Err(failed("examine", nearest, e)),
             }
             // Where a link leads that leads nowhere yet cannot be told from here.
-            let found = disk.find_link(&nearest).map_err(|e| failed("examine", &nearest, e))?;
+            let found = disk.find_link(nearest).map_err(|e| failed("examine", nearest, e))?;
             if found.is_some_and(|found| found.is_symlink()) {
                 let message = "it is a link that leads nowhere";
                 return Err(failed("examine", nearest, io::Error::other(message)));
@@ -122,7 +122,7 @@ impl FileStore {
             }
         };
         let ids = resolved.ancestors().map(|at| {
-            let found = disk.examine(&at).map_err(|e| failed("examine", at, e))?;
+            let found = disk.examine(at).map_err(|e| failed("examine", at, e))?;
             Ok((found.dev(), found.ino()))
         });
         Ok((ids.collect::<Result<_, StoreError>>()?, nearest == path))

@@ -15,6 +15,9 @@ use crate::shard::uint64::{
     KeyPlace, MAX_INDEX, Minishard, MinishardEntry, ShardTable, Sharding, Uint64Error,
 };
 
+/// The index of a minishard, and its bytes in the shard.
+type PlacedIndex = (Arc<Minishard>, Range<u64>);
+
 /// Bytes of a table up to which it is read whole; of a larger one only the entries that are wanted.
 const WHOLE_TABLE: u64 = 1 << 20;
 
@@ -291,7 +294,7 @@ impl KeyedShards {
         shard: &OpenShard,
         place: KeyPlace,
         context: &mut Context,
-    ) -> Result<Option<(Arc<Minishard>, Range<u64>)>, StoreError> {
+    ) -> Result<Option<PlacedIndex>, StoreError> {
         let version = shard.object.version();
         let known = {
             let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);

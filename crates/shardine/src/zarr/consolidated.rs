@@ -174,7 +174,7 @@ fn identity(location: &Location) -> String {
 /// The place above another one, and the name that the other one has there.
 pub(crate) fn parent(location: &Location) -> Result<Option<(Location, String)>, Error> {
     let Some(path) = &location.path else {
-        let above = location.store.above()?;
+        let above = location.store.above();
         return Ok(above.map(|(store, name)| (Location::root(store), name.as_str().to_owned())));
     };
     Ok(Some(match path.as_str().rsplit_once('/') {

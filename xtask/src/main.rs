@@ -38,7 +38,7 @@ cargo xtask <command>
   differential --precomputed [--cases N] [--seed S]
       The same with precomputed volumes, TensorStore and cloud-volume (240 cases).
 
-  torture [--minutes N] [--seed S]
+  torture [--minutes N] [--seed S] [--mix]
       Kills writers at every step and at random times, lets others race for one shard,
       and checks what is left, for N minutes (10).
 

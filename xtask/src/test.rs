@@ -89,6 +89,11 @@ const STEPS: &[Step] = &[
         about: "killed and racing writers leave every shard old or new",
         run: torture::short,
     },
+    Step {
+        name: "mix",
+        about: "jobs in place beside readers, writers, verify, repair and copy",
+        run: torture::short_mix,
+    },
 ];
 
 pub fn main(args: &[String]) -> Result {

@@ -9,36 +9,65 @@ use crate::{usage, value, venv};
 const RUNS: u32 = 300;
 
 pub fn main(args: &[String]) -> Result {
-    let (mut minutes, mut seed) = (10.0f64, 1u64);
+    let (mut minutes, mut seed, mut mix) = (10.0f64, 1u64, false);
     let mut rest = args.iter();
     while let Some(option) = rest.next() {
         match option.as_str() {
             "--minutes" => minutes = value(option, &mut rest)?,
             "--seed" => seed = value(option, &mut rest)?,
+            "--mix" => mix = true,
             _ => return Err(usage(format!("torture does not take \"{option}\""))),
         }
     }
     let python = venv::ensure()?;
-    Cmd::cargo("build --release --package shardine-torture").run()?;
+    Cmd::cargo("build --release --package shardine-torture --package shardine-cli").run()?;
+    if mix {
+        let program = target_dir().join("release/shardine-torture");
+        let shardine = target_dir().join("release/shardine");
+        return run_mix(program, shardine, minutes, seed, python);
+    }
     Cmd::new(target_dir().join("release/shardine-torture"))
         .args(["run", "--minutes", &minutes.to_string(), "--seed", &seed.to_string(), "--python"])
         .arg(python)
         .run()
 }
 
+/// Everything beside jobs in place.
+fn run_mix(
+    program: PathBuf,
+    shardine: PathBuf,
+    minutes: f64,
+    seed: u64,
+    python: PathBuf,
+) -> Result {
+    Cmd::new(program)
+        .args(["mix", "--minutes", &minutes.to_string(), "--seed", &seed.to_string(), "--shardine"])
+        .arg(shardine)
+        .arg("--python")
+        .arg(python)
+        .run()
+}
+
+/// A minute of it, with the binaries of the profile that we were built with ourselves.
+pub fn short_mix() -> Result {
+    Cmd::cargo("build --package shardine-torture --package shardine-cli").run()?;
+    let python = root().join(".venv/bin/python");
+    run_mix(beside_us("shardine-torture")?, beside_us("shardine")?, 1.0, 1, python)
+}
+
 /// Always the same kills, with the Python that is already there.
 pub fn short() -> Result {
     Cmd::cargo("build --package shardine-torture").run()?;
-    Cmd::new(beside_us()?)
+    Cmd::new(beside_us("shardine-torture")?)
         .args(["run", "--runs", &RUNS.to_string(), "--python"])
         .arg(root().join(".venv/bin/python"))
         .run()
 }
 
 /// The binary of the profile that we were built with ourselves.
-fn beside_us() -> Result<PathBuf> {
+fn beside_us(name: &str) -> Result<PathBuf> {
     let this = std::env::current_exe().attempt("cannot tell where xtask itself is")?;
-    let binary = this.with_file_name("shardine-torture");
+    let binary = this.with_file_name(name);
     if binary.exists() {
         return Ok(binary);
     }

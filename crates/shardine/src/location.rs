@@ -79,7 +79,11 @@ impl Location {
     pub(crate) fn hold(&self) -> Result<Option<FolderHold>, Error> {
         let Some(files) = self.store.files() else { return Ok(None) };
         match files.hold(self.path.as_ref()) {
-            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+            Err(StoreError::Io { source, .. })
+                if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(None)
+            }
             hold => Ok(hold?),
         }
     }

@@ -17,7 +17,7 @@ use shardine::{
 use crate::common::volumes::{scale, sharding};
 use crate::common::{document, metadata, noise};
 use crate::disk::{State, Verb, at, engine};
-use crate::verbs::told;
+use crate::verbs::{check_repaired, told};
 
 fn bits(shard: u32) -> Value {
     sharding(0, 1, shard, "gzip", "raw")
@@ -167,7 +167,7 @@ fn sound(root: &Path) -> State {
 }
 
 fn repaired(root: &Path) -> State {
-    let text = check(&engine(), &at(root).join("v").unwrap())?;
+    let text = check_repaired(&engine(), &at(root).join("v").unwrap())?;
     Ok([elements(root, "v")?, text.into_bytes()].concat())
 }
 

@@ -315,7 +315,10 @@ impl Job {
 
     fn remove_old(&self) -> Result<(), Error> {
         // Its document goes first, so what is half removed is not taken for an array, nor for one that was changed.
-        self.beside.remove_tree(&self.old_place()?.join(self.document)?)?;
+        let document = self.old_place()?.join(self.document)?;
+        if self.beside.get(&document)?.is_some() {
+            self.beside.remove_tree(&document)?;
+        }
         self.clean_up()
     }
 }

@@ -40,7 +40,7 @@ fn npy_files_of_any_order_become_arrays() {
             "{'descr': '<u2', 'fortran_order': False, 'shape': (3, 4, 5), }",
         );
         assert_eq!(split_npy(&out), (header.to_owned(), &expected[..]));
-        folder.ok(&["convert", &array, "out.raw"]);
+        folder.ok(&["convert", &array, "out.raw", "--overwrite"]);
         assert_eq!(folder.get("out.raw"), expected);
         assert_eq!(folder.ok(&["convert", &array, "-"]), expected);
     }

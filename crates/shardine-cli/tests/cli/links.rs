@@ -108,7 +108,10 @@ fn links_to_folders_are_told_and_not_walked() {
         &["shard", "u", "--chunks-per-shard", "4"],
     ] {
         let error = folder.refused(command);
-        assert!(error.contains("loop\" (a link to a folder)"), "{command:?}: {error}");
+        // In place, what lies beside the chunks is carried over as it is.
+        let in_place = ["unshard", "reshard", "shard"].contains(&command[0]) && command.len() < 5;
+        let in_place = in_place && !command.contains(&"-o");
+        assert!(in_place != error.contains("loop\" (a link to a folder)"), "{command:?}: {error}");
         assert!(error.contains("c/up\" (a link to a folder)"), "{command:?}: {error}");
         assert!(!folder.exists("x"), "{command:?}");
     }

@@ -5,6 +5,9 @@ use std::collections::HashSet;
 use shardine_store::{Unlisted, UnlistedKind};
 
 use super::copy::CopyError;
+use super::copy::keys::parent;
+use crate::zarr::metadata::NodeMetadata;
+use crate::zarr::{grid_folder, read_v3};
 use crate::{Error, Location};
 
 /// So many things are told by name.
@@ -34,10 +37,40 @@ pub(super) fn check_whole(source: &Location, target: Option<&Location>) -> Resul
 pub(super) fn check_walked(location: &Location) -> Result<(), Error> {
     let Some(files) = location.store.files() else { return Ok(()) };
     let survey = files.survey(location.path.as_ref(), &HashSet::new())?;
-    let mut unlisted = survey.unlisted;
-    unlisted
-        .retain(|unlisted| unlisted.kind.is_folder() || unlisted.kind == UnlistedKind::BrokenLink);
-    refuse(location, &unlisted, survey.more_unlisted)
+    let mut refused = Vec::new();
+    for unlisted in survey.unlisted {
+        let may_hold = match unlisted.kind {
+            UnlistedKind::BrokenLink => true,
+            kind => kind.is_folder() && !lies_beside_chunks(location, &unlisted)?,
+        };
+        if may_hold {
+            refused.push(unlisted);
+        }
+    }
+    refuse(location, &refused, survey.more_unlisted)
+}
+
+/// Whether something lies in the folder of an array, where no chunk of it and no other node can be: it is carried over as it is.
+fn lies_beside_chunks(location: &Location, unlisted: &Unlisted) -> Result<bool, Error> {
+    let Some(key) = &unlisted.key else { return Ok(false) };
+    let mut folder = parent(key);
+    loop {
+        match read_v3(&location.at(folder.clone()))? {
+            Some(NodeMetadata::Array(array)) => {
+                let skip = folder.as_ref().map_or(0, |folder| folder.as_str().len() + 1);
+                let (encoding, rank) = (array.key_encoding(), array.shape().len());
+                let name = &key.as_str()[skip..];
+                let is_folder = |name: &str| grid_folder(encoding, name, rank).is_some();
+                let of_grid = encoding.parse(name, rank).is_some() || is_folder(name);
+                // Nor is anything told apart from chunks that lies among them.
+                let among = name.rsplit_once('/').is_some_and(|(folder, _)| is_folder(folder));
+                return Ok(!(of_grid || among));
+            }
+            Some(NodeMetadata::Group(_)) => return Ok(false),
+            None if folder == location.path => return Ok(false),
+            None => folder = folder.as_ref().and_then(parent),
+        }
+    }
 }
 
 /// An error if there is anything that was left out.

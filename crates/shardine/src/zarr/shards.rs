@@ -163,15 +163,15 @@ impl Array {
         let store = &self.grid.store;
         let mut object = store.open(key, None)?;
         let mut found = read_index(&*object);
-        // Only a file can be read while it is changed.
-        let attempts = if store.files().is_some() { ATTEMPTS } else { 2 };
-        for attempt in 1..attempts {
+        for attempt in 1..ATTEMPTS {
             if !matches!(found, Err(Error::Shard { .. })) {
                 break;
             }
             // It may be being changed in place, or have been when its writer died.
             let mut is_last = false;
             match store.recover(key)? {
+                // Only a file can be read while it is changed.
+                Recovery::Nothing if store.files().is_none() => is_last = true,
                 Recovery::Nothing => {
                     // The change has ended since it was read, or it is damaged, and stays so.
                     let again = store.open(key, None)?;

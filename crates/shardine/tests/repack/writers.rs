@@ -3,8 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
@@ -189,14 +191,28 @@ fn written_to_at_every_step(
         fs::remove_dir_all(&scene).unwrap();
         copy(&origin, &scene);
         let (writer, data) = (array.clone(), data.to_vec());
+        let begun: Arc<Mutex<Option<JoinHandle<()>>>> = Arc::default();
+        let running = Arc::clone(&begun);
         let act = move || {
-            let writer = Array::open(&engine(), &at(&writer)).unwrap();
-            write(&writer, region, data.clone());
+            let (writer, data) = (writer.clone(), data.clone());
+            let thread = thread::spawn(move || {
+                let writer = Array::open(&engine(), &at(&writer)).unwrap();
+                write(&writer, region, data);
+            });
+            // Who comes in the moment of the exchange is let in after it.
+            let start = Instant::now();
+            while !thread.is_finished() && start.elapsed() < Duration::from_millis(100) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            *running.lock().unwrap() = Some(thread);
         };
         let observer =
             Arc::new(AtStep { at: step, steps: AtomicUsize::new(0), act: Box::new(act) });
         let store = FileStore::observed(&scene, Arc::clone(&observer) as _);
         let done = repack(&Location::root(Arc::new(store)), None, options);
+        if let Some(thread) = begun.lock().unwrap().take() {
+            thread.join().unwrap();
+        }
         if observer.steps.load(Ordering::SeqCst) <= step {
             // Workers that share their steps out otherwise may need fewer of them.
             continue;

@@ -64,7 +64,7 @@ pub(in crate::jobs) fn is_document(key: &Key) -> bool {
 }
 
 /// The folder that a key lies in; `None` is the root.
-pub(super) fn parent(key: &Key) -> Option<Key> {
+pub(in crate::jobs) fn parent(key: &Key) -> Option<Key> {
     let (folder, _) = key.as_str().rsplit_once('/')?;
     Key::new(folder).ok()
 }

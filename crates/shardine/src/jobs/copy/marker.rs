@@ -1,7 +1,7 @@
 //! What says in the target that a job is under way, so that the same one goes on after a kill and another one does not.
 
 use serde_json::{Map, Value, json};
-use shardine_store::{Condition, Key, StoreError, StoreExt};
+use shardine_store::{Condition, Key, LeftoverKind, StoreError, StoreExt};
 
 use super::keys::is_document;
 use super::{CopyError, place};
@@ -137,6 +137,12 @@ impl Marker {
         }
         let listing = target.store.list(target.path.as_ref())?;
         if listing.is_empty() && !place::is_object(target)? {
+            // A run that was killed before it had said what it was has left nothing but its first file.
+            for leftover in target.store.leftovers(target.path.as_ref())? {
+                if leftover.kind == LeftoverKind::Temporary && !leftover.in_use {
+                    target.store.remove_leftover(target.path.as_ref(), &leftover.name)?;
+                }
+            }
             self.put(target, Condition::Absent)?;
             self.check_not_seen(source, target)?;
             return Ok(Start::Fresh);

@@ -516,6 +516,7 @@ impl Repairing<'_> {
 
     /// Mends damaged objects, one after the other.
     fn damage(&mut self, found: Found) -> Result<(), Error> {
+        let told: BTreeSet<String> = found.left.iter().map(|f| f.message.clone()).collect();
         for finding in found.left {
             self.tell(Repair::of(RepairKind::Left, &finding));
         }
@@ -529,7 +530,13 @@ impl Repairing<'_> {
             let array = held.array();
             let damaged = match array.location().store.files() {
                 // The array that was looked at may have been exchanged for another one before it was held.
-                Some(_) => self.look_at(array.location(), true)?.damaged,
+                Some(_) => {
+                    let now = self.look_at(array.location(), true)?;
+                    for finding in now.left.iter().filter(|f| !told.contains(&f.message)) {
+                        self.tell(Repair::of(RepairKind::Left, finding));
+                    }
+                    now.damaged
+                }
                 None => damaged,
             };
             for (key, origin) in damaged {

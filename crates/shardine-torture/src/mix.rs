@@ -428,7 +428,10 @@ fn append_jobs(mix: &Mix, scene: &Path, seed: u64) -> Result {
             1 => vec!["reshard", &url, "--shard", "6,32,32"],
             _ => vec!["reshard", &url, "--shard", "12,16,16"],
         };
-        let reasons = [REFUSED_JOB, &["an append to it", "was replaced by", "asked for something"]];
+        let reasons = [
+            REFUSED_JOB,
+            &["ppend", "was replaced by", "asked for something", "does not fit what is there"],
+        ];
         let done = mix.run_or_refused("append: job", &words, &reasons.concat())?;
         if done.is_none() {
             // What was being appended to may be another array by now.

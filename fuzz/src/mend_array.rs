@@ -65,7 +65,8 @@ fn check(document: &str, object: &[u8]) {
         assert!(answer.is_ok(), "no damage, and yet: {answer:?}");
     }
     let mut left = 0;
-    let options = RepairOptions::new(Location::root(Arc::new(aside))).decode(true).accept_loss(true);
+    let options =
+        RepairOptions::new(Location::root(Arc::new(aside))).decode(true).accept_loss(true);
     match repair(engine, &location, &options, &mut |_| {}) {
         Ok(summary) => left += summary.left,
         Err(error) => panic!("repair: {error}"),

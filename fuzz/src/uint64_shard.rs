@@ -96,7 +96,8 @@ fn check(document: &[u8], shard: &[u8]) {
     if before.is_ok() && !unchecked {
         assert!(answer.is_ok(), "no damage, and yet: {answer:?}");
     }
-    let options = RepairOptions::new(Location::root(Arc::new(aside))).decode(true).accept_loss(true);
+    let options =
+        RepairOptions::new(Location::root(Arc::new(aside))).decode(true).accept_loss(true);
     let left = match repair(engine, &location, &options, &mut |_| {}) {
         Ok(summary) => summary.left,
         Err(error) => panic!("repair: {error}"),

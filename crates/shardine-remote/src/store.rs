@@ -210,15 +210,15 @@ impl Store for RemoteStore {
         self.0.identity.clone()
     }
 
-    fn above(&self) -> Result<Option<(Arc<dyn Store>, Key)>, StoreError> {
+    fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
         let remote = &*self.0;
-        let Some(path) = remote.prefix.strip_suffix('/') else { return Ok(None) };
+        let path = remote.prefix.strip_suffix('/')?;
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let shorter = |text: &str| {
             let text = text.strip_suffix(name).unwrap_or(text);
             text.strip_suffix('/').unwrap_or(text).to_owned()
         };
-        let Ok(key) = Key::new(name) else { return Ok(None) };
+        let key = Key::new(name).ok()?;
         let store = Self(Arc::new(Remote {
             kind: remote.kind,
             name: shorter(&remote.name),
@@ -234,7 +234,7 @@ impl Store for RemoteStore {
             upload_units: remote.upload_units,
             probe: Arc::clone(&remote.probe),
         }));
-        Ok(Some((Arc::new(store), key)))
+        Some((Arc::new(store), key))
     }
 
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {

@@ -21,7 +21,7 @@ macro_rules! forward {
                 (**self).files()
             }
 
-            fn above(&self) -> Result<Option<(Arc<dyn Store>, Key)>, StoreError> {
+            fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
                 (**self).above()
             }
 

@@ -367,8 +367,8 @@ pub trait Store: Debug + Send + Sync {
 
     /// The store of what its root lies in, and the name that its root has there; `None` if nothing lies above it, or the store
     /// knows of nothing there. Makes no request.
-    fn above(&self) -> Result<Option<(Arc<dyn Store>, Key)>, StoreError> {
-        Ok(None)
+    fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
+        None
     }
 
     /// Opens an object for reading.

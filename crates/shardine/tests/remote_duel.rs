@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::process::{Child, Command};
 
 use common::*;
-use shardine::{Array, Elements, Location, StoreOptions, WriteOptions};
+use shardine::{
+    Array, Elements, Error, Location, SliceOptions, SliceWriter, StoreOptions, WriteOptions,
+};
 use shardine_testbed::{Faults, Proxy, ProxyOptions, SeaweedFs};
 
 const BUCKET: &str = "duel";
@@ -20,6 +22,10 @@ const UPDATES: u16 = 500;
 const PLACE: &str = "SHARDINE_DUEL_PLACE";
 const COLUMN: &str = "SHARDINE_DUEL_COLUMN";
 const COUNT: &str = "SHARDINE_DUEL_COUNT";
+const APPENDED: &str = "SHARDINE_DUEL_APPENDED";
+
+/// The exit status of an append that was refused.
+const REFUSED: i32 = 3;
 
 fn location(endpoint: &str, name: &str) -> Location {
     let options = StoreOptions::new()
@@ -133,4 +139,60 @@ fn two_processes_update_one_shard_and_nothing_is_lost_or_done_twice() {
 #[test]
 fn the_same_with_a_shard_that_is_streamed() {
     duel(&sharded(&[512, 2048], &[512, 2048], &[512, 512]), 40, 2);
+}
+
+/// One of the processes that append: eight planes of one number, committed two by two.
+#[test]
+fn appender() {
+    let Ok(place) = std::env::var(APPENDED) else { return };
+    let (endpoint, name) = place.split_once(' ').unwrap();
+    let count: u16 = std::env::var(COUNT).unwrap().parse().unwrap();
+    let array = Array::open(&engine(), &location(endpoint, name)).unwrap();
+    let mut writer = match SliceWriter::new(array, 0, SliceOptions::new().commit_every(2)) {
+        Ok(writer) => writer,
+        Err(
+            Error::AppendUnderWay { .. }
+            | Error::AppendOwned { .. }
+            | Error::MetadataChanged { .. },
+        ) => std::process::exit(REFUSED),
+        Err(error) => panic!("{error}"),
+    };
+    for _ in 0..8 {
+        writer.push(Elements::Fixed(count.to_le_bytes().repeat(4)).as_ref()).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn of_two_appends_the_refused_one_has_overwritten_nothing() {
+    let server = SeaweedFs::shared().unwrap();
+    server.create_bucket(BUCKET).unwrap();
+    for round in 0..8 {
+        let name = format!("append-{}-{round}", std::process::id());
+        let there = location(&server.endpoint(), &name);
+        let document = sharded(&[0, 4], &[4, 4], &[2, 4]);
+        let array = Array::create(&engine(), &there, metadata(&document), false).unwrap();
+        let place = format!("{} {name}", server.endpoint());
+        let start = |count: u16| {
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args(["appender", "--exact", "--nocapture"])
+                .env(APPENDED, &place)
+                .env(COUNT, count.to_string())
+                .spawn();
+            Updater(child.unwrap())
+        };
+        let mut appenders = [1, 2].map(start);
+        let mut done = Vec::new();
+        for (number, appender) in (1u16..).zip(&mut appenders) {
+            match appender.0.wait().unwrap().code() {
+                Some(0) => done.push(number.to_le_bytes().repeat(32)),
+                status => assert_eq!(status, Some(REFUSED)),
+            }
+        }
+        let found = read(&reopen(&array), "");
+        let turned: Vec<u8> = done.iter().rev().flatten().copied().collect();
+        assert!(!done.is_empty() && (found == done.concat() || found == turned), "{round}");
+        let left = there.store.list(None).unwrap().objects;
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
 }

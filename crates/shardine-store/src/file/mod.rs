@@ -179,14 +179,12 @@ impl Store for FileStore {
     }
 
     /// By the names in the path as it was given. Names that are not keys end it.
-    fn above(&self) -> Result<Option<(Arc<dyn Store>, Key)>, StoreError> {
+    fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
         let root = self.root();
         let name = root.file_name().and_then(std::ffi::OsStr::to_str);
-        let (Some(above), Some(name)) = (root.parent(), name) else { return Ok(None) };
-        Ok(match Key::new(name) {
-            Ok(name) => Some((Arc::new(self.with_root(above.to_owned())), name)),
-            Err(_) => None,
-        })
+        let (Some(above), Some(name)) = (root.parent(), name) else { return None };
+        let name = Key::new(name).ok()?;
+        Some((Arc::new(self.with_root(above.to_owned())), name))
     }
 
     fn create(

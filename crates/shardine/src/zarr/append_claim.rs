@@ -90,7 +90,8 @@ impl AppendClaim {
             && !owner.is_dead()
         {
             let at = location.to_string();
-            return Err(match owner.is_here() {
+            // What can be looked for here and is not dead lives.
+            return Err(match owner.is_of_this_system() {
                 true => Error::AppendUnderWay { at },
                 false => Error::AppendOwned { at, owner: owner.shown },
             });
@@ -275,19 +276,25 @@ impl Owner {
         }
     }
 
+    /// Whether it is a process that can be seen here.
+    fn is_of_this_system(&self) -> bool {
+        let system = self.process.as_deref().and_then(|process| process.split_once(' '));
+        system.is_some_and(|(system, _)| this_system().as_deref() == Some(system))
+    }
+
     /// Whether it is known to have ended.
     fn is_dead(&self) -> bool {
-        let Some((system, process)) = self.process.as_deref().and_then(|p| p.split_once(' '))
-        else {
-            return false;
-        };
-        if this_system().as_deref() != Some(system) {
+        if !self.is_of_this_system() {
             return false;
         }
+        let process = self.process.as_deref().unwrap_or_default();
+        let Some((_, process)) = process.split_once(' ') else { return false };
         if own_process() == self.process {
             return !self.is_here();
         }
         let Some((pid, start)) = process.split_once(' ') else { return false };
+        // It is a part of a path, and anybody may have written it.
+        let Ok(pid) = pid.parse::<u32>() else { return false };
         match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
             // Another process may have its number by now.
             Ok(stat) => started(&stat).is_some_and(|found| found != start),
@@ -341,7 +348,9 @@ mod tests {
         let (system, _) = process.split_once(' ').unwrap();
         assert!(owner(&format!("{system} 4194999 1")).is_dead());
         assert!(owner(&format!("{system} 1 999999999999")).is_dead());
-        for process in ["other 4194999 1", "", system, &format!("{system} 1")] {
+        for process in
+            ["other 4194999 1", "", system, &format!("{system} 1"), &format!("{system} ../x 1")]
+        {
             assert!(!owner(process).is_dead(), "{process}");
         }
         assert!(!Owner::of(&json!({ "id": "x" })).is_dead());

@@ -72,7 +72,7 @@ impl View {
             match axis_of(name) {
                 Some(TIME) if len != 1 => {
                     return Err(refuse(format!(
-                        "it has {len} points in time along axis {name}; a volume has one"
+                        "its axes are {all}, and it has {len} points in time along {name}; a volume has one"
                     )));
                 }
                 Some(axis) if !axes.contains(&axis) => axes.push(axis),

@@ -107,11 +107,16 @@ fn above(location: &Location, stale: &mut Vec<StaleCopy>) -> Vec<(Location, Stri
     let mut places = vec![location.clone().with_format(None)];
     if let Some(files) = location.store.files() {
         let folder = folder_of(files, location.path.as_ref());
-        // What is not there any more lies nowhere else.
-        if let Ok(real) = folder.canonicalize()
-            && real != folder
-        {
-            places.push(Location::root(Arc::new(FileStore::new(real))));
+        match folder.canonicalize() {
+            Ok(real) if real != folder => {
+                places.push(Location::root(Arc::new(FileStore::new(real))));
+            }
+            Ok(_) => {}
+            // What is not there any more lies nowhere else.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                stale.push(StaleCopy { at: location.to_string(), reason: error.to_string() });
+            }
         }
     }
     for place in places {

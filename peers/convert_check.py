@@ -62,9 +62,9 @@ def _run(shardine: str, folder: Path, name: str, layout: Sequence[str], order: s
 
     convert(source, array, "--overwrite", "--memory", "1MiB", *layout)
     _same(zarr.open_array(str(array), mode="r")[:], expected, "zarr-python")
-    convert(array, folder / "out.npy")
+    convert(array, folder / "out.npy", "--overwrite")
     _same(np.load(folder / "out.npy"), expected, "numpy")
-    convert(array, folder / "out.raw")
+    convert(array, folder / "out.raw", "--overwrite")
     little = expected.astype(expected.dtype.newbyteorder("<"))
     if (folder / "out.raw").read_bytes() != little.tobytes():
         raise AssertionError("raw bytes: other elements")

@@ -55,6 +55,9 @@ impl Weighter<u64, Arc<OpenShard>> for ByMemory {
     }
 }
 
+/// The index of a minishard, and where it lies in its shard.
+type PlacedIndex = (Arc<Minishard>, Range<u64>);
+
 /// The index of a minishard, with the version of its shard and where it lies in it.
 type KnownIndex = (Option<Version>, Arc<Minishard>, Range<u64>);
 
@@ -292,7 +295,7 @@ impl KeyedShards {
         shard: &OpenShard,
         place: KeyPlace,
         context: &mut Context,
-    ) -> Result<Option<(Arc<Minishard>, Range<u64>)>, StoreError> {
+    ) -> Result<Option<PlacedIndex>, StoreError> {
         let version = shard.object.version();
         let known = {
             let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);

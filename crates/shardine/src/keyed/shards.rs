@@ -58,6 +58,9 @@ impl Weighter<u64, Arc<OpenShard>> for ByMemory {
     }
 }
 
+/// The index of a minishard, and where it lies in its shard.
+type PlacedIndex = (Arc<Minishard>, Range<u64>);
+
 /// The index of a minishard, with the version of its shard and where it lies in it.
 type KnownIndex = (Option<Version>, Arc<Minishard>, Range<u64>);
 

@@ -15,9 +15,6 @@ use crate::shard::uint64::{
     KeyPlace, MAX_INDEX, Minishard, MinishardEntry, ShardTable, Sharding, Uint64Error,
 };
 
-/// The index of a minishard, and its bytes in the shard.
-type PlacedIndex = (Arc<Minishard>, Range<u64>);
-
 /// Bytes of a table up to which it is read whole; of a larger one only the entries that are wanted.
 const WHOLE_TABLE: u64 = 1 << 20;
 

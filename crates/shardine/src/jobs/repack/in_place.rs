@@ -165,7 +165,19 @@ fn locked(
             // An append that is under way now is not waited for after all the work.
             drop(AppendClaim::at(place, false)?);
         }
-        let marker = build(job, array, options, (marker, state), report, resumed)?;
+        let built = build(job, array, options, (marker, state), report, resumed);
+        let marker = match built {
+            Ok(marker) => marker,
+            // What is wrong counts only if the array is still the one that was being read.
+            Err(_) if job.document(&job.name)?.as_ref() != Some(&current) => {
+                if attempt == ATTEMPTS {
+                    break;
+                }
+                resumed = true;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
         // A writer may have come between the last look and the lock. From here on none can.
         let unchanged = job.document(&job.name)?.as_ref() == Some(&marker.from)

@@ -418,7 +418,7 @@ fn an_owner_of_whom_nobody_knows_whether_he_lives_is_taken_over_on_demand() {
     assert!(error.to_string().contains("process 7 on far"), "{error}");
     let mut first = new(SliceOptions::new().take_over(true)).unwrap();
     first.push(Elements::Fixed(noise(8, 1)).as_ref()).unwrap();
-    // What it was that was not finished is still there for who wants to resume it.
+    // What was not finished is still there to be resumed.
     assert!(first.claim().unwrap().note().is_some());
     // Somebody takes over in turn, and the first one notices before it writes again.
     let mut second = new(SliceOptions::new().take_over(true)).unwrap();

@@ -61,7 +61,7 @@ fn who_writes_alone_may_update_it() {
 fn a_store_that_ignores_conditions_of_completions_takes_small_updates_only() {
     within(60, || {
         let fake = FakeS3::start(Honours { writes: true, completions: false });
-        // Whoever says that it does not is found to be wrong.
+        // A claim that it does not is found to be wrong.
         let store = fake.store(|options| options.with("conditional_uploads", "true"));
         let large = pattern(LARGE, 3);
         store.put(&key("a"), b"old", Condition::Absent).unwrap();

@@ -174,7 +174,7 @@ fn what_a_killed_trial_left_is_no_data_and_is_removed_by_the_next() {
                 store.put(&key(name), b"left", Condition::None).unwrap();
             }
             assert_eq!(store.list(None).unwrap(), Default::default());
-            // Nor for whoever looks from above.
+            // Nor for a listing from above.
             let (folder, name) = (make(""), key(&prefix));
             assert!(folder.list(Some(&name)).unwrap().objects.is_empty());
             store.put(&key("o"), b"data", Condition::Absent).unwrap();

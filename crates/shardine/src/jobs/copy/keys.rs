@@ -241,7 +241,7 @@ impl KeySource for FromMetadata {
                     }
                 }
                 if let NodeMetadata::Array(_) = metadata {
-                    // Whoever has the copy is to know what is missing in it.
+                    // The copy has to say what is missing in it.
                     objects.push(FoundObject { key: location.key(LOSS_RECORD)?, len: None });
                 }
                 let branches = match metadata {

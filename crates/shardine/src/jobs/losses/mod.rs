@@ -277,7 +277,7 @@ pub(super) fn refuse_data_set(engine: &Arc<Engine>, location: &Location) -> Resu
     let set = match DataSet::open(engine, location) {
         Ok(Some(set)) => set,
         Err(Error::Store(error)) => return Err(error.into()),
-        // Whoever wants to do something with it will say what is wrong.
+        // The job that uses it reports what is wrong.
         Ok(None) | Err(_) => return Ok(()),
     };
     let folder = |folder: &Folder| {

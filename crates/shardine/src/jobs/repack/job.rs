@@ -38,7 +38,7 @@ pub(crate) struct Marker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Built {
     pub objects: u64,
-    /// `None` if they were encoded anew, or nobody can tell without decoding.
+    /// `None` if they were re-encoded, or cannot be counted without decoding.
     pub chunks: Option<u64>,
 }
 

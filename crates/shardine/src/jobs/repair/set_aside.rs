@@ -89,7 +89,7 @@ impl SetAside {
             let numbers: Vec<String> = chunk.iter().map(u64::to_string).collect();
             base = format!("{base}.chunk_{}", numbers.join("_"));
         }
-        // Whoever may not read the object may not read what is kept of it.
+        // A user who may not read the object may not read what is kept of it.
         let store: Arc<dyn Store> = match (self.location.store.files(), object.file()) {
             (Some(files), Some(file)) => Arc::new(files.with_modes(Modes::of(file)?)),
             _ => Arc::clone(&self.location.store),

@@ -253,7 +253,7 @@ fn save(path: &Path, overwrite: bool, value: &[u8]) -> Result<(), Failure> {
         _ => Failure::file(path, &error),
     };
     // Pipes and devices are written to, not replaced.
-    if is_device(path) {
+    if is_device(path)? {
         let mut device = OpenOptions::new().write(true).open(path).map_err(failed)?;
         return device.write_all(value).map_err(failed);
     }

@@ -101,8 +101,14 @@ pub fn check_free(path: &Path, overwrite: bool) -> Result<(), Failure> {
 }
 
 /// Whether a path is that of a pipe or device, which is written to and not replaced.
-pub fn is_device(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+///
+/// A path that cannot be looked at is an error: it must not be taken for a file that may be replaced.
+pub fn is_device(path: &Path) -> Result<bool, Failure> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(!found.is_file() && !found.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Failure::new(format!("{}: {error}", path.display()))),
+    }
 }
 
 impl Drop for OutputFile {

@@ -79,8 +79,9 @@ struct Job<'a> {
 
 pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
-    if let Some(path) = args.output.as_deref().filter(|path| !is_device(path))
+    if let Some(path) = args.output.as_deref()
         && path != Path::new("-")
+        && !is_device(path)?
     {
         check_free(path, args.overwrite)?;
     }
@@ -137,7 +138,7 @@ impl Job<'_> {
             _ => Failure::file(path, &error),
         };
         // Pipes and devices are written to, not replaced.
-        if is_device(path) {
+        if is_device(path)? {
             let mut device = OpenOptions::new().write(true).open(path).map_err(failed)?;
             device.write_all(&header).map_err(failed)?;
             return Ok(header.len() as u64 + self.stream(&mut device, &failed)?);

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use common::*;
 use serde_json::json;
-use shardine::Array;
+use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::{Call, CountingStore, FileStore, MemoryStore, Store};
+use shardine::{Array, Location};
 
 /// A shard of 8 x 8 x 8 chunks of 64 KiB that do not compress, at the origin of a larger array.
 fn volume() -> (Arc<CountingStore<MemoryStore>>, Array) {
@@ -57,7 +58,66 @@ fn a_block_of_chunks_costs_at_most_three_reads() {
 }
 
 fn is_chunk_read(call: &Call) -> bool {
-    matches!(call, Call::Read { key, .. } if key.as_str() != "zarr.json")
+    matches!(call, Call::Read { key, .. } if !["zarr.json", "info"].contains(&key.as_str()))
+}
+
+/// The same elements in the same chunks, as a sharded array and as a sharded volume with one index in each shard.
+fn array_and_volume<S: Store + 'static>(
+    make: impl Fn() -> S,
+) -> [(Arc<CountingStore<S>>, Box<dyn Fn() -> Array>); 2] {
+    let data = noise(128 * 128 * 128, 1);
+    let codecs = json!([sharding(&[32, 32, 32, 1], json!([bytes()]))]);
+    let document =
+        document(&[128, 128, 128, 1], &[64, 64, 128, 1], "uint8".into(), 0.into(), codecs);
+    let array_store = Arc::new(CountingStore::new(make()));
+    let array = create_in(array_store.clone(), &document);
+    write(&array, "", data.clone());
+    let volume_store = Arc::new(CountingStore::new(make()));
+    let location = Location::root(volume_store.clone());
+    let info = json!({
+        "@type": "neuroglancer_multiscale_volume", "type": "image", "data_type": "uint8",
+        "num_channels": 1,
+        "scales": [{
+            "key": "s0", "size": [128, 128, 128], "resolution": [1, 1, 1],
+            "chunk_sizes": [[32, 32, 32]], "encoding": "raw",
+            "sharding": {
+                "@type": "neuroglancer_uint64_sharded_v1", "hash": "identity",
+                "preshift_bits": 4, "minishard_bits": 0, "shard_bits": 2
+            }
+        }]
+    });
+    let info = VolumeInfo::parse(info.to_string().as_bytes()).unwrap();
+    let volume = Volume::create(&engine(), &location, info).unwrap();
+    write(&volume.array(0).unwrap(), "", data);
+    let open_volume = move || Volume::open(&engine(), &location).unwrap().array(0).unwrap();
+    [(array_store, Box::new(move || reopen(&array))), (volume_store, Box::new(open_volume))]
+}
+
+#[test]
+fn chunks_of_a_sharded_volume_cost_the_reads_of_a_sharded_array_and_its_indexes() {
+    for region in [":,:,40", ":,7,:", "0:32,0:32,0:32", "", "30:70,:,:"] {
+        let [array, volume] = array_and_volume(MemoryStore::new).map(|(store, open)| {
+            let array = open();
+            store.reset();
+            let elements = read(&array, region);
+            let reads = store.calls().iter().filter(|call| is_chunk_read(call)).count();
+            (elements, reads, store.counts().opens)
+        });
+        assert!(array.0 == volume.0, "{region}");
+        // A table and one index for each of four shards, where an array has one index.
+        assert!(volume.1 <= array.1 + 8, "{region}: {} reads, {} of an array", volume.1, array.1);
+        assert!(volume.2 <= array.2, "{region}: {} opens, {} of an array", volume.2, array.2);
+    }
+}
+
+#[test]
+fn neighbours_in_a_warm_shard_of_a_volume_are_read_together() {
+    let [_, (store, open)] = array_and_volume(MemoryStore::new);
+    let array = open();
+    read(&array, "0:32,0:32,0:32");
+    store.reset();
+    read(&array, "0:64,0:64,0:64");
+    assert_eq!((store.counts().opens, store.counts().reads), (0, 1));
 }
 
 #[test]

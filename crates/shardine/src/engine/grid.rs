@@ -1,35 +1,11 @@
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use shardine_codec::strided::Axes;
-use shardine_store::{Key, Store, StoreError};
+use shardine_store::{Store, StoreError};
 
-use crate::keyed::KeyedShards;
+use super::packing::{self, PackedCells, Packing, StoredBytes};
 use crate::layout::Layout;
-use crate::shard::uint64::MortonCode;
-
-/// How the cells of a grid are named: the part of a data set's format that the engine needs.
-pub(crate) trait CellKeys: Debug + Send + Sync {
-    /// The key of the object that holds a cell.
-    fn key(&self, cell: &[u64]) -> Result<Key, StoreError>;
-}
-
-/// The cells of a grid that are packed into shards by number, whatever their place.
-#[derive(Debug)]
-pub(crate) struct PackedCells {
-    /// Where they are.
-    pub shards: Arc<KeyedShards>,
-    /// The numbers of cells, by their first three coordinates.
-    pub code: MortonCode,
-}
-
-impl PackedCells {
-    /// The number of a cell.
-    pub fn number(&self, cell: &[u64]) -> u64 {
-        self.code.encode(std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0)))
-    }
-}
 
 /// How cells at the end of an axis are encoded, where they are cut off there and not filled up.
 #[derive(Debug)]
@@ -85,7 +61,7 @@ pub(crate) struct Grid {
     /// Unique among the arrays of an engine.
     pub id: u64,
     pub store: Arc<dyn Store>,
-    pub keys: Box<dyn CellKeys>,
+    pub packing: Box<dyn Packing>,
     /// The array's shape.
     pub shape: Vec<u64>,
     /// How each object is encoded; its shape is that of a cell.
@@ -100,6 +76,13 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
+    /// Where a cell is stored; `None` if it is not.
+    ///
+    /// In a far store a cell that is an object of its own is not asked for here: its first read tells whether it is there.
+    pub fn find(&self, cell: &[u64]) -> Result<Option<StoredBytes>, StoreError> {
+        packing::find(&*self.packing, &*self.store, cell)
+    }
+
     /// The shape of a cell.
     pub fn cell_shape(&self) -> &[u64] {
         &self.layout.spec().shape

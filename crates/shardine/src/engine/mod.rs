@@ -1,13 +1,16 @@
 //! Reads and writes regions of arrays: plans which bytes are needed, fetches them in batches, decodes them
 //! in parallel straight into place, and streams shards out.
 
+mod ahead;
 mod budget;
 mod cache;
 mod first_error;
 mod grid;
 mod in_order;
+mod object;
+mod packing;
 mod read;
-mod sequencer;
+mod tasks;
 mod write;
 
 use std::cell::Cell;
@@ -20,12 +23,17 @@ use shardine_store::Store;
 use crate::Error;
 use cache::{IndexCache, KeptObjects, KnownStale};
 
+pub(crate) use ahead::{Ahead, reading_ahead};
 pub(crate) use budget::{Budget, Permit};
 pub(crate) use first_error::FirstError;
-pub(crate) use grid::{CellKeys, EdgeLayouts, Grid, PackedCells};
+pub(crate) use grid::{EdgeLayouts, Grid};
 pub(crate) use in_order::{AHEAD, in_order};
+pub(crate) use object::{
+    Batch, Finished, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
+};
+pub(crate) use packing::{PackedCells, Packing, StoredBytes};
 pub(crate) use read::read;
-pub(crate) use sequencer::{Batch, Piece, Sequencer};
+pub(crate) use tasks::STREAM;
 pub(crate) use write::{PUBLISHED_TOGETHER, Patch, attempts, compact, is_streamed, write};
 pub use write::{Strategy, WriteOptions, WriteReport};
 

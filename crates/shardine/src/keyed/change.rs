@@ -1,23 +1,17 @@
 //! Writing a shard anew, with some of its values replaced and the others moved as they are.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shardine_codec::{CodecError, Context};
+use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions, Edit, Key, Object, Staged, StoreError};
 
 use super::shards::{KeyedShards, ShardIndexes, damaged};
-use crate::engine::{Batch, Engine, FirstError, Piece, Sequencer, attempts};
-use crate::shard::uint64::{Uint64Error, Uint64ShardIndexes};
+use crate::engine::{
+    Batch, Engine, Finished, NewObject, Piece, Slots, Taken, Uint64Frame, attempts,
+};
+use crate::shard::uint64::Uint64Error;
 use crate::{Error, engine};
-
-/// Bytes of values in a piece of work for one worker, and values that are moved.
-const PIECE: u64 = 256 << 10;
-const KEPT: usize = 4096;
-
-/// Bytes of bookkeeping for each piece of work in flight.
-const OVERHEAD: u64 = 1024;
 
 /// What became of a value that is written.
 pub(crate) enum Encoded {
@@ -27,6 +21,15 @@ pub(crate) enum Encoded {
     Value {
         /// How many.
         before: usize,
+    },
+    /// It is moved from another object as it is, nothing was appended.
+    Moved {
+        /// Where it is.
+        object: Arc<dyn Object>,
+        /// The bytes before it that belong to it without being part of it.
+        before: Range<u64>,
+        /// Its own bytes.
+        range: Range<u64>,
     },
 }
 
@@ -141,48 +144,34 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
     let is_older = old.as_ref().is_some_and(|old| old.edit.is_none());
     // In a far store each of these would be a request for what is hardly ever there.
     let has_older = store.read_cost().local && shards.has_older(change.shard)?;
-    let object = old.as_ref().map(|old| &*old.object);
+    let object = old.as_ref().map(|old| &old.object);
     let mut report = ChangeReport::default();
     // Only where something is left, or may be.
     if !slots.is_empty() {
-        let head = shards.sharding.table_len();
-        let options = CreateOptions { head, condition: condition.clone() };
-        let writer = store.create(key, options)?;
-        let per_slot = if change.keep_before { 2 } else { 1 };
-        let too_many = |_| Error::Unfinished { object: key.clone() };
-        let sequencer = Sequencer::new(&*writer, object, slots.len() * per_slot, false);
-        let sequencer = sequencer.map_err(too_many)?;
-        encode_all(engine, change, key, &slots, object, &sequencer)?;
-        let unfinished = || Error::Unfinished { object: key.clone() };
-        let (index, bytes) = sequencer.into_index().ok_or_else(unfinished)?;
-        let values_end = head + bytes;
-        let (table, tail) = engine
-            .with_context(|context| {
-                let mut indexes = Uint64ShardIndexes::new(&shards.sharding, values_end);
-                for (i, slot) in slots.iter().enumerate() {
-                    let range = index.get(i * per_slot + per_slot - 1).ok().flatten();
-                    match (&slot.action, &range) {
-                        (Action::Keep { .. }, _) => report.kept += 1,
-                        (Action::Encode { .. }, Some(_)) => report.encoded += 1,
-                        (Action::Encode { .. }, None) => report.absent += 1,
-                    }
-                    if let Some(range) = range {
-                        indexes.add(context, slot.minishard, slot.key, range)?;
-                    }
-                }
-                indexes.finish(context)
-            })
-            .map_err(|source: CodecError| StoreError::Damaged {
-                key: key.clone(),
-                reason: source.to_string(),
-            })?;
-        if report.kept + report.encoded > 0 {
-            if writer.append(&tail)? != values_end {
-                return Err(unfinished());
+        let values: Vec<(u64, u64)> = slots.iter().map(|slot| (slot.minishard, slot.key)).collect();
+        let frame = Uint64Frame { sharding: &shards.sharding, key, values: &values };
+        let condition = condition.clone();
+        let new = NewObject { store, key, condition, frame: &frame, any_order: false };
+        let work = Slots {
+            is_made: &|slot: &Slot| matches!(slot.action, Action::Encode { .. }),
+            ..Slots::made(&slots, change.value_bytes)
+        };
+        let laid_down = new.lay_down(engine, work, &|context, taken| {
+            encode_batch(change, key, taken, object, context)
+        })?;
+        for (i, slot) in slots.iter().enumerate() {
+            let is_there = laid_down.placed.get(i).is_ok_and(|range| range.is_some());
+            match &slot.action {
+                Action::Keep { .. } => report.kept += 1,
+                Action::Encode { .. } if is_there => report.encoded += 1,
+                Action::Encode { .. } => report.absent += 1,
             }
-            report.bytes = values_end + tail.len() as u64;
+        }
+        if report.kept + report.encoded > 0 {
+            let Finished { staged, len } = laid_down.finish(engine)?;
+            report.bytes = len;
             report.written = true;
-            publish(change, writer.finish(&table)?, !has_older)?;
+            publish(change, staged, !has_older)?;
         }
     }
     if !report.written {
@@ -311,125 +300,51 @@ pub(crate) fn before_values(old: &ShardIndexes) -> Vec<Range<u64>> {
     before
 }
 
-/// The slots that nobody has begun with.
-struct Rest<'a> {
-    slots: &'a [Slot],
-    first: usize,
-    count: usize,
-}
-
-impl<'a> Rest<'a> {
-    fn next(&mut self, value: u64) -> Option<(usize, usize, &'a [Slot])> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        let mut encoded = 0u64;
-        let end = self.slots.iter().take(KEPT).position(|slot| {
-            encoded += u64::from(matches!(slot.action, Action::Encode { .. }));
-            encoded.saturating_mul(value) >= PIECE
-        });
-        let end = end.map_or(self.slots.len().min(KEPT), |last| last + 1);
-        let (now, later) = self.slots.split_at(end);
-        let (number, first) = (self.count, self.first);
-        self.slots = later;
-        self.first += end;
-        self.count += 1;
-        Some((number, first, now))
-    }
-}
-
-/// Where a worker panics, nobody waits for what it was to bring.
-struct GiveUp<'a, 'b>(&'a Sequencer<'b>);
-
-impl Drop for GiveUp<'_, '_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.give_up();
-        }
-    }
-}
-
-/// Has the workers encode the values, as many at once as the budget allows, and lays them down.
-fn encode_all(
-    engine: &Engine,
-    change: &Change<'_>,
-    key: &Key,
-    slots: &[Slot],
-    old: Option<&dyn Object>,
-    sequencer: &Sequencer<'_>,
-) -> Result<(), Error> {
-    // The elements, their encoded form, and what was there before.
-    let cost = (PIECE + change.value_bytes).saturating_mul(3).saturating_add(OVERHEAD);
-    let affordable = (engine.memory_in_flight() / cost).max(1) as usize;
-    let workers = engine.threads().min(affordable);
-    let window = affordable.min(workers * 4);
-    let _permit = engine.admit(cost.saturating_mul(window as u64));
-    let first_error = FirstError::default();
-    let rest = Mutex::new(Rest { slots, first: 0, count: 0 });
-    let finished = AtomicUsize::new(0);
-    engine.share(workers, workers, &|_, context| {
-        let _guard = GiveUp(sequencer);
-        while !first_error.is_set() {
-            let next = rest.lock().unwrap_or_else(PoisonError::into_inner).next(change.value_bytes);
-            let Some((number, first, slots)) = next else { break };
-            if !sequencer.wait_for_turn(number, window, context) {
-                break;
-            }
-            let result = encode_batch(change, key, first, slots, old, context);
-            match result.and_then(|batch| Ok(sequencer.finish(number, batch)?)) {
-                Ok(()) => _ = finished.fetch_add(1, Ordering::Relaxed),
-                Err(error) => {
-                    first_error.set(error);
-                    sequencer.give_up();
-                }
-            }
-        }
-    });
-    let count = rest.into_inner().unwrap_or_else(PoisonError::into_inner).count;
-    first_error.into_result()?;
-    if finished.into_inner() != count {
-        return Err(Error::Unfinished { object: key.clone() });
-    }
-    Ok(())
-}
-
 fn encode_batch(
     change: &Change<'_>,
     key: &Key,
-    first: usize,
-    slots: &[Slot],
-    old: Option<&dyn Object>,
+    taken: &Taken<'_, Slot>,
+    old: Option<&Arc<dyn Object>>,
     context: &mut Context,
 ) -> Result<Batch, Error> {
-    let per_slot = if change.keep_before { 2 } else { 1 };
-    let mut pieces = Vec::with_capacity(slots.len() * per_slot);
-    let mut encoded = context.take_buffer();
-    for (i, slot) in slots.iter().enumerate() {
-        let entry = (first + i) * per_slot + per_slot - 1;
+    let mut batch = Batch { encoded: context.take_buffer(), ..Batch::default() };
+    for (entry, slot) in (taken.first..).zip(taken.slots) {
         match &slot.action {
             Action::Keep { before, range } => {
+                let unfinished = || Error::Unfinished { object: key.clone() };
+                let old = old.ok_or_else(unfinished)?;
                 if !before.is_empty() {
-                    pieces.push(Piece::Kept { entry: entry - 1, range: before.clone() });
+                    batch.push_moved(None, old, before.clone());
                 }
-                pieces.push(Piece::Kept { entry, range: range.clone() });
+                batch.push_moved(Some(entry), old, range.clone());
             }
             Action::Encode { number, old: range } => {
-                let start = encoded.len();
+                let start = batch.encoded.len();
                 let range = range.clone().map(|range| range.map_err(|error| damaged(key, &error)));
-                let old = old.zip(range);
-                match (change.encode)(context, *number, old, &mut encoded)? {
-                    Encoded::Absent => encoded.truncate(start),
+                let old = old.map(|old| &**old).zip(range);
+                match (change.encode)(context, *number, old, &mut batch.encoded)? {
+                    Encoded::Absent => batch.encoded.truncate(start),
+                    Encoded::Moved { object, before, range } => {
+                        // Whoever has it may be replaced or changed meanwhile.
+                        batch.unlocked = true;
+                        batch.encoded.truncate(start);
+                        if !before.is_empty() && change.keep_before {
+                            batch.push_moved(None, &object, before);
+                        }
+                        batch.push_moved(Some(entry), &object, range);
+                    }
                     Encoded::Value { before } => {
+                        let end = batch.encoded.len();
                         if before > 0 && change.keep_before {
                             let range = start..start + before;
-                            pieces.push(Piece::New { entry: entry - 1, range });
+                            batch.pieces.push(Piece::New { entry: None, range });
                         }
-                        let range = start + before..encoded.len();
-                        pieces.push(Piece::New { entry, range });
+                        let range = start + before..end;
+                        batch.pieces.push(Piece::New { entry: Some(entry), range });
                     }
                 }
             }
         }
     }
-    Ok(Batch { pieces, encoded })
+    Ok(batch)
 }

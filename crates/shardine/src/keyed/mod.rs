@@ -1,4 +1,4 @@
-//! Shards of values by 64-bit key as they are stored: found, listed, read as a store of their own, and changed.
+//! Shards of values by 64-bit key as they are stored: found, listed and changed.
 
 mod change;
 mod gzip;
@@ -6,7 +6,6 @@ mod joined;
 mod kind;
 mod kv;
 mod shards;
-mod store;
 
 pub(crate) use change::{Change, ChangeReport, Encoded, OldValue, before_values, change_shard};
 pub(crate) use gzip::gzip;
@@ -14,4 +13,3 @@ pub use kind::PayloadKind;
 pub(crate) use kind::fragments_len;
 pub use kv::{KeyValueStore, KeyValues, ListedKey, PutReport};
 pub(crate) use shards::KeyedShards;
-pub(crate) use store::KeyedStore;

@@ -45,6 +45,12 @@ pub(crate) struct OpenShard {
     taken: Vec<Range<u64>>,
 }
 
+impl fmt::Debug for OpenShard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenShard").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
 #[derive(Clone)]
 struct ByMemory;
 
@@ -205,14 +211,18 @@ impl KeyedShards {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard);
     }
 
-    /// The shard, open, and whether it was so before.
-    fn shard(&self, number: u64) -> Result<Option<(Arc<OpenShard>, bool)>, StoreError> {
+    /// The shard, open, and whether it was so before. With `trust` one that was is not asked whether it is still current.
+    fn shard(
+        &self,
+        number: u64,
+        trust: bool,
+    ) -> Result<Option<(Arc<OpenShard>, bool)>, StoreError> {
         let known = {
             let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
             opened.get(&number).cloned()
         };
         if let Some(known) = known {
-            if !known.object.can_be_kept() || known.object.is_current()? {
+            if trust || !known.object.can_be_kept() || known.object.is_current()? {
                 return Ok(Some((known, true)));
             }
             self.forget(number);
@@ -324,33 +334,60 @@ impl KeyedShards {
         key: u64,
         context: &mut Context,
     ) -> Result<Option<(Arc<OpenShard>, Range<u64>)>, StoreError> {
-        let place = self.sharding.place(key);
+        let found = self.find_in(self.sharding.place(key).shard, &[key], false, context)?;
+        Ok(found.and_then(|(shard, ranges, _)| Some((shard, ranges.into_iter().next()??))))
+    }
+
+    /// Opens a shard and finds values in it, and tells whether it was open before; `None` if there is no such shard.
+    ///
+    /// With `trust` one that was open may be out of date by now: whoever uses what was found asks it afterwards.
+    #[expect(clippy::type_complexity, reason = "it is a shard, ranges and a flag")]
+    pub fn find_in(
+        &self,
+        number: u64,
+        keys: &[u64],
+        trust: bool,
+        context: &mut Context,
+    ) -> Result<Option<(Arc<OpenShard>, Vec<Option<Range<u64>>>, bool)>, StoreError> {
         for _ in 0..ATTEMPTS {
-            let Some((shard, known)) = self.shard(place.shard)? else { return Ok(None) };
-            let found = match self.index(&shard, place, context) {
-                Ok(index) => index.and_then(|(index, own)| Some((*index.get(key)?, own))),
-                // It was replaced since it was opened.
-                Err(StoreError::Changed { .. }) => {
-                    self.forget(place.shard);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            match found {
-                Some((entry, own)) => {
-                    // Of a table that is too large to be read whole, at least this index is known.
-                    let range = entry
-                        .range_outside(shard.len, &shard.taken)
-                        .and_then(|_| entry.range_outside(shard.len, &[own]))
-                        .map_err(|e| damaged(&shard.key, &e))?;
-                    return Ok(Some((shard, range)));
-                }
+            let Some((shard, known)) = self.shard(number, trust)? else { return Ok(None) };
+            let ranges: Result<Vec<_>, _> =
+                keys.iter().map(|&key| self.range_of(&shard, key, context)).collect();
+            match ranges {
                 // Nobody has been asked whether that is still so.
-                None if known && !shard.object.can_be_kept() => self.forget(place.shard),
-                None => return Ok(None),
+                Ok(ranges)
+                    if known
+                        && !shard.object.can_be_kept()
+                        && ranges.iter().any(Option::is_none) => {}
+                Ok(ranges) => return Ok(Some((shard, ranges, known))),
+                // It was replaced since it was opened.
+                Err(StoreError::Changed { .. }) => {}
+                Err(_) if known && trust && !shard.object.is_current()? => {}
+                Err(error) => return Err(error),
             }
+            self.forget(number);
         }
-        Err(StoreError::Changed { key: self.shard_key(place.shard)? })
+        Err(StoreError::Changed { key: self.shard_key(number)? })
+    }
+
+    /// Where the value of a key is in its shard.
+    fn range_of(
+        &self,
+        shard: &OpenShard,
+        key: u64,
+        context: &mut Context,
+    ) -> Result<Option<Range<u64>>, StoreError> {
+        let index = self.index(shard, self.sharding.place(key), context)?;
+        let Some((entry, own)) = index.and_then(|(index, own)| Some((*index.get(key)?, own)))
+        else {
+            return Ok(None);
+        };
+        // Of a table that is too large to be read whole, at least this index is known.
+        let range = entry
+            .range_outside(shard.len, &shard.taken)
+            .and_then(|range| entry.range_outside(shard.len, &[own]).map(|_| range))
+            .map_err(|error| damaged(&shard.key, &error))?;
+        Ok(Some(range))
     }
 
     /// Runs `work` on where a value is, again if the shard was replaced meanwhile; `None` if there is no value.
@@ -382,10 +419,10 @@ impl KeyedShards {
         let places: BTreeSet<KeyPlace> = keys.iter().map(|&key| self.sharding.place(key)).collect();
         let mut shards: Vec<u64> = places.iter().map(|place| place.shard).collect();
         shards.dedup();
-        side_by_side(at_once, &shards, |&shard| drop(self.shard(shard)));
+        side_by_side(at_once, &shards, |&shard| drop(self.shard(shard, false)));
         let places: Vec<KeyPlace> = places.into_iter().collect();
         side_by_side(at_once, &places, |&place| {
-            if let Ok(Some((shard, _))) = self.shard(place.shard) {
+            if let Ok(Some((shard, _))) = self.shard(place.shard, false) {
                 drop(self.index(&shard, place, &mut Context::default()));
             }
         });

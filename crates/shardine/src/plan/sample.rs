@@ -91,7 +91,7 @@ pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
     let all = cells.count <= most as u64;
     let cells = if all { cells.collect() } else { spread(&object_grid(array), most) };
     let objects = cells.into_iter().map(|cell| {
-        let key = array.grid.keys.key(&cell)?;
+        let key = array.grid.packing.key(&cell)?;
         Ok(PossibleObject { key, cell, listed: None })
     });
     let mut found = measure(&objects.collect::<Result<Vec<_>, Error>>()?)?;
@@ -228,7 +228,7 @@ fn lengths(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
     };
     let ask = |i: usize| match objects[i].listed {
         Some(len) => Ok(Some(len)),
-        None => array.length(&objects[i].key),
+        None => array.cell_length(&objects[i].cell),
     };
     in_order(most, objects.len(), &ask, &mut |_, length| match length {
         Ok(length) => {

@@ -3,8 +3,7 @@
 use shardine_store::{Key, StoreError};
 
 use super::Scale;
-use crate::engine::CellKeys;
-use crate::shard::uint64::{MortonCode, Sharding};
+use crate::engine::Packing;
 
 /// The key of an object in a folder.
 pub(super) fn in_folder(folder: Option<&Key>, name: &str) -> Result<Key, StoreError> {
@@ -60,26 +59,9 @@ impl BoxNames {
     }
 }
 
-impl CellKeys for BoxNames {
+impl Packing for BoxNames {
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
         in_folder(self.folder.as_ref(), &self.name(cell))
-    }
-}
-
-/// Chunks in shards: each is called by its shard and its number.
-#[derive(Debug)]
-pub(crate) struct ShardNames {
-    pub folder: Option<Key>,
-    pub sharding: Sharding,
-    pub code: MortonCode,
-}
-
-impl CellKeys for ShardNames {
-    fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
-        let cell = std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0));
-        let number = self.code.encode(cell);
-        let shard = self.sharding.shard_name(self.sharding.place(number).shard);
-        in_folder(self.folder.as_ref(), &format!("{shard}/{number}"))
     }
 }
 

@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use shardine_codec::{ArraySpec, ElementSize};
 use shardine_store::{Condition, FolderHold, Key, Store, StoreError, StoreExt};
 
-use super::names::{BoxNames, ShardNames};
+use super::names::BoxNames;
 use super::wrapped::{WrappedStore, compressed_ending};
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
-use crate::engine::{CellKeys, EdgeLayouts, Grid, PackedCells};
-use crate::keyed::{KeyValueStore, KeyedShards, KeyedStore, PayloadKind};
+use crate::engine::{EdgeLayouts, Grid, PackedCells, Packing};
+use crate::keyed::{KeyValueStore, KeyedShards, PayloadKind};
 use crate::layout::Layout;
 use crate::shard::uint64::Encoding;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray};
@@ -325,13 +325,11 @@ impl Volume {
         let cell = metadata.chunk_shape().to_vec();
         let edges = EdgeLayouts::new(metadata.shape(), &cell, &layout).map_err(wrong)?;
         let shards = self.shards(scale)?;
-        let (store, keys, packed): (Arc<dyn Store>, Box<dyn CellKeys>, _) =
+        let (store, packing, packed): (Arc<dyn Store>, Box<dyn Packing>, _) =
             match (shards, scale.morton()) {
                 (Some(shards), Some(code)) => {
-                    let (folder, sharding) = (shards.folder.clone(), shards.sharding.clone());
-                    let names = ShardNames { folder, sharding, code };
-                    let store = Arc::new(KeyedStore(Arc::clone(&shards)));
-                    (store, Box::new(names), Some(PackedCells { shards, code }))
+                    let packed = PackedCells { shards, code };
+                    (Arc::clone(&self.location.store), Box::new(packed.clone()), Some(packed))
                 }
                 _ => {
                     let store = Arc::new(self.wrapped(scale));
@@ -341,7 +339,7 @@ impl Volume {
         let grid = Grid {
             id: self.engine.next_array(),
             store,
-            keys,
+            packing,
             shape: metadata.shape().to_vec(),
             layout: layout(cell).map_err(wrong)?,
             edges: Some(edges),

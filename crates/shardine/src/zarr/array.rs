@@ -12,7 +12,7 @@ use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrFormat}
 use super::node::{ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, array_document, read_document};
 use super::stored::GridContents;
 use crate::anchor::Anchor;
-use crate::engine::{CellKeys, Grid, Patch, WriteOptions, WriteReport, is_streamed, read, write};
+use crate::engine::{Grid, Packing, Patch, WriteOptions, WriteReport, is_streamed, read, write};
 use crate::layout::{Layout, Target, VariableTable};
 use crate::precomputed::VolumeScale;
 use crate::selection::{Region, RegionError, Selection};
@@ -85,7 +85,7 @@ struct ArrayKeys {
     encoding: ChunkKeyEncoding,
 }
 
-impl CellKeys for ArrayKeys {
+impl Packing for ArrayKeys {
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
         let name = self.encoding.key(cell);
         match &self.location.path {
@@ -211,7 +211,7 @@ impl Array {
             grid: Grid {
                 id: engine.next_array(),
                 store: Arc::clone(&location.store),
-                keys: Box::new(keys),
+                packing: Box::new(keys),
                 shape: metadata.shape().to_vec(),
                 layout,
                 edges: None,

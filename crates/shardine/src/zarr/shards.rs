@@ -54,7 +54,7 @@ impl Array {
     /// One open and one read. Of shards in shards the outer ones are told; [`entry_shape`](Self::entry_shape)
     /// is the shape of what their entries hold.
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
-        let (key, cell) = (self.grid.keys.key(cell)?, cell.to_vec());
+        let (key, cell) = (self.grid.packing.key(cell)?, cell.to_vec());
         self.entries_of(&PossibleObject { key, cell, listed: None })
     }
 
@@ -131,7 +131,7 @@ impl Array {
     /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
     pub(crate) fn open_shard(&self, cell: &[u64]) -> Result<Option<OpenShard>, Error> {
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
-        let (key, cell) = (self.grid.keys.key(cell)?, cell.to_vec());
+        let (key, cell) = (self.grid.packing.key(cell)?, cell.to_vec());
         let stored = PossibleObject { key, cell, listed: None };
         self.attempts(&stored, &mut |listed| self.open_shard_now(shard, &stored, listed))
     }

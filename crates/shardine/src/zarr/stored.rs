@@ -91,7 +91,7 @@ impl Array {
                     return Err(Error::UnlistedObjects { at: self.location.to_string(), objects });
                 }
                 let object = |cell: Vec<u64>| {
-                    let key = self.grid.keys.key(&cell)?;
+                    let key = self.grid.packing.key(&cell)?;
                     Ok(PossibleObject { key, cell, listed: None })
                 };
                 return cells.map(object).collect();
@@ -116,6 +116,16 @@ impl Array {
     pub(crate) fn cells(&self) -> Cells {
         let axes = self.shape().iter().zip(self.metadata.chunk_shape());
         Cells::new(axes.map(|(&len, &n)| len.div_ceil(n.max(1))).collect())
+    }
+
+    /// Bytes that a cell of the grid takes; `None` if it is not stored.
+    pub(crate) fn cell_length(&self, cell: &[u64]) -> Result<Option<u64>, StoreError> {
+        let Some(found) = self.grid.find(cell)? else { return Ok(None) };
+        match found.range.map_or_else(|| ask_length(&*found.object), |r| Ok(r.end - r.start)) {
+            Ok(len) => Ok(Some(len)),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The length of an object that may not be there.

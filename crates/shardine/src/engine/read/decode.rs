@@ -19,6 +19,8 @@ const MANY: usize = 4096;
 struct Job<'a, 'b> {
     /// Which of the opened objects.
     object: usize,
+    /// Which of the parts that are wanted of it.
+    part: usize,
     layout: &'a Layout,
     bytes: &'b [u8],
     /// Where they begin in the object.
@@ -68,7 +70,7 @@ impl<'a> Reading<'a> {
                 let chunk = Chunk { layout: node.layout, bytes: part, skipped: node.skipped };
                 self.decode_chunk(context, chunk, selection, place).map_err(|source| {
                     let range = start..start + part.len() as u64;
-                    self.decode_error(&opened[node.object], &node.path, range, source)
+                    self.decode_error(&opened[node.object], (node.part, &node.path), range, source)
                 })?;
                 continue;
             }
@@ -155,6 +157,7 @@ impl<'a> Reading<'a> {
             path.push(entry as u32);
             let inner = Job {
                 object: job.object,
+                part: job.part,
                 layout: &shard.inner,
                 bytes: &job.bytes[range.start as usize..range.end as usize],
                 start: job.start + range.start,
@@ -180,7 +183,7 @@ impl<'a> Reading<'a> {
         let chunk = Chunk { layout: job.layout, bytes: job.bytes, skipped: job.skipped };
         self.decode_chunk(context, chunk, &job.selection, &job.place).map_err(|source| {
             let range = job.start..job.start + job.bytes.len() as u64;
-            self.decode_error(&opened[job.object], &job.path, range, source)
+            self.decode_error(&opened[job.object], (job.part, &job.path), range, source)
         })
     }
 
@@ -222,6 +225,7 @@ fn part_of<'b>(fetch: &Fetch, node: &Node<'_>, bytes: &'b [u8]) -> (&'b [u8], u6
 fn job_of<'a, 'b>(node: &Node<'a>, bytes: &'b [u8], start: u64) -> Job<'a, 'b> {
     Job {
         object: node.object,
+        part: node.part,
         layout: node.layout,
         bytes,
         start,

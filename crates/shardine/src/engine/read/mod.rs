@@ -18,6 +18,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::cache::{CachedIndex, CellId, IndexKey, KeptObject, Path};
 use super::first_error::FirstError;
+use super::packing::SharedObject;
 use super::{Engine, Grid, MOST_WAITING};
 use crate::Error;
 use crate::layout::{DecodeError, Target, advance};
@@ -30,6 +31,9 @@ const WAVE: usize = 128;
 /// The same where they are far away, opening them costs nothing, and they have no index: there each wave is a time to wait.
 const FAR_WAVE: usize = 2048;
 
+/// Cells that are looked for together where they share objects: each may still be in another one, which is then open.
+const SHARED_WAVE: usize = 512;
+
 /// How often a shard that changes under the reader is read again.
 const ATTEMPTS: usize = 8;
 
@@ -40,6 +44,8 @@ const INLINE: u64 = 128 << 10;
 struct Part {
     cell: Cell,
     place: Placement,
+    /// Where the cell is, if it shares its object with others.
+    range: Option<Range<u64>>,
 }
 
 /// The parts that are wanted of one object.
@@ -48,9 +54,14 @@ type Parts = SmallVec<[Part; 1]>;
 /// An object that exists.
 struct Opened {
     key: Key,
-    /// Which cell of the grid it is; some parts of it are wanted.
+    /// Which cell of the grid it is, or the first that is wanted if it holds several.
     index: SmallVec<[u64; 4]>,
+    /// Its number, if it holds several cells.
+    shared: Option<u64>,
+    /// What is wanted of it, and is there.
     parts: Parts,
+    /// What is wanted of it, and is not there.
+    absent: Parts,
     object: Arc<dyn Object>,
     /// The version that the reads are pinned to, where the store learns it only by reading.
     expected: Option<Version>,
@@ -59,6 +70,17 @@ struct Opened {
 }
 
 impl Opened {
+    /// An object that is a cell.
+    fn whole(key: Key, index: SmallVec<[u64; 4]>, parts: Parts, object: Arc<dyn Object>) -> Self {
+        let absent = Parts::new();
+        Self { key, index, shared: None, parts, absent, object, expected: None, kept: false }
+    }
+
+    /// The same, which was open before.
+    fn kept(self) -> Self {
+        Self { kept: true, ..self }
+    }
+
     /// The version that is read, as far as it is known.
     fn version(&self) -> Option<Version> {
         self.object.version().or_else(|| self.expected.clone())
@@ -118,7 +140,11 @@ pub(crate) unsafe fn read(
     }
     // Indexes that are in memory at once stay a small part of the budget.
     let index = grid.layout.addressable().map_or(0, |shard| shard.index.len());
-    let most = if cost.local || index > 0 { WAVE } else { FAR_WAVE };
+    let most = match cost.local || index > 0 {
+        true if grid.packing.shares_objects() => SHARED_WAVE,
+        true => WAVE,
+        false => FAR_WAVE,
+    };
     let wave = (engine.budget.total() / 4 / index.max(1)).clamp(1, most as u64) as usize;
     let mut objects = objects(wanted, grid.cell_shape());
     loop {
@@ -138,7 +164,7 @@ pub(crate) unsafe fn read(
                 if let Some(error) = damage.take() {
                     return Err(error);
                 }
-                let object = grid.keys.key(&cell.index)?;
+                let object = grid.packing.key(&cell.index)?;
                 return Err(Error::Unstable { object, attempts: ATTEMPTS });
             }
         }
@@ -156,7 +182,7 @@ fn objects<'b>(
         let cells = (!selection.is_empty()).then(|| selection.cells(cell_shape));
         cells.into_iter().flatten().map(|cell| {
             let place = advance(place, &cell.at);
-            Part { cell, place }
+            Part { cell, place, range: None }
         })
     };
     if let [one] = wanted {
@@ -190,22 +216,12 @@ impl<'a> Reading<'a> {
     /// Reads some cells; returns those whose objects changed meanwhile.
     fn wave(&self, objects: Vec<Parts>) -> Result<Vec<Parts>, Error> {
         let inline = self.engine.on_worker();
-        if let (Some(packed), false) = (&self.grid.packed, self.local) {
-            let cells = objects.iter().filter_map(|parts| parts.first());
-            let keys: Vec<u64> = cells.map(|part| packed.number(&part.cell.index)).collect();
-            packed.shards.prepare(&keys, self.cost.in_flight.min(MOST_WAITING));
-        }
-        // Opening an object of a far store costs nothing.
-        let opened: Vec<Opened> = if objects.len() == 1 || inline || !self.local {
-            objects
-                .into_iter()
-                .filter_map(|parts| self.open(parts).transpose())
-                .collect::<Result<_, _>>()?
+        let opened = if self.grid.packing.shares_objects() {
+            self.open_all(self.by_object(objects), inline, |(n, parts)| self.open_shared(n, parts))
         } else {
-            let open = |parts| self.open(parts).transpose();
-            let all = || objects.into_par_iter().filter_map(open).collect::<Result<_, _>>();
-            self.engine.pool.install(all)?
+            self.open_all(objects, inline, |parts| self.open(parts))
         };
+        let opened = opened?;
         let mut wanted = Vec::new();
         let roots = opened.iter().enumerate().flat_map(|(i, opened)| self.roots(i, opened));
         let nodes = roots.collect();
@@ -215,7 +231,7 @@ impl<'a> Reading<'a> {
         for (i, opened) in opened.iter().enumerate() {
             if !opened.is_sound()? {
                 self.lose(i, Lost::Changed);
-            } else if !opened.kept && opened.object.can_be_kept() {
+            } else if !opened.kept && opened.shared.is_none() && opened.object.can_be_kept() {
                 let (key, object) = (opened.key.clone(), Arc::clone(&opened.object));
                 self.engine.kept.insert(self.cell_id(&opened.index), KeptObject { key, object });
             }
@@ -228,14 +244,84 @@ impl<'a> Reading<'a> {
         let mut again = Vec::new();
         for (object, why) in lost {
             let Some(opened) = opened[object].take() else { continue };
-            self.engine.indexes.remove(&self.index_key(&opened, &Path::new()));
-            self.engine.kept.remove(&self.cell_id(&opened.index));
+            match opened.shared {
+                Some(number) => self.grid.packing.forget(number),
+                None => {
+                    self.engine.indexes.remove(&self.index_key(&opened, &Path::new()));
+                    self.engine.kept.remove(&self.cell_id(&opened.index));
+                }
+            }
             match why {
-                Lost::Changed => again.push(opened.parts),
+                Lost::Changed => again
+                    .extend([opened.parts, opened.absent].into_iter().filter(|p| !p.is_empty())),
                 Lost::Missing => self.fill_all(&opened.parts)?,
             }
         }
         Ok(again)
+    }
+
+    /// Opens objects, in parallel where that takes time. Opening an object of a far store costs nothing.
+    fn open_all<T: Send>(
+        &self,
+        objects: Vec<T>,
+        inline: bool,
+        open: impl Fn(T) -> Result<Option<Opened>, Error> + Sync,
+    ) -> Result<Vec<Opened>, Error> {
+        if objects.len() == 1 || inline || !self.local {
+            return objects.into_iter().filter_map(|object| open(object).transpose()).collect();
+        }
+        let open = |object| open(object).transpose();
+        self.engine.pool.install(|| objects.into_par_iter().filter_map(open).collect())
+    }
+
+    /// What is wanted, by the objects that hold it.
+    fn by_object(&self, cells: Vec<Parts>) -> Vec<(u64, Parts)> {
+        let packing = &self.grid.packing;
+        let first = |parts: &'_ Parts| parts.first().map(|part| part.cell.index.clone());
+        if !self.local {
+            let cells: Vec<_> = cells.iter().filter_map(first).collect();
+            let cells: Vec<&[u64]> = cells.iter().map(|cell| &cell[..]).collect();
+            packing.prepare(&cells, self.cost.in_flight.min(MOST_WAITING));
+        }
+        let mut objects: BTreeMap<u64, Parts> = BTreeMap::new();
+        for parts in cells {
+            let number = first(&parts).and_then(|cell| packing.shared_object(&cell));
+            objects.entry(number.unwrap_or_default()).or_default().extend(parts);
+        }
+        objects.into_iter().collect()
+    }
+
+    /// Opens an object that several cells share; what is not in it is filled.
+    fn open_shared(&self, number: u64, parts: Parts) -> Result<Option<Opened>, Error> {
+        let Some(first) = parts.first() else { return Ok(None) };
+        let index = first.cell.index.clone();
+        let bytes: u64 =
+            parts.iter().map(|part| part.cell.selection.bytes(self.target.element)).sum();
+        let cells: Vec<&[u64]> = parts.iter().map(|part| &part.cell.index[..]).collect();
+        self.grid.lookups.fetch_add(1, Ordering::Relaxed);
+        let found = self.grid.packing.open_shared(number, &cells, bytes <= INLINE)?;
+        let Some(SharedObject { object, ranges, kept }) = found else {
+            self.fill_all(&parts)?;
+            return Ok(None);
+        };
+        let mut opened = Opened {
+            key: self.grid.packing.key(&index)?,
+            index,
+            shared: Some(number),
+            parts: Parts::new(),
+            absent: Parts::new(),
+            object,
+            expected: None,
+            kept,
+        };
+        for (part, range) in parts.into_iter().zip(ranges) {
+            match range {
+                None => opened.absent.push(part),
+                range => opened.parts.push(Part { range, ..part }),
+            }
+        }
+        self.fill_all(&opened.absent)?;
+        Ok(Some(opened))
     }
 
     /// Asks after objects of which nothing was read because an index from earlier says that nothing is there.
@@ -324,18 +410,18 @@ impl<'a> Reading<'a> {
             let bytes: u64 =
                 parts.iter().map(|part| part.cell.selection.bytes(self.target.element)).sum();
             if bytes <= INLINE || object.is_current()? {
-                return Ok(Some(Opened { key, index, parts, object, expected: None, kept: true }));
+                return Ok(Some(Opened::whole(key, index, parts, object).kept()));
             }
             self.engine.kept.remove(&id);
         }
-        let key = self.grid.keys.key(&index)?;
+        let key = self.grid.packing.key(&index)?;
         let before = {
             let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
             let found = before.iter().position(|(known, _)| *known == key);
             found.map(|i| before.swap_remove(i).1)
         };
         if let Some(object) = before {
-            return Ok(Some(Opened { key, index, parts, object, expected: None, kept: false }));
+            return Ok(Some(Opened::whole(key, index, parts, object)));
         }
         let expected = if self.local {
             None
@@ -345,7 +431,7 @@ impl<'a> Reading<'a> {
         };
         self.grid.lookups.fetch_add(1, Ordering::Relaxed);
         match self.grid.store.open(&key, expected.as_ref()) {
-            Ok(object) => Ok(Some(Opened { key, index, parts, object, expected, kept: false })),
+            Ok(object) => Ok(Some(Opened { expected, ..Opened::whole(key, index, parts, object) })),
             Err(StoreError::NotFound { .. }) => {
                 self.fill_all(&parts)?;
                 Ok(None)
@@ -385,11 +471,12 @@ impl<'a> Reading<'a> {
     fn decode_error(
         &self,
         object: &Opened,
-        path: &[u32],
+        (part, path): (usize, &[u32]),
         range: Range<u64>,
         source: DecodeError,
     ) -> Error {
-        let chunk = self.grid.layout.chunk_coordinates(&object.index, path);
+        let cell = object.parts.get(part).map_or(&object.index, |part| &part.cell.index);
+        let chunk = self.grid.layout.chunk_coordinates(cell, path);
         Error::Decode { object: object.key.clone(), chunk, range, source: Box::new(source) }
     }
 }

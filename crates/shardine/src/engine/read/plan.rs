@@ -18,6 +18,8 @@ use crate::shard::{IndexLocation, ShardIndex};
 pub(super) struct Node<'a> {
     /// Which of the opened objects.
     pub object: usize,
+    /// Which of the parts that are wanted of it.
+    pub part: usize,
     /// Its bytes; unknown for an object whose length is not.
     pub range: Option<Range<u64>>,
     pub layout: &'a Layout,
@@ -76,9 +78,10 @@ impl<'a> Reading<'a> {
         object: usize,
         opened: &'b Opened,
     ) -> impl Iterator<Item = Node<'a>> + 'b {
-        opened.parts.iter().map(move |Part { cell, place }| Node {
+        opened.parts.iter().enumerate().map(move |(part, Part { cell, place, range })| Node {
             object,
-            range: opened.object.len().map(|len| 0..len),
+            part,
+            range: range.clone().or_else(|| opened.object.len().map(|len| 0..len)),
             layout: self.grid.layout_of(&cell.index),
             whole: cell.selection.covers(&self.grid.bounds(&cell.index)),
             selection: cell.selection.clone(),
@@ -280,6 +283,7 @@ impl<'a> Reading<'a> {
             path.push(entry as u32);
             let chunk = Node {
                 object: node.object,
+                part: node.part,
                 range: Some(base + range.start..base + range.end),
                 layout: &shard.inner,
                 // Chunks at the edge of the array count as partly wanted; that costs at most

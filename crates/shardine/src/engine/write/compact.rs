@@ -16,13 +16,13 @@ pub(crate) fn compact(engine: &Engine, grid: &Grid, cell: &[u64]) -> Result<(), 
 impl Writing<'_> {
     /// Squeezes the gaps out of a shard. Nothing is decoded.
     pub(super) fn compact(&self, shard: &ShardLayout, cell: &[u64]) -> Result<(), Error> {
-        let key = self.grid.keys.key(cell)?;
+        let key = self.grid.packing.key(cell)?;
         let bounds = self.grid.bounds(cell);
         let task = Task::nothing(cell);
         self.attempts(&key, || {
             let Some(old) = self.old(&key, false)? else { return Ok(()) };
             let index = self.old_index(shard, &key, cell, &*old.object)?;
-            let object = Some(&*old.object);
+            let object = Some(&old.object);
             let stream = Stream { writing: self, shard, key: &key, task: &task, old: object };
             // Chunks keep the order that they have, and are moved in long runs.
             let order = WriteOrder::Arrival;

@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use shardine_codec::Context;
 use shardine_store::{Edit, InPlace, Object, ReadRange, StoreError};
 
-use super::stream::{Sink, Stream};
+use super::stream::Stream;
 use super::{Strategy, add};
 use crate::Error;
 use crate::engine::cache::StaleIndexes;
-use crate::engine::sequencer::{Batch, Piece};
+use crate::engine::object::{Batch, Piece, Sink};
 use crate::layout::{ShardLayout, UpdatePlan};
 use crate::shard::{ChecksumScan, Gaps, IndexLocation, ShardError, ShardIndex};
 
@@ -215,8 +215,8 @@ fn gaps(
 
 fn new_pieces(batch: &Batch) -> impl Iterator<Item = (usize, &Range<usize>)> {
     batch.pieces.iter().filter_map(|piece| match piece {
-        Piece::New { entry, range } => Some((*entry, range)),
-        Piece::Kept { .. } => None,
+        Piece::New { entry, range } => entry.map(|entry| (entry, range)),
+        Piece::Moved { .. } => None,
     })
 }
 
@@ -321,10 +321,10 @@ mod tests {
             let mut encoded = Vec::with_capacity(1 << 20);
             encoded.extend_from_slice(&[1; 10]);
             let pieces = match number % 2 {
-                0 => vec![Piece::New { entry: number, range: 0..10 }],
+                0 => vec![Piece::New { entry: Some(number), range: 0..10 }],
                 _ => Vec::new(),
             };
-            placer.finish(number, Batch { pieces, encoded }).unwrap();
+            placer.finish(number, Batch { pieces, encoded, ..Batch::default() }).unwrap();
             let state = placer.state.lock().unwrap();
             let taken: usize = state.held.iter().map(|batch| batch.encoded.capacity()).sum();
             assert!(taken <= HELD, "{taken}");

@@ -10,17 +10,13 @@ use smallvec::SmallVec;
 
 use super::options::{WriteOptions, WriteReport};
 use super::task::{Patch, TaskPart};
-use super::{STREAM, Strategy, read};
+use super::{Strategy, read};
 use crate::Error;
-use crate::engine::first_error::FirstError;
 use crate::engine::{Engine, Grid, PackedCells};
 use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard};
 use crate::layout::{EncodeOptions, Update};
 use crate::selection::{Axis, Cell, Part, Selection};
 use crate::shard::uint64::KeyHash;
-
-/// Shards that are written side by side where they are small.
-const TOGETHER: usize = 256;
 
 /// Coordinates that are part of a cell's number.
 const NUMBERED: usize = 3;
@@ -69,36 +65,11 @@ struct Writing<'a> {
 impl Writing<'_> {
     fn all(&self, report: &Mutex<WriteReport>) -> Result<(), Error> {
         let value = self.grid.layout.decoded_len();
-        let mut shards = self.shards();
-        let mut next = shards.next();
-        while let Some(first) = next.take() {
-            if (first.keys.len() as u64).saturating_mul(value) > STREAM {
-                add(report, self.shard(&first)?);
-                next = shards.next();
-                continue;
-            }
-            let mut small = vec![first];
-            for shard in shards.by_ref() {
-                let is_small = (shard.keys.len() as u64).saturating_mul(value) <= STREAM;
-                if !is_small || small.len() == TOGETHER {
-                    next = Some(shard);
-                    break;
-                }
-                small.push(shard);
-            }
-            let first_error = FirstError::default();
-            self.engine.share(self.engine.threads(), small.len(), &|i, _| {
-                if first_error.is_set() {
-                    return;
-                }
-                match self.shard(&small[i]) {
-                    Ok(done) => add(report, done),
-                    Err(error) => first_error.set(error),
-                }
-            });
-            first_error.into_result()?;
-        }
-        Ok(())
+        let bytes = |shard: &Shard| (shard.keys.len() as u64).saturating_mul(value);
+        self.engine.each_object(self.shards(), &bytes, &|shard| {
+            add(report, self.shard(shard)?);
+            Ok(())
+        })
     }
 
     /// The shards that are touched, each once.
@@ -268,7 +239,7 @@ impl Writing<'_> {
         let outcome = layout.update_all(context, old.as_deref(), &updates, out);
         let outcome = outcome.map_err(|source| {
             let chunk = index.to_vec();
-            match self.grid.keys.key(&index) {
+            match self.grid.packing.key(&index) {
                 Ok(object) => Error::Encode { object, chunk, source: Box::new(source) },
                 Err(error) => error.into(),
             }

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 
 use super::cache::CellId;
 use super::first_error::FirstError;
-use super::{Engine, Grid};
+use super::{Engine, Grid, STREAM};
 use crate::Error;
 use crate::layout::{EncodeError, EncodeOptions, Layout, Outcome, ShardLayout, Update, UpdatePlan};
 use crate::selection::{RegionError, Selection};
@@ -39,10 +39,7 @@ pub(crate) use task::Patch;
 /// How often an update is tried again when other writers were faster.
 const ATTEMPTS: usize = 1000;
 
-/// Decoded bytes from which the chunks of one shard are encoded in parallel, and not several shards.
-const STREAM: u64 = 1 << 20;
-
-/// Bytes of bookkeeping for each piece of work in flight.
+/// Bytes of bookkeeping for each object in flight.
 const OVERHEAD: u64 = 1024;
 
 /// Pieces of work that wait for a store far away at once.
@@ -200,7 +197,7 @@ impl<'a> Writing<'a> {
 
     /// Writes one object that is encoded in memory.
     fn object(&self, task: &Task<'_>) -> Result<(), Error> {
-        let key = self.grid.keys.key(&task.index)?;
+        let key = self.grid.packing.key(&task.index)?;
         let bounds = self.grid.bounds(&task.index);
         let covered = task.covers(&bounds);
         let mut options = self.encode;
@@ -273,7 +270,7 @@ impl<'a> Writing<'a> {
 
     /// Writes a large shard: its chunks are encoded in parallel and laid down as they are ready.
     fn stream(&self, shard: &ShardLayout, task: &Task<'_>) -> Result<(), Error> {
-        let key = self.grid.keys.key(&task.index)?;
+        let key = self.grid.packing.key(&task.index)?;
         let bounds = self.grid.bounds(&task.index);
         let covered = task.covers(&bounds);
         let selections: Vec<&Selection> =
@@ -285,7 +282,7 @@ impl<'a> Writing<'a> {
                 Some(old) => Some(self.old_index(shard, &key, &task.index, &*old.object)?),
                 None => None,
             };
-            let object = old.as_ref().map(|old| &*old.object);
+            let object = old.as_ref().map(|old| &old.object);
             let stream = Stream { writing: self, shard, key: &key, task, old: object };
             let order = self.options.order;
             let plan = UpdatePlan::new(shard, index.as_ref(), &selections, &bounds, order)

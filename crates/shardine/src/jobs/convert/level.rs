@@ -1,26 +1,25 @@
 //! Makes one level: each chunk is moved as it is where that is possible, or encoded anew.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
 use shardine_codec::strided::Axes;
 use shardine_store::{Buffer, Key, ReadRange, Store, StoreError};
 
-use super::super::repack::{
-    ChunkFinder, EncodedChunk, Publisher, RepackCheck, RepackError, RepackProgress,
-};
-use super::ahead::{Ahead, Fetched, reading_ahead};
+use super::super::repack::{ChunkFinder, Publisher, RepackCheck, RepackError, RepackProgress};
 use super::alike::{fixed_len, have_same_chunks};
 use super::options::{ConvertOptions, ConvertedLevel};
 use super::source::ViewSource;
 use super::view::View;
-use crate::engine::FirstError;
+use crate::engine::{Ahead, StoredBytes, reading_ahead};
 use crate::layout::{EncodeOptions, Layout, SourceView, Update};
 use crate::selection::Selection;
 use crate::shard::WriteOrder;
 use crate::zarr::Cells;
 use crate::{Array, Error, Region, Source as _};
+
+/// The bytes of a chunk if it is stored; `None` if it is not to be moved at all.
+pub(super) type Fetched = Result<Option<Option<Buffer>>, Error>;
 
 /// A level being made.
 pub(super) struct Level<'a> {
@@ -35,8 +34,6 @@ pub(super) struct Level<'a> {
     /// Whether whole chunks can be moved.
     pub moves: bool,
     finder: ChunkFinder<'a>,
-    /// Held by who looks for a chunk.
-    looking: Mutex<()>,
     source: ViewSource<'a>,
     /// What a chunk that is moved must have, where that is known.
     chunk_len: Option<u64>,
@@ -63,7 +60,7 @@ fn add(counter: &AtomicU64, n: u64) {
 }
 
 /// The bytes of a chunk; `None` if it is not stored.
-fn read(found: Option<EncodedChunk>) -> Result<Option<Buffer>, Error> {
+fn read(found: Option<StoredBytes>) -> Result<Option<Buffer>, Error> {
     let Some(found) = found else { return Ok(None) };
     match found.object.read(found.read_range()) {
         Ok(bytes) => {
@@ -89,7 +86,7 @@ impl<'a> Level<'a> {
         Self {
             moves: have_same_chunks(old, view, new),
             finder: ChunkFinder::new(old),
-            looking: Mutex::default(),
+
             source: ViewSource::new(old, view, new.chunk_shape()),
             chunk_len: fixed_len(new),
             absent_stays: *old.metadata().fill() == zero && !options.store_empty,
@@ -153,7 +150,7 @@ impl<'a> Level<'a> {
         &self,
         count: usize,
         chunk: &(dyn Fn(usize) -> Vec<u64> + Sync),
-        work: impl FnOnce(Option<&Ahead<'_>>) -> T,
+        work: impl FnOnce(Option<&Ahead<'_, Fetched>>) -> T,
     ) -> T {
         // Those that are read, and those that wait for their turn.
         let bytes = self.chunk_bytes().saturating_mul(3);
@@ -169,7 +166,7 @@ impl<'a> Level<'a> {
         &self,
         context: &mut Context,
         chunk: &[u64],
-        ahead: Option<(&Ahead<'_>, usize)>,
+        ahead: Option<(&Ahead<'_, Fetched>, usize)>,
         out: &mut Vec<u8>,
     ) -> Result<bool, Error> {
         let (start, bounds) = self.part(chunk);
@@ -205,7 +202,7 @@ impl<'a> Level<'a> {
             options: EncodeOptions { order: WriteOrder::default(), store_empty },
         };
         let outcome = layout.update(context, None, &update, out).map_err(|source| {
-            match self.new.grid.keys.key(&self.object_cell(chunk)) {
+            match self.new.grid.packing.key(&self.object_cell(chunk)) {
                 Ok(object) => {
                     Error::Encode { object, chunk: chunk.to_vec(), source: Box::new(source) }
                 }
@@ -219,13 +216,7 @@ impl<'a> Level<'a> {
 
     /// The bytes of a chunk of the source; `None` if it is not stored.
     fn read_old(&self, chunk: &[u64]) -> Result<Option<Buffer>, Error> {
-        let found = {
-            // An index of a far store is read by one, and the others wait for it: they would all ask for the same.
-            let looking = || self.looking.lock().unwrap_or_else(PoisonError::into_inner);
-            let _looking = (!self.old.grid.store.read_cost().local).then(looking);
-            self.finder.find(&self.view.to_array(chunk, 0))?
-        };
-        read(found)
+        read(self.finder.find(&self.view.to_array(chunk, 0))?)
     }
 
     /// The cell of the object that holds a chunk.
@@ -234,27 +225,6 @@ impl<'a> Level<'a> {
             layout @ Layout::Shard(_) => layout.find_chunk(chunk).0,
             _ => chunk.to_vec(),
         }
-    }
-
-    /// Has the workers do tasks until there are none, or one fails.
-    pub(super) fn share<T: Send>(
-        &self,
-        tasks: impl Iterator<Item = T> + Send,
-        run: &(dyn Fn(T, &mut Context) -> Result<(), Error> + Sync),
-    ) -> Result<(), Error> {
-        let engine = &self.new.engine;
-        let (tasks, first_error) = (Mutex::new(tasks), FirstError::default());
-        let workers = engine.threads();
-        engine.share(workers, workers, &|_, context| {
-            while !first_error.is_set() {
-                let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some(task) = next else { break };
-                if let Err(error) = run(task, context) {
-                    first_error.set(error);
-                }
-            }
-        });
-        first_error.into_result()
     }
 
     /// Whether an earlier run has made this object.
@@ -292,7 +262,7 @@ impl<'a> Level<'a> {
     /// Compares all chunks that could be moved, byte by byte; with `elements` all others too, decoded.
     fn compare(&self, elements: bool) -> Result<(), Error> {
         let made = ChunkFinder::new(self.new);
-        self.share(Cells::new(self.chunk_grid()), &|chunk, _| {
+        self.new.engine.each_task(Cells::new(self.chunk_grid()), &|chunk, _| {
             let (start, bounds) = self.part(&chunk);
             if self.is_movable(&bounds) {
                 let (new, old) = (read(made.find(&chunk)?)?, self.read_old(&chunk)?);
@@ -300,7 +270,7 @@ impl<'a> Level<'a> {
                     (Some(new), Some(old)) if *new == *old => return Ok(()),
                     (None, None) if self.absent_stays => return Ok(()),
                     (_, Some(_)) => {
-                        let object = self.new.grid.keys.key(&self.object_cell(&chunk))?;
+                        let object = self.new.grid.packing.key(&self.object_cell(&chunk))?;
                         return Err(RepackError::Differs { object, chunk }.into());
                     }
                     // It was made of the fill value.

@@ -1,7 +1,6 @@
 //! Converts between Zarr and Neuroglancer's precomputed format: by moving encoded chunks as they are, wherever their bytes mean
 //! the same on both sides.
 
-mod ahead;
 mod alike;
 mod error;
 mod job;

@@ -50,7 +50,7 @@ pub(in crate::jobs) fn in_array(array: &Array, losses: &Losses) -> Result<Vec<Ar
         if bounds.contains(&0) {
             continue;
         }
-        let object = array.grid.keys.key(&cell)?;
+        let object = array.grid.packing.key(&cell)?;
         in_object(array, object, cell, &bounds, lost, &mut found)?;
     }
     Ok(found)

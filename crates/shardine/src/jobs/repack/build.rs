@@ -2,15 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use shardine_codec::Context;
 use shardine_store::StoreError;
 
 use super::chunks::ChunkFinder;
 use super::publisher::Publisher;
 use super::{RepackCheck, RepackError, RepackOptions, RepackProgress, RepackedArray};
-use crate::engine::FirstError;
 use crate::layout::Layout;
 use crate::zarr::Cells;
 use crate::{Array, Error};
@@ -108,32 +105,13 @@ impl<'a> Build<'a> {
         let shape: Vec<u64> = axes.map(|(&unit, &n)| unit.saturating_mul(n)).collect();
         let tasks = self.boxes(&shape, false)?;
         let finder = ChunkFinder::new(self.old);
-        self.share(tasks, &|task, _| self.move_task(&finder, &task, &unit, &grid))?;
+        self.new
+            .engine
+            .each_task(tasks, &|task, _| self.move_task(&finder, &task, &unit, &grid))?;
         for cell in self.publisher.finish()? {
             self.check_moved(&finder, &cell)?;
         }
         Ok(())
-    }
-
-    /// Has the workers do tasks until there are none, or one fails.
-    pub(super) fn share<T: Send>(
-        &self,
-        tasks: impl Iterator<Item = T> + Send,
-        run: &(dyn Fn(T, &mut Context) -> Result<(), Error> + Sync),
-    ) -> Result<(), Error> {
-        let engine = &self.new.engine;
-        let (tasks, first_error) = (Mutex::new(tasks), FirstError::default());
-        let workers = engine.threads();
-        engine.share(workers, workers, &|_, context| {
-            while !first_error.is_set() {
-                let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some(task) = next else { break };
-                if let Err(error) = run(task, context) {
-                    first_error.set(error);
-                }
-            }
-        });
-        first_error.into_result()
     }
 
     /// Chunks of the new array along each axis.

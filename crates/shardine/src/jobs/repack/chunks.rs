@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shardine_store::{Object, ReadRange, StoreError};
+use shardine_store::{Object, ReadRange};
 use smallvec::SmallVec;
 
+use crate::engine::StoredBytes;
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::ShardIndex;
 use crate::{Array, Error};
@@ -16,39 +17,6 @@ const OPEN: usize = 64;
 
 /// The most bytes of indexes that are kept, as a share of the memory in flight.
 const INDEX_SHARE: u64 = 4;
-
-/// The bytes of a chunk.
-#[derive(Debug, Clone)]
-pub(in crate::jobs) struct EncodedChunk {
-    pub object: Arc<dyn Object>,
-    /// `None` if it is all of the object, whose length may not be known yet.
-    pub range: Option<Range<u64>>,
-}
-
-impl EncodedChunk {
-    /// Which bytes to ask for.
-    pub fn read_range(&self) -> ReadRange {
-        match &self.range {
-            Some(range) => ReadRange::Bounded(range.clone()),
-            None => ReadRange::All,
-        }
-    }
-
-    /// What brings chunks of one object together, in the order in which they lie there.
-    pub fn place(&self) -> (usize, u64) {
-        let start = self.range.as_ref().map_or(0, |range| range.start);
-        (Arc::as_ptr(&self.object).cast::<()>().addr(), start)
-    }
-
-    /// Whether the bytes of `next` follow at once.
-    pub fn is_followed_by(&self, next: &Self) -> bool {
-        let same = Arc::as_ptr(&self.object).cast::<()>() == Arc::as_ptr(&next.object).cast();
-        match (&self.range, &next.range) {
-            (Some(a), Some(b)) => same && a.end == b.start,
-            _ => false,
-        }
-    }
-}
 
 /// Which shard: its cell, and the entries that lead to it if it lies in another.
 type ShardKey = (Vec<u64>, SmallVec<[u32; 4]>);
@@ -71,35 +39,34 @@ pub(in crate::jobs) struct ChunkFinder<'a> {
     /// The last ones that were looked at, the newest last.
     shards: Mutex<VecDeque<(ShardKey, Known)>>,
     most_memory: u64,
+    /// Held by who looks for a chunk in a far store: an index is read by one, and the others wait for it, as they would all
+    /// ask for the same.
+    looking: Option<Mutex<()>>,
 }
 
 impl<'a> ChunkFinder<'a> {
     /// Of an array whose layout is addressable throughout.
     pub fn new(array: &'a Array) -> Self {
         let most_memory = array.engine.memory_in_flight() / INDEX_SHARE;
-        Self { array, shards: Mutex::default(), most_memory }
+        let far = !array.grid.store.read_cost().local;
+        Self { array, shards: Mutex::default(), most_memory, looking: far.then(Mutex::default) }
     }
 
     /// The bytes of a chunk, by its place in the grid of innermost chunks; `None` if it is not stored.
     ///
     /// In a far store a chunk that is an object of its own is not asked for here: its first read tells whether it is there.
-    pub fn find(&self, chunk: &[u64]) -> Result<Option<EncodedChunk>, Error> {
+    pub fn find(&self, chunk: &[u64]) -> Result<Option<StoredBytes>, Error> {
         let layout = &self.array.grid.layout;
         let (cell, path) = layout.find_chunk(chunk);
+        let is_shared = self.array.grid.packing.shares_objects();
         let Layout::Shard(outer) = layout else {
-            let key = self.array.grid.keys.key(&cell)?;
-            return match self.array.grid.store.open(&key, None) {
-                Ok(object) => {
-                    let range = object.len().map(|len| 0..len);
-                    Ok(Some(EncodedChunk { object, range }))
-                }
-                Err(StoreError::NotFound { .. }) => Ok(None),
-                Err(error) => Err(error.into()),
-            };
+            let _looking = if is_shared { self.look() } else { None };
+            return Ok(self.array.grid.find(&cell)?);
         };
         let (Some((last, leading)), mut shard) = (path.split_last(), outer) else {
             return Ok(None);
         };
+        let _looking = self.look();
         let Some(mut known) = self.outer(&cell)? else { return Ok(None) };
         for (depth, &entry) in leading.iter().enumerate() {
             let Layout::Shard(inner) = &shard.inner else { return Ok(None) };
@@ -110,8 +77,12 @@ impl<'a> ChunkFinder<'a> {
             (known, shard) = (inside, inner);
         }
         let found = self.entry(&known, *last, &cell)?;
-        Ok(found
-            .map(|range| EncodedChunk { object: Arc::clone(&known.object), range: Some(range) }))
+        Ok(found.map(|range| StoredBytes { object: Arc::clone(&known.object), range: Some(range) }))
+    }
+
+    fn look(&self) -> Option<MutexGuard<'_, ()>> {
+        let looking = self.looking.as_ref();
+        looking.map(|looking| looking.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The bytes of an entry, in the object.
@@ -126,7 +97,7 @@ impl<'a> ChunkFinder<'a> {
     }
 
     fn damaged(&self, cell: &[u64], source: crate::shard::ShardError) -> Error {
-        match self.array.grid.keys.key(cell) {
+        match self.array.grid.packing.key(cell) {
             Ok(object) => Error::Shard { object, shard: cell.to_vec(), source: Box::new(source) },
             Err(error) => error.into(),
         }

@@ -29,7 +29,7 @@ pub use options::{
 };
 pub use out::REPACK_MARKER;
 
-pub(super) use chunks::{ChunkFinder, EncodedChunk};
+pub(super) use chunks::ChunkFinder;
 pub(super) use publisher::Publisher;
 pub(super) use recode::block;
 pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};

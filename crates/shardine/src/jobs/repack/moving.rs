@@ -1,19 +1,18 @@
 //! Moves encoded chunks into new objects, and compares them there with where they came from.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use shardine_store::{
-    Buffer, Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, StoreError,
-};
+use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange, StoreError};
 
 use super::build::{Build, Tally};
-use super::chunks::{ChunkFinder, EncodedChunk};
+use super::chunks::ChunkFinder;
 use super::{RepackCheck, RepackError};
 use crate::Error;
-use crate::engine::in_order;
+use crate::engine::{
+    Batch, Finished, IndexedFrame, LaidDown, NewObject, Slots, StoredBytes, Taken, reading_ahead,
+};
 use crate::layout::{Layout, ShardLayout};
-use crate::shard::{IndexLocation, ShardError, ShardIndex, WriteOrder};
+use crate::shard::{ShardError, WriteOrder};
 
 /// Entries of a shard that are looked up at once.
 const WINDOW: usize = 1024;
@@ -24,12 +23,6 @@ const OPEN_CHUNKS: usize = 384;
 /// Bytes that are compared at once.
 const PIECE: u64 = 256 << 10;
 
-/// A chunk of a shard in the making.
-struct Piece {
-    entry: usize,
-    chunk: EncodedChunk,
-}
-
 impl Build<'_> {
     /// Makes a shard of chunks that are moved into it.
     pub(super) fn move_shard(
@@ -39,7 +32,7 @@ impl Build<'_> {
         cell: &[u64],
         grid: &[u64],
     ) -> Result<(), Error> {
-        let key = self.new.grid.keys.key(cell)?;
+        let key = self.new.grid.packing.key(cell)?;
         if self.resumed && self.is_kept(finder, &key, cell)? {
             return Ok(());
         }
@@ -48,60 +41,29 @@ impl Build<'_> {
             shard: cell.to_vec(),
             source: Box::new(source),
         };
-        let store = &self.new.grid.store;
-        let options = CreateOptions { head: shard.index.head(), condition: Condition::None };
-        let mut index = ShardIndex::empty(shard.chunks()).map_err(damaged)?;
-        let mut writer: Option<Box<dyn ObjectWriter>> = None;
-        let mut tally = Tally::default();
-        let entries = self.entries(shard).map_err(damaged)?;
-        let window = match &self.old.grid.layout {
-            Layout::Chunk(_) => (OPEN_CHUNKS / self.new.engine.threads().max(1)).clamp(8, WINDOW),
-            _ => WINDOW,
-        };
-        for window in entries.chunks(window) {
-            let mut pieces = Vec::new();
-            let mut missing = 0;
-            for &entry in window {
-                let Some(chunk) = self.chunk_of(cell, entry, grid) else { continue };
-                match finder.find(&chunk)? {
-                    Some(chunk) => pieces.push(Piece { entry: entry as usize, chunk }),
-                    None => missing += 1,
-                }
-            }
-            if self.options.order == WriteOrder::Arrival {
-                // As they lie: so the longest runs can be moved at once.
-                pieces.sort_by_key(|piece| piece.chunk.place());
-            }
-            let before = tally;
-            if !pieces.is_empty() {
-                let writer = match &mut writer {
-                    Some(writer) => writer,
-                    none => none.insert(store.create(&key, options.clone())?),
-                };
-                let stored = self.append(&**writer, &pieces, &mut index)?;
-                tally.moved += stored;
-                missing += pieces.len() as u64 - stored;
-            }
-            tally.empty += missing;
-            self.advance(tally.moved + tally.empty - before.moved - before.empty);
+        let mut entries = Vec::new();
+        for &entry in self.entries(shard).map_err(damaged)?.iter() {
+            entries.extend(self.chunk_of(cell, entry, grid).map(|chunk| (entry as usize, chunk)));
         }
-        self.add(tally);
-        // Of a far store it is only known now that there was nothing.
-        let Some(writer) = writer.filter(|_| !index.all_absent()) else { return Ok(()) };
-        let len =
-            index.shard_len().max(shard.index.head()) + shard.index.len() - shard.index.head();
-        let encoded = self.new.engine.with_context(|context| shard.index.encode(context, &index));
-        let encoded = encoded.map_err(|source| {
-            let (start, end) = (0, shard.index.len());
-            damaged(ShardError::Index { start, end, source })
-        })?;
-        let staged = match shard.index.location() {
-            IndexLocation::Start => writer.finish(&encoded)?,
-            IndexLocation::End => {
-                writer.append(&encoded)?;
-                writer.finish(&[])?
-            }
+        let new = NewObject {
+            store: &*self.new.grid.store,
+            key: &key,
+            condition: Condition::None,
+            frame: &IndexedFrame { shard, key: &key, cell },
+            any_order: false,
         };
+        let laid_down = match self.old.grid.store.read_cost().local {
+            true => self.lay_down_local(finder, &new, &entries)?,
+            false => self.lay_down_far(finder, &new, &entries)?,
+        };
+        let placed = &laid_down.placed;
+        let is_there = |(entry, _): &&(usize, _)| placed.get(*entry).is_ok_and(|p| p.is_some());
+        let moved = entries.iter().filter(is_there).count() as u64;
+        self.add(Tally { moved, empty: entries.len() as u64 - moved, ..Tally::default() });
+        if laid_down.is_empty() {
+            return Ok(());
+        }
+        let Finished { staged, len } = laid_down.finish(&self.new.engine)?;
         self.wrote(1, len);
         for published in self.publisher.add(staged, cell.to_vec(), len)? {
             self.check_moved(finder, &published)?;
@@ -111,7 +73,7 @@ impl Build<'_> {
 
     /// Makes an object of one chunk.
     pub(super) fn move_chunk(&self, finder: &ChunkFinder<'_>, chunk: &[u64]) -> Result<(), Error> {
-        let key = self.new.grid.keys.key(chunk)?;
+        let key = self.new.grid.packing.key(chunk)?;
         if self.resumed && self.is_kept(finder, &key, chunk)? {
             return Ok(());
         }
@@ -162,84 +124,78 @@ impl Build<'_> {
         chunk.iter().zip(grid).all(|(&i, &n)| i < n).then_some(chunk)
     }
 
-    /// Appends chunks to a shard; tells how many were there.
-    fn append(
+    /// Lays the chunks of a shard down, neighbours in one call.
+    fn lay_down_local<'n>(
         &self,
-        writer: &dyn ObjectWriter,
-        pieces: &[Piece],
-        index: &mut ShardIndex,
-    ) -> Result<u64, Error> {
-        if !self.old.grid.store.read_cost().local {
-            return self.append_far(writer, pieces, index);
-        }
-        let mut stored = 0;
-        let mut rest = pieces;
-        while let Some(first) = rest.first() {
-            let follow = |pair: &[Piece]| pair[0].chunk.is_followed_by(&pair[1].chunk);
-            let run = rest.windows(2).take_while(|pair| follow(pair)).count() + 1;
-            let (now, later) = rest.split_at(run);
-            rest = later;
-            let ranges =
-                (&first.chunk.range, now.last().and_then(|last| last.chunk.range.as_ref()));
-            let (Some(start), Some(end)) = ranges else {
-                // An object of a length that is not known: there is one such piece in the run.
-                let bytes = first.chunk.object.read(ReadRange::All)?;
-                let at = writer.append(&bytes)?;
-                index.set(first.entry, at..at + bytes.len() as u64);
-                stored += 1;
-                continue;
-            };
-            let at = writer.append_from(&*first.chunk.object, start.start..end.end)?;
-            for piece in now {
-                if let Some(range) = &piece.chunk.range {
-                    let place = at + (range.start - start.start);
-                    index.set(piece.entry, place..place + (range.end - range.start));
-                    stored += 1;
+        finder: &ChunkFinder<'_>,
+        new: &'n NewObject<'_>,
+        entries: &[(usize, Vec<u64>)],
+    ) -> Result<LaidDown<'n>, Error> {
+        let together = match &self.old.grid.layout {
+            Layout::Chunk(_) => (OPEN_CHUNKS / self.new.engine.threads().max(1)).clamp(8, WINDOW),
+            _ => WINDOW,
+        };
+        let slots = Slots {
+            is_made: &|_| false,
+            groups: vec![together; entries.len().div_ceil(together)],
+            ..Slots::made(entries, 0)
+        };
+        let engine = &self.new.engine;
+        new.lay_down(engine, slots, &|_, taken: &Taken<'_, (usize, Vec<u64>)>| {
+            let mut found = Vec::new();
+            for (entry, chunk) in taken.slots {
+                found.extend(finder.find(chunk)?.map(|chunk| (*entry, chunk)));
+            }
+            if self.options.order == WriteOrder::Arrival {
+                // As they lie: so the longest runs can be moved at once.
+                found.sort_by_key(|(_, chunk)| chunk.place());
+            }
+            let mut batch = Batch { unlocked: true, ..Batch::default() };
+            for (entry, StoredBytes { object, range }) in found {
+                match range {
+                    Some(range) => batch.push_moved(Some(entry), &object, range),
+                    // An object of a length that is not known.
+                    None => batch.push_bytes(entry, &object.read(ReadRange::All)?),
                 }
             }
-            first.chunk.object.check_unchanged()?;
-        }
-        Ok(stored)
+            self.advance(taken.slots.len() as u64);
+            Ok(batch)
+        })
     }
 
-    /// The same from a far store: many reads at once.
-    fn append_far(
+    /// The same from a far store: many reads are under way.
+    fn lay_down_far<'n>(
         &self,
-        writer: &dyn ObjectWriter,
-        pieces: &[Piece],
-        index: &mut ShardIndex,
-    ) -> Result<u64, Error> {
-        let decoded = self.new.grid.layout.addressable().map(|shard| shard.inner.decoded_len());
-        let known = pieces.iter().filter_map(|piece| piece.chunk.range.as_ref());
-        let largest = known.map(|range| range.end - range.start).max();
-        let each = largest.or(decoded).unwrap_or(PIECE);
-        let most = self.old.engine.at_once(&*self.old.grid.store, each.saturating_mul(2));
-        let read = |i: usize| {
-            let EncodedChunk { object, .. } = &pieces[i].chunk;
-            object.read(pieces[i].chunk.read_range())
-        };
-        let (mut stored, mut failed) = (0, None);
-        in_order(most, pieces.len(), &read, &mut |i, read: Result<Buffer, StoreError>| {
-            let appended = match read {
+        finder: &ChunkFinder<'_>,
+        new: &'n NewObject<'_>,
+        entries: &[(usize, Vec<u64>)],
+    ) -> Result<LaidDown<'n>, Error> {
+        let chunk = self.new.grid.layout.addressable().map_or(0, |s| s.inner.decoded_len());
+        let engine = &self.new.engine;
+        let most = engine.at_once(&*self.old.grid.store, chunk.saturating_mul(2));
+        let fetch = |i: usize| -> Result<Option<Buffer>, Error> {
+            let Some((_, chunk)) = entries.get(i) else { return Ok(None) };
+            let Some(found) = finder.find(chunk)? else { return Ok(None) };
+            match found.object.read(found.read_range()) {
                 // An object of its own that is not there.
-                Err(StoreError::NotFound { .. }) if pieces[i].chunk.range.is_none() => Ok(None),
-                Err(error) => Err(error),
-                Ok(bytes) => writer.append(&bytes).map(|at| Some(at..at + bytes.len() as u64)),
-            };
-            match appended {
-                Ok(None) => {}
-                Ok(Some(range)) => {
-                    index.set(pieces[i].entry, range);
-                    stored += 1;
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
+                Err(StoreError::NotFound { .. }) if found.range.is_none() => Ok(None),
+                read => Ok(Some(read?)),
             }
-            ControlFlow::Continue(())
-        });
-        failed.map_or(Ok(stored), |error| Err(error.into()))
+        };
+        reading_ahead(most, entries.len(), &fetch, |ahead| {
+            let slots = Slots::made(entries, chunk);
+            new.lay_down(engine, slots, &|context, taken: &Taken<'_, (usize, Vec<u64>)>| {
+                let mut batch = Batch { encoded: context.take_buffer(), ..Batch::default() };
+                for (number, (entry, _)) in (taken.first..).zip(taken.slots) {
+                    let read = ahead.and_then(|ahead| ahead.take(number));
+                    if let Some(bytes) = read.unwrap_or_else(|| fetch(number))? {
+                        batch.push_bytes(*entry, &bytes);
+                    }
+                }
+                self.advance(taken.slots.len() as u64);
+                Ok(batch)
+            })
+        })
     }
 
     /// Whether an earlier run has made this object, and it is what this run would make.
@@ -277,16 +233,16 @@ impl Build<'_> {
         let store = &self.new.grid.store;
         let mut tally = Tally::default();
         let Layout::Shard(shard) = &self.new.grid.layout else {
-            let object = store.open(&self.new.grid.keys.key(cell)?, None)?;
+            let object = store.open(&self.new.grid.packing.key(cell)?, None)?;
             let range = object.len().map(|len| 0..len);
-            let new = Some(EncodedChunk { object, range });
+            let new = Some(StoredBytes { object, range });
             if bytes && !same(new.as_ref(), finder.find(cell)?.as_ref())? {
                 return Err(self.differs(cell, cell));
             }
             tally.moved = 1;
             return Ok(tally);
         };
-        let key = self.new.grid.keys.key(cell)?;
+        let key = self.new.grid.packing.key(cell)?;
         let Some(opened) = self.new.open_shard(cell)? else {
             return Err(self.differs(cell, &[]));
         };
@@ -308,7 +264,7 @@ impl Build<'_> {
                 None => tally.empty += 1,
             }
             let object = Arc::clone(&opened.object);
-            let new = range.map(|range| EncodedChunk { object, range: Some(range) });
+            let new = range.map(|range| StoredBytes { object, range: Some(range) });
             if bytes && !same(new.as_ref(), finder.find(&chunk)?.as_ref())? {
                 return Err(self.differs(cell, &chunk));
             }
@@ -317,7 +273,7 @@ impl Build<'_> {
     }
 
     fn differs(&self, cell: &[u64], chunk: &[u64]) -> Error {
-        match self.new.grid.keys.key(cell) {
+        match self.new.grid.packing.key(cell) {
             Ok(object) => RepackError::Differs { object, chunk: chunk.to_vec() }.into(),
             Err(error) => error.into(),
         }
@@ -325,7 +281,7 @@ impl Build<'_> {
 }
 
 /// Whether two chunks have the same bytes; one that is not stored is only the same as another such.
-fn same(new: Option<&EncodedChunk>, old: Option<&EncodedChunk>) -> Result<bool, StoreError> {
+fn same(new: Option<&StoredBytes>, old: Option<&StoredBytes>) -> Result<bool, StoreError> {
     let (Some(new), Some(old)) = (new, old) else { return Ok(new.is_none() && old.is_none()) };
     let (Some(a), Some(b)) = (&new.range, &old.range) else {
         // Of a far store the length is not known before it is read.

@@ -66,7 +66,7 @@ impl Build<'_> {
         let block = block(self.old, cell_shape, most_block(self.old));
         let block = block.unwrap_or_else(|| cell_shape.to_vec());
         let blocks = self.boxes(&block, false)?;
-        self.share(blocks, &|at, context| {
+        self.new.engine.each_task(blocks, &|at, context| {
             let (start, shape) = self.part(&at, &block);
             let axes = || start.iter().zip(&shape).zip(cell_shape);
             let first: Vec<u64> = axes().map(|((&start, _), &n)| start / n).collect();
@@ -104,7 +104,7 @@ impl Build<'_> {
         origin: &[u64],
     ) -> Result<(), Error> {
         let grid = &self.new.grid;
-        let key = grid.keys.key(cell)?;
+        let key = grid.packing.key(cell)?;
         let (start, bounds) = self.part(cell, grid.cell_shape());
         let at: Axes<u64> = start.iter().zip(origin).map(|(&a, &b)| a - b).collect();
         let selection = Selection::whole(&bounds);
@@ -149,7 +149,7 @@ impl Build<'_> {
 
     /// Whether an earlier run has made this object.
     fn is_there(&self, cell: &[u64]) -> Result<bool, Error> {
-        let object = self.new.grid.store.open(&self.new.grid.keys.key(cell)?, None);
+        let object = self.new.grid.store.open(&self.new.grid.packing.key(cell)?, None);
         match object.and_then(|object| object.read(ReadRange::Bounded(0..0))) {
             Ok(_) => Ok(true),
             Err(StoreError::NotFound { .. }) => Ok(false),
@@ -161,7 +161,7 @@ impl Build<'_> {
     pub(super) fn compare_elements(&self) -> Result<(), Error> {
         let most = COMPARED.min(most_block(self.old));
         let unit = grown(self.new.chunk_shape(), self.new.shape(), element(self.new), most);
-        self.share(self.boxes(&unit, true)?, &|at, _| {
+        self.new.engine.each_task(self.boxes(&unit, true)?, &|at, _| {
             let (start, shape) = self.part(&at, &unit);
             let region = Region::of_box(&start, &shape);
             if self.old.read(&region)? == self.new.read(&region)? {

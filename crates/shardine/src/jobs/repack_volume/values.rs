@@ -1,7 +1,8 @@
+use std::ops::Range;
 use std::sync::Arc;
 
 use shardine_codec::{Context, ElementSize};
-use shardine_store::{Key, ReadRange, Store, StoreError};
+use shardine_store::{Key, Object, ReadRange, Store, StoreError};
 
 use super::form::cell;
 use crate::keyed::{KeyedShards, PayloadKind, before_values};
@@ -89,7 +90,7 @@ impl Values {
                     text: key.to_string(),
                     reason: "it is outside the grid of chunks",
                 })?;
-                crate::engine::CellKeys::key(names, &cell)
+                crate::engine::Packing::key(names, &cell)
             }
         }
     }
@@ -149,6 +150,25 @@ impl Values {
                 Ok(())
             }
         }
+    }
+
+    /// Whether values can be moved without being read: they are in shards, and not far away.
+    pub fn can_locate(&self) -> bool {
+        match self {
+            Self::Shards { shards, .. } => shards.store.read_cost().local,
+            Self::Objects { .. } => false,
+        }
+    }
+
+    /// Where a value is, if it is in a shard.
+    pub fn locate(
+        &self,
+        context: &mut Context,
+        key: u64,
+    ) -> Result<Option<(Arc<dyn Object>, Range<u64>)>, Error> {
+        let Self::Shards { shards, .. } = self else { return Ok(None) };
+        let found = shards.find(key, context)?;
+        Ok(found.map(|(shard, range)| (Arc::clone(&shard.object), range)))
     }
 
     /// Appends a value as it is stored, with `before` bytes that lie before it.

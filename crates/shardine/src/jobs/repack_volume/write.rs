@@ -2,12 +2,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
-use shardine_store::{Condition, CreateOptions, Store, StoreError};
+use shardine_store::{Condition, CreateOptions, Staged, Store, StoreError};
 
 use super::options::RepackVolumeOptions;
 use super::values::{StoredValue, Values};
 use crate::engine::{Engine, FirstError, PUBLISHED_TOGETHER};
-use crate::keyed::{Change, Encoded, KeyedShards, OldValue, change_shard, gzip};
+use crate::keyed::{Change, ChangeReport, Encoded, KeyedShards, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
 use crate::{Error, RepackError};
 
@@ -147,41 +147,71 @@ struct Moving<'a> {
 
 impl Moving<'_> {
     fn shards(&self, keys: &[Moved], tally: &mut Tally) -> Result<(), Error> {
-        let staged = Mutex::default();
-        for group in keys.chunk_by(|a, b| a.shard == b.shard) {
-            let Some(first) = group.first() else { continue };
-            if self.resumed && self.shards.open_object(first.shard)?.is_some() {
-                tally.objects_kept += 1;
-                (self.progress)(group.len() as u64);
-                continue;
+        let (staged, done) = (Mutex::default(), Mutex::new(std::mem::take(tally)));
+        let groups = keys.chunk_by(|a, b| a.shard == b.shard);
+        let bytes =
+            |group: &&[Moved]| group.iter().map(|moved| moved.memory).fold(0, u64::saturating_add);
+        let written = self.engine.each_object(groups, &bytes, &|group| {
+            let made = self.shard(group, &staged)?;
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            match made {
+                None => done.objects_kept += 1,
+                Some(report) => {
+                    done.objects += u64::from(report.written);
+                    done.bytes += report.bytes;
+                    count(&mut done, self.from, self.to, report.encoded);
+                }
             }
-            let numbers: Vec<u64> = group.iter().map(|moved| moved.key).collect();
-            let encode = |context: &mut Context, i: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
-                let Moved { key, before, .. } = group[i];
-                move_value(context, self.from, self.to, key, before, out)?;
-                (self.progress)(1);
-                Ok(Encoded::Value { before: before as usize })
-            };
-            let change = Change {
-                shards: self.shards,
-                shard: first.shard,
-                keys: &numbers,
-                replaces_all: true,
-                keep_before: self.from.keeps_before(),
-                value_bytes: group.iter().map(|moved| moved.memory).max().unwrap_or(0),
-                encode: &encode,
-                staged: Some(&staged),
-            };
-            let done = change_shard(self.engine, &change)?;
-            tally.objects += u64::from(done.written);
-            tally.bytes += done.bytes;
-            count(tally, self.from, self.to, done.encoded);
-        }
+            Ok(())
+        });
+        *tally = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        written?;
         let staged = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
         if !staged.is_empty() {
             self.shards.store.publish(staged)?;
         }
         Ok(())
+    }
+
+    /// Makes a shard; `None` if an earlier run has.
+    fn shard(
+        &self,
+        group: &[Moved],
+        staged: &Mutex<Vec<Staged>>,
+    ) -> Result<Option<ChangeReport>, Error> {
+        let Some(first) = group.first() else { return Ok(None) };
+        if self.resumed && self.shards.open_object(first.shard)?.is_some() {
+            (self.progress)(group.len() as u64);
+            return Ok(None);
+        }
+        let numbers: Vec<u64> = group.iter().map(|moved| moved.key).collect();
+        let moves = self.from.encoding() == self.to.encoding() && self.from.can_locate();
+        let encode = |context: &mut Context, i: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
+            let Moved { key, before, .. } = group[i];
+            let located = if moves { self.from.locate(context, key)? } else { None };
+            (self.progress)(1);
+            if let Some((object, range)) = located {
+                let before = range.start.saturating_sub(before)..range.start;
+                return Ok(Encoded::Moved { object, before, range });
+            }
+            move_value(context, self.from, self.to, key, before, out)?;
+            Ok(Encoded::Value { before: before as usize })
+        };
+        let change = Change {
+            shards: self.shards,
+            shard: first.shard,
+            keys: &numbers,
+            replaces_all: true,
+            keep_before: self.from.keeps_before(),
+            // What is moved is never in memory.
+            value_bytes: match moves {
+                true => KEY,
+                false => group.iter().map(|moved| moved.memory).max().unwrap_or(0),
+            },
+            encode: &encode,
+            staged: Some(staged),
+        };
+        change_shard(self.engine, &change).map(Some)
     }
 }
 

@@ -8,6 +8,7 @@ use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, Staged};
 
 use super::last_index::find_last_index;
 use super::{Repair, RepairKind, Repairing, is_mendable};
+use crate::engine::{IndexedFrame, NewObject};
 use crate::jobs::losses::{Fingerprint, ObjectLosses, chunks_below, fingerprints};
 use crate::jobs::verify::{Finding, FindingKind, Severity, VerifyOptions, verify_object};
 use crate::layout::{Layout, ShardLayout};
@@ -313,36 +314,34 @@ impl Mend<'_, '_> {
         outcomes: Vec<(usize, Outcome)>,
     ) -> Result<Staged, Error> {
         let (object, len) = (&*self.edit.object, self.len());
-        let options = CreateOptions { head: shard.index.head(), condition: self.edit.condition() };
-        let writer = self.array.grid.store.create(&self.stored.key, options)?;
         let kept = match shard.index.location() {
             IndexLocation::Start => index_range.end..len,
             IndexLocation::End => 0..index_range.start,
         };
-        writer.append_from(object, kept)?;
-        let mut index = old.clone();
-        for (entry, outcome) in outcomes {
-            match outcome {
-                Outcome::Dropped => index.set_absent(entry),
-                Outcome::Replaced(bytes) => {
-                    let at = writer.append(&bytes)?;
-                    index.set(entry, at..at + bytes.len() as u64);
+        let new = NewObject {
+            store: &*self.array.grid.store,
+            key: &self.stored.key,
+            condition: self.edit.condition(),
+            frame: &IndexedFrame { shard, key: &self.stored.key, cell: &self.stored.cell },
+            any_order: false,
+        };
+        let laid_down = new.lay_down_as_is(|writer| {
+            let mut end = kept.end - kept.start + shard.index.head();
+            writer.append_from(object, kept)?;
+            let mut index = old.clone();
+            for (entry, outcome) in outcomes {
+                match outcome {
+                    Outcome::Dropped => index.set_absent(entry),
+                    Outcome::Replaced(bytes) => {
+                        let at = writer.append(&bytes)?;
+                        end = at + bytes.len() as u64;
+                        index.set(entry, at..end);
+                    }
                 }
             }
-        }
-        let encoded = shard.index.encode(&mut Context::new(), &index);
-        let encoded = encoded.map_err(|source| Error::Encode {
-            object: self.stored.key.clone(),
-            chunk: self.stored.cell.clone(),
-            source: Box::new(source.into()),
+            Ok((index, end))
         })?;
-        Ok(match shard.index.location() {
-            IndexLocation::Start => writer.finish(&encoded)?,
-            IndexLocation::End => {
-                writer.append(&encoded)?;
-                writer.finish(&[])?
-            }
-        })
+        Ok(laid_down.finish(self.repairing.engine)?.staged)
     }
 
     /// Cuts the shard behind an index that was found, and keeps what follows it.

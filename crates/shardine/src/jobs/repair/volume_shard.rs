@@ -5,18 +5,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use shardine_codec::Context;
-use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, StoreError};
+use shardine_store::{Edit, Key, Object, ReadRange, StoreError};
 
 use super::agreement::Agreement;
 use super::{Repair, RepairKind, Repairing};
 use crate::Error;
+use crate::engine::{Batch, NewObject, Slots, Uint64Frame};
 use crate::jobs::losses::{ObjectLosses, cells_of};
 use crate::jobs::verify::volume::{
     Checked, Fault, Folder, Form, Payload, ShardFault, Survey, Surveyed, check_open, codec,
     is_readable, unpack,
 };
 use crate::jobs::verify::{FindingKind, Severity};
-use crate::shard::uint64::{Encoding, Uint64ShardIndexes};
+use crate::shard::uint64::Encoding;
 
 /// Bytes of a value that are held in memory to be compressed.
 const LIMIT: u64 = 1 << 30;
@@ -281,7 +282,7 @@ impl Repairing<'_> {
 
     /// Writes a shard anew with these values, in one step; without any it is removed.
     pub(super) fn rewrite(&self, held: &Held<'_>, mut kept: Vec<Kept>) -> Result<(), Error> {
-        let (shards, key, object) = (&held.folder.shards, held.key, &*held.edit.object);
+        let (shards, key, object) = (&held.folder.shards, held.key, &held.edit.object);
         // Stable: of several values of a key the first stays.
         kept.sort_by_key(|kept| (kept.minishard, kept.key));
         kept.dedup_by_key(|kept| (kept.minishard, kept.key));
@@ -291,60 +292,31 @@ impl Repairing<'_> {
             held.number.into_iter().for_each(|number| shards.forget(number));
             return Ok(());
         }
-        let sharding = &shards.sharding;
-        let head = sharding.table_len();
-        let writer = shards.store.create(key, CreateOptions { head, condition })?;
-        let mut end = head;
-        let mut places = Vec::with_capacity(kept.len());
-        for kept in &kept {
-            if !kept.before.is_empty() {
-                end = writer.append_from(object, kept.before.clone())?;
-                end += kept.before.end - kept.before.start;
-            }
-            let (start, len) = match self.recoded(held, kept)? {
-                Some(bytes) => (writer.append(&bytes)?, bytes.len() as u64),
-                None if kept.range.is_empty() => (end, 0),
-                None => {
-                    let len = kept.range.end - kept.range.start;
-                    (writer.append_from(object, kept.range.clone())?, len)
+        let values: Vec<(u64, u64)> = kept.iter().map(|kept| (kept.minishard, kept.key)).collect();
+        let frame = Uint64Frame { sharding: &shards.sharding, key, values: &values };
+        let store = &*shards.store;
+        let new = NewObject { store, key, condition, frame: &frame, any_order: false };
+        let largest = kept.iter().filter(|kept| kept.form != Form::AsSaid).map(Kept::bytes).max();
+        let slots = Slots {
+            is_made: &|kept: &Kept| kept.form != Form::AsSaid,
+            ..Slots::made(&kept, largest.unwrap_or(0))
+        };
+        let laid_down = new.lay_down(self.engine, slots, &|context, taken| {
+            let mut batch = Batch::default();
+            for (entry, kept) in (taken.first..).zip(taken.slots) {
+                if !kept.before.is_empty() {
+                    batch.push_moved(None, object, kept.before.clone());
                 }
-            };
-            end = start + len;
-            places.push(start..end);
-        }
-        let built = self.engine.with_context(|context| {
-            let mut indexes = Uint64ShardIndexes::new(sharding, end);
-            for (kept, place) in kept.iter().zip(places) {
-                indexes.add(context, kept.minishard, kept.key, place)?;
+                match held.recoded(context, kept)? {
+                    None => batch.push_moved(Some(entry), object, kept.range.clone()),
+                    Some(bytes) => batch.push_bytes(entry, &bytes),
+                }
             }
-            indexes.finish(context)
-        });
-        let (table, tail) = built.map_err(|error| held.damaged(error.to_string()))?;
-        writer.append(&tail)?;
-        shards.store.publish(vec![writer.finish(&table)?])?;
+            Ok(batch)
+        })?;
+        shards.store.publish(vec![laid_down.finish(self.engine)?.staged])?;
         held.number.into_iter().for_each(|number| shards.forget(number));
         Ok(())
-    }
-
-    /// A value as `info` says that it is stored; `None` if it is.
-    fn recoded(&self, held: &Held<'_>, kept: &Kept) -> Result<Option<Vec<u8>>, Error> {
-        if kept.form == Form::AsSaid {
-            return Ok(None);
-        }
-        let encoded = held.edit.object.read(ReadRange::Bounded(kept.range.clone()))?;
-        let encode = |context: &mut Context| {
-            let mut value = Vec::new();
-            unpack(kept.form, context, &encoded, LIMIT, &mut value)?;
-            if held.folder.data_encoding() == Encoding::Raw {
-                return Ok(value);
-            }
-            let mut compressed = Vec::new();
-            codec("gzip")?.encode(context, &value, &mut compressed)?;
-            Ok(compressed)
-        };
-        let bytes = self.engine.with_context(encode);
-        let failed = |error: shardine_codec::CodecError| held.damaged(error.to_string());
-        bytes.map(Some).map_err(failed)
     }
 }
 
@@ -401,6 +373,26 @@ impl Held<'_> {
         repair.range = Some(surveyed.range());
         repair.chunk = self.folder.cell(surveyed.entry.key).map(|[x, y, z]| vec![x, y, z, 0]);
         repair
+    }
+
+    /// A value as `info` says that it is stored; `None` if it is.
+    fn recoded(&self, context: &mut Context, kept: &Kept) -> Result<Option<Vec<u8>>, Error> {
+        if kept.form == Form::AsSaid {
+            return Ok(None);
+        }
+        let encoded = self.edit.object.read(ReadRange::Bounded(kept.range.clone()))?;
+        let mut encode = || {
+            let mut value = Vec::new();
+            unpack(kept.form, context, &encoded, LIMIT, &mut value)?;
+            if self.folder.data_encoding() == Encoding::Raw {
+                return Ok(value);
+            }
+            let mut compressed = Vec::new();
+            codec("gzip")?.encode(context, &value, &mut compressed)?;
+            Ok(compressed)
+        };
+        let failed = |error: shardine_codec::CodecError| self.damaged(error.to_string());
+        encode().map(Some).map_err(failed)
     }
 
     fn damaged(&self, reason: String) -> Error {

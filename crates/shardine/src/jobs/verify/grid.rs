@@ -111,7 +111,7 @@ impl Run<'_> {
         self.unlisted.store(true, Ordering::Relaxed);
         let mut batch = Vec::new();
         for cell in array.cells() {
-            match array.grid.keys.key(&cell) {
+            match array.grid.packing.key(&cell) {
                 Ok(key) => batch.push(PossibleObject { key, cell, listed: None }),
                 Err(error) => self.unreadable(array.location().path.as_ref(), &error.into()),
             }

@@ -1,44 +1,43 @@
-//! Reads chunks of a far store ahead of those who want them, many at once.
+//! Reads from a far store ahead of those who want it, many at the same time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-use shardine_store::Buffer;
-
-use crate::Error;
-
-/// The bytes of a chunk if it is stored; `None` if it is not to be moved at all.
-pub(super) type Fetched = Result<Option<Option<Buffer>>, Error>;
-
 /// What is read ahead of its turn, as a multiple of what is read at once.
 const AHEAD: usize = 2;
 
-/// Chunks by number, in the order in which they are wanted.
-pub(super) struct Ahead<'a> {
-    fetch: &'a (dyn Fn(usize) -> Fetched + Sync),
+/// Things by number, in the order in which they are wanted.
+pub(crate) struct Ahead<'a, T> {
+    fetch: &'a (dyn Fn(usize) -> T + Sync),
     count: usize,
     window: usize,
-    state: Mutex<State>,
+    state: Mutex<State<T>>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
+struct State<T> {
     next: usize,
     reading: HashSet<usize>,
-    ready: HashMap<usize, Fetched>,
+    ready: HashMap<usize, T>,
     taken: usize,
     stopped: bool,
 }
 
+impl<T> Default for State<T> {
+    fn default() -> Self {
+        let (reading, ready) = (HashSet::new(), HashMap::new());
+        Self { next: 0, reading, ready, taken: 0, stopped: false }
+    }
+}
+
 /// Keeps everybody from waiting for what will not come.
-struct Stop<'b, 'a> {
-    ahead: &'b Ahead<'a>,
+struct Stop<'b, 'a, T> {
+    ahead: &'b Ahead<'a, T>,
     always: bool,
 }
 
-impl Drop for Stop<'_, '_> {
+impl<T> Drop for Stop<'_, '_, T> {
     fn drop(&mut self) {
         if self.always || thread::panicking() {
             let mut state = self.ahead.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,15 +48,15 @@ impl Drop for Stop<'_, '_> {
     }
 }
 
-/// Does some work while `count` chunks are read ahead of it, up to `most` at once; with no more than one, nothing is.
+/// Does some work while `count` things are read ahead of it, up to `most` at the same time; with no more than one, nothing is.
 ///
 /// The threads are made for this: they wait for answers, and are none of the engine's workers.
-pub(super) fn reading_ahead<T>(
+pub(crate) fn reading_ahead<T: Send, R>(
     most: usize,
     count: usize,
-    fetch: &(dyn Fn(usize) -> Fetched + Sync),
-    work: impl FnOnce(Option<&Ahead<'_>>) -> T,
-) -> T {
+    fetch: &(dyn Fn(usize) -> T + Sync),
+    work: impl FnOnce(Option<&Ahead<'_, T>>) -> R,
+) -> R {
     let threads = most.min(count);
     if threads < 2 {
         return work(None);
@@ -74,7 +73,7 @@ pub(super) fn reading_ahead<T>(
     })
 }
 
-impl Ahead<'_> {
+impl<T> Ahead<'_, T> {
     fn read_on(&self) {
         let _stop = Stop { ahead: self, always: false };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,10 +97,10 @@ impl Ahead<'_> {
         }
     }
 
-    /// What was read of a chunk; `None` if it has to be read now, as it was taken before or reading has stopped.
+    /// What was read; `None` if it has to be read now, as it was taken before or reading has stopped.
     ///
     /// Whoever wants the first of those that nobody has taken never waits for another one.
-    pub fn take(&self, i: usize) -> Option<Fetched> {
+    pub fn take(&self, i: usize) -> Option<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(fetched) = state.ready.remove(&i) {
@@ -130,18 +129,17 @@ mod tests {
         for most in [1, 2, 5] {
             let (reads, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let farthest = AtomicUsize::new(0);
-            let fetch = |i: usize| -> Fetched {
+            let fetch = |i: usize| {
                 reads.fetch_add(1, Ordering::SeqCst);
                 farthest
                     .fetch_max(i.saturating_sub(taken.load(Ordering::SeqCst)), Ordering::SeqCst);
-                Ok(Some(Some(bytes::Bytes::from(vec![i as u8]).into())))
+                vec![i as u8]
             };
             reading_ahead(most, 100, &fetch, |ahead| {
                 assert_eq!(ahead.is_some(), most > 1);
                 let Some(ahead) = ahead else { return };
                 for i in 0..100 {
-                    let bytes = ahead.take(i).unwrap().unwrap().unwrap().unwrap();
-                    assert_eq!(*bytes, [i as u8]);
+                    assert_eq!(ahead.take(i).unwrap(), [i as u8]);
                     taken.fetch_add(1, Ordering::SeqCst);
                 }
                 // Who begins again reads by himself.
@@ -154,12 +152,12 @@ mod tests {
 
     #[test]
     fn work_that_ends_early_is_not_waited_for() {
-        let fetch = |_: usize| -> Fetched {
+        let fetch = |i: usize| {
             thread::sleep(Duration::from_millis(1));
-            Ok(None)
+            i
         };
         reading_ahead(4, usize::MAX, &fetch, |ahead| {
-            assert!(ahead.unwrap().take(0).unwrap().unwrap().is_none());
+            assert_eq!(ahead.unwrap().take(0), Some(0));
         });
     }
 }

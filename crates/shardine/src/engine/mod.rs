@@ -9,6 +9,7 @@ mod grid;
 mod in_order;
 mod object;
 mod packing;
+mod publisher;
 mod read;
 mod tasks;
 mod write;
@@ -32,9 +33,10 @@ pub(crate) use object::{
     Batch, Finished, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
 };
 pub(crate) use packing::{PackedCells, Packing, StoredBytes};
+pub(crate) use publisher::{JOB_BATCH, Publisher, WRITE_BATCH};
 pub(crate) use read::read;
 pub(crate) use tasks::STREAM;
-pub(crate) use write::{PUBLISHED_TOGETHER, Patch, attempts, compact, is_streamed, write};
+pub(crate) use write::{Patch, attempts, compact, is_streamed, write};
 pub use write::{Strategy, WriteOptions, WriteReport};
 
 /// The most worker threads that an engine has.

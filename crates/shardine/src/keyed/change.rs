@@ -1,17 +1,17 @@
 //! Writing a shard anew, with some of its values replaced and the others moved as they are.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use shardine_codec::Context;
-use shardine_store::{Condition, CreateOptions, Edit, Key, Object, Staged, StoreError};
+use shardine_store::{Condition, CreateOptions, Edit, Key, Object, StoreError};
 
 use super::shards::{KeyedShards, ShardIndexes, damaged};
+use crate::Error;
 use crate::engine::{
-    Batch, Engine, Finished, NewObject, Piece, Slots, Taken, Uint64Frame, attempts,
+    Batch, Engine, Finished, NewObject, Piece, Publisher, Slots, Taken, Uint64Frame, attempts,
 };
 use crate::shard::uint64::Uint64Error;
-use crate::{Error, engine};
 
 /// What became of a value that is written.
 pub(crate) enum Encoded {
@@ -53,8 +53,8 @@ pub(crate) struct Change<'a> {
     /// Memory for one value.
     pub value_bytes: u64,
     pub encode: &'a EncodeValue<'a>,
-    /// Where new shards wait to be made visible together, if they replace all of the old ones.
-    pub staged: Option<&'a Mutex<Vec<Staged>>>,
+    /// Where new shards wait to be made visible together, if they replace all of the old ones. Whoever makes it finishes it.
+    pub publisher: &'a Publisher<'a, ()>,
 }
 
 /// What a change did.
@@ -171,7 +171,11 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
             let Finished { staged, len } = laid_down.finish(engine)?;
             report.bytes = len;
             report.written = true;
-            publish(change, staged, !has_older)?;
+            // What is left of the older form goes when the new one is there.
+            match change.replaces_all && !has_older {
+                true => drop(change.publisher.add(staged, (), len)?),
+                false => change.publisher.publish_now(staged)?,
+            }
         }
     }
     if !report.written {
@@ -185,30 +189,6 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
         }
     }
     Ok(report)
-}
-
-/// Makes a new shard visible: with others, if it `may_wait` and nothing of the old one is in it.
-fn publish(change: &Change<'_>, staged: Staged, may_wait: bool) -> Result<(), Error> {
-    let store = &change.shards.store;
-    // What waits to be sent to a far store is in memory.
-    let may_wait = may_wait && change.replaces_all && store.read_cost().local;
-    match change.staged {
-        Some(waiting) if may_wait => {
-            let full = {
-                let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                waiting.push(staged);
-                if waiting.len() < engine::PUBLISHED_TOGETHER {
-                    return Ok(());
-                }
-                std::mem::take(&mut *waiting)
-            };
-            store.publish(full)?;
-        }
-        _ => {
-            store.publish(vec![staged])?;
-        }
-    }
-    Ok(())
 }
 
 /// Removes a shard in which nothing is left; tells whether there was one.

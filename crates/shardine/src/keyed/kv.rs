@@ -10,6 +10,7 @@ use super::change::{Change, Encoded, OldValue, change_shard};
 use super::shards::OpenShard;
 use super::{KeyedShards, PayloadKind, fragments_len, gzip};
 use crate::anchor::Anchor;
+use crate::engine::{Publisher, WRITE_BATCH};
 use crate::precomputed::{INFO, VolumeInfo};
 use crate::shard::uint64::{Encoding, Sharding};
 use crate::{Engine, Error, Location};
@@ -302,7 +303,7 @@ impl KeyValueStore {
                     keep_before: self.kind.keeps_before(),
                     value_bytes: largest as u64,
                     encode: &encode,
-                    staged: None,
+                    publisher: &Publisher::new(&*self.shards.store, WRITE_BATCH),
                 },
             )?;
             report.shards_written += u64::from(done.written);

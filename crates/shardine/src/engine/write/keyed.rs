@@ -5,14 +5,14 @@ use std::sync::Mutex;
 
 use shardine_codec::Context;
 use shardine_codec::strided::Axes;
-use shardine_store::{ReadRange, Staged};
+use shardine_store::ReadRange;
 use smallvec::SmallVec;
 
 use super::options::{WriteOptions, WriteReport};
 use super::task::{Patch, TaskPart};
 use super::{Strategy, read};
 use crate::Error;
-use crate::engine::{Engine, Grid, PackedCells};
+use crate::engine::{Engine, Grid, PackedCells, Publisher, WRITE_BATCH};
 use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard};
 use crate::layout::{EncodeOptions, Update};
 use crate::selection::{Axis, Cell, Part, Selection};
@@ -41,15 +41,15 @@ pub(super) fn write(
         let reason = "its shards have no checksum, so that nobody could tell a torn one";
         return Err(Error::Strategy { strategy: options.strategy, reason });
     }
-    let staged = Mutex::default();
-    let writing = Writing { engine, grid, packed, patches, options, staged: &staged };
+    let publisher = Publisher::new(&*packed.shards.store, WRITE_BATCH);
+    let writing = Writing { engine, grid, packed, patches, options, publisher: &publisher };
     let report = Mutex::new(WriteReport::default());
-    let written = writing.all(&report);
-    let staged: Vec<Staged> = staged.into_inner().unwrap_or_else(|e| e.into_inner());
-    written?;
-    if !staged.is_empty() {
-        packed.shards.store.publish(staged)?;
+    if let Err(error) = writing.all(&report) {
+        // What is on its way must not arrive after the caller has been told.
+        drop(publisher.wait_for_pending());
+        return Err(error);
     }
+    publisher.finish()?;
     Ok(report.into_inner().unwrap_or_else(|e| e.into_inner()))
 }
 
@@ -59,7 +59,7 @@ struct Writing<'a> {
     packed: &'a PackedCells,
     patches: &'a [Patch<'a>],
     options: &'a WriteOptions,
-    staged: &'a Mutex<Vec<Staged>>,
+    publisher: &'a Publisher<'a, ()>,
 }
 
 impl Writing<'_> {
@@ -202,7 +202,7 @@ impl Writing<'_> {
                 keep_before: false,
                 value_bytes: self.grid.layout.decoded_len(),
                 encode: &encode,
-                staged: Some(self.staged),
+                publisher: self.publisher,
             },
         )
     }

@@ -8,20 +8,18 @@ mod publish;
 mod stream;
 mod task;
 
-use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use shardine_store::{
-    Buffer, Condition, CreateOptions, Edit, Key, Object, Pending, ReadRange, Staged, StoreError,
-};
+use shardine_store::{Buffer, Condition, CreateOptions, Edit, Key, Object, ReadRange, StoreError};
 
 use smallvec::SmallVec;
 
 use super::cache::CellId;
 use super::first_error::FirstError;
+use super::publisher::{Publisher, WRITE_BATCH};
 use super::{Engine, Grid, STREAM};
 use crate::Error;
 use crate::layout::{EncodeError, EncodeOptions, Layout, Outcome, ShardLayout, Update, UpdatePlan};
@@ -33,7 +31,6 @@ use task::{Task, tasks};
 
 pub(crate) use compact::compact;
 pub use options::{Strategy, WriteOptions, WriteReport};
-pub(crate) use publish::PUBLISHED_TOGETHER;
 pub(crate) use task::Patch;
 
 /// How often an update is tried again when other writers were faster.
@@ -103,7 +100,7 @@ pub(crate) fn write(
     };
     if let Err(error) = written {
         // What is on its way must not arrive after the caller has been told, and perhaps has written again.
-        drop(writing.wait_for_pending());
+        drop(writing.publisher.wait_for_pending());
         return Err(error);
     }
     writing.publish_staged()?;
@@ -131,11 +128,8 @@ struct Writing<'a> {
     encode: EncodeOptions,
     /// Whether the store is on this machine.
     local: bool,
-    /// Written objects that wait to be made durable together.
-    staged: Mutex<Vec<Staged>>,
-    /// Objects on their way to a store that is not.
-    pending: Mutex<VecDeque<Pending>>,
-    /// Objects there that are to go.
+    publisher: Publisher<'a, ()>,
+    /// Objects of a far store that are to go.
     removed: Mutex<Vec<Key>>,
     counters: Counters,
 }
@@ -149,8 +143,7 @@ impl<'a> Writing<'a> {
             options,
             encode,
             local: grid.store.read_cost().local,
-            staged: Mutex::default(),
-            pending: Mutex::default(),
+            publisher: Publisher::new(&*grid.store, WRITE_BATCH),
             removed: Mutex::default(),
             counters: Counters::default(),
         }
@@ -230,7 +223,7 @@ impl<'a> Writing<'a> {
             if outcome.stored {
                 let writer = self.grid.store.create(&key, CreateOptions { head: 0, condition })?;
                 writer.append(&encoded)?;
-                self.publish(writer.finish(&[])?, covered)?;
+                self.publish(writer.finish(&[])?, covered, encoded.len() as u64)?;
                 add(&self.counters.bytes_written, encoded.len() as u64);
             } else {
                 let removed = self.remove(&key, covered, old.is_some(), &condition);

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use shardine_store::{Condition, Key, Pending, Staged, StoreError};
+use shardine_store::{Condition, Key, Staged, StoreError};
 
 use super::{FAR, Writing, add};
 use crate::Error;
@@ -11,62 +11,20 @@ use crate::engine::first_error::FirstError;
 /// Objects that are removed together.
 const REMOVED: usize = 4096;
 
-/// Objects that are made durable together.
-pub(crate) const PUBLISHED_TOGETHER: usize = 64;
-
 impl Writing<'_> {
-    /// Makes an object visible: at once if it was merged with what stood there, else with others.
-    pub(super) fn publish(&self, staged: Staged, covered: bool) -> Result<(), Error> {
-        if !covered {
-            self.grid.store.publish(vec![staged])?;
-            add(&self.counters.objects_written, 1);
-            return Ok(());
+    /// Makes an object visible: now if it was merged with what stood there, else with others.
+    pub(super) fn publish(&self, staged: Staged, covered: bool, len: u64) -> Result<(), Error> {
+        match covered {
+            true => drop(self.publisher.add(staged, (), len)?),
+            false => self.publisher.publish_now(staged)?,
         }
         add(&self.counters.objects_written, 1);
-        if !self.local {
-            let pending = self.grid.store.publish_later(vec![staged]);
-            let oldest = {
-                let mut all = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-                all.push_back(pending);
-                if all.len() > PUBLISHED_TOGETHER { all.pop_front() } else { None }
-            };
-            if let Some(oldest) = oldest {
-                oldest.wait()?;
-            }
-            return Ok(());
-        }
-        let full = {
-            let mut waiting = self.staged.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.push(staged);
-            if waiting.len() < PUBLISHED_TOGETHER {
-                Vec::new()
-            } else {
-                std::mem::take(&mut *waiting)
-            }
-        };
-        if !full.is_empty() {
-            self.grid.store.publish(full)?;
-        }
         Ok(())
     }
 
     pub(super) fn publish_staged(&self) -> Result<(), Error> {
-        let staged =
-            std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
-        if !staged.is_empty() {
-            self.grid.store.publish(staged)?;
-        }
-        self.wait_for_pending()?;
+        self.publisher.finish()?;
         self.remove_covered()
-    }
-
-    /// Waits for all objects that are on their way, whatever becomes of some.
-    pub(super) fn wait_for_pending(&self) -> Result<(), Error> {
-        let pending =
-            std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        let outcomes: Vec<_> = pending.into_iter().map(Pending::wait).collect();
-        outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))?;
-        Ok(())
     }
 
     /// Removes the objects of a far store that were covered with fill value.

@@ -86,7 +86,7 @@ impl Stream<'_, '_> {
             }
         }
         let Finished { staged, len } = laid_down.finish(writing.engine)?;
-        writing.publish(staged, covered)?;
+        writing.publish(staged, covered, len)?;
         writing.counters.chunks(chunks);
         add(&writing.counters.bytes_written, len);
         Ok(())

@@ -6,12 +6,12 @@ use shardine_codec::Context;
 use shardine_codec::strided::Axes;
 use shardine_store::{Buffer, Key, ReadRange, Store, StoreError};
 
-use super::super::repack::{ChunkFinder, Publisher, RepackCheck, RepackError, RepackProgress};
+use super::super::repack::{ChunkFinder, RepackCheck, RepackError, RepackProgress};
 use super::alike::{fixed_len, have_same_chunks};
 use super::options::{ConvertOptions, ConvertedLevel};
 use super::source::ViewSource;
 use super::view::View;
-use crate::engine::{Ahead, StoredBytes, reading_ahead};
+use crate::engine::{Ahead, JOB_BATCH, Publisher, StoredBytes, reading_ahead};
 use crate::layout::{EncodeOptions, Layout, SourceView, Update};
 use crate::selection::Selection;
 use crate::shard::WriteOrder;
@@ -39,7 +39,7 @@ pub(super) struct Level<'a> {
     chunk_len: Option<u64>,
     /// Whether what is not stored in the source is not stored in the target either.
     absent_stays: bool,
-    pub(super) publisher: Publisher<'a>,
+    pub(super) publisher: Publisher<'a, ()>,
     pub(super) counters: Counters,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Level<'a> {
             source: ViewSource::new(old, view, new.chunk_shape()),
             chunk_len: fixed_len(new),
             absent_stays: *old.metadata().fill() == zero && !options.store_empty,
-            publisher: Publisher::new(&*new.grid.store),
+            publisher: Publisher::new(&*new.grid.store, JOB_BATCH),
             counters: Counters::default(),
             old,
             view,

@@ -1,9 +1,7 @@
 //! Makes the objects of a level: chunks by themselves, shards of Zarr, and shards by 64-bit key.
 
-use std::sync::{Mutex, PoisonError};
-
 use shardine_codec::Context;
-use shardine_store::{Condition, CreateOptions, Staged};
+use shardine_store::{Condition, CreateOptions};
 
 use super::level::{Fetched, Level};
 use super::shards::{KeyedShard, keyed_shards};
@@ -53,7 +51,7 @@ impl Level<'_> {
                 let writer = store.create(&key, options)?;
                 writer.append(&encoded)?;
                 let len = encoded.len() as u64;
-                self.publisher.add(writer.finish(&[])?, chunk, len)?;
+                self.publisher.add(writer.finish(&[])?, (), len)?;
                 self.wrote(len);
             }
             context.give_buffer(encoded);
@@ -70,25 +68,16 @@ impl Level<'_> {
 
     /// Makes shards by 64-bit key.
     pub(super) fn keyed_shards(&self, packed: &PackedCells) -> Result<(), Error> {
-        let staged: Mutex<Vec<Staged>> = Mutex::default();
         let shards = keyed_shards(&packed.shards.sharding, packed.code);
         let chunk = self.chunk_bytes();
         let bytes = |shard: &KeyedShard| (shard.keys.len() as u64).saturating_mul(chunk);
         let engine = &self.new.engine;
-        engine.each_object(shards, &bytes, &|shard| self.keyed_shard(packed, shard, &staged))?;
-        let staged = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if !staged.is_empty() {
-            packed.shards.store.publish(staged)?;
-        }
+        engine.each_object(shards, &bytes, &|shard| self.keyed_shard(packed, shard))?;
+        self.publisher.finish()?;
         Ok(())
     }
 
-    fn keyed_shard(
-        &self,
-        packed: &PackedCells,
-        shard: &KeyedShard,
-        staged: &Mutex<Vec<Staged>>,
-    ) -> Result<(), Error> {
+    fn keyed_shard(&self, packed: &PackedCells, shard: &KeyedShard) -> Result<(), Error> {
         let shards = &*packed.shards;
         if self.is_there(&*shards.store, &shards.shard_key(shard.number)?)? {
             self.kept(shard.keys.len() as u64);
@@ -100,7 +89,7 @@ impl Level<'_> {
         let cell = |number: usize| keys.get(number).and_then(|&key| packed.code.decode(key));
         let chunk = |i: usize| cell(i).map_or(Vec::new(), |[x, y, z]| vec![x, y, z, 0]);
         let report = self.reading_ahead(keys.len(), &chunk, |ahead| {
-            self.change_keyed(packed, shard.number, &keys, ahead, staged)
+            self.change_keyed(packed, shard.number, &keys, ahead)
         })?;
         if report.written {
             self.wrote(report.bytes);
@@ -114,7 +103,6 @@ impl Level<'_> {
         shard: u64,
         keys: &[u64],
         ahead: Option<&Ahead<'_, Fetched>>,
-        staged: &Mutex<Vec<Staged>>,
     ) -> Result<ChangeReport, Error> {
         let shards = &*packed.shards;
         let encode = |context: &mut Context, number: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
@@ -135,7 +123,7 @@ impl Level<'_> {
                 keep_before: false,
                 value_bytes: self.chunk_bytes(),
                 encode: &encode,
-                staged: Some(staged),
+                publisher: &self.publisher,
             },
         )
     }
@@ -185,7 +173,7 @@ impl Level<'_> {
         }
         let Finished { staged, len } = laid_down.finish(engine)?;
         self.wrote(len);
-        self.publisher.add(staged, cell.to_vec(), len)?;
+        self.publisher.add(staged, (), len)?;
         Ok(())
     }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use shardine_store::StoreError;
 
 use super::chunks::ChunkFinder;
-use super::publisher::Publisher;
 use super::{RepackCheck, RepackError, RepackOptions, RepackProgress, RepackedArray};
+use crate::engine::{JOB_BATCH, Publisher};
 use crate::layout::Layout;
 use crate::zarr::Cells;
 use crate::{Array, Error};
@@ -29,7 +29,7 @@ pub(super) struct Build<'a> {
     /// The path of the array below the place that was named.
     pub path: &'a str,
     counters: Counters,
-    pub(super) publisher: Publisher<'a>,
+    pub(super) publisher: Publisher<'a, Vec<u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl<'a> Build<'a> {
         resumed: bool,
         path: &'a str,
     ) -> Self {
-        let publisher = Publisher::new(&*new.grid.store);
+        let publisher = Publisher::new(&*new.grid.store, JOB_BATCH);
         let counters = Counters::default();
         Self { old, new, options, check, resumed, path, counters, publisher }
     }

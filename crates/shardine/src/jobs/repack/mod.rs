@@ -10,7 +10,6 @@ mod job;
 mod moving;
 mod options;
 mod out;
-mod publisher;
 mod recode;
 mod target;
 
@@ -30,7 +29,6 @@ pub use options::{
 pub use out::REPACK_MARKER;
 
 pub(super) use chunks::ChunkFinder;
-pub(super) use publisher::Publisher;
 pub(super) use recode::block;
 pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 

@@ -2,11 +2,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
-use shardine_store::{Condition, CreateOptions, Staged, Store, StoreError};
+use shardine_store::{Condition, CreateOptions, Key, ReadRange, Store, StoreError};
 
 use super::options::RepackVolumeOptions;
 use super::values::{StoredValue, Values};
-use crate::engine::{Engine, FirstError, PUBLISHED_TOGETHER};
+use crate::engine::{Engine, FirstError, JOB_BATCH, Publisher};
 use crate::keyed::{Change, ChangeReport, Encoded, KeyedShards, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
 use crate::{Error, RepackError};
@@ -147,12 +147,13 @@ struct Moving<'a> {
 
 impl Moving<'_> {
     fn shards(&self, keys: &[Moved], tally: &mut Tally) -> Result<(), Error> {
-        let (staged, done) = (Mutex::default(), Mutex::new(std::mem::take(tally)));
+        let publisher = Publisher::new(&*self.shards.store, JOB_BATCH);
+        let done = Mutex::new(std::mem::take(tally));
         let groups = keys.chunk_by(|a, b| a.shard == b.shard);
         let bytes =
             |group: &&[Moved]| group.iter().map(|moved| moved.memory).fold(0, u64::saturating_add);
         let written = self.engine.each_object(groups, &bytes, &|group| {
-            let made = self.shard(group, &staged)?;
+            let made = self.shard(group, &publisher)?;
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             match made {
                 None => done.objects_kept += 1,
@@ -166,10 +167,7 @@ impl Moving<'_> {
         });
         *tally = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         written?;
-        let staged = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if !staged.is_empty() {
-            self.shards.store.publish(staged)?;
-        }
+        publisher.finish()?;
         Ok(())
     }
 
@@ -177,7 +175,7 @@ impl Moving<'_> {
     fn shard(
         &self,
         group: &[Moved],
-        staged: &Mutex<Vec<Staged>>,
+        publisher: &Publisher<'_, ()>,
     ) -> Result<Option<ChangeReport>, Error> {
         let Some(first) = group.first() else { return Ok(None) };
         if self.resumed && self.shards.open_object(first.shard)?.is_some() {
@@ -209,7 +207,7 @@ impl Moving<'_> {
                 false => group.iter().map(|moved| moved.memory).max().unwrap_or(0),
             },
             encode: &encode,
-            staged: Some(staged),
+            publisher,
         };
         change_shard(self.engine, &change).map(Some)
     }
@@ -284,49 +282,59 @@ fn objects(
     tally: &mut Tally,
 ) -> Result<(), Error> {
     let Values::Objects { store, .. } = to else { return Ok(()) };
-    for together in keys.chunks(PUBLISHED_TOGETHER) {
-        let staged = Mutex::new(Vec::new());
-        let (kept, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let first_error = FirstError::default();
-        let each = together.iter().map(|moved| moved.memory).max().unwrap_or(0);
-        let workers = workers(engine, each);
-        let _permit = engine.admit(each.saturating_mul(workers as u64));
-        engine.share(workers, together.len(), &|i, context| {
-            if first_error.is_set() {
-                return;
+    let publisher = Publisher::new(&*store.inner, JOB_BATCH);
+    let (written, kept, bytes) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let each = keys.iter().map(|moved| moved.memory).max().unwrap_or(0);
+    let workers = workers(engine, each);
+    let _permit = engine.admit(each.saturating_mul(workers as u64));
+    let first_error = FirstError::default();
+    engine.share(workers, keys.len(), &|i, context| {
+        if first_error.is_set() {
+            return;
+        }
+        let mut make = || -> Result<(), Error> {
+            let key = to.object_key(keys[i].key)?;
+            if resumed && is_there(&*store.inner, &key)? {
+                kept.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
             }
-            let mut stage = || -> Result<(), Error> {
-                let key = to.object_key(together[i].key)?;
-                if resumed && store.inner.open(&key, None).is_ok() {
-                    kept.fetch_add(1, Ordering::Relaxed);
-                    return Ok(());
-                }
-                let mut value = context.take_buffer();
-                move_value(context, from, to, together[i].key, 0, &mut value)?;
-                let options = CreateOptions { head: 0, condition: Condition::None };
-                let writer = store.inner.create(&key, options)?;
-                writer.append(&value)?;
-                bytes.fetch_add(value.len() as u64, Ordering::Relaxed);
-                let done = writer.finish(&[])?;
-                staged.lock().unwrap_or_else(PoisonError::into_inner).push(done);
-                context.give_buffer(value);
-                Ok(())
-            };
-            if let Err(error) = stage() {
-                first_error.set(error);
-            }
-        });
-        first_error.into_result()?;
-        let staged = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let written = staged.len() as u64;
-        store.inner.publish(staged)?;
-        tally.objects += written;
-        tally.objects_kept += kept.into_inner();
-        tally.bytes += bytes.into_inner();
-        count(tally, from, to, written);
-        progress(together.len() as u64);
+            let mut value = context.take_buffer();
+            move_value(context, from, to, keys[i].key, 0, &mut value)?;
+            let options = CreateOptions { head: 0, condition: Condition::None };
+            let writer = store.inner.create(&key, options)?;
+            writer.append(&value)?;
+            let len = value.len() as u64;
+            publisher.add(writer.finish(&[])?, (), len)?;
+            written.fetch_add(1, Ordering::Relaxed);
+            bytes.fetch_add(len, Ordering::Relaxed);
+            context.give_buffer(value);
+            Ok(())
+        };
+        match make() {
+            Ok(()) => progress(1),
+            Err(error) => first_error.set(error),
+        }
+    });
+    if let Err(error) = first_error.into_result() {
+        drop(publisher.wait_for_pending());
+        return Err(error);
     }
+    publisher.finish()?;
+    tally.objects_kept += kept.into_inner();
+    tally.bytes += bytes.into_inner();
+    let written = written.into_inner();
+    tally.objects += written;
+    count(tally, from, to, written);
     Ok(())
+}
+
+/// Whether an earlier run has made an object.
+fn is_there(store: &dyn Store, key: &Key) -> Result<bool, StoreError> {
+    match store.open(key, None).and_then(|object| object.read(ReadRange::Bounded(0..0))) {
+        Ok(_) => Ok(true),
+        Err(StoreError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Compares all values, and what lies before them, with what they were.

@@ -8,6 +8,7 @@ use shardine_store::{Key, ReadRange, StoreError};
 use super::volume_shard::{Held, Kept, before_values};
 use super::{RepairKind, Repairing};
 use crate::Error;
+use crate::engine::{Publisher, WRITE_BATCH};
 use crate::jobs::verify::volume::{Fault, Folder, Form, check_open};
 use crate::keyed::{Change, Encoded, OldValue, change_shard};
 
@@ -113,7 +114,7 @@ impl Repairing<'_> {
                 keep_before: held.folder.keeps_before(),
                 value_bytes: largest,
                 encode: &encode,
-                staged: None,
+                publisher: &Publisher::new(&*shards.store, WRITE_BATCH),
             };
             if change_shard(self.engine, &change).is_err() {
                 return Ok(gone);

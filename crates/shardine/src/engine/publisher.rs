@@ -1,0 +1,116 @@
+//! Makes new objects visible, many at a time.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use shardine_store::{Pending, Staged, Store};
+
+use crate::Error;
+
+/// Bytes that are made durable together, so that the disk has something to do while others are still written.
+const BYTES: u64 = 128 << 20;
+
+/// Objects on their way to a far store.
+const PENDING: usize = 64;
+
+/// Objects that a write makes durable together.
+pub(crate) const WRITE_BATCH: usize = 64;
+
+/// The same of a job, which has no others open. Each is an open file meanwhile.
+pub(crate) const JOB_BATCH: usize = 256;
+
+/// New objects that nobody sees yet, each with a note of the caller's that is handed back when it is visible.
+#[derive(Debug)]
+struct Waiting<T> {
+    staged: Vec<Staged>,
+    notes: Vec<T>,
+    bytes: u64,
+}
+
+impl<T> Waiting<T> {
+    fn new() -> Self {
+        Self { staged: Vec::new(), notes: Vec::new(), bytes: 0 }
+    }
+}
+
+/// Takes finished objects and publishes them: on this machine together, as that takes one wait for the disk, and to a far
+/// store while the next ones are made.
+#[derive(Debug)]
+pub(crate) struct Publisher<'a, T> {
+    store: &'a dyn Store,
+    local: bool,
+    together: usize,
+    waiting: Mutex<Waiting<T>>,
+    pending: Mutex<VecDeque<(Pending, T)>>,
+}
+
+impl<'a, T> Publisher<'a, T> {
+    /// Of a store in which so many objects may wait.
+    pub fn new(store: &'a dyn Store, together: usize) -> Self {
+        let local = store.read_cost().local;
+        let (waiting, pending) = (Mutex::new(Waiting::new()), Mutex::default());
+        Self { store, local, together, waiting, pending }
+    }
+
+    /// Takes an object of `len` bytes, and returns the notes of those that have become visible by that.
+    pub fn add(&self, staged: Staged, note: T, len: u64) -> Result<Vec<T>, Error> {
+        if !self.local {
+            let pending = self.store.publish_later(vec![staged]);
+            let oldest = {
+                let mut all = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                all.push_back((pending, note));
+                if all.len() > PENDING { all.pop_front() } else { None }
+            };
+            return oldest.into_iter().map(wait).collect();
+        }
+        let full = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.staged.push(staged);
+            waiting.notes.push(note);
+            waiting.bytes += len;
+            if waiting.staged.len() < self.together && waiting.bytes < BYTES {
+                return Ok(Vec::new());
+            }
+            std::mem::replace(&mut *waiting, Waiting::new())
+        };
+        self.publish(full)
+    }
+
+    /// Publishes an object now: what it was made from is in the same place.
+    pub fn publish_now(&self, staged: Staged) -> Result<(), Error> {
+        self.store.publish(vec![staged])?;
+        Ok(())
+    }
+
+    /// Makes all that is left visible, and returns its notes. Whatever becomes of some, nothing is on its way afterwards.
+    pub fn finish(&self) -> Result<Vec<T>, Error> {
+        let waiting = std::mem::replace(
+            &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner),
+            Waiting::new(),
+        );
+        let published = self.publish(waiting);
+        let mut notes = self.wait_for_pending()?;
+        notes.extend(published?);
+        Ok(notes)
+    }
+
+    /// Waits for all objects that are on their way, whatever becomes of some.
+    pub fn wait_for_pending(&self) -> Result<Vec<T>, Error> {
+        let pending =
+            std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        let outcomes: Vec<_> = pending.into_iter().map(wait).collect();
+        outcomes.into_iter().collect()
+    }
+
+    fn publish(&self, Waiting { staged, notes, .. }: Waiting<T>) -> Result<Vec<T>, Error> {
+        if !staged.is_empty() {
+            self.store.publish(staged)?;
+        }
+        Ok(notes)
+    }
+}
+
+fn wait<T>((pending, note): (Pending, T)) -> Result<T, Error> {
+    pending.wait()?;
+    Ok(note)
+}

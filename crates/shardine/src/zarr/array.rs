@@ -346,10 +346,10 @@ impl Array {
         let mut out = memory.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })?;
         let place = self.c_order(&selection)?;
         let wanted = [(selection, place)];
-        let elements = self.consistently(&mut |array| {
+        let elements = self.consistently(&wanted, &mut |array| {
             let table = VariableTable::default();
-            let target = Target::new(&array.grid.layout, Window::new(&mut out), &table);
-            array.read_selections(&wanted, &target)?;
+            // SAFETY: in C order no two elements have the same place.
+            unsafe { array.read_selections(&wanted, &mut out, &table, false) }?;
             Ok(match array.data_type().size() {
                 ElementSize::Fixed(_) => None,
                 ElementSize::Variable => Some(table.resolve(&out, array.metadata.fill())),
@@ -378,10 +378,10 @@ impl Array {
         }
         let too_large = || RegionError::TooLarge { shape: vec![end as u64] };
         let mut out = self.engine.memory_for_result(end).ok_or_else(too_large)?;
-        self.consistently(&mut |array| {
+        self.consistently(&wanted, &mut |array| {
             let table = VariableTable::default();
-            let target = Target::new(&array.grid.layout, Window::new(&mut out), &table);
-            array.read_selections(&wanted, &target)?;
+            // SAFETY: in C order no two elements have the same place, and each region begins where the last one ends.
+            unsafe { array.read_selections(&wanted, &mut out, &table, false) }?;
             let mut start = 0;
             let parts = ends.iter().map(|&end| &out[std::mem::replace(&mut start, end)..end]);
             Ok(match array.data_type().size() {
@@ -408,7 +408,8 @@ impl Array {
             return Err(RegionError::BufferSize { expected, actual }.into());
         }
         let place = self.c_order(&selection)?;
-        self.read_to(selection, out, place)
+        // SAFETY: in C order no two elements have the same place.
+        unsafe { self.read_to(selection, out, place) }
     }
 
     /// Reads a region of fixed-size elements to places of the caller's choice: in Fortran order, or into a part of
@@ -454,7 +455,8 @@ impl Array {
         place
             .check_distinct(&counts, element, out.len())
             .map_err(|reason| RegionError::Places { reason })?;
-        self.read_to(selection, out, place.clone())
+        // SAFETY: it was checked that no two elements have the same place.
+        unsafe { self.read_to(selection, out, place.clone()) }
     }
 
     /// The places of a selection's elements in C order.
@@ -464,29 +466,40 @@ impl Array {
         place.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })
     }
 
-    fn read_to(&self, selection: Selection, out: &mut [u8], place: Placement) -> Result<(), Error> {
+    /// # Safety
+    /// No two elements of the selection may have the same place.
+    unsafe fn read_to(
+        &self,
+        selection: Selection,
+        out: &mut [u8],
+        place: Placement,
+    ) -> Result<(), Error> {
         let wanted = [(selection, place)];
-        self.consistently(&mut |array| {
-            let table = VariableTable::default();
-            let len = out.len();
-            let mut target = Target::new(&array.grid.layout, Window::new(out), &table);
-            // What is larger than a cache would only push out of it what is needed there.
-            if len >= STREAMED {
-                target = target.streaming();
-            }
-            array.read_selections(&wanted, &target)
+        // What is larger than a cache would only push out of it what is needed there.
+        let streaming = out.len() >= STREAMED;
+        self.consistently(&wanted, &mut |array| {
+            // SAFETY: passed on from the caller.
+            unsafe { array.read_selections(&wanted, out, &VariableTable::default(), streaming) }
         })
     }
 
-    /// The target's window must be an exclusive borrow that nobody else has, and the places distinct.
-    fn read_selections(
+    /// Reads selections to their places in `out`, past the caches with `streaming`.
+    ///
+    /// # Safety
+    /// No two elements may have the same place.
+    unsafe fn read_selections(
         &self,
         wanted: &[(Selection, Placement)],
-        target: &Target<'_>,
+        out: &mut [u8],
+        table: &VariableTable,
+        streaming: bool,
     ) -> Result<(), Error> {
-        self.check_covers(wanted.iter().map(|(selection, _)| selection))?;
-        // SAFETY: all callers have made the window of a borrow of their own just before.
-        unsafe { read(&self.engine, &self.grid, wanted, target) }
+        let mut target = Target::new(&self.grid.layout, Window::new(out), table);
+        if streaming {
+            target = target.streaming();
+        }
+        // SAFETY: the window is of a borrow that nobody else has, and the caller says that places are distinct.
+        unsafe { read(&self.engine, &self.grid, wanted, &target) }
     }
 
     /// Bytes that a selection takes while it is read.

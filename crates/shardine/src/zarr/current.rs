@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use shardine_codec::strided::Placement;
 use shardine_store::FolderHold;
 
 use super::Array;
@@ -57,14 +58,23 @@ impl Array {
     /// Runs a read that opens objects by key, and again if another array has taken the place of this one meanwhile, so
     /// that all of its outcome, an error too, is of one array.
     ///
-    /// Costs one `stat` if an object was opened, and nothing if all were open.
+    /// Costs one `stat` if an object was opened, and nothing if all were open. What is wanted was resolved on this array.
+    #[inline]
     pub(super) fn consistently<T>(
         &self,
-        read: &mut dyn FnMut(&Array) -> Result<T, Error>,
+        wanted: &[(Selection, Placement)],
+        read: &mut impl FnMut(&Array) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let check = |array: &Array| array.check_covers(wanted.iter().map(|(s, _)| s));
         for _ in 0..ATTEMPTS {
             let successor = self.successor.get();
-            let array = successor.as_deref().unwrap_or(self);
+            let array = match &successor {
+                None => self,
+                Some(array) => {
+                    check(array)?;
+                    array
+                }
+            };
             let before = array.grid.lookups.load(Ordering::Relaxed);
             let outcome = read(array);
             if outcome.is_ok() && array.grid.lookups.load(Ordering::Relaxed) == before {
@@ -75,7 +85,9 @@ impl Array {
             }
             self.renew()?;
         }
-        read(self.hold()?.array())
+        let held = self.hold()?;
+        check(held.array())?;
+        read(held.array())
     }
 
     /// Keeps the array in its place until the hold is dropped, and tells which it is: a job in place may have put

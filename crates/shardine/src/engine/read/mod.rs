@@ -44,8 +44,6 @@ const INLINE: u64 = 128 << 10;
 struct Part {
     cell: Cell,
     place: Placement,
-    /// Where the cell is, if it shares its object with others.
-    range: Option<Range<u64>>,
 }
 
 /// The parts that are wanted of one object.
@@ -56,12 +54,10 @@ struct Opened {
     key: Key,
     /// Which cell of the grid it is, or the first that is wanted if it holds several.
     index: SmallVec<[u64; 4]>,
-    /// Its number, if it holds several cells.
-    shared: Option<u64>,
     /// What is wanted of it, and is there.
     parts: Parts,
-    /// What is wanted of it, and is not there.
-    absent: Parts,
+    /// If it holds several cells. Behind a pointer, as most do not and are moved about.
+    shared: Option<Box<Shared>>,
     object: Arc<dyn Object>,
     /// The version that the reads are pinned to, where the store learns it only by reading.
     expected: Option<Version>,
@@ -69,11 +65,27 @@ struct Opened {
     kept: bool,
 }
 
+/// What is known of an object that holds several cells.
+struct Shared {
+    number: u64,
+    /// Where the parts are.
+    ranges: Vec<Range<u64>>,
+    /// What is wanted of it, and is not there.
+    absent: Vec<Part>,
+}
+
 impl Opened {
+    /// The bytes of one of its parts, as far as they are known.
+    fn range_of(&self, part: usize) -> Option<Range<u64>> {
+        match &self.shared {
+            Some(shared) => shared.ranges.get(part).cloned(),
+            None => self.object.len().map(|len| 0..len),
+        }
+    }
+
     /// An object that is a cell.
     fn whole(key: Key, index: SmallVec<[u64; 4]>, parts: Parts, object: Arc<dyn Object>) -> Self {
-        let absent = Parts::new();
-        Self { key, index, shared: None, parts, absent, object, expected: None, kept: false }
+        Self { key, index, parts, shared: None, object, expected: None, kept: false }
     }
 
     /// The same, which was open before.
@@ -182,7 +194,7 @@ fn objects<'b>(
         let cells = (!selection.is_empty()).then(|| selection.cells(cell_shape));
         cells.into_iter().flatten().map(|cell| {
             let place = advance(place, &cell.at);
-            Part { cell, place, range: None }
+            Part { cell, place }
         })
     };
     if let [one] = wanted {
@@ -244,16 +256,19 @@ impl<'a> Reading<'a> {
         let mut again = Vec::new();
         for (object, why) in lost {
             let Some(opened) = opened[object].take() else { continue };
-            match opened.shared {
-                Some(number) => self.grid.packing.forget(number),
+            match &opened.shared {
+                Some(shared) => self.grid.packing.forget(shared.number),
                 None => {
                     self.engine.indexes.remove(&self.index_key(&opened, &Path::new()));
                     self.engine.kept.remove(&self.cell_id(&opened.index));
                 }
             }
             match why {
-                Lost::Changed => again
-                    .extend([opened.parts, opened.absent].into_iter().filter(|p| !p.is_empty())),
+                Lost::Changed => {
+                    let mut parts = opened.parts;
+                    parts.extend(opened.shared.into_iter().flat_map(|shared| shared.absent));
+                    again.push(parts);
+                }
                 Lost::Missing => self.fill_all(&opened.parts)?,
             }
         }
@@ -304,24 +319,21 @@ impl<'a> Reading<'a> {
             self.fill_all(&parts)?;
             return Ok(None);
         };
-        let mut opened = Opened {
-            key: self.grid.packing.key(&index)?,
-            index,
-            shared: Some(number),
-            parts: Parts::new(),
-            absent: Parts::new(),
-            object,
-            expected: None,
-            kept,
-        };
+        let key = self.grid.packing.key(&index)?;
+        let mut shared = Shared { number, ranges: Vec::new(), absent: Vec::new() };
+        let mut there = Parts::new();
         for (part, range) in parts.into_iter().zip(ranges) {
             match range {
-                None => opened.absent.push(part),
-                range => opened.parts.push(Part { range, ..part }),
+                None => shared.absent.push(part),
+                Some(range) => {
+                    shared.ranges.push(range);
+                    there.push(part);
+                }
             }
         }
-        self.fill_all(&opened.absent)?;
-        Ok(Some(opened))
+        self.fill_all(&shared.absent)?;
+        let shared = Some(Box::new(shared));
+        Ok(Some(Opened { shared, kept, ..Opened::whole(key, index, there, object) }))
     }
 
     /// Asks after objects of which nothing was read because an index from earlier says that nothing is there.

@@ -78,10 +78,10 @@ impl<'a> Reading<'a> {
         object: usize,
         opened: &'b Opened,
     ) -> impl Iterator<Item = Node<'a>> + 'b {
-        opened.parts.iter().enumerate().map(move |(part, Part { cell, place, range })| Node {
+        opened.parts.iter().enumerate().map(move |(part, Part { cell, place })| Node {
             object,
             part,
-            range: range.clone().or_else(|| opened.object.len().map(|len| 0..len)),
+            range: opened.range_of(part),
             layout: self.grid.layout_of(&cell.index),
             whole: cell.selection.covers(&self.grid.bounds(&cell.index)),
             selection: cell.selection.clone(),

@@ -31,7 +31,9 @@ impl Writing<'_> {
     fn remove_covered(&self) -> Result<(), Error> {
         let removed =
             std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
-        self.far(removed.into_iter(), FAR, |key| {
+        // Threads are only started for something to do.
+        let at_once = FAR.min(removed.len());
+        self.far(removed.into_iter(), at_once, |key| {
             self.grid.store.delete(&key, &Condition::None)?;
             add(&self.counters.objects_removed, 1);
             Ok(())

@@ -4,6 +4,7 @@
 mod ahead;
 mod budget;
 mod cache;
+mod cells;
 mod first_error;
 mod grid;
 mod in_order;
@@ -26,13 +27,14 @@ use cache::{IndexCache, KeptObjects, KnownStale};
 
 pub(crate) use ahead::{Ahead, reading_ahead};
 pub(crate) use budget::{Budget, Permit};
+pub(crate) use cells::Cells;
 pub(crate) use first_error::FirstError;
 pub(crate) use grid::{EdgeLayouts, Grid};
 pub(crate) use in_order::{AHEAD, in_order};
 pub(crate) use object::{
     Batch, Finished, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
 };
-pub(crate) use packing::{PackedCells, Packing, StoredBytes};
+pub(crate) use packing::{KeyShard, PackedCells, Packing, StoredBytes, shard_box};
 pub(crate) use publisher::{JOB_BATCH, Publisher, WRITE_BATCH};
 pub(crate) use read::read;
 pub(crate) use tasks::STREAM;

@@ -37,5 +37,5 @@ pub use node::{Child, Group, Node};
 pub use shards::ShardEntries;
 pub(crate) use shards::{First, actual_length, first_read};
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};
-pub(crate) use stored::{Cells, Listings, grid_folder};
+pub(crate) use stored::{Listings, grid_folder};
 pub use stored::{PossibleObject, StoredObject};

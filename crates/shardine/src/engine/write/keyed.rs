@@ -16,7 +16,6 @@ use crate::engine::{Engine, Grid, PackedCells, Publisher, WRITE_BATCH};
 use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard};
 use crate::layout::{EncodeOptions, Update};
 use crate::selection::{Axis, Cell, Part, Selection};
-use crate::shard::uint64::KeyHash;
 
 /// Coordinates that are part of a cell's number.
 const NUMBERED: usize = 3;
@@ -74,13 +73,10 @@ impl Writing<'_> {
 
     /// The shards that are touched, each once.
     fn shards(&self) -> Box<dyn Iterator<Item = Shard> + '_> {
-        let PackedCells { shards, code } = self.packed;
-        let sharding = &shards.sharding;
-        let low = sharding.preshift_bits.saturating_add(sharding.minishard_bits);
-        let all = low.saturating_add(sharding.shard_bits);
-        if sharding.hash == KeyHash::Identity && all >= code.bits() {
-            return self.boxes(code.box_of_low_bits(low));
+        if let Some(shape) = self.packed.shard_box() {
+            return self.boxes(shape);
         }
+        let sharding = &self.packed.shards.sharding;
         // The cells of a shard are all over the array.
         let mut keys: Vec<(u64, u64)> = Vec::new();
         for patch in self.patches {

@@ -11,11 +11,10 @@ use super::alike::{fixed_len, have_same_chunks};
 use super::options::{ConvertOptions, ConvertedLevel};
 use super::source::ViewSource;
 use super::view::View;
-use crate::engine::{Ahead, JOB_BATCH, Publisher, StoredBytes, reading_ahead};
+use crate::engine::{Ahead, Cells, JOB_BATCH, Publisher, StoredBytes, reading_ahead};
 use crate::layout::{EncodeOptions, Layout, SourceView, Update};
 use crate::selection::Selection;
 use crate::shard::WriteOrder;
-use crate::zarr::Cells;
 use crate::{Array, Error, Region, Source as _};
 
 /// The bytes of a chunk if it is stored; `None` if it is not to be moved at all.

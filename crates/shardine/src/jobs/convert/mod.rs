@@ -10,7 +10,6 @@ mod multiscale;
 mod new_info;
 mod objects;
 mod options;
-mod shards;
 mod source;
 mod to_volume;
 mod to_zarr;

@@ -4,15 +4,14 @@ use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions};
 
 use super::level::{Fetched, Level};
-use super::shards::{KeyedShard, keyed_shards};
 use crate::Error;
 use crate::engine::{
-    Ahead, Batch, Finished, IndexedFrame, NewObject, PackedCells, Piece, Slots, Taken,
+    Ahead, Batch, Cells, Finished, IndexedFrame, KeyShard, NewObject, PackedCells, Piece, Slots,
+    Taken,
 };
 use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard};
 use crate::layout::ShardLayout;
 use crate::shard::ShardError;
-use crate::zarr::Cells;
 
 /// Cell number `i` of a grid, in C order.
 fn cell_of(i: usize, grid: &[u64]) -> Vec<u64> {
@@ -68,16 +67,16 @@ impl Level<'_> {
 
     /// Makes shards by 64-bit key.
     pub(super) fn keyed_shards(&self, packed: &PackedCells) -> Result<(), Error> {
-        let shards = keyed_shards(&packed.shards.sharding, packed.code);
+        let shards = packed.all_shards();
         let chunk = self.chunk_bytes();
-        let bytes = |shard: &KeyedShard| (shard.keys.len() as u64).saturating_mul(chunk);
+        let bytes = |shard: &KeyShard| (shard.keys.len() as u64).saturating_mul(chunk);
         let engine = &self.new.engine;
         engine.each_object(shards, &bytes, &|shard| self.keyed_shard(packed, shard))?;
         self.publisher.finish()?;
         Ok(())
     }
 
-    fn keyed_shard(&self, packed: &PackedCells, shard: &KeyedShard) -> Result<(), Error> {
+    fn keyed_shard(&self, packed: &PackedCells, shard: &KeyShard) -> Result<(), Error> {
         let shards = &*packed.shards;
         if self.is_there(&*shards.store, &shards.shard_key(shard.number)?)? {
             self.kept(shard.keys.len() as u64);

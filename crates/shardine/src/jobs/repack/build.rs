@@ -7,9 +7,8 @@ use shardine_store::StoreError;
 
 use super::chunks::ChunkFinder;
 use super::{RepackCheck, RepackError, RepackOptions, RepackProgress, RepackedArray};
-use crate::engine::{JOB_BATCH, Publisher};
+use crate::engine::{Cells, JOB_BATCH, Publisher};
 use crate::layout::Layout;
-use crate::zarr::Cells;
 use crate::{Array, Error};
 
 /// Chunks along the last axis that are moved by one task where neither array has shards.

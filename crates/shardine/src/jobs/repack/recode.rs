@@ -11,10 +11,10 @@ use shardine_store::{Condition, CreateOptions, ReadRange, StoreError};
 
 use super::build::{Build, Tally};
 use super::{RepackError, RepackProgress};
+use crate::engine::Cells;
 use crate::layout::{EncodeOptions, SourceView, Update};
 use crate::selection::Selection;
 use crate::source::{MemorySource, extents};
-use crate::zarr::Cells;
 use crate::{Array, Error, Region, Source, SourceError, WriteOptions};
 
 /// Elements are compared in boxes of about so many bytes.

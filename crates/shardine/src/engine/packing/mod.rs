@@ -1,5 +1,7 @@
 //! Which objects hold the cells of a grid: the part of a data set's format that reading needs.
 
+mod key_shards;
+
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,6 +11,9 @@ use shardine_store::{Key, Object, ReadRange, Store, StoreError};
 
 use crate::keyed::KeyedShards;
 use crate::shard::uint64::MortonCode;
+use key_shards::key_shards;
+
+pub(crate) use key_shards::{KeyShard, shard_box};
 
 /// How cells are packed into objects. Unless a packing says otherwise, each cell is an object of its own.
 pub(crate) trait Packing: Debug + Send + Sync {
@@ -114,6 +119,17 @@ impl PackedCells {
     /// The number of a cell.
     pub fn number(&self, cell: &[u64]) -> u64 {
         self.code.encode(std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0)))
+    }
+
+    /// Chunks along each axis of a shard; `None` if the chunks of a shard are no box.
+    pub fn shard_box(&self) -> Option<[u64; 3]> {
+        shard_box(&self.shards.sharding, self.code)
+    }
+
+    /// All shards that have room for a cell, each with all its keys. Memory is that of the keys of one shard, or where shards
+    /// are no boxes of about a million of them.
+    pub fn all_shards(&self) -> Box<dyn Iterator<Item = KeyShard> + Send + '_> {
+        key_shards(&self.shards.sharding, self.code)
     }
 
     fn numbers(&self, cells: &[&[u64]]) -> Vec<u64> {

@@ -1,20 +1,20 @@
 //! Which chunks go into which shard, where shards are found by 64-bit key.
 
+use crate::engine::Cells;
 use crate::shard::uint64::{KeyHash, MortonCode, Sharding};
-use crate::zarr::Cells;
 
 /// Keys that are sorted by their shards at once, where the chunks of a shard are all over the volume.
 const SORTED: u64 = 1 << 20;
 
 /// A shard and its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeyedShard {
+pub(crate) struct KeyShard {
     pub number: u64,
     pub keys: Vec<u64>,
 }
 
 /// Whether the chunks of each shard are a box, and no two boxes share a shard; then how many chunks it has along each axis.
-pub(super) fn shard_box(sharding: &Sharding, code: MortonCode) -> Option<[u64; 3]> {
+pub(crate) fn shard_box(sharding: &Sharding, code: MortonCode) -> Option<[u64; 3]> {
     let low = sharding.preshift_bits.saturating_add(sharding.minishard_bits);
     let all = low.saturating_add(sharding.shard_bits);
     (sharding.hash == KeyHash::Identity && all >= code.bits()).then(|| code.box_of_low_bits(low))
@@ -22,10 +22,10 @@ pub(super) fn shard_box(sharding: &Sharding, code: MortonCode) -> Option<[u64; 3
 
 /// All shards that have room for a chunk of the grid, each with all its keys. Memory is that of the keys of one shard, or
 /// where shards are no boxes of about a million of them.
-pub(super) fn keyed_shards(
+pub(super) fn key_shards(
     sharding: &Sharding,
     code: MortonCode,
-) -> Box<dyn Iterator<Item = KeyedShard> + Send + '_> {
+) -> Box<dyn Iterator<Item = KeyShard> + Send + '_> {
     match shard_box(sharding, code) {
         Some(shape) => Box::new(boxes(sharding, code, shape)),
         None => Box::new(scattered(sharding, code)),
@@ -36,7 +36,7 @@ fn boxes(
     sharding: &Sharding,
     code: MortonCode,
     shape: [u64; 3],
-) -> impl Iterator<Item = KeyedShard> + Send + '_ {
+) -> impl Iterator<Item = KeyShard> + Send + '_ {
     let grid = code.grid();
     let count = (0..3).map(|axis| grid[axis].div_ceil(shape[axis])).collect();
     Cells::new(count).filter_map(move |at| {
@@ -44,15 +44,12 @@ fn boxes(
         let inside = (0..3).map(|axis| shape[axis].min(grid[axis] - start[axis])).collect();
         let key = |cell: Vec<u64>| code.encode(std::array::from_fn(|k| start[k] + cell[k]));
         let keys: Vec<u64> = Cells::new(inside).map(key).collect();
-        Some(KeyedShard { number: sharding.place(*keys.first()?).shard, keys })
+        Some(KeyShard { number: sharding.place(*keys.first()?).shard, keys })
     })
 }
 
 /// Goes through all keys as often as it takes to sort some of the shards at a time.
-fn scattered(
-    sharding: &Sharding,
-    code: MortonCode,
-) -> impl Iterator<Item = KeyedShard> + Send + '_ {
+fn scattered(sharding: &Sharding, code: MortonCode) -> impl Iterator<Item = KeyShard> + Send + '_ {
     let grid = code.grid().to_vec();
     let shards = 1u128 << sharding.shard_bits.min(64);
     let passes = u128::from(Cells::new(grid.clone()).count.div_ceil(SORTED)).clamp(1, shards);
@@ -66,11 +63,11 @@ fn scattered(
             })
             .collect();
         keys.sort_unstable();
-        let mut found: Vec<KeyedShard> = Vec::new();
+        let mut found: Vec<KeyShard> = Vec::new();
         for (number, key) in keys {
             match found.last_mut() {
                 Some(last) if last.number == number => last.keys.push(key),
-                _ => found.push(KeyedShard { number, keys: vec![key] }),
+                _ => found.push(KeyShard { number, keys: vec![key] }),
             }
         }
         found
@@ -102,7 +99,7 @@ mod tests {
                     expected.entry(sharding.place(key).shard).or_default().push(key);
                 }
                 let mut found = BTreeMap::new();
-                for shard in keyed_shards(&sharding, code) {
+                for shard in key_shards(&sharding, code) {
                     assert!(found.insert(shard.number, shard.keys).is_none(), "{grid:?} {bits:?}");
                 }
                 for keys in expected.values_mut().chain(found.values_mut()) {

@@ -16,15 +16,16 @@ Examples:
   shardine compact image.zarr
   shardine compact images.zarr --dry-run
   shardine compact image.zarr --min-gap 10%
+  shardine compact segmentation.precomputed
 
 Gaps are bytes of a shard that no entry refers to; updates in place leave them. Chunks are moved as they are, nothing
 is decoded. Each shard is replaced in one step: a run that is stopped leaves every shard either old or new.";
 
-/// Squeeze the gaps out of the shards of an array or of a whole hierarchy
+/// Squeeze the gaps out of the shards of an array, a whole hierarchy or a precomputed volume
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Compact {
-    /// The group or array
+    /// The group, array or volume
     url: String,
     /// Tell what would be done, and change nothing
     #[arg(long)]

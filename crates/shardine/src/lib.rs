@@ -25,6 +25,7 @@ pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
+pub use engine::{ShardEntries, StoredObject};
 pub use error::Error;
 pub use jobs::LOSS_RECORD;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
@@ -53,7 +54,7 @@ pub use shardine_codec::{
 pub use source::{GeneratorSource, Source, SourceError};
 pub use zarr::metadata::ZarrFormat;
 pub use zarr::{
-    AppendClaim, AppendNote, Array, Child, Group, HeldArray, Node, PossibleObject, ShardEntries,
-    SliceError, SliceOptions, SliceWriter, StaleCopy, StoredObject, consolidate,
-    remove_consolidated, renew_consolidated_above,
+    AppendClaim, AppendNote, Array, Child, Group, HeldArray, Node, PossibleObject, SliceError,
+    SliceOptions, SliceWriter, StaleCopy, consolidate, remove_consolidated,
+    renew_consolidated_above,
 };

@@ -35,6 +35,7 @@ pub(crate) use object::{
     Batch, Finished, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
 };
 pub(crate) use packing::{KeyShard, PackedCells, Packing, StoredBytes, shard_box};
+pub use packing::{ShardEntries, StoredObject};
 pub(crate) use publisher::{JOB_BATCH, Publisher, WRITE_BATCH};
 pub(crate) use read::read;
 pub(crate) use tasks::STREAM;

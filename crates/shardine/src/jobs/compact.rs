@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use shardine_store::{Key, StoreError};
 
-use super::walk::each_array;
+use super::walk::each_array_or_scale;
 use crate::engine;
 use crate::{Array, Engine, Error, Location, PossibleObject, ShardEntries};
 
@@ -88,7 +88,7 @@ pub struct CompactSummary {
     pub failed: u64,
 }
 
-/// Squeezes the gaps out of the shards of an array, or of all arrays below a group.
+/// Squeezes the gaps out of the shards of an array, of all arrays below a group, or of the scales of a precomputed volume.
 ///
 /// Chunks are moved as they are, in the kernel where that can be, and keep their order; nothing is decoded. Each shard
 /// is replaced in one step, and other writers of it wait. `tell` hears of each shard, or of an error: a damaged shard
@@ -103,7 +103,7 @@ pub fn compact(
 ) -> Result<CompactSummary, Error> {
     let mut summary = CompactSummary::default();
     let (mut done, mut found) = (0, 0);
-    each_array(engine, location, &mut |array| {
+    each_array_or_scale(engine, location, &mut |array| {
         let array = match array {
             Ok(array) => array,
             Err(error) => {

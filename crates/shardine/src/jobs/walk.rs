@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
+use crate::precomputed::Volume;
 use crate::{Array, Engine, Error, Group, Location, Node};
 
 /// Deeper than any hierarchy that is not a loop of links.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// Visits the array at a place, or all arrays below the group there, in the order of their names.
+/// Visits the Zarr array at a place, or all arrays below the group there, in the order of their names.
 ///
 /// What cannot be opened below a group is handed over as an error; only the first place has to be a node.
 pub(super) fn each_array(
@@ -17,6 +18,30 @@ pub(super) fn each_array(
         Node::Array(array) => visit(Ok(array)),
         Node::Group(group) => children(&group, 0, visit),
     }
+}
+
+/// The same, or where there is a volume, its scales.
+pub(super) fn each_array_or_scale(
+    engine: &Arc<Engine>,
+    location: &Location,
+    visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let nothing = match Node::open(engine, location) {
+        Err(nothing @ Error::NoNode { .. }) => nothing,
+        _ => return each_array(engine, location, visit),
+    };
+    match Volume::open(engine, location) {
+        Ok(volume) => levels(&volume, visit),
+        Err(Error::NoVolume { .. }) => Err(nothing),
+        Err(error) => Err(error),
+    }
+}
+
+fn levels(
+    volume: &Volume,
+    visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    (0..volume.info().scales().len()).try_for_each(|level| visit(volume.array(level)))
 }
 
 fn children(

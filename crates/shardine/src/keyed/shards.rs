@@ -499,13 +499,16 @@ impl KeyedShards {
         Ok(ShardIndexes { len, table_len: need, index_ranges, taken: table.taken(), minishards })
     }
 
+    /// The number of the shard that an object of this name is, or in the older form leads to.
+    pub fn number_of(&self, name: &str) -> Option<u64> {
+        let stem = name.strip_suffix(".shard").or_else(|| name.strip_suffix(".index"))?;
+        self.sharding.shard_number(stem)
+    }
+
     /// The shards that are stored, in either form, by number.
     pub fn stored(&self) -> Result<Vec<u64>, StoreError> {
         let listing = self.store.list(self.folder.as_ref())?;
-        let number = |name: &str| {
-            let stem = name.strip_suffix(".shard").or_else(|| name.strip_suffix(".index"))?;
-            self.sharding.shard_number(stem)
-        };
+        let number = |name: &str| self.number_of(name);
         listing.refuse_unlisted(|name| number(name).is_some())?;
         let last = |key: &Key| key.as_str().rsplit('/').next().map(str::to_owned);
         let names = listing.objects.iter().filter_map(|(key, _)| last(key));

@@ -1,9 +1,10 @@
 //! How the chunks of a volume are named.
 
-use shardine_store::{Key, StoreError};
+use shardine_store::{Key, Store, StoreError};
 
-use super::Scale;
-use crate::engine::Packing;
+use super::{Scale, compressed_ending};
+use crate::Error;
+use crate::engine::{Engine, Packing, StoredObject};
 
 /// The key of an object in a folder.
 pub(super) fn in_folder(folder: Option<&Key>, name: &str) -> Result<Key, StoreError> {
@@ -62,6 +63,26 @@ impl BoxNames {
 impl Packing for BoxNames {
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
         in_folder(self.folder.as_ref(), &self.name(cell))
+    }
+
+    fn list(&self, _: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, Error> {
+        let cell_of = |name: &str| {
+            let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
+            self.cell(bare.unwrap_or(name))
+        };
+        let listing = store.list(self.folder.as_ref())?;
+        listing.refuse_unlisted(|name| cell_of(name).is_some())?;
+        let mut objects = Vec::new();
+        for (key, len) in listing.objects {
+            let name = key.as_str().rsplit('/').next().unwrap_or_default();
+            if let Some([x, y, z]) = cell_of(name) {
+                objects.push(StoredObject { key, cell: vec![x, y, z, 0], len });
+            }
+        }
+        objects.sort_by(|a, b| a.cell.cmp(&b.cell));
+        // A chunk that is there compressed and as it is counts once.
+        objects.dedup_by(|b, a| a.cell == b.cell);
+        Ok(objects)
     }
 }
 

@@ -328,7 +328,7 @@ impl Volume {
         let (store, packing, packed): (Arc<dyn Store>, Box<dyn Packing>, _) =
             match (shards, scale.morton()) {
                 (Some(shards), Some(code)) => {
-                    let packed = PackedCells { shards, code };
+                    let packed = PackedCells { shards, code, rank: metadata.shape().len() };
                     (Arc::clone(&self.location.store), Box::new(packed.clone()), Some(packed))
                 }
                 _ => {

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicU64;
 
 use shardine_codec::strided::{Placement, Window};
 use shardine_codec::{ArraySpec, DataType, ElementSize, Elements, ElementsRef};
-use shardine_store::{Condition, Key, StoreError, StoreExt};
+use shardine_store::{Condition, Key, Store, StoreError, StoreExt};
 use smallvec::SmallVec;
 
 use super::consolidated::{StaleCopy, renew_consolidated_above};
@@ -12,7 +12,9 @@ use super::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrFormat}
 use super::node::{ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, array_document, read_document};
 use super::stored::GridContents;
 use crate::anchor::Anchor;
-use crate::engine::{Grid, Packing, Patch, WriteOptions, WriteReport, is_streamed, read, write};
+use crate::engine::{
+    Grid, Packing, Patch, StoredObject, WriteOptions, WriteReport, is_streamed, read, write,
+};
 use crate::layout::{Layout, Target, VariableTable};
 use crate::precomputed::VolumeScale;
 use crate::selection::{Region, RegionError, Selection};
@@ -51,6 +53,7 @@ pub struct Array {
     pub(crate) grid: Grid,
     chunk_shape: Vec<u64>,
     entry_shape: Option<Vec<u64>>,
+    shard_shape: Option<Vec<u64>>,
     /// If it is a scale of a volume.
     pub(super) scale: Option<VolumeScale>,
     /// By what it is told whether another array has taken its place, where that can be.
@@ -83,6 +86,7 @@ const STREAMED: usize = 16 << 20;
 struct ArrayKeys {
     location: Location,
     encoding: ChunkKeyEncoding,
+    rank: usize,
 }
 
 impl Packing for ArrayKeys {
@@ -92,6 +96,10 @@ impl Packing for ArrayKeys {
             Some(path) => path.join(&name),
             None => Key::new(&name),
         }
+    }
+
+    fn list(&self, engine: &Engine, _: &dyn Store) -> Result<Vec<StoredObject>, Error> {
+        GridContents::list(engine, &self.location, &self.encoding, self.rank)?.into_objects()
     }
 }
 
@@ -202,10 +210,18 @@ impl Array {
         let layout = Layout::new(metadata.codecs(), spec);
         let object = location.key(array_document(metadata.zarr_format()))?;
         let layout = layout.map_err(|source| Error::Layout { object, source: Box::new(source) })?;
-        let keys = ArrayKeys { location: location.clone(), encoding: *metadata.key_encoding() };
+        let keys = ArrayKeys {
+            location: location.clone(),
+            encoding: *metadata.key_encoding(),
+            rank: metadata.shape().len(),
+        };
         Ok(Self {
             chunk_shape: layout.innermost_chunk_shape(),
             entry_shape: layout.addressable().map(|shard| shard.to_array_order(&shard.chunk_shape)),
+            shard_shape: match layout {
+                Layout::Chunk(_) => None,
+                _ => Some(metadata.chunk_shape().to_vec()),
+            },
             engine: Arc::clone(engine),
             location: location.clone(),
             grid: Grid {
@@ -237,7 +253,14 @@ impl Array {
             engine: Arc::clone(engine),
             location: scale.volume.location().clone(),
             chunk_shape: metadata.chunk_shape().to_vec(),
-            entry_shape: None,
+            entry_shape: grid.packed.as_ref().map(|_| metadata.chunk_shape().to_vec()),
+            shard_shape: grid.packed.as_ref().and_then(|packed| {
+                let along = |(axis, &n): (usize, &u64)| match packed.shard_box()?.get(axis) {
+                    Some(&chunks) => Some(n.saturating_mul(chunks)),
+                    None => Some(n),
+                };
+                metadata.chunk_shape().iter().enumerate().map(along).collect()
+            }),
             grid,
             metadata,
             scale: Some(scale),
@@ -314,12 +337,10 @@ impl Array {
         &self.chunk_shape
     }
 
-    /// The shape of its shards; `None` if it is not sharded.
+    /// The shape of its shards; `None` if it is not sharded, or the chunks of a shard are no box, as those of a volume need
+    /// not be.
     pub fn shard_shape(&self) -> Option<&[u64]> {
-        match self.grid.layout {
-            Layout::Chunk(_) => None,
-            _ => Some(self.metadata.chunk_shape()),
-        }
+        self.shard_shape.as_deref()
     }
 
     /// Whether a write streams its objects, and does not encode them in memory.

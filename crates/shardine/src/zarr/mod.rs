@@ -34,8 +34,7 @@ pub(crate) use node::{
     read_v2, read_v3,
 };
 pub use node::{Child, Group, Node};
-pub use shards::ShardEntries;
 pub(crate) use shards::{First, actual_length, first_read};
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};
+pub use stored::PossibleObject;
 pub(crate) use stored::{Listings, grid_folder};
-pub use stored::{PossibleObject, StoredObject};

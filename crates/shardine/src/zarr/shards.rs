@@ -10,28 +10,9 @@ use shardine_store::{Buffer, Key, Object, ReadRange, Recovery, StoreError};
 use super::Array;
 use super::stored::{PossibleObject, ask_length, told_length};
 use crate::Error;
-use crate::engine::{AHEAD, in_order};
+use crate::engine::{AHEAD, ShardEntries, in_order};
 use crate::layout::ShardLayout;
 use crate::shard::{Gaps, IndexLocation, ShardError, ShardIndex};
-
-/// What the index of a shard says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ShardEntries {
-    /// The shard's key.
-    pub key: Key,
-    /// Its length in bytes.
-    pub len: u64,
-    /// Where the index lies.
-    pub index_range: Range<u64>,
-    /// Entries along each axis of the array.
-    pub grid: Vec<u64>,
-    /// Where each chunk lies (each inner shard, where the chunks are in shards in shards), in C order along
-    /// the axes of the array; `None` for absent ones.
-    pub entries: Vec<Option<Range<u64>>>,
-    /// Bytes that neither the index nor an entry refers to.
-    pub gap_bytes: u64,
-}
 
 /// A shard whose index was read from the object that is open.
 #[derive(Debug)]
@@ -54,7 +35,10 @@ impl Array {
     /// One open and one read. Of shards in shards the outer ones are told; [`entry_shape`](Self::entry_shape)
     /// is the shape of what their entries hold.
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
-        let (key, cell) = (self.grid.packing.key(cell)?, cell.to_vec());
+        if self.grid.packed.as_ref().is_some_and(|packed| packed.shard_at(cell).is_none()) {
+            return Ok(None);
+        }
+        let (key, cell) = (self.grid.packing.key_at(cell)?, cell.to_vec());
         self.entries_of(&PossibleObject { key, cell, listed: None })
     }
 
@@ -76,6 +60,10 @@ impl Array {
     }
 
     fn entries_of(&self, stored: &PossibleObject) -> FoundEntries {
+        if let Some(packed) = &self.grid.packed {
+            let look = &mut |_| packed.entries(&self.engine, &stored.cell);
+            return Ok(self.attempts(stored, look)?.flatten());
+        }
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
         self.attempts(stored, &mut |listed| self.entries_now(shard, stored, listed))
     }

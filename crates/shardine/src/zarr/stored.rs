@@ -7,20 +7,8 @@ use shardine_store::{Key, Listing, Object, ReadRange, Store, StoreError, Unliste
 
 use super::Array;
 use super::metadata::{ChunkKeyEncoding, Separator};
-use crate::engine::{Cells, in_order};
+use crate::engine::{Cells, StoredObject, in_order};
 use crate::{Engine, Error, Location};
-
-/// An object of an array's grid: a shard, or a chunk of an array that is not sharded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StoredObject {
-    /// Its key.
-    pub key: Key,
-    /// Its place in the grid.
-    pub cell: Vec<u64>,
-    /// Its length in bytes.
-    pub len: u64,
-}
 
 /// An object of an array's grid that is stored, or may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,36 +68,44 @@ impl Array {
     /// A listing for each folder, some at once in a far store. [`Error::UnlistedObjects`] if the store cannot list
     /// and the grid has room for more than 10,000.
     pub fn possible_objects(&self) -> Result<Vec<PossibleObject>, Error> {
-        let rank = self.shape().len();
-        let listed =
-            GridContents::list(&self.engine, &self.location, self.metadata.key_encoding(), rank);
-        let contents = match listed {
-            Err(Error::Store(StoreError::Unsupported { .. })) => {
-                let cells = self.cells();
-                let objects = cells.count;
-                if objects > MOST_ASKED {
-                    return Err(Error::UnlistedObjects { at: self.location.to_string(), objects });
-                }
-                let object = |cell: Vec<u64>| {
-                    let key = self.grid.packing.key(&cell)?;
-                    Ok(PossibleObject { key, cell, listed: None })
-                };
-                return cells.map(object).collect();
-            }
+        let objects = match self.grid.packing.list(&self.engine, &*self.grid.store) {
+            Err(Error::Store(StoreError::Unsupported { .. })) => return self.asked_objects(),
             listed => listed?,
         };
-        if let Some(unlisted) = contents.unlisted.into_iter().next() {
-            // What is behind it can be read by key, and nobody can tell what there is.
-            return Err(StoreError::from(unlisted).into());
-        }
+        // Of shards by key only those are listed that have room for a cell.
+        let shares = self.grid.packing.shares_objects();
         let inside = |object: &StoredObject| {
             let axes = object.cell.iter().zip(self.metadata.chunk_shape()).zip(self.shape());
-            axes.clone().all(|((&i, &n), &len)| i < len.div_ceil(n))
+            shares || axes.clone().all(|((&i, &n), &len)| i < len.div_ceil(n))
         };
-        let objects = contents.objects.into_iter().filter(inside);
+        let objects = objects.into_iter().filter(inside);
         Ok(objects
             .map(|StoredObject { key, cell, len }| PossibleObject { key, cell, listed: Some(len) })
             .collect())
+    }
+
+    /// All objects that there may be, where the store cannot list them.
+    fn asked_objects(&self) -> Result<Vec<PossibleObject>, Error> {
+        let packing = &self.grid.packing;
+        let too_many = |objects| Error::UnlistedObjects { at: self.location.to_string(), objects };
+        let places: Vec<Vec<u64>> = match packing.places() {
+            Some(places) => places.take(MOST_ASKED as usize + 1).collect(),
+            None => {
+                let cells = self.cells();
+                if cells.count > MOST_ASKED {
+                    return Err(too_many(cells.count));
+                }
+                cells.collect()
+            }
+        };
+        if places.len() as u64 > MOST_ASKED {
+            return Err(too_many(places.len() as u64));
+        }
+        let object = |cell: Vec<u64>| {
+            let key = packing.key_at(&cell)?;
+            Ok(PossibleObject { key, cell, listed: None })
+        };
+        places.into_iter().map(object).collect()
     }
 
     /// All cells of the grid.
@@ -248,6 +244,15 @@ impl GridContents {
         }
         found.objects.sort_by(|a, b| a.cell.cmp(&b.cell));
         Ok(found)
+    }
+
+    /// The objects, or an error if something stands among them behind which there may be more.
+    pub fn into_objects(self) -> Result<Vec<StoredObject>, Error> {
+        match self.unlisted.into_iter().next() {
+            // What is behind it can be read by key, and nobody can tell what there is.
+            Some(unlisted) => Err(StoreError::from(unlisted).into()),
+            None => Ok(self.objects),
+        }
     }
 }
 

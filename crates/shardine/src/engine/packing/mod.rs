@@ -1,24 +1,37 @@
 //! Which objects hold the cells of a grid: the part of a data set's format that reading needs.
 
 mod key_shards;
+mod uint64;
 
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use shardine_codec::Context;
 use shardine_store::{Key, Object, ReadRange, Store, StoreError};
 
-use crate::keyed::KeyedShards;
-use crate::shard::uint64::MortonCode;
-use key_shards::key_shards;
+use super::Engine;
+use crate::Error;
 
 pub(crate) use key_shards::{KeyShard, shard_box};
+pub(crate) use uint64::PackedCells;
 
 /// How cells are packed into objects. Unless a packing says otherwise, each cell is an object of its own.
 pub(crate) trait Packing: Debug + Send + Sync {
     /// The key of the object that holds a cell.
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError>;
+
+    /// The objects that are stored, in the order of their places. An error if the store cannot list.
+    fn list(&self, engine: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, Error>;
+
+    /// The places of all objects that there may be; `None` if these are the cells of the grid.
+    fn places(&self) -> Option<Box<dyn Iterator<Item = Vec<u64>> + '_>> {
+        None
+    }
+
+    /// The key of the object at a place.
+    fn key_at(&self, place: &[u64]) -> Result<Key, StoreError> {
+        self.key(place)
+    }
 
     /// Whether several cells may be in one object.
     fn shares_objects(&self) -> bool {
@@ -47,6 +60,37 @@ pub(crate) trait Packing: Debug + Send + Sync {
 
     /// Forgets what is known of a shared object.
     fn forget(&self, _number: u64) {}
+}
+
+/// An object of an array: a shard, or a chunk of an array that is not sharded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredObject {
+    /// Its key.
+    pub key: Key,
+    /// Its place in the grid of objects. Of shards by 64-bit key whose chunks are no box, its number.
+    pub cell: Vec<u64>,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// What the index of a shard says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardEntries {
+    /// The shard's key.
+    pub key: Key,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Where the index lies; of a shard by 64-bit key, the table that leads to its indexes.
+    pub index_range: Range<u64>,
+    /// Entries along each axis of the array. Of shards by 64-bit key whose chunks are no box, how many chunks are stored.
+    pub grid: Vec<u64>,
+    /// Where each chunk lies (each inner shard, where the chunks are in shards in shards), in C order along
+    /// the axes of the array; `None` for absent ones. Where chunks are no box, those that are stored, by key.
+    pub entries: Vec<Option<Range<u64>>>,
+    /// Bytes that neither the index nor an entry refers to.
+    pub gap_bytes: u64,
 }
 
 /// An object that several cells share.
@@ -103,72 +147,5 @@ pub(super) fn find(
         }
         Err(StoreError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// Cells that are packed into shards by number, whatever their place.
-#[derive(Debug, Clone)]
-pub(crate) struct PackedCells {
-    /// Where they are.
-    pub shards: Arc<KeyedShards>,
-    /// The numbers of cells, by their first three coordinates.
-    pub code: MortonCode,
-}
-
-impl PackedCells {
-    /// The number of a cell.
-    pub fn number(&self, cell: &[u64]) -> u64 {
-        self.code.encode(std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0)))
-    }
-
-    /// Chunks along each axis of a shard; `None` if the chunks of a shard are no box.
-    pub fn shard_box(&self) -> Option<[u64; 3]> {
-        shard_box(&self.shards.sharding, self.code)
-    }
-
-    /// All shards that have room for a cell, each with all its keys. Memory is that of the keys of one shard, or where shards
-    /// are no boxes of about a million of them.
-    pub fn all_shards(&self) -> Box<dyn Iterator<Item = KeyShard> + Send + '_> {
-        key_shards(&self.shards.sharding, self.code)
-    }
-
-    fn numbers(&self, cells: &[&[u64]]) -> Vec<u64> {
-        cells.iter().map(|cell| self.number(cell)).collect()
-    }
-}
-
-impl Packing for PackedCells {
-    fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
-        self.shards.shard_key(self.shards.sharding.place(self.number(cell)).shard)
-    }
-
-    fn shares_objects(&self) -> bool {
-        true
-    }
-
-    fn shared_object(&self, cell: &[u64]) -> Option<u64> {
-        Some(self.shards.sharding.place(self.number(cell)).shard)
-    }
-
-    fn open_shared(
-        &self,
-        number: u64,
-        cells: &[&[u64]],
-        trust: bool,
-    ) -> Result<Option<SharedObject>, StoreError> {
-        let keys = self.numbers(cells);
-        let found = self.shards.find_in(number, &keys, trust, &mut Context::default())?;
-        Ok(found.map(|(shard, ranges, kept)| {
-            let kept = kept && shard.object.can_be_kept();
-            SharedObject { object: Arc::clone(&shard.object), ranges, kept }
-        }))
-    }
-
-    fn prepare(&self, cells: &[&[u64]], at_once: usize) {
-        self.shards.prepare(&self.numbers(cells), at_once);
-    }
-
-    fn forget(&self, number: u64) {
-        self.shards.forget(number);
     }
 }

@@ -1,14 +1,17 @@
 //! Rewriting a shard without its gaps.
 
 use super::task::Task;
-use super::{Stream, Writing};
+use super::{Stream, Writing, keyed};
 use crate::Error;
 use crate::engine::{Engine, Grid, WriteOptions};
 use crate::layout::{ShardLayout, UpdatePlan};
 use crate::shard::WriteOrder;
 
-/// Squeezes the gaps out of a shard of the grid, if it is there. Nothing is decoded, and other writers wait.
+/// Squeezes the gaps out of a shard of the grid, by its place, if it is there. Nothing is decoded, and other writers wait.
 pub(crate) fn compact(engine: &Engine, grid: &Grid, cell: &[u64]) -> Result<(), Error> {
+    if let Some(packed) = &grid.packed {
+        return keyed::compact(engine, packed, cell);
+    }
     let Some(shard) = grid.layout.addressable() else { return Ok(()) };
     Writing::new(engine, grid, &WriteOptions::new()).compact(shard, cell)
 }

@@ -52,6 +52,22 @@ pub(super) fn write(
     Ok(report.into_inner().unwrap_or_else(|e| e.into_inner()))
 }
 
+/// Squeezes the gaps out of a shard: all of its values are kept.
+pub(super) fn compact(engine: &Engine, packed: &PackedCells, place: &[u64]) -> Result<(), Error> {
+    let Some(shard) = packed.shard_at(place) else { return Ok(()) };
+    let change = Change {
+        shards: &packed.shards,
+        shard,
+        keys: &[],
+        replaces_all: false,
+        keep_before: false,
+        value_bytes: 0,
+        encode: &|_, _, _, _| Ok(Encoded::Absent),
+        publisher: &Publisher::new(&*packed.shards.store, WRITE_BATCH),
+    };
+    change_shard(engine, &change).map(drop)
+}
+
 struct Writing<'a> {
     engine: &'a Engine,
     grid: &'a Grid,
@@ -122,7 +138,7 @@ impl Writing<'_> {
     }
 
     fn shard_of_box(&self, index: &[u64], shape: [u64; NUMBERED]) -> Option<Shard> {
-        let PackedCells { shards, code } = self.packed;
+        let PackedCells { shards, code, .. } = self.packed;
         let grid = code.grid();
         let start: [u64; NUMBERED] = std::array::from_fn(|axis| index[axis] * shape[axis]);
         let end: [u64; NUMBERED] =

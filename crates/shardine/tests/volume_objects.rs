@@ -1,0 +1,110 @@
+//! What a volume tells of its objects, and that its shards are compacted like those of arrays.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::engine;
+use common::volumes::*;
+use shardine::precomputed::Volume;
+use shardine::{CompactOptions, compact};
+
+const SIZE: [u64; 3] = [70, 33, 48];
+
+/// Where chunks are by what the volume itself lists: by object, the ranges of its chunks.
+fn listed(volume: &Volume, level: usize) -> BTreeMap<String, Vec<(Option<[u64; 3]>, u64, u64)>> {
+    let mut listed: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let tell = |chunk: shardine::precomputed::StoredChunk| {
+        let place = (chunk.cell, chunk.range.start, chunk.range.end);
+        listed.entry(chunk.object).or_default().push(place);
+    };
+    volume.stored_chunks(level, tell).unwrap();
+    listed
+}
+
+#[test]
+fn the_objects_of_a_volume_are_its_shards_with_their_chunks() {
+    for sharding in shardings() {
+        let at = volume(&[scale("1", SIZE, Some(&sharding))]);
+        write(&at, 0, "10:70,0:33,16:48");
+        let volume = Volume::open(&engine(), &at).unwrap();
+        let array = volume.array(0).unwrap();
+        let listed = listed(&volume, 0);
+        let objects = array.objects().unwrap();
+        assert_eq!(objects.len(), listed.len(), "{sharding}");
+        for object in &objects {
+            let name = object.key.as_str().strip_prefix("1/").unwrap();
+            assert_eq!(object.len, get(&at, object.key.as_str()).len() as u64);
+            let found = array.shard_entries(&object.cell).unwrap().unwrap();
+            assert_eq!((&found.key, found.len), (&object.key, object.len), "{sharding}");
+            assert_eq!(found.gap_bytes, 0, "{sharding}");
+            assert_eq!(found.grid.iter().product::<u64>(), found.entries.len() as u64);
+            let mut expected: Vec<_> = listed[name].iter().map(|c| (c.1, c.2)).collect();
+            let mut ranges: Vec<_> =
+                found.entries.iter().flatten().map(|range| (range.start, range.end)).collect();
+            expected.sort_unstable();
+            ranges.sort_unstable();
+            assert_eq!(ranges, expected, "{sharding}");
+            let Some(shape) = array.shard_shape() else { continue };
+            assert_eq!(sharding["hash"], "identity", "{sharding}");
+            for &(cell, start, end) in &listed[name] {
+                let cell = cell.unwrap();
+                let at = (0..3).fold(0, |at, axis| {
+                    let first = object.cell[axis] * shape[axis] / 16;
+                    at * found.grid[axis] + (cell[axis] - first)
+                });
+                assert_eq!(found.entries[at as usize], Some(start..end), "{sharding}");
+            }
+        }
+        assert!(array.shard_entries(&[1000, 0, 0, 0]).unwrap().is_none(), "{sharding}");
+    }
+}
+
+#[test]
+fn the_objects_of_a_volume_without_shards_are_its_chunks() {
+    let at = volume(&[scale("1", SIZE, None)]);
+    write(&at, 0, "16:70,0:33,16:48");
+    let array = Volume::open(&engine(), &at).unwrap().array(0).unwrap();
+    let objects = array.objects().unwrap();
+    assert_eq!(objects.len(), 4 * 3 * 2);
+    assert_eq!(objects[0].cell, [1, 0, 1, 0]);
+    assert_eq!(objects[0].key.as_str(), "1/16-32_0-16_16-32");
+    assert_eq!((array.shard_shape(), array.entry_shape()), (None, None));
+}
+
+#[test]
+fn compacting_a_volume_squeezes_gaps_out_and_changes_nothing_else() {
+    for sharding in shardings() {
+        let plain = scale("2", [20, 20, 20], None);
+        let at = volume(&[scale("1", SIZE, Some(&sharding)), plain]);
+        fill(&at, 0);
+        fill(&at, 1);
+        let before = [read_all(&at, 0), read_all(&at, 1)];
+        let engine = engine();
+        let run = |options: CompactOptions| {
+            let mut told = Vec::new();
+            let tell = &mut |shard: Result<_, _>| told.push(shard.unwrap());
+            let summary = compact(&engine, &at, &options, tell).unwrap();
+            (summary, told)
+        };
+        assert_eq!(run(CompactOptions::new()).0.compacted, 0, "{sharding}");
+        let array = Volume::open(&engine, &at).unwrap().array(0).unwrap();
+        let shard = array.objects().unwrap().remove(0);
+        let mut bytes = get(&at, shard.key.as_str());
+        bytes.extend([7; 1000]);
+        put(&at, shard.key.as_str(), &bytes);
+
+        let (dry, _) = run(CompactOptions::new().dry_run(true));
+        assert_eq!((dry.compacted, dry.before - dry.after), (1, 1000), "{sharding}");
+        assert_eq!(get(&at, shard.key.as_str()), bytes);
+        let (summary, told) = run(CompactOptions::new());
+        assert_eq!((summary.arrays, summary.compacted, summary.failed), (2, 1, 0), "{sharding}");
+        assert_eq!(told[0].object, shard.key);
+        assert!(told[0].after < bytes.len() as u64, "{sharding}");
+        assert_eq!([read_all(&at, 0), read_all(&at, 1)], before, "{sharding}");
+        assert_eq!(run(CompactOptions::new()).0.compacted, 0, "{sharding}");
+        assert!(check(&at, true).1.is_empty(), "{sharding}");
+    }
+}

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::zarr::MAX_DEPTH;
 use shardine::{Array, Child, Group, Node, PossibleObject, ShardEntries};
 
 use crate::cli::Machine;
@@ -18,9 +19,6 @@ Examples:
   shardine ls image.zarr
   shardine ls image.zarr --shards
   shardine ls image.zarr --chunks --json | jq -s 'map(.length) | add'";
-
-/// Deeper than any hierarchy that is not a loop of links.
-const MAX_DEPTH: usize = 64;
 
 /// List the nodes of a group, the levels of a volume, or the stored objects of an array
 #[derive(Debug, Args)]

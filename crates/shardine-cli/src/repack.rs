@@ -58,9 +58,10 @@ pub struct Shard {
     #[command(flatten)]
     packing: PackingArgs,
     #[command(flatten)]
-    sharding: ShardingArgs,
-    #[command(flatten)]
     job: JobArgs,
+    // Last, as what follows would stand under its heading.
+    #[command(flatten)]
+    sharding: ShardingArgs,
 }
 
 /// Make each chunk of an array, or of all arrays below a group, an object of its own
@@ -82,9 +83,10 @@ pub struct Reshard {
     #[command(flatten)]
     packing: PackingArgs,
     #[command(flatten)]
-    sharding: ShardingArgs,
-    #[command(flatten)]
     job: JobArgs,
+    // Last, as what follows would stand under its heading.
+    #[command(flatten)]
+    sharding: ShardingArgs,
 }
 
 #[derive(Debug, Args)]

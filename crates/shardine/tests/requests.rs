@@ -61,10 +61,13 @@ fn is_chunk_read(call: &Call) -> bool {
     matches!(call, Call::Read { key, .. } if !["zarr.json", "info"].contains(&key.as_str()))
 }
 
+/// Opens an array afresh.
+type Open = Box<dyn Fn() -> Array>;
+
 /// The same elements in the same chunks, as a sharded array and as a sharded volume with one index in each shard.
 fn array_and_volume<S: Store + 'static>(
     make: impl Fn() -> S,
-) -> [(Arc<CountingStore<S>>, Box<dyn Fn() -> Array>); 2] {
+) -> [(Arc<CountingStore<S>>, Open); 2] {
     let data = noise(128 * 128 * 128, 1);
     let codecs = json!([sharding(&[32, 32, 32, 1], json!([bytes()]))]);
     let document =

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use shardine::plan::{Action, Current, Purpose, Recommendation, Situation, recommend, sample};
 use shardine::shard::IndexLocation;
+use shardine::zarr::MAX_DEPTH;
 use shardine::{Array, Child, DataType, ElementSize, Group, Node};
 
 use crate::cli::Machine;
@@ -218,9 +219,6 @@ fn of_data_set(args: &Plan, machine: &Machine, url: &str) -> Result<Vec<Advice>,
     }
     Ok(advice)
 }
-
-/// Deeper than any hierarchy that is not a loop of links.
-const MAX_DEPTH: usize = 64;
 
 fn of_group(
     args: &Plan,

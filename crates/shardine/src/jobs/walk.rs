@@ -1,10 +1,8 @@
 use std::sync::Arc;
 
 use crate::precomputed::Volume;
+use crate::zarr::MAX_DEPTH;
 use crate::{Array, Engine, Error, Group, Location, Node};
-
-/// Deeper than any hierarchy that is not a loop of links.
-pub(super) const MAX_DEPTH: usize = 64;
 
 /// Visits the Zarr array at a place, or all arrays below the group there, in the order of their names.
 ///

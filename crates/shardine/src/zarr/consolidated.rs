@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::MAX_DEPTH;
 use shardine_store::{Condition, Edit, FileStore, Key, ReadRange, StoreError, StoreExt};
 
 use super::metadata::{
@@ -18,9 +19,6 @@ use super::node::{
 };
 use crate::engine::in_order;
 use crate::{Error, Location};
-
-/// Deeper than any hierarchy.
-const MAX_DEPTH: usize = 64;
 
 /// How often a copy is renewed that was out of date as soon as it was made.
 const ATTEMPTS: usize = 16;

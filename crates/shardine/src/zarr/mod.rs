@@ -38,3 +38,6 @@ pub(crate) use shards::{First, actual_length, first_read};
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};
 pub use stored::PossibleObject;
 pub(crate) use stored::{Listings, grid_folder};
+
+/// How deep groups may lie in groups: deeper than any hierarchy that is not a loop of links.
+pub const MAX_DEPTH: usize = 64;

@@ -10,10 +10,10 @@ use super::super::copy::clear::clear;
 use super::super::copy::marker::{JobKind, Marker, Start};
 use super::super::copy::place::check_apart;
 use super::super::repack::{RepackCheck, RepackError};
-use super::super::walk::MAX_DEPTH;
 use super::super::whole::check_whole;
 use super::options::ConvertOptions;
 use crate::zarr::CONVERT_MARKER;
+use crate::zarr::MAX_DEPTH;
 use crate::{Engine, Error, Location};
 
 const CONVERT: JobKind = JobKind { marker: CONVERT_MARKER, member: "shardine_convert_volume" };

@@ -8,7 +8,7 @@ use shardine_store::{StoreExt, Unlisted, UnlistedKind};
 
 use super::{MigrateError, RefusedNode};
 use crate::engine::in_order;
-use crate::jobs::walk::MAX_DEPTH;
+use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{DIMENSIONS, FILL_VALUE, GroupMetadata, MetadataError, NodeMetadata};
 use crate::zarr::{read_v2, read_v3};
 use crate::{Array, Engine, Error, Location};

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use crate::zarr::MAX_DEPTH;
 use shardine_store::{
     Condition, FileStore, Key, LeftoverKind, MAX_SMALL_OBJECT, ReadRange, Store, StoreError,
     StoreExt,
@@ -13,9 +14,6 @@ use shardine_store::{
 use crate::zarr::DOCUMENT;
 use crate::zarr::metadata::{GroupMetadata, NodeMetadata, check_node_name};
 use crate::{Error, Location};
-
-/// Deeper than any hierarchy.
-const MAX_DEPTH: usize = 64;
 
 /// How often a copy is renewed that was out of date as soon as it was made.
 const ATTEMPTS: usize = 8;

@@ -22,8 +22,8 @@ use super::job::{Built, Job, Marker, WAIT};
 use super::{
     RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, consolidated, target,
 };
-use crate::jobs::walk::MAX_DEPTH;
 use crate::precomputed::INFO;
+use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder, has_same_chunks};
 use crate::{Array, Engine, Error, Location, Node};

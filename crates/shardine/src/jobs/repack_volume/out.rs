@@ -9,9 +9,9 @@ use crate::jobs::copy::clear::clear;
 use crate::jobs::copy::marker::{JobKind, Marker, Start};
 use crate::jobs::copy::place::check_apart;
 use crate::jobs::repack::{REPACK_MARKER, RepackError};
-use crate::jobs::walk::MAX_DEPTH;
 use crate::jobs::whole::{check_whole, refuse};
 use crate::precomputed::INFO;
+use crate::zarr::MAX_DEPTH;
 use crate::{Engine, Error, Location};
 
 const REPACK: JobKind = JobKind { marker: REPACK_MARKER, member: "shardine_repack_volume" };

@@ -1,10 +1,10 @@
-use std::ops::Range;
 use std::sync::Arc;
 
 use shardine_codec::{Context, ElementSize};
-use shardine_store::{Key, Object, ReadRange, Store, StoreError};
+use shardine_store::{Key, ReadRange, Store, StoreError};
 
 use super::form::cell;
+use crate::engine::StoredBytes;
 use crate::keyed::{KeyedShards, PayloadKind, before_values};
 use crate::precomputed::{BoxNames, Scale, Volume, WrappedStore, compressed_ending};
 use crate::shard::uint64::{Encoding, MortonCode};
@@ -161,14 +161,13 @@ impl Values {
     }
 
     /// Where a value is, if it is in a shard.
-    pub fn locate(
-        &self,
-        context: &mut Context,
-        key: u64,
-    ) -> Result<Option<(Arc<dyn Object>, Range<u64>)>, Error> {
+    pub fn locate(&self, context: &mut Context, key: u64) -> Result<Option<StoredBytes>, Error> {
         let Self::Shards { shards, .. } = self else { return Ok(None) };
         let found = shards.find(key, context)?;
-        Ok(found.map(|(shard, range)| (Arc::clone(&shard.object), range)))
+        Ok(found.map(|(shard, range)| StoredBytes {
+            object: Arc::clone(&shard.object),
+            range: Some(range),
+        }))
     }
 
     /// Appends a value as it is stored, with `before` bytes that lie before it.

@@ -6,7 +6,7 @@ use shardine_store::{Condition, CreateOptions, Key, ReadRange, Store, StoreError
 
 use super::options::RepackVolumeOptions;
 use super::values::{StoredValue, Values};
-use crate::engine::{Engine, FirstError, JOB_BATCH, Publisher};
+use crate::engine::{Engine, FirstError, JOB_BATCH, Publisher, StoredBytes};
 use crate::keyed::{Change, ChangeReport, Encoded, KeyedShards, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
 use crate::{Error, RepackError};
@@ -188,7 +188,7 @@ impl Moving<'_> {
             let Moved { key, before, .. } = group[i];
             let located = if moves { self.from.locate(context, key)? } else { None };
             (self.progress)(1);
-            if let Some((object, range)) = located {
+            if let Some(StoredBytes { object, range: Some(range) }) = located {
                 let before = range.start.saturating_sub(before)..range.start;
                 return Ok(Encoded::Moved { object, before, range });
             }

@@ -12,9 +12,9 @@ use shardine_store::{FolderHold, Key, Listing, StoreError, Unlisted, UnlistedKin
 use super::volume::last_part;
 use super::{Finding, FindingKind, Run};
 use crate::engine::in_order;
-use crate::jobs::walk::MAX_DEPTH;
 use crate::layout::LayoutError;
 use crate::precomputed::INFO;
+use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
 use crate::zarr::{DOCUMENT, consolidated_name, read_document};
 use crate::{Array, Error, Location};

@@ -13,8 +13,11 @@ use shardine::{CompactOptions, compact};
 
 const SIZE: [u64; 3] = [70, 33, 48];
 
-/// Where chunks are by what the volume itself lists: by object, the ranges of its chunks.
-fn listed(volume: &Volume, level: usize) -> BTreeMap<String, Vec<(Option<[u64; 3]>, u64, u64)>> {
+/// The cell of a chunk, and where it begins and ends in its object.
+type Place = (Option<[u64; 3]>, u64, u64);
+
+/// Where chunks are by what the volume itself lists, by object.
+fn listed(volume: &Volume, level: usize) -> BTreeMap<String, Vec<Place>> {
     let mut listed: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let tell = |chunk: shardine::precomputed::StoredChunk| {
         let place = (chunk.cell, chunk.range.start, chunk.range.end);

@@ -20,6 +20,15 @@ pub trait StoreExt: Store {
         }
     }
 
+    /// Whether there is an object. One open, and a read of nothing, as opening is free in some stores and tells nothing there.
+    fn contains(&self, key: &Key) -> Result<bool, StoreError> {
+        match self.open(key, None).and_then(|object| object.read(ReadRange::Bounded(0..0))) {
+            Ok(_) => Ok(true),
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Writes an object of these bytes, durably and at once, if the condition holds.
     ///
     /// ```

@@ -20,14 +20,16 @@ struct State<T> {
     next: usize,
     reading: HashSet<usize>,
     ready: HashMap<usize, T>,
+    /// Wanted before anybody began to read them: whoever wants them reads them.
+    claimed: HashSet<usize>,
     taken: usize,
     stopped: bool,
 }
 
 impl<T> Default for State<T> {
     fn default() -> Self {
-        let (reading, ready) = (HashSet::new(), HashMap::new());
-        Self { next: 0, reading, ready, taken: 0, stopped: false }
+        let (reading, claimed) = (HashSet::new(), HashSet::new());
+        Self { next: 0, reading, ready: HashMap::new(), claimed, taken: 0, stopped: false }
     }
 }
 
@@ -87,6 +89,9 @@ impl<T> Ahead<'_, T> {
             }
             let i = state.next;
             state.next += 1;
+            if state.claimed.remove(&i) {
+                continue;
+            }
             state.reading.insert(i);
             drop(state);
             let fetched = (self.fetch)(i);
@@ -97,9 +102,9 @@ impl<T> Ahead<'_, T> {
         }
     }
 
-    /// What was read; `None` if it has to be read now, as it was taken before or reading has stopped.
+    /// What was read; `None` if it has to be read now: nobody has begun with it, it was taken before, or reading has stopped.
     ///
-    /// Whoever wants the first of those that nobody has taken never waits for another one.
+    /// It only waits for what is being read, and so never for somebody who has failed.
     pub fn take(&self, i: usize) -> Option<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -108,8 +113,11 @@ impl<T> Ahead<'_, T> {
                 self.changed.notify_all();
                 return Some(fetched);
             }
-            let will_come = i >= state.next && i < self.count || state.reading.contains(&i);
-            if state.stopped || !will_come {
+            if state.stopped || !state.reading.contains(&i) {
+                if i >= state.next && state.claimed.insert(i) {
+                    state.taken += 1;
+                    self.changed.notify_all();
+                }
                 return None;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +147,7 @@ mod tests {
                 assert_eq!(ahead.is_some(), most > 1);
                 let Some(ahead) = ahead else { return };
                 for i in 0..100 {
-                    assert_eq!(ahead.take(i).unwrap(), [i as u8]);
+                    assert_eq!(ahead.take(i).unwrap_or_else(|| fetch(i)), [i as u8]);
                     taken.fetch_add(1, Ordering::SeqCst);
                 }
                 // Who begins again reads by himself.
@@ -157,7 +165,7 @@ mod tests {
             i
         };
         reading_ahead(4, usize::MAX, &fetch, |ahead| {
-            assert_eq!(ahead.unwrap().take(0), Some(0));
+            assert!(ahead.unwrap().take(0).is_none_or(|first| first == 0));
         });
     }
 }

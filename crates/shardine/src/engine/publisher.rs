@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Pending, Staged, Store};
 
+use super::first_error::FirstError;
 use crate::Error;
 
 /// Bytes that are made durable together, so that the disk has something to do while others are still written.
@@ -42,6 +43,8 @@ pub(crate) struct Publisher<'a, T> {
     together: usize,
     waiting: Mutex<Waiting<T>>,
     pending: Mutex<VecDeque<(Pending, T)>>,
+    /// Why one of those failed that were on their way.
+    failed: FirstError,
 }
 
 impl<'a, T> Publisher<'a, T> {
@@ -49,7 +52,7 @@ impl<'a, T> Publisher<'a, T> {
     pub fn new(store: &'a dyn Store, together: usize) -> Self {
         let local = store.read_cost().local;
         let (waiting, pending) = (Mutex::new(Waiting::new()), Mutex::default());
-        Self { store, local, together, waiting, pending }
+        Self { store, local, together, waiting, pending, failed: FirstError::default() }
     }
 
     /// Takes an object of `len` bytes, and returns the notes of those that have become visible by that.
@@ -61,7 +64,8 @@ impl<'a, T> Publisher<'a, T> {
                 all.push_back((pending, note));
                 if all.len() > PENDING { all.pop_front() } else { None }
             };
-            return oldest.into_iter().map(wait).collect();
+            // Whoever adds an object is not told what became of another one: it might take that for its own, and try again.
+            return Ok(oldest.into_iter().filter_map(|oldest| self.wait(oldest)).collect());
         }
         let full = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,17 +93,27 @@ impl<'a, T> Publisher<'a, T> {
             Waiting::new(),
         );
         let published = self.publish(waiting);
-        let mut notes = self.wait_for_pending()?;
+        let mut notes = self.wait_for_pending();
         notes.extend(published?);
+        self.failed.check()?;
         Ok(notes)
     }
 
     /// Waits for all objects that are on their way, whatever becomes of some.
-    pub fn wait_for_pending(&self) -> Result<Vec<T>, Error> {
+    fn wait_for_pending(&self) -> Vec<T> {
         let pending =
             std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        let outcomes: Vec<_> = pending.into_iter().map(wait).collect();
-        outcomes.into_iter().collect()
+        pending.into_iter().filter_map(|pending| self.wait(pending)).collect()
+    }
+
+    fn wait(&self, (pending, note): (Pending, T)) -> Option<T> {
+        match pending.wait() {
+            Ok(_) => Some(note),
+            Err(error) => {
+                self.failed.set(error.into());
+                None
+            }
+        }
     }
 
     fn publish(&self, Waiting { staged, notes, .. }: Waiting<T>) -> Result<Vec<T>, Error> {
@@ -110,7 +124,9 @@ impl<'a, T> Publisher<'a, T> {
     }
 }
 
-fn wait<T>((pending, note): (Pending, T)) -> Result<T, Error> {
-    pending.wait()?;
-    Ok(note)
+impl<T> Drop for Publisher<'_, T> {
+    /// What is on its way must not arrive after the caller has been told of a failure, and perhaps has written again.
+    fn drop(&mut self) {
+        self.wait_for_pending();
+    }
 }

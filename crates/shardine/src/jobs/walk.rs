@@ -12,10 +12,7 @@ pub(super) fn each_array(
     location: &Location,
     visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    match Node::open(engine, location)? {
-        Node::Array(array) => visit(Ok(array)),
-        Node::Group(group) => children(&group, 0, visit),
-    }
+    in_node(Node::open(engine, location)?, visit)
 }
 
 /// The same, or where there is a volume, its scales.
@@ -25,13 +22,24 @@ pub(super) fn each_array_or_scale(
     visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let nothing = match Node::open(engine, location) {
+        Ok(node) => return in_node(node, visit),
         Err(nothing @ Error::NoNode { .. }) => nothing,
-        _ => return each_array(engine, location, visit),
+        Err(error) => return Err(error),
     };
     match Volume::open(engine, location) {
         Ok(volume) => levels(&volume, visit),
         Err(Error::NoVolume { .. }) => Err(nothing),
         Err(error) => Err(error),
+    }
+}
+
+fn in_node(
+    node: Node,
+    visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match node {
+        Node::Array(array) => visit(Ok(array)),
+        Node::Group(group) => children(&group, 0, visit),
     }
 }
 

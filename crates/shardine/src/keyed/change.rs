@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use shardine_codec::Context;
-use shardine_store::{Condition, CreateOptions, Edit, Key, Object, StoreError};
+use shardine_store::{Condition, CreateOptions, Edit, Key, Object, ReadRange, Staged, StoreError};
 
 use super::shards::{KeyedShards, ShardIndexes, damaged};
 use crate::Error;
@@ -12,6 +12,10 @@ use crate::engine::{
     Batch, Engine, Finished, NewObject, Piece, Publisher, Slots, Taken, Uint64Frame, attempts,
 };
 use crate::shard::uint64::Uint64Error;
+
+/// Objects that a batch keeps open to have values moved from them; those of others are read. A process may commonly have a
+/// thousand files open, and many batches are under way.
+const OPEN: usize = 2;
 
 /// What became of a value that is written.
 pub(crate) enum Encoded {
@@ -52,6 +56,9 @@ pub(crate) struct Change<'a> {
     pub keep_before: bool,
     /// Memory for one value.
     pub value_bytes: u64,
+    /// Whether whoever has the shard's lock does all the work. It must where others wait for the lock who are workers:
+    /// waiting for these would be for ever.
+    pub inline: bool,
     pub encode: &'a EncodeValue<'a>,
     /// Where new shards wait to be made visible together, if they replace all of the old ones. Whoever makes it finishes it.
     pub publisher: &'a Publisher<'a, ()>,
@@ -99,9 +106,14 @@ pub(crate) fn change_shard(engine: &Engine, change: &Change<'_>) -> Result<Chang
     let shards = change.shards;
     let key = shards.shard_key(change.shard)?;
     let local = shards.store.read_cost().local;
-    let report = attempts(local, &key, || attempt(engine, change, &key));
+    let done = attempts(local, &key, || attempt(engine, change, &key));
     shards.forget(change.shard);
-    report
+    let (report, staged) = done?;
+    // Not one of the attempts: what becomes of others that wait to be published is no reason to repeat this one.
+    if let Some(staged) = staged {
+        change.publisher.add(staged, (), report.bytes)?;
+    }
+    Ok(report)
 }
 
 /// What stands where a shard is to be changed.
@@ -125,7 +137,12 @@ fn old_shard(change: &Change<'_>, key: &Key) -> Result<Option<Old>, StoreError> 
     }
 }
 
-fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeReport, Error> {
+/// Returns the new shard too if it is yet to be published.
+fn attempt(
+    engine: &Engine,
+    change: &Change<'_>,
+    key: &Key,
+) -> Result<(ChangeReport, Option<Staged>), Error> {
     let (shards, store) = (change.shards, &*change.shards.store);
     let old = old_shard(change, key)?;
     let condition = match &old {
@@ -145,7 +162,7 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
     // In a far store each of these would be a request for what is hardly ever there.
     let has_older = store.read_cost().local && shards.has_older(change.shard)?;
     let object = old.as_ref().map(|old| &old.object);
-    let mut report = ChangeReport::default();
+    let (mut report, mut waiting) = (ChangeReport::default(), None);
     // Only where something is left, or may be.
     if !slots.is_empty() {
         let values: Vec<(u64, u64)> = slots.iter().map(|slot| (slot.minishard, slot.key)).collect();
@@ -154,6 +171,7 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
         let new = NewObject { store, key, condition, frame: &frame, any_order: false };
         let work = Slots {
             is_made: &|slot: &Slot| matches!(slot.action, Action::Encode { .. }),
+            inline: change.inline,
             ..Slots::made(&slots, change.value_bytes)
         };
         let laid_down = new.lay_down(engine, work, &|context, taken| {
@@ -173,7 +191,7 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
             report.written = true;
             // What is left of the older form goes when the new one is there.
             match change.replaces_all && !has_older {
-                true => drop(change.publisher.add(staged, (), len)?),
+                true => waiting = Some(staged),
                 false => change.publisher.publish_now(staged)?,
             }
         }
@@ -188,7 +206,7 @@ fn attempt(engine: &Engine, change: &Change<'_>, key: &Key) -> Result<ChangeRepo
             store.delete(&older, &Condition::None)?;
         }
     }
-    Ok(report)
+    Ok((report, waiting))
 }
 
 /// Removes a shard in which nothing is left; tells whether there was one.
@@ -305,10 +323,21 @@ fn encode_batch(
                 match (change.encode)(context, *number, old, &mut batch.encoded)? {
                     Encoded::Absent => batch.encoded.truncate(start),
                     Encoded::Moved { object, before, range } => {
-                        // Whoever has it may be replaced or changed meanwhile.
-                        batch.unlocked = true;
                         batch.encoded.truncate(start);
-                        if !before.is_empty() && change.keep_before {
+                        let before = if change.keep_before { before } else { 0..0 };
+                        let is_open = batch.objects.iter().any(|open| Arc::ptr_eq(open, &object));
+                        if !is_open && batch.objects.len() >= OPEN {
+                            let bytes = |range| object.read(ReadRange::Bounded(range));
+                            if !before.is_empty() {
+                                batch.push_bytes(None, &bytes(before)?);
+                            }
+                            batch.push_bytes(Some(entry), &bytes(range)?);
+                            object.check_unchanged()?;
+                            continue;
+                        }
+                        // It may be replaced or changed meanwhile.
+                        batch.unlocked = true;
+                        if !before.is_empty() {
                             batch.push_moved(None, &object, before);
                         }
                         batch.push_moved(Some(entry), &object, range);

@@ -302,6 +302,7 @@ impl KeyValueStore {
                     replaces_all: false,
                     keep_before: self.kind.keeps_before(),
                     value_bytes: largest as u64,
+                    inline: false,
                     encode: &encode,
                     publisher: &Publisher::new(&*self.shards.store, WRITE_BATCH),
                 },

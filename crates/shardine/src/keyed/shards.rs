@@ -38,11 +38,22 @@ const MAX_ENTRIES: usize = 1 << 26;
 pub(crate) struct OpenShard {
     pub key: Key,
     pub object: Arc<dyn Object>,
+    /// The version that it is read in, where the object learns its own only by reading.
+    expected: Option<Version>,
+    /// Whether it is in its older form, of two objects.
+    is_older: bool,
     /// The length, as far as it is known.
     len: u64,
-    table: Option<ShardTable>,
+    table: Option<Arc<ShardTable>>,
     /// Where no value can be: the table, and all indexes if the table is known. In order and apart.
-    taken: Vec<Range<u64>>,
+    taken: Arc<[Range<u64>]>,
+}
+
+impl OpenShard {
+    /// The version that is read, as far as it is known.
+    fn version(&self) -> Option<Version> {
+        self.object.version().or_else(|| self.expected.clone())
+    }
 }
 
 impl fmt::Debug for OpenShard {
@@ -222,8 +233,12 @@ impl KeyedShards {
             opened.get(&number).cloned()
         };
         if let Some(known) = known {
-            if trust || !known.object.can_be_kept() || known.object.is_current()? {
-                return Ok(Some((known, true)));
+            if known.object.can_be_kept() {
+                if trust || known.object.is_current()? {
+                    return Ok(Some((known, true)));
+                }
+            } else if let Some(again) = self.reopen(&known)? {
+                return Ok(Some((Arc::new(again), true)));
             }
             self.forget(number);
         }
@@ -238,13 +253,36 @@ impl KeyedShards {
             None => {
                 let Some(object) = self.open_older(number)? else { return Ok(None) };
                 let Some(opened) = self.open_shard(&key, object)? else { return Ok(None) };
-                opened
+                OpenShard { is_older: true, ..opened }
             }
         };
         let shard = Arc::new(opened);
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.insert(number, Arc::clone(&shard));
         Ok(Some((shard, false)))
+    }
+
+    /// Opens a shard again of which it is known what is in one version, and that version, as an object that was open for long
+    /// may not tell that another has taken its place. `None` if one has, or nothing tells.
+    fn reopen(&self, known: &OpenShard) -> Result<Option<OpenShard>, StoreError> {
+        let Some(version) = known.version().filter(|_| !known.is_older) else { return Ok(None) };
+        let object = match self.store.open(&known.key, Some(&version)) {
+            Ok(object) => object,
+            Err(StoreError::NotFound { .. } | StoreError::Changed { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if object.version().is_some_and(|now| now != version) {
+            return Ok(None);
+        }
+        Ok(Some(OpenShard {
+            key: known.key.clone(),
+            object,
+            expected: Some(version),
+            is_older: false,
+            len: known.len,
+            table: known.table.clone(),
+            taken: Arc::clone(&known.taken),
+        }))
     }
 
     /// Reads the table of a shard, unless it is large; `None` if there is no such object after all.
@@ -272,8 +310,9 @@ impl KeyedShards {
         };
         let len = object.len().unwrap_or(u64::MAX);
         let own = 0..need;
-        let taken = table.as_ref().map_or_else(|| vec![own], ShardTable::taken);
-        Ok(Some(OpenShard { key: key.clone(), object, len, table, taken }))
+        let taken = table.as_ref().map_or_else(|| vec![own], ShardTable::taken).into();
+        let (key, table) = (key.clone(), table.map(Arc::new));
+        Ok(Some(OpenShard { key, object, expected: None, is_older: false, len, table, taken }))
     }
 
     /// Where the index of a minishard lies.
@@ -305,7 +344,7 @@ impl KeyedShards {
         place: KeyPlace,
         context: &mut Context,
     ) -> Result<Option<PlacedIndex>, StoreError> {
-        let version = shard.object.version();
+        let version = shard.version();
         let known = {
             let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
             indexes.get(&place).cloned()

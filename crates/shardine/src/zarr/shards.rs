@@ -10,7 +10,7 @@ use shardine_store::{Buffer, Key, Object, ReadRange, Recovery, StoreError};
 use super::Array;
 use super::stored::{PossibleObject, ask_length, told_length};
 use crate::Error;
-use crate::engine::{AHEAD, ShardEntries, in_order};
+use crate::engine::{AHEAD, PackedCells, ShardEntries, in_order};
 use crate::layout::ShardLayout;
 use crate::shard::{Gaps, IndexLocation, ShardError, ShardIndex};
 
@@ -53,6 +53,7 @@ impl Array {
     ) {
         // The index as read and as decoded, and what waits for its turn.
         let index = self.grid.layout.addressable().map_or(0, |shard| shard.index.len());
+        let index = self.grid.packed.as_ref().map_or(index, PackedCells::index_bytes);
         let each = index.saturating_mul(2 + 2 * AHEAD as u64);
         let most = self.engine.at_once(&*self.grid.store, each);
         let read = |i: usize| self.entries_of(&objects[i]);

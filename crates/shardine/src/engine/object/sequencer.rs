@@ -31,20 +31,22 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds a chunk that is in memory.
-    pub fn push_bytes(&mut self, entry: usize, bytes: &[u8]) {
+    /// Adds bytes that are in memory.
+    pub fn push_bytes(&mut self, entry: Option<usize>, bytes: &[u8]) {
         let start = self.encoded.len();
         self.encoded.extend_from_slice(bytes);
         let range = start..self.encoded.len();
-        self.pieces.push(Piece::New { entry: Some(entry), range });
+        self.pieces.push(Piece::New { entry, range });
     }
 
     /// Adds bytes of an object.
     pub fn push_moved(&mut self, entry: Option<usize>, from: &Arc<dyn Object>, range: Range<u64>) {
-        if !self.objects.last().is_some_and(|last| Arc::ptr_eq(last, from)) {
+        let known = self.objects.iter().rposition(|known| Arc::ptr_eq(known, from));
+        let object = known.unwrap_or_else(|| {
             self.objects.push(Arc::clone(from));
-        }
-        self.pieces.push(Piece::Moved { entry, object: self.objects.len() - 1, range });
+            self.objects.len() - 1
+        });
+        self.pieces.push(Piece::Moved { entry, object, range });
     }
 }
 

@@ -10,12 +10,15 @@ use shardine_store::{Key, Store, StoreError};
 use super::key_shards::{KeyShard, key_shards, shard_box};
 use super::{Packing, ShardEntries, SharedObject, StoredObject};
 use crate::Error;
-use crate::engine::Engine;
+use crate::engine::{Engine, STREAM};
 use crate::keyed::KeyedShards;
 use crate::shard::uint64::MortonCode;
 
 /// Cells of a shard that are told by their places; of one with room for more only those that are stored are told.
 const TOLD_BY_PLACE: u64 = 1 << 22;
+
+/// Bytes of memory for an entry: encoded, decoded, and as it is told.
+const ENTRY: u64 = 64;
 
 /// Cells that are packed into shards by number, whatever their place.
 #[derive(Debug, Clone)]
@@ -43,6 +46,23 @@ impl PackedCells {
     /// are no boxes of about a million of them.
     pub fn all_shards(&self) -> Box<dyn Iterator<Item = KeyShard> + Send + '_> {
         key_shards(&self.shards.sharding, self.code)
+    }
+
+    /// Cells that a shard has room for.
+    fn capacity(&self) -> u64 {
+        let cells = |shape: [u64; 3]| shape.into_iter().fold(1u64, u64::saturating_mul);
+        self.shard_box().map_or(u64::MAX, cells)
+    }
+
+    /// Whether a shard has room for so little that several are written in parallel, each by one worker.
+    pub fn is_small(&self, cell_bytes: u64) -> bool {
+        self.capacity().saturating_mul(cell_bytes) <= STREAM
+    }
+
+    /// Bytes of memory for what the indexes of a shard say.
+    pub fn index_bytes(&self) -> u64 {
+        let entries = self.capacity().min(TOLD_BY_PLACE).saturating_mul(ENTRY);
+        self.shards.sharding.table_len().saturating_add(entries)
     }
 
     fn numbers(&self, cells: &[&[u64]]) -> Vec<u64> {

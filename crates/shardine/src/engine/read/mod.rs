@@ -31,9 +31,6 @@ const WAVE: usize = 128;
 /// The same where they are far away, opening them costs nothing, and they have no index: there each wave is a time to wait.
 const FAR_WAVE: usize = 2048;
 
-/// Cells that are looked for together where they share objects: each may still be in another one, which is then open.
-const SHARED_WAVE: usize = 512;
-
 /// How often a shard that changes under the reader is read again.
 const ATTEMPTS: usize = 8;
 
@@ -152,11 +149,7 @@ pub(crate) unsafe fn read(
     }
     // Indexes that are in memory at once stay a small part of the budget.
     let index = grid.layout.addressable().map_or(0, |shard| shard.index.len());
-    let most = match cost.local || index > 0 {
-        true if grid.packing.shares_objects() => SHARED_WAVE,
-        true => WAVE,
-        false => FAR_WAVE,
-    };
+    let most = if cost.local || index > 0 { WAVE } else { FAR_WAVE };
     let wave = (engine.budget.total() / 4 / index.max(1)).clamp(1, most as u64) as usize;
     let mut objects = objects(wanted, grid.cell_shape());
     loop {
@@ -264,12 +257,13 @@ impl<'a> Reading<'a> {
                 }
             }
             match why {
-                Lost::Changed => {
+                // A shard in another form may have taken the place of one that is gone.
+                Lost::Missing if opened.shared.is_none() => self.fill_all(&opened.parts)?,
+                Lost::Changed | Lost::Missing => {
                     let mut parts = opened.parts;
                     parts.extend(opened.shared.into_iter().flat_map(|shared| shared.absent));
                     again.push(parts);
                 }
-                Lost::Missing => self.fill_all(&opened.parts)?,
             }
         }
         Ok(again)
@@ -313,8 +307,10 @@ impl<'a> Reading<'a> {
         let bytes: u64 =
             parts.iter().map(|part| part.cell.selection.bytes(self.target.element)).sum();
         let cells: Vec<&[u64]> = parts.iter().map(|part| &part.cell.index[..]).collect();
-        self.grid.lookups.fetch_add(1, Ordering::Relaxed);
         let found = self.grid.packing.open_shared(number, &cells, bytes <= INLINE)?;
+        if !found.as_ref().is_some_and(|found| found.kept) {
+            self.grid.lookups.fetch_add(1, Ordering::Relaxed);
+        }
         let Some(SharedObject { object, ranges, kept }) = found else {
             self.fill_all(&parts)?;
             return Ok(None);

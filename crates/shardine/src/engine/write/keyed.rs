@@ -43,11 +43,7 @@ pub(super) fn write(
     let publisher = Publisher::new(&*packed.shards.store, WRITE_BATCH);
     let writing = Writing { engine, grid, packed, patches, options, publisher: &publisher };
     let report = Mutex::new(WriteReport::default());
-    if let Err(error) = writing.all(&report) {
-        // What is on its way must not arrive after the caller has been told.
-        drop(publisher.wait_for_pending());
-        return Err(error);
-    }
+    writing.all(&report)?;
     publisher.finish()?;
     Ok(report.into_inner().unwrap_or_else(|e| e.into_inner()))
 }
@@ -62,6 +58,7 @@ pub(super) fn compact(engine: &Engine, packed: &PackedCells, place: &[u64]) -> R
         replaces_all: false,
         keep_before: false,
         value_bytes: 0,
+        inline: true,
         encode: &|_, _, _, _| Ok(Encoded::Absent),
         publisher: &Publisher::new(&*packed.shards.store, WRITE_BATCH),
     };
@@ -80,7 +77,13 @@ struct Writing<'a> {
 impl Writing<'_> {
     fn all(&self, report: &Mutex<WriteReport>) -> Result<(), Error> {
         let value = self.grid.layout.decoded_len();
-        let bytes = |shard: &Shard| (shard.keys.len() as u64).saturating_mul(value);
+        let is_small = self.packed.is_small(value);
+        // A shard that is changed in part is locked meanwhile: whether it is small must not depend on how much of it is
+        // written, or one writer waits for workers who wait for its lock.
+        let bytes = |shard: &Shard| match shard.covered || is_small {
+            true => (shard.keys.len() as u64).saturating_mul(value),
+            false => u64::MAX,
+        };
         self.engine.each_object(self.shards(), &bytes, &|shard| {
             add(report, self.shard(shard)?);
             Ok(())
@@ -213,6 +216,7 @@ impl Writing<'_> {
                 replaces_all: shard.covered,
                 keep_before: false,
                 value_bytes: self.grid.layout.decoded_len(),
+                inline: !shard.covered && self.packed.is_small(self.grid.layout.decoded_len()),
                 encode: &encode,
                 publisher: self.publisher,
             },

@@ -98,11 +98,7 @@ pub(crate) fn write(
         }
         _ => writing.objects(tasks),
     };
-    if let Err(error) = written {
-        // What is on its way must not arrive after the caller has been told, and perhaps has written again.
-        drop(writing.publisher.wait_for_pending());
-        return Err(error);
-    }
+    written?;
     writing.publish_staged()?;
     let counters = &writing.counters;
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardine_codec::Context;
 use shardine_codec::strided::Axes;
-use shardine_store::{Buffer, Key, ReadRange, Store, StoreError};
+use shardine_store::{Buffer, Key, Store, StoreError, StoreExt};
 
 use super::super::repack::{ChunkFinder, RepackCheck, RepackError, RepackProgress};
 use super::alike::{fixed_len, have_same_chunks};
@@ -228,14 +228,7 @@ impl<'a> Level<'a> {
 
     /// Whether an earlier run has made this object.
     pub(super) fn is_there(&self, store: &dyn Store, key: &Key) -> Result<bool, Error> {
-        if !self.resumed {
-            return Ok(false);
-        }
-        match store.open(key, None).and_then(|object| object.read(ReadRange::Bounded(0..0))) {
-            Ok(_) => Ok(true),
-            Err(StoreError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.resumed && store.contains(key)?)
     }
 
     /// So many more chunks of the grid are done.

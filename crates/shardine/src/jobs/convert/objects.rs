@@ -121,6 +121,7 @@ impl Level<'_> {
                 replaces_all: true,
                 keep_before: false,
                 value_bytes: self.chunk_bytes(),
+                inline: false,
                 encode: &encode,
                 publisher: &self.publisher,
             },

@@ -99,6 +99,7 @@ pub fn convert_to_zarr(
             level.report(&mut counted);
             job.check_source()?;
             target.store.put(&document, &text, Condition::None)?;
+            drop(level);
             report = counted;
         }
         tell(report);

@@ -60,7 +60,9 @@ impl<'a> ChunkFinder<'a> {
         let (cell, path) = layout.find_chunk(chunk);
         let is_shared = self.array.grid.packing.shares_objects();
         let Layout::Shard(outer) = layout else {
-            let _looking = if is_shared { self.look() } else { None };
+            if is_shared && let Some(_looking) = self.look() {
+                self.array.grid.packing.prepare(&[&cell], 1);
+            }
             return Ok(self.array.grid.find(&cell)?);
         };
         let (Some((last, leading)), mut shard) = (path.split_last(), outer) else {

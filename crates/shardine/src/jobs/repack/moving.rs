@@ -155,7 +155,7 @@ impl Build<'_> {
                 match range {
                     Some(range) => batch.push_moved(Some(entry), &object, range),
                     // An object of a length that is not known.
-                    None => batch.push_bytes(entry, &object.read(ReadRange::All)?),
+                    None => batch.push_bytes(Some(entry), &object.read(ReadRange::All)?),
                 }
             }
             self.advance(taken.slots.len() as u64);
@@ -189,7 +189,7 @@ impl Build<'_> {
                 for (number, (entry, _)) in (taken.first..).zip(taken.slots) {
                     let read = ahead.and_then(|ahead| ahead.take(number));
                     if let Some(bytes) = read.unwrap_or_else(|| fetch(number))? {
-                        batch.push_bytes(*entry, &bytes);
+                        batch.push_bytes(Some(*entry), &bytes);
                     }
                 }
                 self.advance(taken.slots.len() as u64);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_codec::strided::{self, Axes, Placement};
 use shardine_codec::{Context, ElementSize, Elements, VariableElements};
-use shardine_store::{Condition, CreateOptions, ReadRange, StoreError};
+use shardine_store::{Condition, CreateOptions, StoreExt};
 
 use super::build::{Build, Tally};
 use super::{RepackError, RepackProgress};
@@ -149,12 +149,7 @@ impl Build<'_> {
 
     /// Whether an earlier run has made this object.
     fn is_there(&self, cell: &[u64]) -> Result<bool, Error> {
-        let object = self.new.grid.store.open(&self.new.grid.packing.key(cell)?, None);
-        match object.and_then(|object| object.read(ReadRange::Bounded(0..0))) {
-            Ok(_) => Ok(true),
-            Err(StoreError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.new.grid.store.contains(&self.new.grid.packing.key(cell)?)?)
     }
 
     /// Decodes all that is stored of both arrays, and compares.

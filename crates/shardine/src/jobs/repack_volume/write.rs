@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
-use shardine_store::{Condition, CreateOptions, Key, ReadRange, Store, StoreError};
+use shardine_store::{Condition, CreateOptions, StoreError, StoreExt};
 
 use super::options::RepackVolumeOptions;
 use super::values::{StoredValue, Values};
@@ -201,11 +201,8 @@ impl Moving<'_> {
             keys: &numbers,
             replaces_all: true,
             keep_before: self.from.keeps_before(),
-            // What is moved is never in memory.
-            value_bytes: match moves {
-                true => KEY,
-                false => group.iter().map(|moved| moved.memory).max().unwrap_or(0),
-            },
+            value_bytes: group.iter().map(|moved| moved.memory).max().unwrap_or(0),
+            inline: false,
             encode: &encode,
             publisher,
         };
@@ -294,7 +291,7 @@ fn objects(
         }
         let mut make = || -> Result<(), Error> {
             let key = to.object_key(keys[i].key)?;
-            if resumed && is_there(&*store.inner, &key)? {
+            if resumed && store.inner.contains(&key)? {
                 kept.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
@@ -315,10 +312,7 @@ fn objects(
             Err(error) => first_error.set(error),
         }
     });
-    if let Err(error) = first_error.into_result() {
-        drop(publisher.wait_for_pending());
-        return Err(error);
-    }
+    first_error.into_result()?;
     publisher.finish()?;
     tally.objects_kept += kept.into_inner();
     tally.bytes += bytes.into_inner();
@@ -326,15 +320,6 @@ fn objects(
     tally.objects += written;
     count(tally, from, to, written);
     Ok(())
-}
-
-/// Whether an earlier run has made an object.
-fn is_there(store: &dyn Store, key: &Key) -> Result<bool, StoreError> {
-    match store.open(key, None).and_then(|object| object.read(ReadRange::Bounded(0..0))) {
-        Ok(_) => Ok(true),
-        Err(StoreError::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 /// Compares all values, and what lies before them, with what they were.

@@ -113,6 +113,7 @@ impl Repairing<'_> {
                 replaces_all: false,
                 keep_before: held.folder.keeps_before(),
                 value_bytes: largest,
+                inline: true,
                 encode: &encode,
                 publisher: &Publisher::new(&*shards.store, WRITE_BATCH),
             };

@@ -22,6 +22,9 @@ use crate::shard::uint64::Encoding;
 /// Bytes of a value that are held in memory to be compressed.
 const LIMIT: u64 = 1 << 30;
 
+/// How much longer a value may get that is decompressed, where nothing tells.
+const EXPANDS: u64 = 8;
+
 /// A value that the new shard has.
 pub(super) struct Kept {
     pub minishard: u64,
@@ -299,7 +302,7 @@ impl Repairing<'_> {
         let largest = kept.iter().filter(|kept| kept.form != Form::AsSaid).map(Kept::bytes).max();
         let slots = Slots {
             is_made: &|kept: &Kept| kept.form != Form::AsSaid,
-            ..Slots::made(&kept, largest.unwrap_or(0))
+            ..Slots::made(&kept, largest.unwrap_or(0).saturating_mul(EXPANDS))
         };
         let laid_down = new.lay_down(self.engine, slots, &|context, taken| {
             let mut batch = Batch::default();
@@ -309,7 +312,7 @@ impl Repairing<'_> {
                 }
                 match held.recoded(context, kept)? {
                     None => batch.push_moved(Some(entry), object, kept.range.clone()),
-                    Some(bytes) => batch.push_bytes(entry, &bytes),
+                    Some(bytes) => batch.push_bytes(Some(entry), &bytes),
                 }
             }
             Ok(batch)

@@ -150,8 +150,12 @@ impl Moving<'_> {
         let publisher = Publisher::new(&*self.shards.store, JOB_BATCH);
         let done = Mutex::new(std::mem::take(tally));
         let groups = keys.chunk_by(|a, b| a.shard == b.shard);
-        let bytes =
-            |group: &&[Moved]| group.iter().map(|moved| moved.memory).fold(0, u64::saturating_add);
+        let moves = self.from.encoding() == self.to.encoding() && self.from.can_locate();
+        // What is moved is hardly in memory, and several shards keep the disk busier than several workers at one.
+        let bytes = |group: &&[Moved]| match moves {
+            true => 0,
+            false => group.iter().map(|moved| moved.memory).fold(0, u64::saturating_add),
+        };
         let written = self.engine.each_object(groups, &bytes, &|group| {
             let made = self.shard(group, &publisher)?;
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);

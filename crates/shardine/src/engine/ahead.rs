@@ -20,7 +20,7 @@ struct State<T> {
     next: usize,
     reading: HashSet<usize>,
     ready: HashMap<usize, T>,
-    /// Wanted before anybody began to read them: whoever wants them reads them.
+    /// Requested before a reader thread got to them: the caller reads these itself.
     claimed: HashSet<usize>,
     taken: usize,
     stopped: bool,
@@ -104,7 +104,7 @@ impl<T> Ahead<'_, T> {
 
     /// What was read; `None` if it has to be read now: nobody has begun with it, it was taken before, or reading has stopped.
     ///
-    /// It only waits for what is being read, and so never for somebody who has failed.
+    /// It waits only for a read in flight, so a worker that failed cannot block it.
     pub fn take(&self, i: usize) -> Option<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

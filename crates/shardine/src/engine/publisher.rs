@@ -64,7 +64,7 @@ impl<'a, T> Publisher<'a, T> {
                 all.push_back((pending, note));
                 if all.len() > PENDING { all.pop_front() } else { None }
             };
-            // Whoever adds an object is not told what became of another one: it might take that for its own, and try again.
+            // The failure of another object is reported by `finish`: the caller would take it for its own and retry.
             return Ok(oldest.into_iter().filter_map(|oldest| self.wait(oldest)).collect());
         }
         let full = {

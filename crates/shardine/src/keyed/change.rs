@@ -56,11 +56,11 @@ pub(crate) struct Change<'a> {
     pub keep_before: bool,
     /// Memory for one value.
     pub value_bytes: u64,
-    /// Whether whoever has the shard's lock does all the work. It must where others wait for the lock who are workers:
-    /// waiting for these would be for ever.
+    /// Whether the calling thread does all the work while it holds the shard's lock. Required where workers may be waiting
+    /// for that lock: waiting for them would deadlock.
     pub inline: bool,
     pub encode: &'a EncodeValue<'a>,
-    /// Where new shards wait to be made visible together, if they replace all of the old ones. Whoever makes it finishes it.
+    /// Where new shards wait to be made visible together, if they replace all of the old ones. The caller finishes it.
     pub publisher: &'a Publisher<'a, ()>,
 }
 

@@ -379,7 +379,7 @@ impl KeyedShards {
 
     /// Opens a shard and finds values in it, and tells whether it was open before; `None` if there is no such shard.
     ///
-    /// With `trust` one that was open may be out of date by now: whoever uses what was found asks it afterwards.
+    /// With `trust`, a shard that was open may be out of date: the caller checks that after reading.
     #[expect(clippy::type_complexity, reason = "it is a shard, ranges and a flag")]
     pub fn find_in(
         &self,

@@ -130,7 +130,7 @@ fn write(engine: &Arc<Engine>, root: &Location, strategy: Strategy) -> Result<St
     Ok(String::new())
 }
 
-fn check(engine: &Arc<Engine>, location: &Location) -> Result<String, String> {
+pub fn check(engine: &Arc<Engine>, location: &Location) -> Result<String, String> {
     let mut found = Vec::new();
     let options = VerifyOptions::new().decode(true);
     let summary = verify(engine, location, &options, &mut |finding| found.push(finding.message))

@@ -9,15 +9,14 @@ use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::shard::uint64::Sharding;
 use shardine::{
     Array, ConvertOptions, CopyOptions, Elements, Engine, KeyValueStore, KeyValues, Location,
-    PayloadKind, Region, RepackVolumeOptions, RepairOptions, VerifyOptions, VolumeForm,
-    WriteOptions, ZarrForm, convert_to_volume, convert_to_zarr, copy, repack_keys, repack_volume,
-    repair, verify,
+    PayloadKind, Region, RepackVolumeOptions, RepairOptions, VolumeForm, WriteOptions, ZarrForm,
+    convert_to_volume, convert_to_zarr, copy, repack_keys, repack_volume, repair,
 };
 
 use crate::common::volumes::{scale, sharding};
 use crate::common::{document, metadata, noise};
 use crate::disk::{State, Verb, at, engine};
-use crate::verbs::{check_repaired, told};
+use crate::verbs::{check, check_repaired, told};
 
 fn bits(shard: u32) -> Value {
     sharding(0, 1, shard, "gzip", "raw")
@@ -89,14 +88,6 @@ fn with_zarr(root: &Path) -> State {
 
 fn nothing(_: &Path) -> State {
     Ok(Vec::new())
-}
-
-fn check(engine: &Arc<Engine>, location: &Location) -> Result<String, String> {
-    let mut found = Vec::new();
-    let options = VerifyOptions::new().decode(true);
-    let summary = verify(engine, location, &options, &mut |finding| found.push(finding.message))
-        .map_err(told)?;
-    if summary.is_ok() { Ok(format!("{summary:?} {found:?}")) } else { Err(format!("{found:?}")) }
 }
 
 fn write(engine: &Arc<Engine>, root: &Location) -> Result<String, String> {

@@ -111,7 +111,7 @@ impl<'a> Sequencer<'a> {
     /// Waits until batch `number` is among the `window` next ones, so that few wait to be written, and gives it the
     /// memory of one that is. `false` means that it is not wanted any more: somebody failed.
     ///
-    /// Whoever brings the next batch has begun already, and does not wait here.
+    /// The worker with the next batch has started already and never waits here.
     pub fn wait_for_turn(&self, number: usize, window: usize, context: &mut Context) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while number >= state.written.saturating_add(window) && !state.given_up {
@@ -133,8 +133,8 @@ impl<'a> Sequencer<'a> {
 
     /// Takes batch number `number`, and writes what can be written.
     ///
-    /// Nobody waits: a batch that is early is kept, and whoever brings the missing one, or is writing already,
-    /// writes it too.
+    /// Never blocks: an early batch is kept, and written by the worker that brings the missing one or is already
+    /// writing.
     pub fn finish(&self, number: usize, batch: Batch) -> Result<(), StoreError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if self.any_order {

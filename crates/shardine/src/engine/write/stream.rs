@@ -127,8 +127,8 @@ impl Stream<'_, '_> {
             chunk: self.shard.inner.decoded_len(),
             // Decoded elements and their encoded form; an old chunk beside them where there is one.
             copies: if self.old.is_some() { 3 } else { 2 },
-            // The lock of a shard is held here. Of small shards others wait for it who are workers and have memory of the
-            // budget, so that whoever has the lock must wait for neither.
+            // The shard's lock is held here. Workers that write small shards wait for that lock while they hold memory of
+            // the budget, so the holder must wait neither for workers nor for memory.
             inline: self.writing.grid.layout.decoded_len() <= STREAM,
         }
     }

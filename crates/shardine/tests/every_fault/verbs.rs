@@ -322,6 +322,14 @@ fn set_up_gaps(root: &Path) {
     }
 }
 
+pub fn compact_all(engine: &Arc<Engine>, location: &Location) -> Result<String, String> {
+    let mut failed = None;
+    let options = CompactOptions::new().min_gap(0.0);
+    compact(engine, location, &options, &mut |told| failed = told.err().or(failed.take()))
+        .map_err(told)?;
+    failed.map_or(Ok(String::new()), |error| Err(told(error)))
+}
+
 fn compacted(root: &Path) -> State {
     let mut state = a(root)?;
     let len = fs::metadata(root.join("a/c/0/0")).map_err(|e| e.to_string())?.len();
@@ -392,16 +400,7 @@ pub fn jobs() -> Vec<Verb> {
         Verb {
             name: "compact",
             set_up: set_up_gaps,
-            run: |engine, root| {
-                let mut failed = None;
-                let location = root.join("a").unwrap();
-                let options = CompactOptions::new().min_gap(0.0);
-                compact(engine, &location, &options, &mut |told| {
-                    failed = told.err().or(failed.take())
-                })
-                .map_err(told)?;
-                failed.map_or(Ok(String::new()), |error| Err(told(error)))
-            },
+            run: |engine, root| compact_all(engine, &root.join("a").unwrap()),
             kept: a,
             done: compacted,
             again: true,

@@ -16,7 +16,7 @@ use shardine::{
 use crate::common::volumes::{scale, sharding};
 use crate::common::{document, metadata, noise};
 use crate::disk::{State, Verb, at, engine};
-use crate::verbs::{check, check_repaired, told};
+use crate::verbs::{check, check_repaired, compact_all, told};
 
 fn bits(shard: u32) -> Value {
     sharding(0, 1, shard, "gzip", "raw")
@@ -151,6 +151,19 @@ fn set_up_damaged(root: &Path) {
     fs::OpenOptions::new().write(true).open(&shard).unwrap().set_len(len - 3).unwrap();
 }
 
+/// With a gap at the end of a shard.
+fn set_up_gap(root: &Path) {
+    set_up(root);
+    let shard = root.join("v/8/1.shard");
+    let bytes = [fs::read(&shard).unwrap(), vec![7; 100]].concat();
+    fs::write(&shard, bytes).unwrap();
+}
+
+fn compacted(root: &Path) -> State {
+    let len = fs::metadata(root.join("v/8/1.shard")).map_err(|e| e.to_string())?.len();
+    Ok([v(root)?, len.to_le_bytes().to_vec()].concat())
+}
+
 /// What the other shard has.
 fn sound(root: &Path) -> State {
     let array = open(&engine(), &at(root).join("v").unwrap())?;
@@ -211,6 +224,13 @@ pub fn all() -> Vec<Verb> {
         ),
         verb("verify a volume", set_up, |e, r| check(e, &r.join("v").unwrap()), nothing, nothing),
         verb("write to a volume", set_up, write, v, v),
+        verb(
+            "compact a volume",
+            set_up_gap,
+            |e, r| compact_all(e, &r.join("v").unwrap()),
+            v,
+            compacted,
+        ),
         verb("write to a volume without shards", set_up_plain, write, v, v),
         Verb {
             name: "create a volume",

@@ -345,6 +345,18 @@ impl Selection {
         self.axes.iter().zip(shape).all(|(a, &n)| a.count >= n)
     }
 
+    /// What it selects in one cell of a grid; `None` if it does not touch it.
+    pub(crate) fn cell(&self, cell_shape: &[u64], index: &[u64]) -> Option<Cell> {
+        let axes = self.axes.iter().zip(cell_shape).zip(index);
+        let parts: SmallVec<[Part; 6]> =
+            axes.map(|((axis, &n), &i)| axis.part_in(n, i)).collect::<Option<_>>()?;
+        Some(Cell {
+            index: index.iter().copied().collect(),
+            selection: Self { axes: parts.iter().map(|part| part.axis).collect() },
+            at: parts.iter().map(|part| part.at).collect(),
+        })
+    }
+
     /// The cells of a grid that it touches, each with what it selects there.
     pub(crate) fn cells(&self, cell_shape: &[u64]) -> Cells {
         let axes: SmallVec<[(Axis, u64); 4]> =

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-/// What is read ahead of its turn, as a multiple of what is read at once.
-const AHEAD: usize = 2;
+/// What is read ahead of its turn, as a multiple of what is read at once: one slow answer does not hold up the others.
+pub(crate) const AHEAD: usize = 2;
 
 /// Things by number, in the order in which they are wanted.
 pub(crate) struct Ahead<'a, T> {

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use shardine_codec::strided::Axes;
 use shardine_store::{Store, StoreError};
 
-use super::packing::{self, PackedCells, Packing, StoredBytes};
+use super::packing::{self, Packing, StoredBytes};
 use crate::layout::Layout;
 
 /// How cells at the end of an axis are encoded, where they are cut off there and not filled up.
@@ -68,8 +68,6 @@ pub(crate) struct Grid {
     pub layout: Layout,
     /// Where cells are cut off at the end of the array: how those are encoded.
     pub edges: Option<EdgeLayouts>,
-    /// Where cells are no objects of their own to be written: the shards that they are in.
-    pub packed: Option<PackedCells>,
     /// How often an object was looked for by its key to be read. What was open before cannot have become another
     /// array's.
     pub lookups: AtomicU64,

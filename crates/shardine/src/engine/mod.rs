@@ -34,11 +34,13 @@ pub(crate) use in_order::{AHEAD, in_order};
 pub(crate) use object::{
     Batch, Finished, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
 };
-pub(crate) use packing::{KeyShard, PackedCells, Packing, StoredBytes, shard_box};
+pub(crate) use packing::{
+    ObjectCells, Packing, SharedPacking, StoredBytes, Uint64Packing, shard_box,
+};
 pub use packing::{ShardEntries, StoredObject};
 pub(crate) use publisher::{JOB_BATCH, Publisher, WRITE_BATCH};
 pub(crate) use read::read;
-pub(crate) use tasks::STREAM;
+pub(crate) use tasks::{STREAM, on_threads};
 pub(crate) use write::{Patch, attempts, compact, is_streamed, write};
 pub use write::{Strategy, WriteOptions, WriteReport};
 

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::engine::{
     Batch, Engine, Finished, NewObject, Piece, Publisher, Slots, Taken, Uint64Frame, attempts,
 };
-use crate::shard::uint64::Uint64Error;
+use crate::shard::uint64::{Sharding, Uint64Error};
 
 /// Objects that a batch keeps open to have values moved from them; those of others are read. A process may commonly have a
 /// thousand files open, and many batches are under way.
@@ -44,11 +44,10 @@ pub(crate) type OldValue<'a> = Option<(&'a dyn Object, Result<Range<u64>, StoreE
 pub(crate) type EncodeValue<'a> =
     dyn Fn(&mut Context, usize, OldValue<'_>, &mut Vec<u8>) -> Result<Encoded, Error> + Sync + 'a;
 
-/// What is to become of one shard.
+/// What is to become of one object that holds values by key.
 pub(crate) struct Change<'a> {
-    pub shards: &'a KeyedShards,
-    pub shard: u64,
-    /// The keys whose values are written or removed, each once. All of them are in this shard.
+    pub object: u64,
+    /// The keys whose values are written or removed, each once. All of them are in this object.
     pub keys: &'a [u64],
     /// Whether no other key of the shard stays.
     pub replaces_all: bool,
@@ -62,6 +61,22 @@ pub(crate) struct Change<'a> {
     pub encode: &'a EncodeValue<'a>,
     /// Where new shards wait to be made visible together, if they replace all of the old ones. The caller finishes it.
     pub publisher: &'a Publisher<'a, ()>,
+}
+
+impl<'a> Change<'a> {
+    /// One that keeps all values: what is rewritten is without its gaps.
+    pub fn nothing(object: u64, publisher: &'a Publisher<'a, ()>) -> Self {
+        Self {
+            object,
+            keys: &[],
+            replaces_all: false,
+            keep_before: false,
+            value_bytes: 0,
+            inline: true,
+            encode: &|_, _, _, _| Ok(Encoded::Absent),
+            publisher,
+        }
+    }
 }
 
 /// What a change did.
@@ -102,12 +117,15 @@ enum Action {
 
 /// Changes a shard in one step. Other writers wait, or if they were faster, their change is kept and this one is made on
 /// top of it.
-pub(crate) fn change_shard(engine: &Engine, change: &Change<'_>) -> Result<ChangeReport, Error> {
-    let shards = change.shards;
-    let key = shards.shard_key(change.shard)?;
+pub(crate) fn change_shard(
+    engine: &Engine,
+    shards: &KeyedShards,
+    change: &Change<'_>,
+) -> Result<ChangeReport, Error> {
+    let key = shards.shard_key(change.object)?;
     let local = shards.store.read_cost().local;
-    let done = attempts(local, &key, || attempt(engine, change, &key));
-    shards.forget(change.shard);
+    let done = attempts(local, &key, || attempt(engine, shards, change, &key));
+    shards.forget(change.object);
     let (report, staged) = done?;
     // Not one of the attempts: what becomes of others that wait to be published is no reason to repeat this one.
     if let Some(staged) = staged {
@@ -123,14 +141,18 @@ struct Old {
     edit: Option<Edit>,
 }
 
-fn old_shard(change: &Change<'_>, key: &Key) -> Result<Option<Old>, StoreError> {
+fn old_shard(
+    shards: &KeyedShards,
+    change: &Change<'_>,
+    key: &Key,
+) -> Result<Option<Old>, StoreError> {
     if change.replaces_all {
         return Ok(None);
     }
-    match change.shards.store.edit(key) {
+    match shards.store.edit(key) {
         Ok(edit) => Ok(Some(Old { object: Arc::clone(&edit.object), edit: Some(edit) })),
         Err(StoreError::NotFound { .. }) => {
-            let older = change.shards.open_older(change.shard)?;
+            let older = shards.open_older(change.object)?;
             Ok(older.map(|object| Old { object, edit: None }))
         }
         Err(error) => Err(error),
@@ -140,11 +162,12 @@ fn old_shard(change: &Change<'_>, key: &Key) -> Result<Option<Old>, StoreError> 
 /// Returns the new shard too if it is yet to be published.
 fn attempt(
     engine: &Engine,
+    shards: &KeyedShards,
     change: &Change<'_>,
     key: &Key,
 ) -> Result<(ChangeReport, Option<Staged>), Error> {
-    let (shards, store) = (change.shards, &*change.shards.store);
-    let old = old_shard(change, key)?;
+    let store = &*shards.store;
+    let old = old_shard(shards, change, key)?;
     let condition = match &old {
         _ if change.replaces_all => Condition::None,
         Some(Old { edit: Some(edit), .. }) => edit.condition(),
@@ -157,10 +180,10 @@ fn attempt(
         }
         None => ShardIndexes::default(),
     };
-    let slots = plan(change, key, &indexes)?;
+    let slots = plan(&shards.sharding, change, key, &indexes)?;
     let is_older = old.as_ref().is_some_and(|old| old.edit.is_none());
     // In a far store each of these would be a request for what is hardly ever there.
-    let has_older = store.read_cost().local && shards.has_older(change.shard)?;
+    let has_older = store.read_cost().local && shards.has_older(change.object)?;
     let object = old.as_ref().map(|old| &old.object);
     let (mut report, mut waiting) = (ChangeReport::default(), None);
     // Only where something is left, or may be.
@@ -197,12 +220,12 @@ fn attempt(
         }
     }
     if !report.written {
-        report.removed = remove(change, key, &condition, old.is_some() && !is_older)?;
+        report.removed = remove(shards, change, key, &condition, old.is_some() && !is_older)?;
     }
     // What is left of the older form would be found again as soon as the shard is removed.
     if is_older || has_older {
         report.removed |= !report.written;
-        for older in shards.older_keys(change.shard)? {
+        for older in shards.older_keys(change.object)? {
             store.delete(&older, &Condition::None)?;
         }
     }
@@ -211,20 +234,21 @@ fn attempt(
 
 /// Removes a shard in which nothing is left; tells whether there was one.
 fn remove(
+    shards: &KeyedShards,
     change: &Change<'_>,
     key: &Key,
     condition: &Condition,
     existed: bool,
 ) -> Result<bool, Error> {
-    let store = &change.shards.store;
-    let there = existed || (change.replaces_all && change.shards.is_there(change.shard)?);
+    let store = &shards.store;
+    let there = existed || (change.replaces_all && shards.is_there(change.object)?);
     if !there {
         return Ok(false);
     }
     match store.delete(key, condition) {
         // What cannot be removed safely becomes a shard without values.
         Err(StoreError::Unsupported { .. }) => {
-            let head = change.shards.sharding.table_len();
+            let head = shards.sharding.table_len();
             let options = CreateOptions { head, condition: condition.clone() };
             let writer = store.create(key, options)?;
             store.publish(vec![writer.finish(&vec![0; head as usize])?])?;
@@ -235,8 +259,12 @@ fn remove(
 }
 
 /// The values of the new shard, by minishard and key.
-fn plan(change: &Change<'_>, key: &Key, old: &ShardIndexes) -> Result<Vec<Slot>, Error> {
-    let sharding = &change.shards.sharding;
+fn plan(
+    sharding: &Sharding,
+    change: &Change<'_>,
+    key: &Key,
+    old: &ShardIndexes,
+) -> Result<Vec<Slot>, Error> {
     let mut numbers: Vec<(u64, usize)> =
         change.keys.iter().copied().enumerate().map(|(i, key)| (key, i)).collect();
     numbers.sort_unstable();

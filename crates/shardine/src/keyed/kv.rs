@@ -295,9 +295,9 @@ impl KeyValueStore {
             };
             let done = change_shard(
                 &self.engine,
+                &self.shards,
                 &Change {
-                    shards: &self.shards,
-                    shard,
+                    object: shard,
                     keys: &keys,
                     replaces_all: false,
                     keep_before: self.kind.keeps_before(),

@@ -11,6 +11,7 @@ use shardine_codec::Context;
 use shardine_store::{Key, Object, ReadRange, Store, StoreError, Version};
 
 use super::joined::Joined;
+use crate::engine::on_threads;
 use crate::shard::uint64::{
     KeyPlace, MAX_INDEX, Minishard, MinishardEntry, ShardTable, Sharding, Uint64Error,
 };
@@ -571,20 +572,10 @@ fn check_index(key: &Key, minishard: u64, range: &Range<u64>) -> Result<(), Stor
 /// Does something to each item, many at once, each on a thread of its own as it waits for a store.
 fn side_by_side<T: Sync>(at_once: usize, items: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
-    let run = || {
+    on_threads(at_once.min(items.len()), &|| {
         while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
             work(item);
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..at_once.min(items.len()) {
-            let helper = std::thread::Builder::new().name("shardine-far".to_owned());
-            // Where there are no more threads, those that are there do it.
-            if helper.spawn_scoped(scope, run).is_err() {
-                break;
-            }
-        }
-        run();
     });
 }
 

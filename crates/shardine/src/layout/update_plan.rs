@@ -120,14 +120,8 @@ impl<'a> UpdatePlan<'a> {
     /// What the selections have of an entry, each with its number.
     fn cells(&self, entry: usize) -> SmallVec<[(usize, Cell); 1]> {
         let index = self.shard.cell(entry);
-        let cell = |(number, selection)| {
-            let parts: Axes<Part> = self.parts(selection, &index).collect::<Option<_>>()?;
-            let cell = Cell {
-                index: index.iter().copied().collect(),
-                selection: Selection { axes: parts.iter().map(|p| p.axis).collect() },
-                at: parts.iter().map(|p| p.at).collect(),
-            };
-            Some((number, cell))
+        let cell = |(number, selection): (usize, &Selection)| {
+            Some((number, Selection::cell(selection, &self.shard.chunk_shape, &index)?))
         };
         self.selections.iter().enumerate().filter_map(cell).collect()
     }

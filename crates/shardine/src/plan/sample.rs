@@ -77,7 +77,7 @@ pub(super) fn scaled(bytes: u64, shape: &[u64], of: &[u64]) -> u64 {
 /// No chunk is read, and shards whose index is damaged do not count. The same array gives the same sample.
 pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
     // Of shards by key the cells of the grid are the chunks.
-    let sharded = array.entry_shape().is_some() && !array.grid.packing.shares_objects();
+    let sharded = array.entry_shape().is_some() && array.grid.packing.shared().is_none();
     let most = match array.grid.layout.addressable() {
         Some(shard) => {
             usize::try_from(INDEX_BYTES / shard.index.len().max(1)).unwrap_or(1).clamp(1, INDEXES)

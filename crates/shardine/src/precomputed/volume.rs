@@ -10,7 +10,7 @@ use super::names::BoxNames;
 use super::wrapped::{WrappedStore, compressed_ending};
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
-use crate::engine::{EdgeLayouts, Grid, PackedCells, Packing};
+use crate::engine::{EdgeLayouts, Grid, Packing, Uint64Packing};
 use crate::keyed::{KeyValueStore, KeyedShards, PayloadKind};
 use crate::layout::Layout;
 use crate::shard::uint64::Encoding;
@@ -325,17 +325,13 @@ impl Volume {
         let cell = metadata.chunk_shape().to_vec();
         let edges = EdgeLayouts::new(metadata.shape(), &cell, &layout).map_err(wrong)?;
         let shards = self.shards(scale)?;
-        let (store, packing, packed): (Arc<dyn Store>, Box<dyn Packing>, _) =
-            match (shards, scale.morton()) {
-                (Some(shards), Some(code)) => {
-                    let packed = PackedCells { shards, code, rank: metadata.shape().len() };
-                    (Arc::clone(&self.location.store), Box::new(packed.clone()), Some(packed))
-                }
-                _ => {
-                    let store = Arc::new(self.wrapped(scale));
-                    (store, Box::new(self.box_names(scale)?), None)
-                }
-            };
+        let (store, packing): (Arc<dyn Store>, Box<dyn Packing>) = match (shards, scale.morton()) {
+            (Some(shards), Some(code)) => {
+                let packing = Uint64Packing { shards, code, rank: metadata.shape().len() };
+                (Arc::clone(&self.location.store), Box::new(packing))
+            }
+            _ => (Arc::new(self.wrapped(scale)), Box::new(self.box_names(scale)?)),
+        };
         let grid = Grid {
             id: self.engine.next_array(),
             store,
@@ -343,7 +339,6 @@ impl Volume {
             shape: metadata.shape().to_vec(),
             layout: layout(cell).map_err(wrong)?,
             edges: Some(edges),
-            packed,
             lookups: AtomicU64::new(0),
         };
         let scale = VolumeScale { volume: self.clone(), level, copies: scale.chunk_sizes.len() };

@@ -231,7 +231,6 @@ impl Array {
                 shape: metadata.shape().to_vec(),
                 layout,
                 edges: None,
-                packed: None,
                 lookups: AtomicU64::new(0),
             },
             metadata,
@@ -253,13 +252,11 @@ impl Array {
             engine: Arc::clone(engine),
             location: scale.volume.location().clone(),
             chunk_shape: metadata.chunk_shape().to_vec(),
-            entry_shape: grid.packed.as_ref().map(|_| metadata.chunk_shape().to_vec()),
-            shard_shape: grid.packed.as_ref().and_then(|packed| {
-                let along = |(axis, &n): (usize, &u64)| match packed.shard_box()?.get(axis) {
-                    Some(&chunks) => Some(n.saturating_mul(chunks)),
-                    None => Some(n),
-                };
-                metadata.chunk_shape().iter().enumerate().map(along).collect()
+            entry_shape: grid.packing.shared().map(|_| metadata.chunk_shape().to_vec()),
+            shard_shape: grid.packing.shared().and_then(|shared| {
+                let cells = shared.object_shape()?;
+                let axes = metadata.chunk_shape().iter().zip(&cells);
+                Some(axes.map(|(&n, &cells)| n.saturating_mul(cells)).collect())
             }),
             grid,
             metadata,

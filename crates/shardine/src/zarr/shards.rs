@@ -10,7 +10,7 @@ use shardine_store::{Buffer, Key, Object, ReadRange, Recovery, StoreError};
 use super::Array;
 use super::stored::{PossibleObject, ask_length, told_length};
 use crate::Error;
-use crate::engine::{AHEAD, PackedCells, ShardEntries, in_order};
+use crate::engine::{AHEAD, ShardEntries, SharedPacking, in_order};
 use crate::layout::ShardLayout;
 use crate::shard::{Gaps, IndexLocation, ShardError, ShardIndex};
 
@@ -35,10 +35,14 @@ impl Array {
     /// One open and one read. Of shards in shards the outer ones are told; [`entry_shape`](Self::entry_shape)
     /// is the shape of what their entries hold.
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
-        if self.grid.packed.as_ref().is_some_and(|packed| packed.shard_at(cell).is_none()) {
-            return Ok(None);
-        }
-        let (key, cell) = (self.grid.packing.key_at(cell)?, cell.to_vec());
+        let key = match self.grid.packing.shared() {
+            Some(shared) => match shared.object_at(cell) {
+                Some(object) => shared.object_key(object)?,
+                None => return Ok(None),
+            },
+            None => self.grid.packing.key(cell)?,
+        };
+        let cell = cell.to_vec();
         self.entries_of(&PossibleObject { key, cell, listed: None })
     }
 
@@ -53,7 +57,7 @@ impl Array {
     ) {
         // The index as read and as decoded, and what waits for its turn.
         let index = self.grid.layout.addressable().map_or(0, |shard| shard.index.len());
-        let index = self.grid.packed.as_ref().map_or(index, PackedCells::index_bytes);
+        let index = self.grid.packing.shared().map_or(index, SharedPacking::index_bytes);
         let each = index.saturating_mul(2 + 2 * AHEAD as u64);
         let most = self.engine.at_once(&*self.grid.store, each);
         let read = |i: usize| self.entries_of(&objects[i]);
@@ -61,8 +65,8 @@ impl Array {
     }
 
     fn entries_of(&self, stored: &PossibleObject) -> FoundEntries {
-        if let Some(packed) = &self.grid.packed {
-            let look = &mut |_| packed.entries(&self.engine, &stored.cell);
+        if let Some(shared) = self.grid.packing.shared() {
+            let look = &mut |_| shared.entries(&self.engine, &stored.cell);
             return Ok(self.attempts(stored, look)?.flatten());
         }
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };

@@ -73,7 +73,7 @@ impl Array {
             listed => listed?,
         };
         // Of shards by key only those are listed that have room for a cell.
-        let shares = self.grid.packing.shares_objects();
+        let shares = self.grid.packing.shared().is_some();
         let inside = |object: &StoredObject| {
             let axes = object.cell.iter().zip(self.metadata.chunk_shape()).zip(self.shape());
             shares || axes.clone().all(|((&i, &n), &len)| i < len.div_ceil(n))
@@ -88,24 +88,25 @@ impl Array {
     fn asked_objects(&self) -> Result<Vec<PossibleObject>, Error> {
         let packing = &self.grid.packing;
         let too_many = |objects| Error::UnlistedObjects { at: self.location.to_string(), objects };
-        let places: Vec<Vec<u64>> = match packing.places() {
-            Some(places) => places.take(MOST_ASKED as usize + 1).collect(),
-            None => {
-                let cells = self.cells();
-                if cells.count > MOST_ASKED {
-                    return Err(too_many(cells.count));
-                }
-                cells.collect()
+        let Some(shared) = packing.shared() else {
+            let cells = self.cells();
+            if cells.count > MOST_ASKED {
+                return Err(too_many(cells.count));
             }
+            let object = |cell: Vec<u64>| {
+                Ok(PossibleObject { key: packing.key(&cell)?, cell, listed: None })
+            };
+            return cells.map(object).collect();
         };
+        let places: Vec<Vec<u64>> = shared.places().take(MOST_ASKED as usize + 1).collect();
         if places.len() as u64 > MOST_ASKED {
             return Err(too_many(places.len() as u64));
         }
         let object = |cell: Vec<u64>| {
-            let key = packing.key_at(&cell)?;
-            Ok(PossibleObject { key, cell, listed: None })
+            let Some(object) = shared.object_at(&cell) else { return Ok(None) };
+            Ok(Some(PossibleObject { key: shared.object_key(object)?, cell, listed: None }))
         };
-        places.into_iter().map(object).collect()
+        places.into_iter().filter_map(|place| object(place).transpose()).collect()
     }
 
     /// All cells of the grid.

@@ -1,17 +1,11 @@
 //! Which chunks go into which shard, where shards are found by 64-bit key.
 
+use super::ObjectCells;
 use crate::engine::Cells;
 use crate::shard::uint64::{KeyHash, MortonCode, Sharding};
 
 /// Keys that are sorted by their shards at once, where the chunks of a shard are all over the volume.
 const SORTED: u64 = 1 << 20;
-
-/// A shard and its keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeyShard {
-    pub number: u64,
-    pub keys: Vec<u64>,
-}
 
 /// Whether the chunks of each shard are a box, and no two boxes share a shard; then how many chunks it has along each axis.
 pub(crate) fn shard_box(sharding: &Sharding, code: MortonCode) -> Option<[u64; 3]> {
@@ -25,7 +19,7 @@ pub(crate) fn shard_box(sharding: &Sharding, code: MortonCode) -> Option<[u64; 3
 pub(super) fn key_shards(
     sharding: &Sharding,
     code: MortonCode,
-) -> Box<dyn Iterator<Item = KeyShard> + Send + '_> {
+) -> Box<dyn Iterator<Item = ObjectCells> + Send + '_> {
     match shard_box(sharding, code) {
         Some(shape) => Box::new(boxes(sharding, code, shape)),
         None => Box::new(scattered(sharding, code)),
@@ -36,7 +30,7 @@ fn boxes(
     sharding: &Sharding,
     code: MortonCode,
     shape: [u64; 3],
-) -> impl Iterator<Item = KeyShard> + Send + '_ {
+) -> impl Iterator<Item = ObjectCells> + Send + '_ {
     let grid = code.grid();
     let count = (0..3).map(|axis| grid[axis].div_ceil(shape[axis])).collect();
     Cells::new(count).filter_map(move |at| {
@@ -44,12 +38,15 @@ fn boxes(
         let inside = (0..3).map(|axis| shape[axis].min(grid[axis] - start[axis])).collect();
         let key = |cell: Vec<u64>| code.encode(std::array::from_fn(|k| start[k] + cell[k]));
         let keys: Vec<u64> = Cells::new(inside).map(key).collect();
-        Some(KeyShard { number: sharding.place(*keys.first()?).shard, keys })
+        Some(ObjectCells { object: sharding.place(*keys.first()?).shard, cells: keys })
     })
 }
 
 /// Goes through all keys as often as it takes to sort some of the shards at a time.
-fn scattered(sharding: &Sharding, code: MortonCode) -> impl Iterator<Item = KeyShard> + Send + '_ {
+fn scattered(
+    sharding: &Sharding,
+    code: MortonCode,
+) -> impl Iterator<Item = ObjectCells> + Send + '_ {
     let grid = code.grid().to_vec();
     let shards = 1u128 << sharding.shard_bits.min(64);
     let passes = u128::from(Cells::new(grid.clone()).count.div_ceil(SORTED)).clamp(1, shards);
@@ -63,11 +60,11 @@ fn scattered(sharding: &Sharding, code: MortonCode) -> impl Iterator<Item = KeyS
             })
             .collect();
         keys.sort_unstable();
-        let mut found: Vec<KeyShard> = Vec::new();
+        let mut found: Vec<ObjectCells> = Vec::new();
         for (number, key) in keys {
             match found.last_mut() {
-                Some(last) if last.number == number => last.keys.push(key),
-                _ => found.push(KeyShard { number, keys: vec![key] }),
+                Some(last) if last.object == number => last.cells.push(key),
+                _ => found.push(ObjectCells { object: number, cells: vec![key] }),
             }
         }
         found
@@ -100,7 +97,7 @@ mod tests {
                 }
                 let mut found = BTreeMap::new();
                 for shard in key_shards(&sharding, code) {
-                    assert!(found.insert(shard.number, shard.keys).is_none(), "{grid:?} {bits:?}");
+                    assert!(found.insert(shard.object, shard.cells).is_none(), "{grid:?} {bits:?}");
                 }
                 for keys in expected.values_mut().chain(found.values_mut()) {
                     keys.sort_unstable();

@@ -9,13 +9,16 @@ use std::sync::Arc;
 
 use shardine_store::{Key, Object, ReadRange, Store, StoreError};
 
+use smallvec::SmallVec;
+
 use super::Engine;
 use crate::Error;
+use crate::keyed::{Change, ChangeReport};
 
-pub(crate) use key_shards::{KeyShard, shard_box};
-pub(crate) use uint64::PackedCells;
+pub(crate) use key_shards::shard_box;
+pub(crate) use uint64::Uint64Packing;
 
-/// How cells are packed into objects. Unless a packing says otherwise, each cell is an object of its own.
+/// How cells are packed into objects. Unless [`shared`](Self::shared) says otherwise, each cell is an object of its own.
 pub(crate) trait Packing: Debug + Send + Sync {
     /// The key of the object that holds a cell.
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError>;
@@ -23,43 +26,77 @@ pub(crate) trait Packing: Debug + Send + Sync {
     /// The objects that are stored, in the order of their places. An error if the store cannot list.
     fn list(&self, engine: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, Error>;
 
-    /// The places of all objects that there may be; `None` if these are the cells of the grid.
-    fn places(&self) -> Option<Box<dyn Iterator<Item = Vec<u64>> + '_>> {
+    /// How cells share objects; `None` if each has its own.
+    fn shared(&self) -> Option<&dyn SharedPacking> {
         None
     }
+}
 
-    /// The key of the object at a place.
-    fn key_at(&self, place: &[u64]) -> Result<Key, StoreError> {
-        self.key(place)
-    }
+/// A packing of several cells into one object, whose number and place follow from the cells.
+pub(crate) trait SharedPacking: Send + Sync {
+    /// The number of a cell, by which it is found in its object.
+    fn number(&self, cell: &[u64]) -> u64;
 
-    /// Whether several cells may be in one object.
-    fn shares_objects(&self) -> bool {
-        false
-    }
+    /// The cell with a number; `None` if it is outside the grid.
+    fn cell(&self, number: u64) -> Option<SmallVec<[u64; 4]>>;
 
-    /// The number of the object that a cell shares with others; `None` if it has one of its own.
-    fn shared_object(&self, _cell: &[u64]) -> Option<u64> {
-        None
-    }
+    /// The object that holds the cell with this number.
+    fn object_of(&self, number: u64) -> u64;
 
-    /// Opens an object that cells share, and tells where each of these is in it; `None` if there is no such object.
+    /// Cells along each axis of an object; `None` if the cells of an object are no box.
+    fn object_shape(&self) -> Option<SmallVec<[u64; 4]>>;
+
+    /// The key of an object.
+    fn object_key(&self, object: u64) -> Result<Key, StoreError>;
+
+    /// The object at a place in the grid of objects, or with this number where objects are no boxes; `None` if there is no
+    /// such place.
+    fn object_at(&self, place: &[u64]) -> Option<u64>;
+
+    /// The places of all objects that there may be.
+    fn places(&self) -> Box<dyn Iterator<Item = Vec<u64>> + '_>;
+
+    /// All objects that have room for a cell, each with all its cells in the order in which they are laid down.
+    fn all_objects(&self) -> Box<dyn Iterator<Item = ObjectCells> + Send + '_>;
+
+    /// Whether an object has room for so little that several are written in parallel, each by one worker.
+    fn is_small(&self, cell_bytes: u64) -> bool;
+
+    /// Bytes of memory for what the index of an object says.
+    fn index_bytes(&self) -> u64;
+
+    /// What the index of the object at a place says; `None` if it is not stored.
+    fn entries(&self, engine: &Engine, place: &[u64]) -> Result<Option<ShardEntries>, Error>;
+
+    /// Opens an object, and tells where these cells are in it; `None` if there is no such object.
     ///
     /// With `trust`, one that was open before need not be the current one: the caller asks it after reading.
-    fn open_shared(
+    fn open(
         &self,
-        _number: u64,
-        _cells: &[&[u64]],
-        _trust: bool,
-    ) -> Result<Option<SharedObject>, StoreError> {
-        Ok(None)
-    }
+        object: u64,
+        cells: &[&[u64]],
+        trust: bool,
+    ) -> Result<Option<SharedObject>, StoreError>;
 
-    /// Has what leads to cells read, many at the same time: from a far store each would be a time to wait.
-    fn prepare(&self, _cells: &[&[u64]], _at_once: usize) {}
+    /// Has what leads to cells read, many at the same time: from a remote store each would be a time to wait.
+    fn prepare(&self, cells: &[&[u64]], at_once: usize);
 
-    /// Forgets what is known of a shared object.
-    fn forget(&self, _number: u64) {}
+    /// Forgets what is known of an object.
+    fn forget(&self, object: u64);
+
+    /// Why objects cannot be changed in place.
+    fn in_place_refusal(&self) -> &'static str;
+
+    /// Changes an object in one step. Other writers wait, or if they were faster, their change is kept and this one is made
+    /// on top of it.
+    fn change(&self, engine: &Engine, change: &Change<'_>) -> Result<ChangeReport, Error>;
+}
+
+/// A shared object and the numbers of cells in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ObjectCells {
+    pub object: u64,
+    pub cells: Vec<u64>,
 }
 
 /// An object of an array: a shard, or a chunk of an array that is not sharded.
@@ -135,10 +172,11 @@ pub(super) fn find(
     store: &dyn Store,
     cell: &[u64],
 ) -> Result<Option<StoredBytes>, StoreError> {
-    if let Some(number) = packing.shared_object(cell) {
-        let Some(shared) = packing.open_shared(number, &[cell], false)? else { return Ok(None) };
-        let range = shared.ranges.into_iter().next().flatten();
-        return Ok(range.map(|range| StoredBytes { object: shared.object, range: Some(range) }));
+    if let Some(shared) = packing.shared() {
+        let object = shared.object_of(shared.number(cell));
+        let Some(found) = shared.open(object, &[cell], false)? else { return Ok(None) };
+        let range = found.ranges.into_iter().next().flatten();
+        return Ok(range.map(|range| StoredBytes { object: found.object, range: Some(range) }));
     }
     match store.open(&packing.key(cell)?, None) {
         Ok(object) => {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use shardine_codec::Context;
 use shardine_store::{Key, Store, StoreError};
+use smallvec::SmallVec;
 
-use super::key_shards::{KeyShard, key_shards, shard_box};
-use super::{Packing, ShardEntries, SharedObject, StoredObject};
+use super::key_shards::{key_shards, shard_box};
+use super::{ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredObject};
 use crate::Error;
 use crate::engine::{Engine, STREAM};
-use crate::keyed::KeyedShards;
+use crate::keyed::{Change, ChangeReport, KeyedShards, change_shard};
 use crate::shard::uint64::MortonCode;
 
 /// Cells of a shard that are told by their places; of one with room for more only those that are stored are told.
@@ -22,7 +23,7 @@ const ENTRY: u64 = 64;
 
 /// Cells that are packed into shards by number, whatever their place.
 #[derive(Debug, Clone)]
-pub(crate) struct PackedCells {
+pub(crate) struct Uint64Packing {
     /// Where they are.
     pub shards: Arc<KeyedShards>,
     /// The numbers of cells, by their first three coordinates.
@@ -31,38 +32,16 @@ pub(crate) struct PackedCells {
     pub rank: usize,
 }
 
-impl PackedCells {
-    /// The number of a cell.
-    pub fn number(&self, cell: &[u64]) -> u64 {
-        self.code.encode(std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0)))
-    }
-
+impl Uint64Packing {
     /// Chunks along each axis of a shard; `None` if the chunks of a shard are no box.
-    pub fn shard_box(&self) -> Option<[u64; 3]> {
+    fn shard_box(&self) -> Option<[u64; 3]> {
         shard_box(&self.shards.sharding, self.code)
-    }
-
-    /// All shards that have room for a cell, each with all its keys. Memory is that of the keys of one shard, or where shards
-    /// are no boxes of about a million of them.
-    pub fn all_shards(&self) -> Box<dyn Iterator<Item = KeyShard> + Send + '_> {
-        key_shards(&self.shards.sharding, self.code)
     }
 
     /// Cells that a shard has room for.
     fn capacity(&self) -> u64 {
         let cells = |shape: [u64; 3]| shape.into_iter().fold(1u64, u64::saturating_mul);
         self.shard_box().map_or(u64::MAX, cells)
-    }
-
-    /// Whether a shard has room for so little that several are written in parallel, each by one worker.
-    pub fn is_small(&self, cell_bytes: u64) -> bool {
-        self.capacity().saturating_mul(cell_bytes) <= STREAM
-    }
-
-    /// Bytes of memory for what the indexes of a shard say.
-    pub fn index_bytes(&self) -> u64 {
-        let entries = self.capacity().min(TOLD_BY_PLACE).saturating_mul(ENTRY);
-        self.shards.sharding.table_len().saturating_add(entries)
     }
 
     fn numbers(&self, cells: &[&[u64]]) -> Vec<u64> {
@@ -82,59 +61,12 @@ impl PackedCells {
     }
 
     /// The place of a shard: in the grid of shards where they are boxes, else its number. `None` if no cell is in it.
-    pub fn place_of(&self, shard: u64) -> Option<Vec<u64>> {
+    fn place_of(&self, shard: u64) -> Option<Vec<u64>> {
         let Some(shape) = self.shard_box() else { return Some(vec![shard]) };
         let first = self.first_cell(shard)?;
         let mut place: Vec<u64> = first.iter().zip(shape).map(|(&i, n)| i / n.max(1)).collect();
         place.resize(self.rank.max(place.len()), 0);
         Some(place)
-    }
-
-    /// The shard at a place; `None` if there is no such place.
-    pub fn shard_at(&self, place: &[u64]) -> Option<u64> {
-        let Some(shape) = self.shard_box() else { return place.first().copied() };
-        let mut first = [0; 3];
-        for (axis, at) in first.iter_mut().enumerate() {
-            *at = place.get(axis)?.checked_mul(shape[axis])?;
-            if *at >= self.code.grid()[axis] {
-                return None;
-            }
-        }
-        Some(self.shards.sharding.place(self.code.encode(first)).shard)
-    }
-
-    /// What the indexes of a shard say; `None` if it is not stored.
-    pub fn entries(&self, engine: &Engine, place: &[u64]) -> Result<Option<ShardEntries>, Error> {
-        let Some(number) = self.shard_at(place) else { return Ok(None) };
-        let key = self.shards.shard_key(number)?;
-        let Some(object) = self.shards.open_object(number)? else { return Ok(None) };
-        let read = |context: &mut Context| self.shards.read_indexes(&key, &*object, context);
-        let indexes = engine.with_context(read)?;
-        object.check_unchanged()?;
-        let mut taken: Vec<Range<u64>> = indexes.index_ranges.clone();
-        taken.push(0..indexes.table_len);
-        let mut values = Vec::new();
-        for (_, entry) in indexes.entries() {
-            let range = indexes.range(entry).map_err(|error| StoreError::Damaged {
-                key: key.clone(),
-                reason: error.to_string(),
-            })?;
-            taken.push(range.clone());
-            values.push((entry.key, range));
-        }
-        let few = |shape: &[u64; 3]| shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
-        let few = |shape: &[u64; 3]| few(shape).is_some_and(|cells| cells <= TOLD_BY_PLACE);
-        let (grid, entries) = match self.shard_box().filter(few) {
-            Some(shape) => self.in_box(number, shape, values),
-            None => {
-                values.sort_unstable_by_key(|(key, _)| *key);
-                let entries: Vec<_> = values.into_iter().map(|(_, range)| Some(range)).collect();
-                (vec![entries.len() as u64], entries)
-            }
-        };
-        let (len, index_range) = (indexes.len, 0..indexes.table_len);
-        let gap_bytes = len.saturating_sub(union(taken));
-        Ok(Some(ShardEntries { key, len, index_range, grid, entries, gap_bytes }))
     }
 
     /// The values of a shard by their places in its box, in C order.
@@ -177,7 +109,7 @@ fn union(mut ranges: Vec<Range<u64>>) -> u64 {
     total
 }
 
-impl Packing for PackedCells {
+impl Packing for Uint64Packing {
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
         self.shards.shard_key(self.shards.sharding.place(self.number(cell)).shard)
     }
@@ -205,34 +137,110 @@ impl Packing for PackedCells {
         Ok(found.into_values().collect())
     }
 
-    fn places(&self) -> Option<Box<dyn Iterator<Item = Vec<u64>> + '_>> {
-        Some(Box::new(self.all_shards().filter_map(|shard| self.place_of(shard.number))))
+    fn shared(&self) -> Option<&dyn SharedPacking> {
+        Some(self)
+    }
+}
+
+impl SharedPacking for Uint64Packing {
+    fn number(&self, cell: &[u64]) -> u64 {
+        self.code.encode(std::array::from_fn(|axis| cell.get(axis).copied().unwrap_or(0)))
     }
 
-    fn key_at(&self, place: &[u64]) -> Result<Key, StoreError> {
-        let outside = || StoreError::Key {
-            text: format!("{place:?}"),
-            reason: "it is outside the grid of shards",
+    fn cell(&self, number: u64) -> Option<SmallVec<[u64; 4]>> {
+        let cell = self.code.decode(number)?;
+        Some((0..self.rank).map(|axis| cell.get(axis).copied().unwrap_or(0)).collect())
+    }
+
+    fn object_of(&self, number: u64) -> u64 {
+        self.shards.sharding.place(number).shard
+    }
+
+    fn object_shape(&self) -> Option<SmallVec<[u64; 4]>> {
+        let cells = self.shard_box()?;
+        Some((0..self.rank).map(|axis| cells.get(axis).copied().unwrap_or(1)).collect())
+    }
+
+    fn object_key(&self, object: u64) -> Result<Key, StoreError> {
+        self.shards.shard_key(object)
+    }
+
+    fn object_at(&self, place: &[u64]) -> Option<u64> {
+        let Some(shape) = self.shard_box() else { return place.first().copied() };
+        let mut first = [0; 3];
+        for (axis, at) in first.iter_mut().enumerate() {
+            *at = place.get(axis)?.checked_mul(shape[axis])?;
+            if *at >= self.code.grid()[axis] {
+                return None;
+            }
+        }
+        Some(self.shards.sharding.place(self.code.encode(first)).shard)
+    }
+
+    fn places(&self) -> Box<dyn Iterator<Item = Vec<u64>> + '_> {
+        let shards = key_shards(&self.shards.sharding, self.code);
+        Box::new(shards.filter_map(|shard| self.place_of(shard.object)))
+    }
+
+    /// Memory is that of the keys of one shard, or where shards are no boxes of about a million of them.
+    fn all_objects(&self) -> Box<dyn Iterator<Item = ObjectCells> + Send + '_> {
+        let sharding = &self.shards.sharding;
+        Box::new(key_shards(sharding, self.code).map(|mut shard| {
+            shard.cells.sort_unstable_by_key(|&key| (sharding.place(key).minishard, key));
+            shard
+        }))
+    }
+
+    fn is_small(&self, cell_bytes: u64) -> bool {
+        self.capacity().saturating_mul(cell_bytes) <= STREAM
+    }
+
+    fn index_bytes(&self) -> u64 {
+        let entries = self.capacity().min(TOLD_BY_PLACE).saturating_mul(ENTRY);
+        self.shards.sharding.table_len().saturating_add(entries)
+    }
+
+    fn entries(&self, engine: &Engine, place: &[u64]) -> Result<Option<ShardEntries>, Error> {
+        let Some(number) = self.object_at(place) else { return Ok(None) };
+        let key = self.shards.shard_key(number)?;
+        let Some(object) = self.shards.open_object(number)? else { return Ok(None) };
+        let read = |context: &mut Context| self.shards.read_indexes(&key, &*object, context);
+        let indexes = engine.with_context(read)?;
+        object.check_unchanged()?;
+        let mut taken: Vec<Range<u64>> = indexes.index_ranges.clone();
+        taken.push(0..indexes.table_len);
+        let mut values = Vec::new();
+        for (_, entry) in indexes.entries() {
+            let range = indexes.range(entry).map_err(|error| StoreError::Damaged {
+                key: key.clone(),
+                reason: error.to_string(),
+            })?;
+            taken.push(range.clone());
+            values.push((entry.key, range));
+        }
+        let few = |shape: &[u64; 3]| shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
+        let few = |shape: &[u64; 3]| few(shape).is_some_and(|cells| cells <= TOLD_BY_PLACE);
+        let (grid, entries) = match self.shard_box().filter(few) {
+            Some(shape) => self.in_box(number, shape, values),
+            None => {
+                values.sort_unstable_by_key(|(key, _)| *key);
+                let entries: Vec<_> = values.into_iter().map(|(_, range)| Some(range)).collect();
+                (vec![entries.len() as u64], entries)
+            }
         };
-        self.shards.shard_key(self.shard_at(place).ok_or_else(outside)?)
+        let (len, index_range) = (indexes.len, 0..indexes.table_len);
+        let gap_bytes = len.saturating_sub(union(taken));
+        Ok(Some(ShardEntries { key, len, index_range, grid, entries, gap_bytes }))
     }
 
-    fn shares_objects(&self) -> bool {
-        true
-    }
-
-    fn shared_object(&self, cell: &[u64]) -> Option<u64> {
-        Some(self.shards.sharding.place(self.number(cell)).shard)
-    }
-
-    fn open_shared(
+    fn open(
         &self,
-        number: u64,
+        object: u64,
         cells: &[&[u64]],
         trust: bool,
     ) -> Result<Option<SharedObject>, StoreError> {
         let keys = self.numbers(cells);
-        let found = self.shards.find_in(number, &keys, trust, &mut Context::default())?;
+        let found = self.shards.find_in(object, &keys, trust, &mut Context::default())?;
         Ok(found.map(|(shard, ranges, kept)| {
             let kept = kept && shard.object.can_be_kept();
             SharedObject { object: Arc::clone(&shard.object), ranges, kept }
@@ -243,7 +251,15 @@ impl Packing for PackedCells {
         self.shards.prepare(&self.numbers(cells), at_once);
     }
 
-    fn forget(&self, number: u64) {
-        self.shards.forget(number);
+    fn forget(&self, object: u64) {
+        self.shards.forget(object);
+    }
+
+    fn in_place_refusal(&self) -> &'static str {
+        "its shards have no checksum, so that nobody could tell a torn one"
+    }
+
+    fn change(&self, engine: &Engine, change: &Change<'_>) -> Result<ChangeReport, Error> {
+        change_shard(engine, &self.shards, change)
     }
 }

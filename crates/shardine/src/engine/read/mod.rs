@@ -18,7 +18,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::cache::{CachedIndex, CellId, IndexKey, KeptObject, Path};
 use super::first_error::FirstError;
-use super::packing::SharedObject;
+use super::packing::{SharedObject, SharedPacking};
 use super::{Engine, Grid, MOST_WAITING};
 use crate::Error;
 use crate::layout::{DecodeError, Target, advance};
@@ -221,12 +221,13 @@ impl<'a> Reading<'a> {
     /// Reads some cells; returns those whose objects changed meanwhile.
     fn wave(&self, objects: Vec<Parts>) -> Result<Vec<Parts>, Error> {
         let inline = self.engine.on_worker();
-        let opened = if self.grid.packing.shares_objects() {
-            self.open_all(self.by_object(objects), inline, |(n, parts)| self.open_shared(n, parts))
-        } else {
-            self.open_all(objects, inline, |parts| self.open(parts))
+        let opened = match self.grid.packing.shared() {
+            Some(shared) => {
+                let objects = self.by_object(shared, objects);
+                self.open_all(objects, inline, |(n, parts)| self.open_shared(shared, n, parts))?
+            }
+            None => self.open_all(objects, inline, |parts| self.open(parts))?,
         };
-        let opened = opened?;
         let mut wanted = Vec::new();
         let roots = opened.iter().enumerate().flat_map(|(i, opened)| self.roots(i, opened));
         let nodes = roots.collect();
@@ -250,7 +251,9 @@ impl<'a> Reading<'a> {
         for (object, why) in lost {
             let Some(opened) = opened[object].take() else { continue };
             match &opened.shared {
-                Some(shared) => self.grid.packing.forget(shared.number),
+                Some(shared) => {
+                    self.grid.packing.shared().inspect(|packing| packing.forget(shared.number));
+                }
                 None => {
                     self.engine.indexes.remove(&self.index_key(&opened, &Path::new()));
                     self.engine.kept.remove(&self.cell_id(&opened.index));
@@ -284,8 +287,7 @@ impl<'a> Reading<'a> {
     }
 
     /// What is wanted, by the objects that hold it.
-    fn by_object(&self, cells: Vec<Parts>) -> Vec<(u64, Parts)> {
-        let packing = &self.grid.packing;
+    fn by_object(&self, packing: &dyn SharedPacking, cells: Vec<Parts>) -> Vec<(u64, Parts)> {
         let first = |parts: &'_ Parts| parts.first().map(|part| part.cell.index.clone());
         if !self.local {
             let cells: Vec<_> = cells.iter().filter_map(first).collect();
@@ -294,20 +296,26 @@ impl<'a> Reading<'a> {
         }
         let mut objects: BTreeMap<u64, Parts> = BTreeMap::new();
         for parts in cells {
-            let number = first(&parts).and_then(|cell| packing.shared_object(&cell));
-            objects.entry(number.unwrap_or_default()).or_default().extend(parts);
+            let Some(cell) = first(&parts) else { continue };
+            let object = packing.object_of(packing.number(&cell));
+            objects.entry(object).or_default().extend(parts);
         }
         objects.into_iter().collect()
     }
 
     /// Opens an object that several cells share; what is not in it is filled.
-    fn open_shared(&self, number: u64, parts: Parts) -> Result<Option<Opened>, Error> {
+    fn open_shared(
+        &self,
+        packing: &dyn SharedPacking,
+        number: u64,
+        parts: Parts,
+    ) -> Result<Option<Opened>, Error> {
         let Some(first) = parts.first() else { return Ok(None) };
         let index = first.cell.index.clone();
         let bytes: u64 =
             parts.iter().map(|part| part.cell.selection.bytes(self.target.element)).sum();
         let cells: Vec<&[u64]> = parts.iter().map(|part| &part.cell.index[..]).collect();
-        let found = self.grid.packing.open_shared(number, &cells, bytes <= INLINE)?;
+        let found = packing.open(number, &cells, bytes <= INLINE)?;
         if !found.as_ref().is_some_and(|found| found.kept) {
             self.grid.lookups.fetch_add(1, Ordering::Relaxed);
         }
@@ -315,7 +323,7 @@ impl<'a> Reading<'a> {
             self.fill_all(&parts)?;
             return Ok(None);
         };
-        let key = self.grid.packing.key(&index)?;
+        let key = packing.object_key(number)?;
         let mut shared = Shared { number, ranges: Vec::new(), absent: Vec::new() };
         let mut there = Parts::new();
         for (part, range) in parts.into_iter().zip(ranges) {

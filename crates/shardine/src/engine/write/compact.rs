@@ -1,16 +1,19 @@
 //! Rewriting a shard without its gaps.
 
 use super::task::Task;
-use super::{Stream, Writing, keyed};
+use super::{Stream, Writing};
 use crate::Error;
-use crate::engine::{Engine, Grid, WriteOptions};
+use crate::engine::{Engine, Grid, Publisher, WRITE_BATCH, WriteOptions};
+use crate::keyed::Change;
 use crate::layout::{ShardLayout, UpdatePlan};
 use crate::shard::WriteOrder;
 
 /// Squeezes the gaps out of a shard of the grid, by its place, if it is there. Nothing is decoded, and other writers wait.
 pub(crate) fn compact(engine: &Engine, grid: &Grid, cell: &[u64]) -> Result<(), Error> {
-    if let Some(packed) = &grid.packed {
-        return keyed::compact(engine, packed, cell);
+    if let Some(shared) = grid.packing.shared() {
+        let Some(object) = shared.object_at(cell) else { return Ok(()) };
+        let publisher = Publisher::new(&*grid.store, WRITE_BATCH);
+        return shared.change(engine, &Change::nothing(object, &publisher)).map(drop);
     }
     let Some(shard) = grid.layout.addressable() else { return Ok(()) };
     Writing::new(engine, grid, &WriteOptions::new()).compact(shard, cell)

@@ -2,9 +2,9 @@
 
 mod compact;
 mod in_place;
-mod keyed;
 mod options;
 mod publish;
+mod shared;
 mod stream;
 mod task;
 
@@ -18,7 +18,6 @@ use shardine_store::{Buffer, Condition, CreateOptions, Edit, Key, Object, ReadRa
 use smallvec::SmallVec;
 
 use super::cache::CellId;
-use super::first_error::FirstError;
 use super::publisher::{Publisher, WRITE_BATCH};
 use super::{Engine, Grid, STREAM};
 use crate::Error;
@@ -39,8 +38,8 @@ const ATTEMPTS: usize = 1000;
 /// Bytes of bookkeeping for each object in flight.
 const OVERHEAD: u64 = 1024;
 
-/// Pieces of work that wait for a store far away at once.
-const FAR: usize = 32;
+/// Objects that are written to a remote store, or removed from it, at the same time.
+const REMOTE_WRITES: usize = 32;
 
 #[derive(Default)]
 struct Counters {
@@ -79,26 +78,26 @@ pub(crate) fn write(
             return Err(RegionError::ElementSize { expected, actual }.into());
         }
     }
-    if let Some(packed) = &grid.packed {
-        return keyed::write(engine, grid, packed, patches, options);
-    }
     let writing = Writing::new(engine, grid, options);
+    let shared = grid.packing.shared();
     let named = matches!(options.strategy, Strategy::InPlace | Strategy::Append);
-    if named
-        && !matches!(grid.layout, Layout::Chunk(_))
-        && let Some(reason) = in_place::refusal(grid.layout.addressable())
-    {
+    let refusal = match (shared, &grid.layout) {
+        (Some(shared), _) => Some(shared.in_place_refusal()),
+        // There is nothing beside the chunk that could stay where it is.
+        (None, Layout::Chunk(_)) => None,
+        (None, layout) => in_place::refusal(layout.addressable()),
+    };
+    if let Some(reason) = refusal.filter(|_| named) {
         return Err(Error::Strategy { strategy: options.strategy, reason });
     }
-    let tasks = tasks(patches, grid.cell_shape(), |cell| grid.bounds(cell));
-    let mut tasks = tasks;
-    let written = match grid.layout.addressable() {
-        Some(shard) if is_streamed(&grid.layout) || named => {
-            tasks.try_for_each(|task| writing.stream(shard, &task))
+    let mut tasks = tasks(patches, grid.cell_shape(), |cell| grid.bounds(cell));
+    match (shared, grid.layout.addressable()) {
+        (Some(shared), _) => writing.shared(shared, patches)?,
+        (None, Some(shard)) if is_streamed(&grid.layout) || named => {
+            tasks.try_for_each(|task| writing.stream(shard, &task))?;
         }
-        _ => writing.objects(tasks),
-    };
-    written?;
+        (None, _) => writing.objects(tasks)?,
+    }
     writing.publish_staged()?;
     let counters = &writing.counters;
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -153,35 +152,13 @@ impl<'a> Writing<'a> {
 
     /// Writes small objects, several at once.
     fn objects<'t>(&self, tasks: impl Iterator<Item = Task<'t>> + Send) -> Result<(), Error> {
-        if self.engine.on_worker() {
-            return tasks.into_iter().try_for_each(|task| self.object(&task));
-        }
         // The decoded elements, the old bytes and the new ones.
         let cost = self.grid.layout.decoded_len().saturating_mul(3).saturating_add(OVERHEAD);
-        if !self.local {
-            let affordable = (self.engine.budget.total() / cost).max(1) as usize;
-            return self.far(tasks, affordable.min(FAR), |task| {
-                let _permit = self.engine.admit(cost);
-                self.object(&task)
-            });
+        let write = |task: Task<'t>| self.object(&task);
+        match self.local {
+            true => self.engine.each_admitted(cost, tasks, &write),
+            false => self.engine.each_waiting(cost, REMOTE_WRITES, tasks, &write),
         }
-        let first_error = FirstError::default();
-        self.engine.pool.in_place_scope(|scope| {
-            for task in tasks {
-                let permit = self.engine.admit(cost);
-                if first_error.is_set() {
-                    break;
-                }
-                let first_error = &first_error;
-                scope.spawn(move |_| {
-                    if let Err(error) = self.object(&task) {
-                        first_error.set(error);
-                    }
-                    drop(permit);
-                });
-            }
-        });
-        first_error.into_result()
     }
 
     /// Writes one object that is encoded in memory.

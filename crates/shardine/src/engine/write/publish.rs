@@ -1,12 +1,11 @@
 //! How written objects are made visible, and covered ones removed.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use shardine_store::{Condition, Key, Staged, StoreError};
 
-use super::{FAR, Writing, add};
+use super::{REMOTE_WRITES, Writing, add};
 use crate::Error;
-use crate::engine::first_error::FirstError;
 
 /// Objects that are removed together.
 const REMOVED: usize = 4096;
@@ -31,45 +30,11 @@ impl Writing<'_> {
     fn remove_covered(&self) -> Result<(), Error> {
         let removed =
             std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
-        // Threads are only started for something to do.
-        let at_once = FAR.min(removed.len());
-        self.far(removed.into_iter(), at_once, |key| {
+        self.engine.each_waiting(0, REMOTE_WRITES, removed.into_iter(), &|key| {
             self.grid.store.delete(&key, &Condition::None)?;
             add(&self.counters.objects_removed, 1);
             Ok(())
         })
-    }
-
-    /// Has many pieces of work under way that wait for a store far away, each on a thread of its own.
-    pub(super) fn far<T: Send>(
-        &self,
-        work: impl Iterator<Item = T> + Send,
-        at_once: usize,
-        run: impl Fn(T) -> Result<(), Error> + Sync,
-    ) -> Result<(), Error> {
-        let (work, first_error) = (Mutex::new(work), FirstError::default());
-        let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let all = &|| {
-            while !first_error.is_set()
-                && let Some(item) = next()
-            {
-                if let Err(error) = run(item) {
-                    first_error.set(error);
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            // The caller is one of them, and does not start others for a single piece.
-            for _ in 1..at_once {
-                let helper = std::thread::Builder::new().name("shardine-far".to_owned());
-                // Where there are no more threads, those that are there do it.
-                if helper.spawn_scoped(scope, all).is_err() {
-                    break;
-                }
-            }
-            all();
-        });
-        first_error.into_result()
     }
 
     /// Removes an object in which nothing but fill value is left.

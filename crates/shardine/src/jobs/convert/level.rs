@@ -102,8 +102,8 @@ impl<'a> Level<'a> {
 
     /// Makes all objects. They are durable afterwards.
     pub fn run(&self, check: RepackCheck) -> Result<(), Error> {
-        match (&self.new.grid.packed, &self.new.grid.layout) {
-            (Some(packed), _) => self.keyed_shards(packed)?,
+        match (self.new.grid.packing.shared(), &self.new.grid.layout) {
+            (Some(shared), _) => self.shared_objects(shared)?,
             (None, Layout::Shard(shard)) => self.zarr_shards(shard)?,
             (None, _) => self.objects()?,
         }

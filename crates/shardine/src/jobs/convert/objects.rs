@@ -1,4 +1,4 @@
-//! Makes the objects of a level: chunks by themselves, shards of Zarr, and shards by 64-bit key.
+//! Makes the objects of a level: chunks by themselves, shards of Zarr, and objects that chunks share.
 
 use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions};
@@ -6,10 +6,10 @@ use shardine_store::{Condition, CreateOptions};
 use super::level::{Fetched, Level};
 use crate::Error;
 use crate::engine::{
-    Ahead, Batch, Cells, Finished, IndexedFrame, KeyShard, NewObject, PackedCells, Piece, Slots,
-    Taken,
+    Ahead, Batch, Cells, Finished, IndexedFrame, NewObject, ObjectCells, Piece, SharedPacking,
+    Slots, Taken,
 };
-use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard};
+use crate::keyed::{Change, Encoded, OldValue};
 use crate::layout::ShardLayout;
 use crate::shard::ShardError;
 
@@ -65,67 +65,51 @@ impl Level<'_> {
         self.new.chunk_shape().iter().fold(element, |n, &len| n.saturating_mul(len))
     }
 
-    /// Makes shards by 64-bit key.
-    pub(super) fn keyed_shards(&self, packed: &PackedCells) -> Result<(), Error> {
-        let shards = packed.all_shards();
+    /// Makes objects that chunks share.
+    pub(super) fn shared_objects(&self, packing: &dyn SharedPacking) -> Result<(), Error> {
         let chunk = self.chunk_bytes();
-        let bytes = |shard: &KeyShard| (shard.keys.len() as u64).saturating_mul(chunk);
-        let engine = &self.new.engine;
-        engine.each_object(shards, &bytes, &|shard| self.keyed_shard(packed, shard))?;
+        let bytes = |object: &ObjectCells| (object.cells.len() as u64).saturating_mul(chunk);
+        let make = |object: &ObjectCells| self.shared_object(packing, object);
+        self.new.engine.each_object(packing.all_objects(), &bytes, &make)?;
         self.publisher.finish()?;
         Ok(())
     }
 
-    fn keyed_shard(&self, packed: &PackedCells, shard: &KeyShard) -> Result<(), Error> {
-        let shards = &*packed.shards;
-        if self.is_there(&*shards.store, &shards.shard_key(shard.number)?)? {
-            self.kept(shard.keys.len() as u64);
+    fn shared_object(
+        &self,
+        packing: &dyn SharedPacking,
+        object: &ObjectCells,
+    ) -> Result<(), Error> {
+        let ObjectCells { object, cells } = object;
+        if self.is_there(&*self.new.grid.store, &packing.object_key(*object)?)? {
+            self.kept(cells.len() as u64);
             return Ok(());
         }
-        // In the order in which they are laid down.
-        let mut keys = shard.keys.clone();
-        keys.sort_unstable_by_key(|&key| (shards.sharding.place(key).minishard, key));
-        let cell = |number: usize| keys.get(number).and_then(|&key| packed.code.decode(key));
-        let chunk = |i: usize| cell(i).map_or(Vec::new(), |[x, y, z]| vec![x, y, z, 0]);
-        let report = self.reading_ahead(keys.len(), &chunk, |ahead| {
-            self.change_keyed(packed, shard.number, &keys, ahead)
-        })?;
-        if report.written {
-            self.wrote(report.bytes);
-        }
-        Ok(())
-    }
-
-    fn change_keyed(
-        &self,
-        packed: &PackedCells,
-        shard: u64,
-        keys: &[u64],
-        ahead: Option<&Ahead<'_, Fetched>>,
-    ) -> Result<ChangeReport, Error> {
-        let shards = &*packed.shards;
-        let encode = |context: &mut Context, number: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
-            let cell = keys.get(number).and_then(|&key| packed.code.decode(key));
-            let Some([x, y, z]) = cell else { return Ok(Encoded::Absent) };
-            let ahead = ahead.map(|ahead| (ahead, number));
-            let stored = self.make(context, &[x, y, z, 0], ahead, out)?;
-            self.advance(1);
-            Ok(if stored { Encoded::Value { before: 0 } } else { Encoded::Absent })
-        };
-        change_shard(
-            &self.new.engine,
-            &Change {
-                shards,
-                shard,
-                keys,
+        let chunk = |i: usize| cells.get(i).and_then(|&cell| packing.cell(cell));
+        let wanted = |i: usize| chunk(i).map_or(Vec::new(), |chunk| chunk.to_vec());
+        let report = self.reading_ahead(cells.len(), &wanted, |ahead| {
+            let encode = |context: &mut Context, i: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
+                let Some(chunk) = chunk(i) else { return Ok(Encoded::Absent) };
+                let stored = self.make(context, &chunk, ahead.map(|ahead| (ahead, i)), out)?;
+                self.advance(1);
+                Ok(if stored { Encoded::Value { before: 0 } } else { Encoded::Absent })
+            };
+            let change = Change {
+                object: *object,
+                keys: cells,
                 replaces_all: true,
                 keep_before: false,
                 value_bytes: self.chunk_bytes(),
                 inline: false,
                 encode: &encode,
                 publisher: &self.publisher,
-            },
-        )
+            };
+            packing.change(&self.new.engine, &change)
+        })?;
+        if report.written {
+            self.wrote(report.bytes);
+        }
+        Ok(())
     }
 
     /// Makes shards of Zarr.

@@ -58,10 +58,11 @@ impl<'a> ChunkFinder<'a> {
     pub fn find(&self, chunk: &[u64]) -> Result<Option<StoredBytes>, Error> {
         let layout = &self.array.grid.layout;
         let (cell, path) = layout.find_chunk(chunk);
-        let is_shared = self.array.grid.packing.shares_objects();
         let Layout::Shard(outer) = layout else {
-            if is_shared && let Some(_looking) = self.look() {
-                self.array.grid.packing.prepare(&[&cell], 1);
+            if let Some(shared) = self.array.grid.packing.shared()
+                && let Some(_looking) = self.look()
+            {
+                shared.prepare(&[&cell], 1);
             }
             return Ok(self.array.grid.find(&cell)?);
         };

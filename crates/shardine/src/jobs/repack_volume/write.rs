@@ -200,8 +200,7 @@ impl Moving<'_> {
             Ok(Encoded::Value { before: before as usize })
         };
         let change = Change {
-            shards: self.shards,
-            shard: first.shard,
+            object: first.shard,
             keys: &numbers,
             replaces_all: true,
             keep_before: self.from.keeps_before(),
@@ -210,7 +209,7 @@ impl Moving<'_> {
             encode: &encode,
             publisher,
         };
-        change_shard(self.engine, &change).map(Some)
+        change_shard(self.engine, self.shards, &change).map(Some)
     }
 }
 

@@ -107,8 +107,7 @@ impl Repairing<'_> {
                 Ok(Encoded::Value { before: bytes as usize })
             };
             let change = Change {
-                shards,
-                shard,
+                object: shard,
                 keys: &keys,
                 replaces_all: false,
                 keep_before: held.folder.keeps_before(),
@@ -117,7 +116,7 @@ impl Repairing<'_> {
                 encode: &encode,
                 publisher: &Publisher::new(&*shards.store, WRITE_BATCH),
             };
-            if change_shard(self.engine, &change).is_err() {
+            if change_shard(self.engine, shards, &change).is_err() {
                 return Ok(gone);
             }
         }

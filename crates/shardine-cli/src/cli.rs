@@ -148,7 +148,7 @@ impl Machine {
         self.check_memory()?;
         let mut options = EngineOptions::new().threads(self.threads).memory(memory);
         options.index_cache = index_cache;
-        Ok(Engine::new(&options)?)
+        Ok(Engine::new(&options).map_err(shardine::Error::from)?)
     }
 
     /// Refuses a budget that is too small for anything.

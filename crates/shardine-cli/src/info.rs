@@ -164,7 +164,7 @@ impl Stored {
                 }
                 // Not there, or removed since it was listed.
                 Ok(None) => {}
-                Err(error @ shardine::Error::Shard { .. }) => {
+                Err(error @ shardine::Error::Engine(shardine::EngineError::Shard { .. })) => {
                     stored.objects += 1;
                     stored.bytes += object.listed.unwrap_or_default();
                     stored.damaged += 1;

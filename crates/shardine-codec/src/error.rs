@@ -107,3 +107,44 @@ impl CodecError {
         Self::Corrupt { codec, len, reason: reason.into() }
     }
 }
+
+/// Why a member of a metadata document that names an extension, such as a codec, is refused.
+///
+/// `member` is the place in the document.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExtensionError {
+    /// A member that is always there is missing.
+    #[error("{member} is missing")]
+    Missing {
+        /// Its place.
+        member: String,
+    },
+    /// A member has a value that it cannot have.
+    #[error("{member}: {reason}")]
+    Invalid {
+        /// Its place.
+        member: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A member is not known, and nothing says that it may be ignored.
+    #[error(
+        "{member} is not known; it may be an extension that this version does not have (a member is ignored \
+         only if it is an object with \"must_understand\": false)"
+    )]
+    UnknownMember {
+        /// Its place.
+        member: String,
+    },
+}
+
+impl ExtensionError {
+    pub(crate) fn invalid(member: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Invalid { member: member.into(), reason: reason.into() }
+    }
+
+    pub(crate) fn missing(member: impl Into<String>) -> Self {
+        Self::Missing { member: member.into() }
+    }
+}

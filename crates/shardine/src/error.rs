@@ -1,13 +1,10 @@
-use std::ops::Range;
-
+use shardine_engine::Error as EngineError;
 use shardine_store::{Key, StoreError};
 
-use crate::engine::Strategy;
 use crate::jobs::{ConvertError, CopyError, MigrateError, RepackError};
-use crate::layout::{DecodeError, EncodeError, LayoutError};
+use crate::layout::{EncodeError, LayoutError};
 use crate::precomputed::InfoError;
 use crate::selection::RegionError;
-use crate::shard::ShardError;
 use crate::shard::uint64::ShardingError;
 use crate::zarr::SliceError;
 use crate::zarr::metadata::MetadataError;
@@ -43,49 +40,9 @@ pub enum Error {
     /// Storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The index of a shard is damaged.
-    #[error("shard {shard:?} in \"{object}\": {source}")]
-    Shard {
-        /// The object that holds the shard.
-        object: Key,
-        /// Its place in the grid of shards.
-        shard: Vec<u64>,
-        /// What is wrong with it.
-        source: Box<ShardError>,
-    },
-    /// A chunk is damaged.
-    #[error(
-        "chunk {chunk:?} in \"{object}\" (bytes {start}..{end}): {source}",
-        start = range.start, end = range.end
-    )]
-    Decode {
-        /// The object that holds the chunk.
-        object: Key,
-        /// Its place in the grid of chunks.
-        chunk: Vec<u64>,
-        /// Its bytes.
-        range: Range<u64>,
-        /// What is wrong with it.
-        source: Box<DecodeError>,
-    },
-    /// A chunk cannot be written.
-    #[error("chunk {chunk:?} for \"{object}\": {source}")]
-    Encode {
-        /// The object that is to hold the chunk.
-        object: Key,
-        /// Its place in the grid of chunks.
-        chunk: Vec<u64>,
-        /// Why not.
-        source: Box<EncodeError>,
-    },
-    /// Other writers were always faster.
-    #[error("gave up on \"{object}\" after {attempts} attempts: other writers kept changing it")]
-    Contention {
-        /// The object.
-        object: Key,
-        /// How often it was tried.
-        attempts: usize,
-    },
+    /// Chunks could not be read or written. What storage said, or what is wrong with a region, is never in here.
+    #[error(transparent)]
+    Engine(EngineError),
     /// Some of it was lost, which its copy in another form could not tell.
     #[error(
         "{at}: {} recorded by `repair` as lost or possibly old", chunks(*lost, *unproved)
@@ -97,28 +54,6 @@ pub enum Error {
         lost: u64,
         /// Chunks that are as an older index had them.
         unproved: u64,
-    },
-    /// The shards of this array cannot be changed in the way that was asked for.
-    #[error("its shards cannot be changed with the strategy {strategy}: {reason}")]
-    Strategy {
-        /// As asked for.
-        strategy: Strategy,
-        /// Why not.
-        reason: &'static str,
-    },
-    /// Not all chunks of a shard were laid down; the shard is as it was.
-    #[error("\"{object}\" was not written to the end and is as it was")]
-    Unfinished {
-        /// The object.
-        object: Key,
-    },
-    /// A shard kept changing while it was read.
-    #[error("gave up reading \"{object}\" after {attempts} attempts: it kept changing")]
-    Unstable {
-        /// The object.
-        object: Key,
-        /// How often it was tried.
-        attempts: usize,
     },
     /// The metadata document is not the one that was read when the array was opened.
     #[error("the metadata of {at} was changed by somebody else since the array was opened")]
@@ -313,14 +248,6 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// The worker threads could not be started.
-    #[error("cannot start {threads} worker threads: {reason}")]
-    Threads {
-        /// How many were asked for.
-        threads: usize,
-        /// What the system said.
-        reason: String,
-    },
 }
 
 impl Error {
@@ -328,13 +255,7 @@ impl Error {
     /// of its own that knows a better way, such as an option, matches the variant.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Shard { object, .. } => Some(format!(
-                "the other shards can still be read; write the region of this shard again, or restore \"{object}\" from a copy"
-            )),
-            Self::Decode { chunk, .. } => Some(rewrite(chunk)),
-            Self::Encode { chunk, source, .. } if matches!(**source, EncodeError::Old(_)) => {
-                Some(rewrite(chunk))
-            }
+            Self::Engine(error) => engine_hint(error),
             Self::MetadataChanged { .. } => {
                 Some("open the array again, and let only one at a time change its shape".to_owned())
             }
@@ -369,9 +290,6 @@ impl Error {
             Self::ZarrV2 { .. } => Some(
                 "migrate it to version 3 first, which leaves the chunks where they are".to_owned(),
             ),
-            Self::Strategy { .. } => Some(
-                "leave the choice to Shardine with the strategy auto, or make the array with a crc32c after the bytes of its index".to_owned(),
-            ),
             Self::Copy(error) => error.hint(),
             Self::Repack(error) => error.hint(),
             Self::Convert(error) => error.hint(),
@@ -380,10 +298,52 @@ impl Error {
                 "`shardine verify {at}` tells which; write them again, or accept the loss with \
                  `shardine repair --accept-loss`"
             )),
-            Self::Contention { .. } | Self::Unstable { .. } => {
-                Some("run it again when fewer writers are at work".to_owned())
-            }
             _ => None,
+        }
+    }
+}
+
+fn engine_hint(error: &EngineError) -> Option<String> {
+    match error {
+        EngineError::Shard { object, .. } => Some(format!(
+            "the other shards can still be read; write the region of this shard again, or restore \"{object}\" from a copy"
+        )),
+        EngineError::Decode { chunk, .. } => Some(rewrite(chunk)),
+        EngineError::Encode { chunk, source, .. } if matches!(**source, EncodeError::Old(_)) => {
+            Some(rewrite(chunk))
+        }
+        EngineError::Strategy { .. } => Some(
+            "leave the choice to Shardine with the strategy auto, or make the array with a crc32c after the bytes of its index".to_owned(),
+        ),
+        EngineError::Contention { .. } | EngineError::Unstable { .. } => {
+            Some("run it again when fewer writers are at work".to_owned())
+        }
+        _ => None,
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => Self::Store(error),
+            EngineError::Region(error) => Self::Region(error),
+            EngineError::Callback(error) => match error.downcast::<Self>() {
+                Ok(error) => *error,
+                Err(error) => Self::Engine(EngineError::Callback(error)),
+            },
+            error => Self::Engine(error),
+        }
+    }
+}
+
+/// For functions that are given to the engine: it hands their errors back as they were.
+impl From<Error> for EngineError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Store(error) => Self::Store(error),
+            Error::Region(error) => Self::Region(error),
+            Error::Engine(error) => error,
+            error => Self::Callback(Box::new(error)),
         }
     }
 }

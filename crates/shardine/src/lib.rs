@@ -7,23 +7,22 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod anchor;
-mod engine;
 mod error;
 mod jobs;
-mod keyed;
-mod layout;
+mod key_values;
 mod location;
-mod memory;
 pub mod plan;
 pub mod precomputed;
-mod selection;
-pub mod shard;
-mod source;
 pub mod zarr;
+
+use shardine_engine as engine;
+pub use shardine_engine::shard;
+use shardine_engine::{keyed, layout, memory, selection, source};
 
 pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
+pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use engine::{ShardEntries, StoredObject};
 pub use error::Error;
@@ -42,7 +41,7 @@ pub use jobs::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySumm
 pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use jobs::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
-pub use keyed::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
+pub use key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::Location;
 pub use selection::{Axis, Region, RegionError, Selection};

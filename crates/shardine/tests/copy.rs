@@ -12,7 +12,8 @@ use common::odd_store::OddStore;
 use common::wrapped_store::{Tricks, WrappedStore};
 use shardine::store::*;
 use shardine::{
-    COPY_MARKER, CopyCheck, CopyError, CopyOptions, Error, Location, VerifyOptions, copy, verify,
+    COPY_MARKER, CopyCheck, CopyError, CopyOptions, EngineError, Error, Location, VerifyOptions,
+    copy, verify,
 };
 
 fn options() -> CopyOptions {
@@ -243,7 +244,10 @@ fn an_object_that_always_changes_is_named() {
     let source: Arc<dyn Store> = Arc::new(WrappedStore::new(from, tricks));
     let to = memory();
     let error = copy(&at(&source), &at(&to), &options()).unwrap_err();
-    assert!(matches!(&error, Error::Unstable { object, .. } if object.as_str() == "b"), "{error}");
+    assert!(
+        matches!(&error, Error::Engine(EngineError::Unstable { object, .. }) if object.as_str() == "b"),
+        "{error}"
+    );
 }
 
 #[test]

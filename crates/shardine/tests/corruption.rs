@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use shardine::shard::ShardError;
 use shardine::store::{Condition, FileStore, Key, MemoryStore, StoreExt};
-use shardine::{Array, Error, Region};
+use shardine::{Array, EngineError, Error, Region};
 
 /// An array of one shard of 2 x 2 chunks whose index has no checksum.
 fn unchecked() -> Value {
@@ -48,7 +48,7 @@ fn entries_that_point_nowhere_cost_their_chunk_and_no_other() {
         assert_eq!(read(&array, "4:6,0:2"), [32, 33, 36, 37]);
         for region in ["0,4", "", "0:1,:"] {
             match read_error(&array, region) {
-                Error::Shard { object, shard, source } => {
+                Error::Engine(EngineError::Shard { object, shard, source }) => {
                     assert_eq!((object.as_str(), shard), ("c/0/0", vec![0, 0]));
                     let (offset, len) = bad;
                     let expected = ShardError::OutOfBounds { entry: 1, offset, len, actual: 128 };
@@ -61,7 +61,14 @@ fn entries_that_point_nowhere_cost_their_chunk_and_no_other() {
         let patch = shardine::Elements::Fixed(vec![9; 4]);
         let region: Region = "6:8,6:8".parse().unwrap();
         let result = array.write(&region, patch.as_ref(), &shardine::WriteOptions::new());
-        assert!(matches!(result, Err(Error::Encode { .. } | Error::Shard { .. })), "{result:?}");
+        assert!(
+            matches!(
+                result,
+                Err(Error::Engine(EngineError::Encode { .. })
+                    | Error::Engine(EngineError::Shard { .. }))
+            ),
+            "{result:?}"
+        );
     }
 }
 
@@ -70,7 +77,9 @@ fn an_entry_of_the_wrong_length_names_the_chunk() {
     let (array, _folder) =
         with_shard(&unchecked(), &shard([(0, 16), (16, 15), (32, 16), (48, 16)]));
     match read_error(&array, "0,7") {
-        Error::Decode { chunk, range, .. } => assert_eq!((chunk, range), (vec![0, 1], 16..31)),
+        Error::Engine(EngineError::Decode { chunk, range, .. }) => {
+            assert_eq!((chunk, range), (vec![0, 1], 16..31))
+        }
         other => panic!("{other}"),
     }
 }
@@ -85,7 +94,9 @@ fn a_part_of_a_plain_chunk_of_the_wrong_length_is_not_taken_for_the_chunk() {
     store.put(&Key::new("c/0/0").unwrap(), &bytes, Condition::None).unwrap();
     for _ in 0..2 {
         let error = read_error(&array, "2,4:");
-        let Error::Decode { chunk, range, .. } = error else { panic!("{error}") };
+        let Error::Engine(EngineError::Decode { chunk, range, .. }) = error else {
+            panic!("{error}")
+        };
         assert_eq!((chunk, range), (vec![0, 1], 16..20));
     }
 }
@@ -136,7 +147,7 @@ fn a_flipped_bit_in_a_checked_index_is_found() {
     bad[at] ^= 4;
     store.put(&key, &bad, Condition::None).unwrap();
     let error = read_error(&reopen(&array), "0,0");
-    let Error::Shard { source, .. } = &error else { panic!("{error}") };
+    let Error::Engine(EngineError::Shard { source, .. }) = &error else { panic!("{error}") };
     assert!(matches!(**source, ShardError::Index { .. }), "{error}");
     assert!(error.to_string().contains("checksum"), "{error}");
     assert!(error.hint().is_some());
@@ -157,7 +168,7 @@ fn an_update_that_meets_a_damaged_chunk_names_it() {
         let patch = shardine::Elements::Fixed(vec![1, 1]);
         let region: Region = format!("{},{}", chunk, 2 * chunk).parse().unwrap();
         let error = array.write(&region, patch.as_ref(), &Default::default()).unwrap_err();
-        let Error::Encode { chunk, .. } = &error else { panic!("{error}") };
+        let Error::Engine(EngineError::Encode { chunk, .. }) = &error else { panic!("{error}") };
         assert_eq!(chunk, &[1, 2]);
     }
 }

@@ -14,8 +14,8 @@ use common::*;
 use serde_json::{Value, json};
 use shardine::store::{Condition, CountingStore, Counts, Key, Store, StoreExt};
 use shardine::{
-    Array, CompactOptions, Engine, EngineOptions, Error, Finding, Group, Location, Node,
-    RepairOptions, VerifyOptions, VerifySummary, compact, repair, verify,
+    Array, CompactOptions, Engine, EngineError, EngineOptions, Error, Finding, Group, Location,
+    Node, RepairOptions, VerifyOptions, VerifySummary, compact, repair, verify,
 };
 
 /// A store that answers late, and counts.
@@ -279,7 +279,9 @@ fn an_array_in_a_store_that_cannot_list_is_looked_at_by_its_grid() {
             match entries {
                 Ok(Some(_)) => sound += 1,
                 Ok(None) => absent += 1,
-                Err(error) => assert!(matches!(error, Error::Shard { .. }), "{error}"),
+                Err(error) => {
+                    assert!(matches!(error, Error::Engine(EngineError::Shard { .. })), "{error}")
+                }
             }
             ControlFlow::Continue(())
         });

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use shardine::shard::ShardError;
 use shardine::store::FileStore;
 use shardine::{
-    Array, CompactOptions, Elements, Error, KeyValueStore, KeyValues, Location, Packing, Region,
-    RepackOptions, Strategy, WriteOptions, compact, repack,
+    Array, CompactOptions, Elements, EngineError, Error, KeyValueStore, KeyValues, Location,
+    Packing, Region, RepackOptions, Strategy, WriteOptions, compact, repack,
 };
 use tempfile::TempDir;
 
@@ -50,7 +50,7 @@ fn cases() -> impl Iterator<Item = (&'static str, u64)> {
 }
 
 fn is_in_index(error: &Error) -> bool {
-    matches!(error, Error::Shard { source, .. } if matches!(**source, ShardError::InIndex { entry: 1, .. }))
+    matches!(error, Error::Engine(EngineError::Shard { source, .. }) if matches!(**source, ShardError::InIndex { entry: 1, .. }))
 }
 
 #[test]
@@ -78,7 +78,14 @@ fn nothing_that_keeps_the_entry_moves_the_bytes_of_the_index() {
             for region in ["6:8,6:8", "0:2,5:7"] {
                 let region: Region = region.parse().unwrap();
                 let error = array.write(&region, patch.as_ref(), &options).unwrap_err();
-                assert!(matches!(error, Error::Shard { .. } | Error::Encode { .. }), "{error}");
+                assert!(
+                    matches!(
+                        error,
+                        Error::Engine(EngineError::Shard { .. })
+                            | Error::Engine(EngineError::Encode { .. })
+                    ),
+                    "{error}"
+                );
             }
             assert_eq!(std::fs::read(folder.path().join("c/0/0")).unwrap(), before);
         }

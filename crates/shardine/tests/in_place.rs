@@ -12,8 +12,8 @@ use shardine::store::{
 };
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, Elements, ElementsRef, Engine, EngineOptions, Error, Location, Region, Strategy,
-    WriteOptions,
+    Array, Elements, ElementsRef, Engine, EngineError, EngineOptions, Error, Location, Region,
+    Strategy, WriteOptions,
 };
 use tempfile::TempDir;
 
@@ -282,7 +282,10 @@ fn what_cannot_be_made_safe_is_refused_and_auto_rewrites() {
         array.write(&region([0, 0], [16, 16]), ElementsRef::Fixed(&data), &options)
     };
     for strategy in [Strategy::InPlace, Strategy::Append] {
-        assert!(matches!(write(&array, strategy), Err(Error::Strategy { .. })));
+        assert!(matches!(
+            write(&array, strategy),
+            Err(Error::Engine(EngineError::Strategy { .. }))
+        ));
     }
     assert!(array.objects().unwrap().is_empty());
     write(&array, Strategy::Auto).unwrap();

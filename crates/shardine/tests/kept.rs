@@ -206,7 +206,10 @@ fn damage_in_a_file_that_was_replaced_is_not_told() {
     // Opens the file, and reads nothing of what is wrong.
     assert_eq!(read(&array, "0:8"), [1; 8]);
     let error = array.read(&"8:12".parse().unwrap()).unwrap_err();
-    assert!(matches!(error, shardine::Error::Shard { .. }), "{error}");
+    assert!(
+        matches!(error, shardine::Error::Engine(shardine::EngineError::Shard { .. })),
+        "{error}"
+    );
     assert_eq!(read(&array, "0:8"), [1; 8]);
     std::fs::write(&new, nested(2, false)).unwrap();
     std::fs::rename(&new, &shard).unwrap();

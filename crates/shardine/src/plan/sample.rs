@@ -6,7 +6,7 @@ use shardine_store::{Key, StoreError};
 
 use crate::engine::in_order;
 use crate::zarr::{PossibleObject, grid_folder};
-use crate::{Array, ElementSize, Error};
+use crate::{Array, ElementSize, EngineError, Error};
 
 /// Objects whose length is asked for, at most.
 const ASKED: usize = 128;
@@ -201,7 +201,7 @@ fn entries(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
                     .extend(shard.entries.iter().flatten().map(|range| range.end - range.start));
             }
             Ok(None) => found.looked += inside(array, &object.cell, usize::MAX),
-            Err(Error::Shard { .. }) => {}
+            Err(Error::Engine(EngineError::Shard { .. })) => {}
             Err(error) => {
                 failed = Some(error);
                 return ControlFlow::Break(());

@@ -3,7 +3,7 @@
 use shardine_store::{Key, Store, StoreError};
 
 use super::{Scale, compressed_ending};
-use crate::Error;
+use crate::EngineError;
 use crate::engine::{Engine, Packing, StoredObject};
 
 /// The key of an object in a folder.
@@ -65,7 +65,7 @@ impl Packing for BoxNames {
         in_folder(self.folder.as_ref(), &self.name(cell))
     }
 
-    fn list(&self, _: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, Error> {
+    fn list(&self, _: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, EngineError> {
         let cell_of = |name: &str| {
             let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
             self.cell(bare.unwrap_or(name))
@@ -76,7 +76,7 @@ impl Packing for BoxNames {
         for (key, len) in listing.objects {
             let name = key.as_str().rsplit('/').next().unwrap_or_default();
             if let Some([x, y, z]) = cell_of(name) {
-                objects.push(StoredObject { key, cell: vec![x, y, z, 0], len });
+                objects.push(StoredObject::new(key, vec![x, y, z, 0], len));
             }
         }
         objects.sort_by(|a, b| a.cell.cmp(&b.cell));

@@ -19,7 +19,7 @@ use crate::layout::{Layout, Target, VariableTable};
 use crate::precomputed::VolumeScale;
 use crate::selection::{Region, RegionError, Selection};
 use crate::source::{MemorySource, Source};
-use crate::{Engine, Error, Location};
+use crate::{Engine, EngineError, Error, Location};
 
 /// A Zarr array, of version 3 or, to be read and written as it is, of version 2.
 ///
@@ -98,8 +98,9 @@ impl Packing for ArrayKeys {
         }
     }
 
-    fn list(&self, engine: &Engine, _: &dyn Store) -> Result<Vec<StoredObject>, Error> {
-        GridContents::list(engine, &self.location, &self.encoding, self.rank)?.into_objects()
+    fn list(&self, engine: &Engine, _: &dyn Store) -> Result<Vec<StoredObject>, EngineError> {
+        let found = GridContents::list(engine, &self.location, &self.encoding, self.rank)?;
+        Ok(found.into_objects()?)
     }
 }
 
@@ -517,7 +518,8 @@ impl Array {
             target = target.streaming();
         }
         // SAFETY: the window is of a borrow that nobody else has, and the caller says that places are distinct.
-        unsafe { read(&self.engine, &self.grid, wanted, &target) }
+        unsafe { read(&self.engine, &self.grid, wanted, &target) }?;
+        Ok(())
     }
 
     /// Bytes that a selection takes while it is read.
@@ -623,7 +625,7 @@ impl Array {
         let held = self.hold()?;
         let array = held.array();
         array.check_covers(patches.iter().map(|patch| &patch.selection))?;
-        write(&array.engine, &array.grid, patches, options)
+        Ok(write(&array.engine, &array.grid, patches, options)?)
     }
 }
 

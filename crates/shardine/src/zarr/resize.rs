@@ -83,6 +83,6 @@ impl Array {
             options,
         );
         self.grid.shape = stored;
-        result
+        Ok(result?)
     }
 }

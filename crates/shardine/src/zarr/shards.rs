@@ -9,10 +9,11 @@ use shardine_store::{Buffer, Key, Object, ReadRange, Recovery, StoreError};
 
 use super::Array;
 use super::stored::{PossibleObject, ask_length, told_length};
-use crate::Error;
-use crate::engine::{AHEAD, ShardEntries, SharedPacking, in_order};
+use crate::engine::tuning::{AHEAD, REREADS};
+use crate::engine::{ShardEntries, SharedPacking, in_order};
 use crate::layout::ShardLayout;
-use crate::shard::{Gaps, IndexLocation, ShardError, ShardIndex};
+use crate::shard::{IndexLocation, ShardError, ShardIndex};
+use crate::{EngineError, Error};
 
 /// A shard whose index was read from the object that is open.
 #[derive(Debug)]
@@ -25,9 +26,6 @@ pub(crate) struct OpenShard {
 
 /// What came of looking at a shard.
 type FoundEntries = Result<Option<ShardEntries>, Error>;
-
-/// How often a shard is looked at again that was replaced meanwhile.
-const ATTEMPTS: u64 = 8;
 
 impl Array {
     /// What the index of the shard at `cell` says; `None` if there is no such shard, or the array is not sharded.
@@ -66,7 +64,7 @@ impl Array {
 
     fn entries_of(&self, stored: &PossibleObject) -> FoundEntries {
         if let Some(shared) = self.grid.packing.shared() {
-            let look = &mut |_| shared.entries(&self.engine, &stored.cell);
+            let look = &mut |_| Ok(shared.entries(&self.engine, &stored.cell)?);
             return Ok(self.attempts(stored, look)?.flatten());
         }
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
@@ -80,7 +78,7 @@ impl Array {
         look: &mut dyn FnMut(Option<u64>) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
         let mut listed = stored.listed;
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..REREADS as u64 {
             match look(listed) {
                 Ok(found) => return Ok(Some(found)),
                 Err(Error::Store(StoreError::NotFound { .. })) => return Ok(None),
@@ -91,7 +89,7 @@ impl Array {
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::Unstable { object: stored.key.clone(), attempts: ATTEMPTS as usize })
+        Err(EngineError::Unstable { object: stored.key.clone(), attempts: REREADS }.into())
     }
 
     /// What the index says of one version of a shard.
@@ -104,21 +102,8 @@ impl Array {
         let OpenShard { index, index_range, len, .. } =
             self.open_shard_now(shard, stored, listed)?;
         let PossibleObject { key, cell, .. } = stored;
-        let damaged = |source| Error::Shard {
-            object: key.clone(),
-            shard: cell.clone(),
-            source: Box::new(source),
-        };
-        let mut entries = vec![None; index.len()];
-        let grid = shard.to_array_order(&shard.grid);
-        for entry in 0..index.len() {
-            let Some(range) = index.get(entry).map_err(damaged)? else { continue };
-            let cell = shard.to_array_order(&shard.cell(entry));
-            let at = cell.iter().zip(&grid).fold(0, |n, (&i, &g)| n * g as usize + i as usize);
-            entries[at] = Some(range);
-        }
-        let gap_bytes = Gaps::find(&index, &index_range).map_err(damaged)?.total();
-        Ok(ShardEntries { key: key.clone(), len, index_range, grid, entries, gap_bytes })
+        ShardEntries::of_index(key, shard, &index, index_range, len)
+            .map_err(|source| EngineError::shard(key, cell, source).into())
     }
 
     /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
@@ -137,11 +122,7 @@ impl Array {
         listed: Option<u64>,
     ) -> Result<OpenShard, Error> {
         let PossibleObject { key, cell, .. } = stored;
-        let damaged = |source| Error::Shard {
-            object: key.clone(),
-            shard: cell.clone(),
-            source: Box::new(source),
-        };
+        let damaged = |source| Error::from(EngineError::shard(key, cell, source));
         let read_index = |object: &dyn Object| {
             let (len, bytes) = read_index(shard, key, object, listed)?;
             let index_range = shard.index.range(len).map_err(damaged)?;
@@ -156,8 +137,8 @@ impl Array {
         let store = &self.grid.store;
         let mut object = store.open(key, None)?;
         let mut found = read_index(&*object);
-        for attempt in 1..ATTEMPTS {
-            if !matches!(found, Err(Error::Shard { .. })) {
+        for attempt in 1..REREADS as u64 {
+            if !matches!(found, Err(Error::Engine(EngineError::Shard { .. }))) {
                 break;
             }
             // It may be being changed in place, or have been when its writer died.

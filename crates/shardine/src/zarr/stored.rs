@@ -8,7 +8,7 @@ use shardine_store::{Key, Listing, Object, ReadRange, Store, StoreError, Unliste
 use super::Array;
 use super::metadata::{ChunkKeyEncoding, Separator};
 use crate::engine::{Cells, StoredObject, in_order};
-use crate::{Engine, Error, Location};
+use crate::{Engine, EngineError, Error, Location};
 
 /// An object of an array's grid that is stored, or may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Array {
                 Ok(None) => {}
                 Ok(Some(len)) => {
                     let PossibleObject { key, cell, .. } = possible[i].clone();
-                    objects.push(StoredObject { key, cell, len });
+                    objects.push(StoredObject::new(key, cell, len));
                 }
                 Err(error) => {
                     failed = Some(error);
@@ -69,7 +69,7 @@ impl Array {
     /// and the grid has room for more than 10,000.
     pub fn possible_objects(&self) -> Result<Vec<PossibleObject>, Error> {
         let objects = match self.grid.packing.list(&self.engine, &*self.grid.store) {
-            Err(Error::Store(StoreError::Unsupported { .. })) => return self.asked_objects(),
+            Err(EngineError::Store(StoreError::Unsupported { .. })) => return self.asked_objects(),
             listed => listed?,
         };
         // Of shards by key only those are listed that have room for a cell.
@@ -80,7 +80,11 @@ impl Array {
         };
         let objects = objects.into_iter().filter(inside);
         Ok(objects
-            .map(|StoredObject { key, cell, len }| PossibleObject { key, cell, listed: Some(len) })
+            .map(|StoredObject { key, cell, len, .. }| PossibleObject {
+                key,
+                cell,
+                listed: Some(len),
+            })
             .collect())
     }
 
@@ -231,7 +235,7 @@ impl GridContents {
             let listing = listings.list(folder.as_ref())?;
             for (key, len) in listing.objects {
                 if let Some(cell) = encoding.parse(&key.as_str()[skip..], rank) {
-                    found.objects.push(StoredObject { key, cell, len });
+                    found.objects.push(StoredObject::new(key, cell, len));
                 }
             }
             found.unlisted.extend(listing.unlisted.into_iter().filter(|unlisted| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shardine::store::{FileStore, MemoryStore, Store};
-use shardine::{CopyOptions, Engine, Error, Location, Strategy, copy};
+use shardine::{CopyOptions, Engine, EngineError, Error, Location, Strategy, copy};
 
 use crate::disk::{Disk, Image, Kept, Random, image, put};
 use crate::scene::{
@@ -200,7 +200,10 @@ fn damage_beside_a_journal_is_told_as_what_it_is() {
                 FileStore::new(folder.path()),
             ] {
                 let error = open(&engine, store).read(&shardine::Region::all()).unwrap_err();
-                assert!(matches!(error, Error::Decode { .. }), "{location}: {error:?}");
+                assert!(
+                    matches!(error, Error::Engine(EngineError::Decode { .. })),
+                    "{location}: {error:?}"
+                );
             }
         }
     }

@@ -11,11 +11,12 @@ use super::alike::{fixed_len, have_same_chunks};
 use super::options::{ConvertOptions, ConvertedLevel};
 use super::source::ViewSource;
 use super::view::View;
-use crate::engine::{Ahead, Cells, JOB_BATCH, Publisher, StoredBytes, reading_ahead};
+use crate::engine::tuning::JOB_BATCH;
+use crate::engine::{Ahead, Cells, Publisher, StoredBytes, reading_ahead};
 use crate::layout::{EncodeOptions, Layout, SourceView, Update};
 use crate::selection::Selection;
 use crate::shard::WriteOrder;
-use crate::{Array, Error, Region, Source as _};
+use crate::{Array, EngineError, Error, Region, Source as _};
 
 /// The bytes of a chunk if it is stored; `None` if it is not to be moved at all.
 pub(super) type Fetched = Result<Option<Option<Buffer>>, Error>;
@@ -202,9 +203,7 @@ impl<'a> Level<'a> {
         };
         let outcome = layout.update(context, None, &update, out).map_err(|source| {
             match self.new.grid.packing.key(&self.object_cell(chunk)) {
-                Ok(object) => {
-                    Error::Encode { object, chunk: chunk.to_vec(), source: Box::new(source) }
-                }
+                Ok(object) => Error::from(EngineError::encode(&object, chunk, source)),
                 Err(error) => error.into(),
             }
         })?;

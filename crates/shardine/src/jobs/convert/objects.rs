@@ -4,7 +4,6 @@ use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions};
 
 use super::level::{Fetched, Level};
-use crate::Error;
 use crate::engine::{
     Ahead, Batch, Cells, Finished, IndexedFrame, NewObject, ObjectCells, Piece, SharedPacking,
     Slots, Taken,
@@ -12,6 +11,7 @@ use crate::engine::{
 use crate::keyed::{Change, Encoded, OldValue};
 use crate::layout::ShardLayout;
 use crate::shard::ShardError;
+use crate::{EngineError, Error};
 
 /// Cell number `i` of a grid, in C order.
 fn cell_of(i: usize, grid: &[u64]) -> Vec<u64> {
@@ -125,11 +125,7 @@ impl Level<'_> {
 
     fn zarr_shard(&self, layout: &ShardLayout, cell: &[u64]) -> Result<(), Error> {
         let (store, key) = (&self.new.grid.store, self.new.grid.packing.key(cell)?);
-        let damaged = |source: ShardError| Error::Shard {
-            object: key.clone(),
-            shard: cell.to_vec(),
-            source: Box::new(source),
-        };
+        let damaged = |source: ShardError| Error::from(EngineError::shard(&key, cell, source));
         let grid = self.chunk_grid();
         let mut entries = Vec::new();
         for &entry in layout.morton().map_err(damaged)?.iter() {

@@ -13,7 +13,7 @@ use super::pieces::{Pieces, check_len};
 use super::queue::{Queue, Work, Worker};
 use super::{CopyCheck, CopyError};
 use crate::engine::Permit;
-use crate::{Error, Location};
+use crate::{EngineError, Error, Location};
 
 /// How often an object is begun again that changes while it is read.
 const ATTEMPTS: usize = 5;
@@ -121,7 +121,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
     fn again(&self, mut task: ObjectTask) -> Result<(), Error> {
         task.attempts += 1;
         if task.attempts == ATTEMPTS {
-            return Err(Error::Unstable { object: task.source, attempts: ATTEMPTS });
+            return Err(EngineError::Unstable { object: task.source, attempts: ATTEMPTS }.into());
         }
         std::thread::sleep(Duration::from_millis(10 << task.attempts));
         task.len = None;

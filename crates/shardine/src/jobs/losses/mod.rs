@@ -16,7 +16,7 @@ use shardine_store::{Condition, Key, ReadRange, Store, StoreError, StoreExt};
 
 use crate::jobs::verify::volume::{DataSet, Folder, scale_folder};
 pub use crate::zarr::LOSS_RECORD;
-use crate::{Array, Engine, Error, Location};
+use crate::{Array, Engine, EngineError, Error, Location};
 
 pub(super) use array::{chunks_below, fingerprints, in_array};
 pub(super) use keyed::{KeyedLoss, cells_of, in_folder, in_objects, total};
@@ -238,7 +238,7 @@ pub(super) fn record(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Error::Contention { object: key, attempts: ATTEMPTS })
+    Err(EngineError::Contention { object: key, attempts: ATTEMPTS }.into())
 }
 
 /// What is still lost, in chunks or values.

@@ -7,9 +7,10 @@ use shardine_store::StoreError;
 
 use super::chunks::ChunkFinder;
 use super::{RepackCheck, RepackError, RepackOptions, RepackProgress, RepackedArray};
-use crate::engine::{Cells, JOB_BATCH, Publisher};
+use crate::engine::tuning::JOB_BATCH;
+use crate::engine::{Cells, Publisher};
 use crate::layout::Layout;
-use crate::{Array, Error};
+use crate::{Array, EngineError, Error};
 
 /// Chunks along the last axis that are moved by one task where neither array has shards.
 const TOGETHER: u64 = 256;
@@ -56,9 +57,9 @@ pub(super) fn is_stale(error: &Error) -> bool {
         error,
         Error::Repack(RepackError::Differs { .. } | RepackError::Elements { .. })
             | Error::Store(StoreError::Changed { .. })
-            | Error::Unstable { .. }
-            | Error::Shard { .. }
-            | Error::Decode { .. }
+            | Error::Engine(EngineError::Unstable { .. })
+            | Error::Engine(EngineError::Shard { .. })
+            | Error::Engine(EngineError::Decode { .. })
     )
 }
 

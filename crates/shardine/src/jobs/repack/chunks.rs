@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::engine::StoredBytes;
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::ShardIndex;
-use crate::{Array, Error};
+use crate::{Array, EngineError, Error};
 
 /// Shards that are kept open at once. A process may commonly have a thousand files open.
 const OPEN: usize = 64;
@@ -101,7 +101,7 @@ impl<'a> ChunkFinder<'a> {
 
     fn damaged(&self, cell: &[u64], source: crate::shard::ShardError) -> Error {
         match self.array.grid.packing.key(cell) {
-            Ok(object) => Error::Shard { object, shard: cell.to_vec(), source: Box::new(source) },
+            Ok(object) => EngineError::shard(&object, cell, source).into(),
             Err(error) => error.into(),
         }
     }

@@ -7,12 +7,12 @@ use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange, S
 use super::build::{Build, Tally};
 use super::chunks::ChunkFinder;
 use super::{RepackCheck, RepackError};
-use crate::Error;
 use crate::engine::{
     Batch, Finished, IndexedFrame, LaidDown, NewObject, Slots, StoredBytes, Taken, reading_ahead,
 };
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{ShardError, WriteOrder};
+use crate::{EngineError, Error};
 
 /// Entries of a shard that are looked up at once.
 const WINDOW: usize = 1024;
@@ -36,11 +36,7 @@ impl Build<'_> {
         if self.resumed && self.is_kept(finder, &key, cell)? {
             return Ok(());
         }
-        let damaged = |source| Error::Shard {
-            object: key.clone(),
-            shard: cell.to_vec(),
-            source: Box::new(source),
-        };
+        let damaged = |source| Error::from(EngineError::shard(&key, cell, source));
         let mut entries = Vec::new();
         for &entry in self.entries(shard).map_err(damaged)?.iter() {
             entries.extend(self.chunk_of(cell, entry, grid).map(|chunk| (entry as usize, chunk)));
@@ -248,11 +244,10 @@ impl Build<'_> {
         };
         let grid = self.chunk_grid();
         for entry in 0..shard.chunks() as u32 {
-            let range = opened.index.get(entry as usize).map_err(|source| Error::Shard {
-                object: key.clone(),
-                shard: cell.to_vec(),
-                source: Box::new(source),
-            })?;
+            let range = opened
+                .index
+                .get(entry as usize)
+                .map_err(|source| EngineError::shard(&key, cell, source))?;
             let Some(chunk) = self.chunk_of(cell, entry, &grid) else {
                 if range.is_some() {
                     return Err(self.differs(cell, &[]));

@@ -15,7 +15,7 @@ use crate::engine::Cells;
 use crate::layout::{EncodeOptions, SourceView, Update};
 use crate::selection::Selection;
 use crate::source::{MemorySource, extents};
-use crate::{Array, Error, Region, Source, SourceError, WriteOptions};
+use crate::{Array, EngineError, Error, Region, Source, SourceError, WriteOptions};
 
 /// Elements are compared in boxes of about so many bytes.
 const COMPARED: u64 = 4 << 20;
@@ -115,11 +115,10 @@ impl Build<'_> {
             options: EncodeOptions { order: self.options.order, store_empty: false },
         };
         let mut encoded = context.take_buffer();
-        let outcome =
-            grid.layout.update(context, None, &update, &mut encoded).map_err(|source| {
-                let (object, chunk) = (key.clone(), cell.to_vec());
-                Error::Encode { object, chunk, source: Box::new(source) }
-            })?;
+        let outcome = grid
+            .layout
+            .update(context, None, &update, &mut encoded)
+            .map_err(|source| EngineError::encode(&key, cell, source))?;
         if outcome.stored {
             let options = CreateOptions { head: 0, condition: Condition::None };
             let writer = grid.store.create(&key, options)?;

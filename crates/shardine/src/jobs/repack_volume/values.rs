@@ -5,7 +5,8 @@ use shardine_store::{Key, ReadRange, Store, StoreError};
 
 use super::form::cell;
 use crate::engine::StoredBytes;
-use crate::keyed::{KeyedShards, PayloadKind, before_values};
+use crate::key_values::PayloadKind;
+use crate::keyed::{KeyedShards, before_values};
 use crate::precomputed::{BoxNames, Scale, Volume, WrappedStore, compressed_ending};
 use crate::shard::uint64::{Encoding, MortonCode};
 use crate::{Engine, Error, RepackError};

@@ -6,7 +6,8 @@ use shardine_store::{Condition, CreateOptions, StoreError, StoreExt};
 
 use super::options::RepackVolumeOptions;
 use super::values::{StoredValue, Values};
-use crate::engine::{Engine, FirstError, JOB_BATCH, Publisher, StoredBytes};
+use crate::engine::tuning::JOB_BATCH;
+use crate::engine::{Engine, FirstError, Publisher, StoredBytes};
 use crate::keyed::{Change, ChangeReport, Encoded, KeyedShards, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
 use crate::{Error, RepackError};
@@ -156,7 +157,7 @@ impl Moving<'_> {
             true => 0,
             false => group.iter().map(|moved| moved.memory).fold(0, u64::saturating_add),
         };
-        let written = self.engine.each_object(groups, &bytes, &|group| {
+        let written: Result<(), Error> = self.engine.each_object(groups, &bytes, &|group| {
             let made = self.shard(group, &publisher)?;
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             match made {
@@ -209,7 +210,7 @@ impl Moving<'_> {
             encode: &encode,
             publisher,
         };
-        change_shard(self.engine, self.shards, &change).map(Some)
+        Ok(Some(change_shard(self.engine, self.shards, &change)?))
     }
 }
 

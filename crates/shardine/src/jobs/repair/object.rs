@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use shardine_codec::{Context, ElementSize};
-use shardine_store::{CreateOptions, Edit, Key, Object, ReadRange, Staged};
+use shardine_store::{CreateOptions, Edit, Object, ReadRange, Staged};
 
 use super::last_index::find_last_index;
 use super::{Repair, RepairKind, Repairing, is_mendable};
@@ -13,7 +13,7 @@ use crate::jobs::losses::{Fingerprint, ObjectLosses, chunks_below, fingerprints}
 use crate::jobs::verify::{Finding, FindingKind, Severity, VerifyOptions, verify_object};
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{IndexLocation, ShardIndex};
-use crate::{Array, Error, PossibleObject};
+use crate::{Array, EngineError, Error, PossibleObject};
 
 /// How often an object is looked at again after something in it was mended: an index that was found may have
 /// damaged chunks, and what is behind entries that overlap shows when they are apart.
@@ -243,10 +243,8 @@ impl Mend<'_, '_> {
             }
         }
         let encoded = shard.index.encode(&mut context, &index);
-        let encoded = encoded.map_err(|source| Error::Encode {
-            object: self.stored.key.clone(),
-            chunk: self.stored.cell.clone(),
-            source: Box::new(source.into()),
+        let encoded = encoded.map_err(|source| {
+            EngineError::encode(&self.stored.key, &self.stored.cell, source.into())
         })?;
         new[places].copy_from_slice(&encoded);
         Ok(Some(new))
@@ -339,7 +337,7 @@ impl Mend<'_, '_> {
                     }
                 }
             }
-            Ok((index, end))
+            Ok::<_, Error>((index, end))
         })?;
         Ok(laid_down.finish(self.repairing.engine)?.staged)
     }
@@ -423,7 +421,6 @@ impl Mend<'_, '_> {
     }
 
     fn damaged(&self, source: crate::shard::ShardError) -> Error {
-        let (object, shard): (Key, Vec<u64>) = (self.stored.key.clone(), self.stored.cell.clone());
-        Error::Shard { object, shard, source: Box::new(source) }
+        EngineError::shard(&self.stored.key, &self.stored.cell, source).into()
     }
 }

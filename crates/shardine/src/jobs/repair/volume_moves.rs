@@ -7,10 +7,11 @@ use shardine_store::{Key, ReadRange, StoreError};
 
 use super::volume_shard::{Held, Kept, before_values};
 use super::{RepairKind, Repairing};
-use crate::Error;
-use crate::engine::{Publisher, WRITE_BATCH};
+use crate::engine::Publisher;
+use crate::engine::tuning::WRITE_BATCH;
 use crate::jobs::verify::volume::{Fault, Folder, Form, check_open};
 use crate::keyed::{Change, Encoded, OldValue, change_shard};
+use crate::{EngineError, Error};
 
 impl Repairing<'_> {
     /// Moves keys of other shards to where readers look for them. An object that is no shard of this sharding has only such.
@@ -96,7 +97,7 @@ impl Repairing<'_> {
             let object = &*held.edit.object;
             let encode = |_: &mut Context, n: usize, old: OldValue<'_>, out: &mut Vec<u8>| {
                 if old.is_some() {
-                    return Err(Error::Unfinished { object: held.key.clone() });
+                    return Err(EngineError::Unfinished { object: held.key.clone() });
                 }
                 let Kept { before, range, .. } = held.kept(moving[n]);
                 let bytes = before.end - before.start;

@@ -315,7 +315,7 @@ impl Repairing<'_> {
                     Some(bytes) => batch.push_bytes(Some(entry), &bytes),
                 }
             }
-            Ok(batch)
+            Ok::<_, Error>(batch)
         })?;
         shards.store.publish(vec![laid_down.finish(self.engine)?.staged])?;
         held.number.into_iter().for_each(|number| shards.forget(number));

@@ -4,11 +4,12 @@ use serde_json::{Map, Value, json};
 use shardine_codec::{CodecSpec, DataType, FillValue, Kind};
 
 use super::document::Document;
-use super::extension::{Extension, integers};
+use super::integers::integers;
 use super::node::check_node;
 use super::{
     ChunkKeyEncoding, MetadataError, ZarrFormat, codec_specs_from_json, codec_specs_to_json,
 };
+use shardine_codec::Extension;
 
 const KNOWN: [&str; 11] = [
     "zarr_format",

@@ -1,4 +1,4 @@
-use shardine_codec::DataTypeError;
+use shardine_codec::{DataTypeError, ExtensionError};
 
 /// Why a metadata document is refused.
 ///
@@ -79,5 +79,16 @@ impl MetadataError {
 
     pub(super) fn missing(member: impl Into<String>) -> Self {
         Self::Missing { member: member.into() }
+    }
+}
+
+impl From<ExtensionError> for MetadataError {
+    fn from(error: ExtensionError) -> Self {
+        match error {
+            ExtensionError::Missing { member } => Self::Missing { member },
+            ExtensionError::UnknownMember { member } => Self::UnknownMember { member },
+            ExtensionError::Invalid { member, reason } => Self::Invalid { member, reason },
+            error => Self::Invalid { member: "extension".into(), reason: error.to_string() },
+        }
     }
 }

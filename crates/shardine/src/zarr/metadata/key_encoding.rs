@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::MetadataError;
-use super::extension::{Extension, shown};
+use shardine_codec::{Extension, shown};
 
 /// What stands between the numbers of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

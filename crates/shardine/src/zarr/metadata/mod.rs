@@ -11,11 +11,10 @@
 //! the strings that Zarr has for them, and as the nearest float) and written back as they stood.
 
 mod array;
-mod codec_json;
 mod document;
 mod error;
-mod extension;
 mod group;
+mod integers;
 mod key_encoding;
 mod node;
 #[cfg(test)]
@@ -24,12 +23,12 @@ mod v2;
 
 pub use array::{ArrayMetadata, NewArray};
 pub(crate) use array::{DIMENSIONS, FILL_VALUE};
-pub use codec_json::{codec_specs_from_json, codec_specs_to_json};
 pub use document::MAX_DOCUMENT_BYTES;
 pub use error::MetadataError;
 pub use group::{ConsolidatedEntry, GroupMetadata};
 pub use key_encoding::{ChunkKeyEncoding, Separator};
 pub use node::{NodeMetadata, check_node_name};
+pub use shardine_codec::{codec_specs_from_json, codec_specs_to_json};
 pub(crate) use v2::{v2_consolidated, v2_names, v2_without};
 
 /// A version of Zarr, by the documents that it has.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::document::Document;
-use super::extension::shown;
 use super::{ArrayMetadata, GroupMetadata, MetadataError, ZarrFormat};
+use shardine_codec::shown;
 
 /// A `zarr.json`, whatever it describes.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,8 @@ use shardine_codec::{ChunkCodec, ElementSize};
 use shardine_store::Key;
 
 use crate::Array;
-use crate::keyed::{KeyedShards, PayloadKind};
+use crate::key_values::PayloadKind;
+use crate::keyed::KeyedShards;
 use crate::layout::Layout;
 use crate::precomputed::{ChunkEncoding, Scale, VolumeInfo};
 use crate::shard::uint64::{Encoding, MortonCode};

@@ -17,7 +17,8 @@ use shardine_store::{Key, StoreExt};
 
 use super::hierarchy::{Nodes, refusal, refused};
 use super::{Finding, FindingKind, Run};
-use crate::keyed::{KeyedShards, PayloadKind};
+use crate::key_values::PayloadKind;
+use crate::keyed::KeyedShards;
 use crate::precomputed::{INFO, InfoError, Scale, Volume, VolumeInfo};
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location};

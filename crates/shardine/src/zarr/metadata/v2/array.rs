@@ -7,10 +7,11 @@ use super::codecs::{self, Codecs};
 use super::data_type::StoredType;
 use super::{check_format, fill};
 use crate::zarr::metadata::document::Document;
-use crate::zarr::metadata::extension::{integers, shown};
+use crate::zarr::metadata::integers::integers;
 use crate::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, DIMENSIONS, MetadataError, NewArray, Separator,
 };
+use shardine_codec::shown;
 
 pub(super) fn from_documents(
     zarray: &Document,

@@ -11,7 +11,7 @@ use super::array::codec;
 use super::data_type::{NumpyType, StoredType};
 use super::{named, unsupported};
 use crate::zarr::metadata::MetadataError;
-use crate::zarr::metadata::extension::shown;
+use shardine_codec::shown;
 
 /// A filter, or the compressor, which comes last.
 #[derive(Debug)]

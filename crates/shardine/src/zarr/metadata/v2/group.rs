@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::{array, check_format};
 use crate::zarr::metadata::document::Document;
-use crate::zarr::metadata::extension::shown;
 use crate::zarr::metadata::group::Gathered;
 use crate::zarr::metadata::{ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata};
+use shardine_codec::shown;
 
 const MEMBER: &str = "metadata";
 const FORMAT: &str = "zarr_consolidated_format";

@@ -15,8 +15,8 @@ pub(crate) use group::{v2_consolidated, v2_names, v2_without};
 use serde_json::Value;
 
 use super::document::Document;
-use super::extension::shown;
 use super::{ArrayMetadata, GroupMetadata, MetadataError};
+use shardine_codec::shown;
 
 impl ArrayMetadata {
     /// The array that a `.zarray` describes, with the attributes of its `.zattrs`.

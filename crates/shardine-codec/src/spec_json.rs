@@ -1,0 +1,50 @@
+//! Lists of codecs, in a document and inside the configuration of a codec.
+
+use serde_json::{Map, Value};
+
+use crate::CodecSpec;
+use crate::error::ExtensionError;
+use crate::extension::Extension;
+
+/// The codecs that a list in a document names, each by a string or by an object.
+///
+/// Whether they are known, and whether they fit each other, is not checked. An empty list is refused: every
+/// list has the codec that turns elements into bytes.
+pub fn codec_specs_from_json(json: &Value) -> Result<Vec<CodecSpec>, ExtensionError> {
+    let listed = json
+        .as_array()
+        .filter(|listed| !listed.is_empty())
+        .ok_or_else(|| ExtensionError::invalid("codecs", "must be a list of at least one codec"))?;
+    listed
+        .iter()
+        .enumerate()
+        .map(|(index, codec)| {
+            let extension = Extension::from_json(codec, &format!("codecs[{index}]"))?;
+            Ok(CodecSpec {
+                name: extension.name.into(),
+                configuration: extension.configuration.cloned().unwrap_or_default(),
+                must_understand: extension.must_understand,
+            })
+        })
+        .collect()
+}
+
+/// The list for a document: objects with `name`, with `configuration` unless it is empty and may be left out, and with
+/// `must_understand` only if it is false, so that readers of version 3.0 understand it.
+pub fn codec_specs_to_json(codecs: &[CodecSpec]) -> Value {
+    codecs
+        .iter()
+        .map(|codec| {
+            let mut members = Map::new();
+            members.insert("name".into(), codec.name.clone().into());
+            // zarr-python reads a codec of numcodecs only with a configuration.
+            if !codec.configuration.is_empty() || codec.name.starts_with("numcodecs.") {
+                members.insert("configuration".into(), codec.configuration.clone().into());
+            }
+            if !codec.must_understand {
+                members.insert("must_understand".into(), false.into());
+            }
+            Value::Object(members)
+        })
+        .collect()
+}

@@ -1,0 +1,169 @@
+//! Reads from a far store ahead of those who want it, many at the same time.
+
+use crate::tuning::AHEAD;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+
+/// Things by number, in the order in which they are wanted.
+pub struct Ahead<'a, T> {
+    fetch: &'a (dyn Fn(usize) -> T + Sync),
+    count: usize,
+    window: usize,
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+struct State<T> {
+    next: usize,
+    reading: HashSet<usize>,
+    ready: HashMap<usize, T>,
+    /// Requested before a reader thread got to them: the caller reads these itself.
+    claimed: HashSet<usize>,
+    taken: usize,
+    stopped: bool,
+}
+
+impl<T> Default for State<T> {
+    fn default() -> Self {
+        let (reading, claimed) = (HashSet::new(), HashSet::new());
+        Self { next: 0, reading, ready: HashMap::new(), claimed, taken: 0, stopped: false }
+    }
+}
+
+/// Keeps everybody from waiting for what will not come.
+struct Stop<'b, 'a, T> {
+    ahead: &'b Ahead<'a, T>,
+    always: bool,
+}
+
+impl<T> Drop for Stop<'_, '_, T> {
+    fn drop(&mut self) {
+        if self.always || thread::panicking() {
+            let mut state = self.ahead.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.stopped = true;
+            drop(state);
+            self.ahead.changed.notify_all();
+        }
+    }
+}
+
+/// Does some work while `count` things are read ahead of it, up to `most` at the same time; with no more than one, nothing is.
+///
+/// The threads are made for this: they wait for answers, and are none of the engine's workers.
+pub fn reading_ahead<T: Send, R>(
+    most: usize,
+    count: usize,
+    fetch: &(dyn Fn(usize) -> T + Sync),
+    work: impl FnOnce(Option<&Ahead<'_, T>>) -> R,
+) -> R {
+    let threads = most.min(count);
+    if threads < 2 {
+        return work(None);
+    }
+    let (state, changed) = (Mutex::default(), Condvar::new());
+    let window = threads.saturating_mul(AHEAD);
+    let ahead = Ahead { fetch, count, window, state, changed };
+    thread::scope(|scope| {
+        let _stop = Stop { ahead: &ahead, always: true };
+        let spawn =
+            |_: &usize| thread::Builder::new().spawn_scoped(scope, || ahead.read_on()).is_ok();
+        let any = (0..threads).take_while(spawn).count() > 0;
+        work(any.then_some(&ahead))
+    })
+}
+
+impl<T> Ahead<'_, T> {
+    fn read_on(&self) {
+        let _stop = Stop { ahead: self, always: false };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if state.stopped || state.next >= self.count {
+                return;
+            }
+            if state.next >= state.taken.saturating_add(self.window) {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let i = state.next;
+            state.next += 1;
+            if state.claimed.remove(&i) {
+                continue;
+            }
+            state.reading.insert(i);
+            drop(state);
+            let fetched = (self.fetch)(i);
+            state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.reading.remove(&i);
+            state.ready.insert(i, fetched);
+            self.changed.notify_all();
+        }
+    }
+
+    /// What was read; `None` if it has to be read now: nobody has begun with it, it was taken before, or reading has stopped.
+    ///
+    /// It waits only for a read in flight, so a worker that failed cannot block it.
+    pub fn take(&self, i: usize) -> Option<T> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(fetched) = state.ready.remove(&i) {
+                state.taken += 1;
+                self.changed.notify_all();
+                return Some(fetched);
+            }
+            if state.stopped || !state.reading.contains(&i) {
+                if i >= state.next && state.claimed.insert(i) {
+                    state.taken += 1;
+                    self.changed.notify_all();
+                }
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_chunk_is_read_once_and_no_more_than_a_window_ahead() {
+        for most in [1, 2, 5] {
+            let (reads, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let farthest = AtomicUsize::new(0);
+            let fetch = |i: usize| {
+                reads.fetch_add(1, Ordering::SeqCst);
+                farthest
+                    .fetch_max(i.saturating_sub(taken.load(Ordering::SeqCst)), Ordering::SeqCst);
+                vec![i as u8]
+            };
+            reading_ahead(most, 100, &fetch, |ahead| {
+                assert_eq!(ahead.is_some(), most > 1);
+                let Some(ahead) = ahead else { return };
+                for i in 0..100 {
+                    assert_eq!(ahead.take(i).unwrap_or_else(|| fetch(i)), [i as u8]);
+                    taken.fetch_add(1, Ordering::SeqCst);
+                }
+                // Who begins again reads by himself.
+                assert!(ahead.take(3).is_none() && ahead.take(100).is_none());
+                assert_eq!(reads.load(Ordering::SeqCst), 100);
+                assert!(farthest.load(Ordering::SeqCst) <= most * AHEAD);
+            });
+        }
+    }
+
+    #[test]
+    fn work_that_ends_early_is_not_waited_for() {
+        let fetch = |i: usize| {
+            thread::sleep(Duration::from_millis(1));
+            i
+        };
+        reading_ahead(4, usize::MAX, &fetch, |ahead| {
+            assert!(ahead.unwrap().take(0).is_none_or(|first| first == 0));
+        });
+    }
+}

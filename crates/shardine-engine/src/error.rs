@@ -1,0 +1,110 @@
+use std::ops::Range;
+
+use shardine_store::{Key, StoreError};
+
+use crate::Strategy;
+use crate::layout::{DecodeError, EncodeError};
+use crate::selection::RegionError;
+use crate::shard::ShardError;
+
+/// Why reading or writing chunks failed.
+///
+/// The variant tells the culprit, and the message the object, the shard, the chunk and the bytes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The region or the buffer is wrong.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// Storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The index of a shard is damaged.
+    #[error("shard {shard:?} in \"{object}\": {source}")]
+    Shard {
+        /// The object that holds the shard.
+        object: Key,
+        /// Its place in the grid of shards.
+        shard: Vec<u64>,
+        /// What is wrong with it.
+        source: Box<ShardError>,
+    },
+    /// A chunk is damaged.
+    #[error(
+        "chunk {chunk:?} in \"{object}\" (bytes {start}..{end}): {source}",
+        start = range.start, end = range.end
+    )]
+    Decode {
+        /// The object that holds the chunk.
+        object: Key,
+        /// Its place in the grid of chunks.
+        chunk: Vec<u64>,
+        /// Its bytes.
+        range: Range<u64>,
+        /// What is wrong with it.
+        source: Box<DecodeError>,
+    },
+    /// A chunk cannot be written.
+    #[error("chunk {chunk:?} for \"{object}\": {source}")]
+    Encode {
+        /// The object that is to hold the chunk.
+        object: Key,
+        /// Its place in the grid of chunks.
+        chunk: Vec<u64>,
+        /// Why not.
+        source: Box<EncodeError>,
+    },
+    /// Other writers were always faster.
+    #[error("gave up on \"{object}\" after {attempts} attempts: other writers kept changing it")]
+    Contention {
+        /// The object.
+        object: Key,
+        /// How often it was tried.
+        attempts: usize,
+    },
+    /// The shards of this array cannot be changed in the way that was asked for.
+    #[error("its shards cannot be changed with the strategy {strategy}: {reason}")]
+    Strategy {
+        /// As asked for.
+        strategy: Strategy,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Not all chunks of a shard were laid down; the shard is as it was.
+    #[error("\"{object}\" was not written to the end and is as it was")]
+    Unfinished {
+        /// The object.
+        object: Key,
+    },
+    /// A shard kept changing while it was read.
+    #[error("gave up reading \"{object}\" after {attempts} attempts: it kept changing")]
+    Unstable {
+        /// The object.
+        object: Key,
+        /// How often it was tried.
+        attempts: usize,
+    },
+    /// The worker threads could not be started.
+    #[error("cannot start {threads} worker threads: {reason}")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the system said.
+        reason: String,
+    },
+    /// A function that the caller gave failed.
+    #[error(transparent)]
+    Callback(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// The index of the shard at a place of the grid is damaged.
+    pub fn shard(object: &Key, shard: &[u64], source: ShardError) -> Self {
+        Self::Shard { object: object.clone(), shard: shard.to_vec(), source: Box::new(source) }
+    }
+
+    /// The chunk at a place of the grid of chunks cannot be written.
+    pub fn encode(object: &Key, chunk: &[u64], source: EncodeError) -> Self {
+        Self::Encode { object: object.clone(), chunk: chunk.to_vec(), source: Box::new(source) }
+    }
+}

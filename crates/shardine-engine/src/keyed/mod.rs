@@ -1,0 +1,12 @@
+//! Shards of values by 64-bit key as they are stored: found, listed and changed.
+
+mod change;
+mod gzip;
+mod joined;
+mod shards;
+
+pub use change::{
+    Change, ChangeReport, EncodeValue, Encoded, OldValue, before_values, change_shard,
+};
+pub use gzip::gzip;
+pub use shards::{KeyedShards, OpenShard, ShardIndexes};

@@ -1,0 +1,144 @@
+//! Which entries of a shard an update keeps, and which it encodes anew.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use shardine_codec::strided::Axes;
+use smallvec::SmallVec;
+
+use super::ShardLayout;
+use crate::selection::{Cell, Part, Selection};
+use crate::shard::{ShardError, ShardIndex, WriteOrder};
+
+/// What becomes of one entry of a shard in an update.
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "few exist at a time, and each for a moment")]
+pub enum Action {
+    /// Its bytes stay as they are.
+    Keep {
+        /// Where they are.
+        old: Range<u64>,
+    },
+    /// It is encoded again.
+    Encode {
+        /// What goes into it, each with the number of its selection, one after the other.
+        cells: SmallVec<[(usize, Cell); 1]>,
+        /// How much of it lies inside the array.
+        bounds: Axes<u64>,
+        /// Where its bytes are, if they have to be looked at.
+        old: Option<Range<u64>>,
+    },
+}
+
+/// What an update makes of the entries of a shard.
+///
+/// Actions are worked out one by one: a shard of a million chunks costs its order, not a million plans.
+pub struct UpdatePlan<'a> {
+    shard: &'a ShardLayout,
+    old: Option<&'a ShardIndex>,
+    /// What is written, by stored axis.
+    selections: SmallVec<[Selection; 1]>,
+    /// How much of the shard lies inside the array, by stored axis.
+    bounds: Axes<u64>,
+    entries: Arc<[u32]>,
+    order: WriteOrder,
+}
+
+impl<'a> UpdatePlan<'a> {
+    /// `selections` and `bounds` are by axis of the array. Where selections overlap, the later ones count.
+    pub fn new(
+        shard: &'a ShardLayout,
+        old: Option<&'a ShardIndex>,
+        selections: &[&Selection],
+        bounds: &[u64],
+        order: WriteOrder,
+    ) -> Result<Self, ShardError> {
+        let selections = selections.iter().map(|s| shard.selection_to_stored(s)).collect();
+        let bounds = shard.to_stored(bounds);
+        let mut plan = Self { shard, old, selections, bounds, entries: [].into(), order };
+        plan.entries = match order {
+            WriteOrder::Morton => shard.morton()?,
+            WriteOrder::C => all_entries(shard)?.into(),
+            WriteOrder::Arrival => {
+                let mut entries = all_entries(shard)?;
+                if let Some(old) = old {
+                    // What stays can be moved in long runs if it keeps the order it had.
+                    entries.sort_by_cached_key(|&entry| {
+                        let at = old.raw(entry as usize).map_or(u64::MAX, |(offset, _)| offset);
+                        let kept = !plan.touches(entry as usize);
+                        if kept { (0, at) } else { (1, u64::from(entry)) }
+                    });
+                }
+                entries.into()
+            }
+        };
+        Ok(plan)
+    }
+
+    /// The order in which a new shard is laid down.
+    pub fn order(&self) -> WriteOrder {
+        self.order
+    }
+
+    /// The entries in the order in which they are laid down.
+    pub fn entries(&self) -> &[u32] {
+        &self.entries
+    }
+
+    /// The entries that the update touches, in C order.
+    pub fn touched(&self) -> Vec<usize> {
+        let cells = self.selections.iter().flat_map(|s| s.cells(&self.shard.chunk_shape));
+        let mut entries: Vec<usize> = cells.map(|cell| self.shard.entry(&cell.index)).collect();
+        if self.selections.len() > 1 {
+            entries.sort_unstable();
+            entries.dedup();
+        }
+        entries
+    }
+
+    /// Whether the update touches an entry.
+    pub fn touches(&self, entry: usize) -> bool {
+        let index = self.shard.cell(entry);
+        self.selections.iter().any(|s| self.parts(s, &index).all(|part| part.is_some()))
+    }
+
+    /// What becomes of an entry; `None` if it stays absent.
+    pub fn action(&self, entry: usize) -> Result<Option<Action>, ShardError> {
+        let old = || self.old.map_or(Ok(None), |index| index.get(entry));
+        let mut cells = self.cells(entry);
+        let Some((_, cell)) = cells.first() else {
+            return Ok(old()?.map(|old| Action::Keep { old }));
+        };
+        let bounds = self.shard.chunk_bounds(&cell.index, &self.bounds);
+        let covers = |(_, cell): &(usize, Cell)| cell.selection.covers(&bounds);
+        let covering = cells.iter().rposition(covers);
+        // What comes before something that covers all of the chunk is not seen.
+        cells.drain(..covering.unwrap_or(0));
+        // What is replaced as a whole may be damaged: that is how it is mended.
+        let old = if covering.is_none() { old()? } else { None };
+        Ok(Some(Action::Encode { cells, bounds, old }))
+    }
+
+    /// What a selection has of a cell along each axis.
+    fn parts(&self, selection: &Selection, index: &[u64]) -> impl Iterator<Item = Option<Part>> {
+        let axes = selection.axes.iter().zip(&self.shard.chunk_shape).zip(index);
+        axes.map(|((axis, &chunk), &i)| axis.part_in(chunk, i))
+    }
+
+    /// What the selections have of an entry, each with its number.
+    fn cells(&self, entry: usize) -> SmallVec<[(usize, Cell); 1]> {
+        let index = self.shard.cell(entry);
+        let cell = |(number, selection): (usize, &Selection)| {
+            Some((number, Selection::cell(selection, &self.shard.chunk_shape, &index)?))
+        };
+        self.selections.iter().enumerate().filter_map(cell).collect()
+    }
+}
+
+fn all_entries(shard: &ShardLayout) -> Result<Vec<u32>, ShardError> {
+    let chunks = shard.chunks();
+    let mut entries = Vec::new();
+    entries.try_reserve_exact(chunks).map_err(|_| ShardError::TooManyChunks { chunks })?;
+    entries.extend(0..chunks as u32);
+    Ok(entries)
+}

@@ -1,0 +1,54 @@
+//! Reads and writes the chunks of n-dimensional arrays, whatever the format: plans which bytes are needed, fetches
+//! them in batches, decodes them in parallel straight into place, and writes objects of many chunks.
+//!
+//! A format tells the engine of an array with a [`Grid`]: how its chunks are encoded ([`layout`]), and with a
+//! [`Packing`] which object holds which chunk. Nothing here knows of a metadata document.
+//!
+//! This crate is what `shardine` is made of. Its interface follows the needs of that one and changes with them.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+mod ahead;
+mod budget;
+mod cache;
+mod cells;
+mod engine;
+mod error;
+mod first_error;
+mod grid;
+mod in_order;
+pub mod keyed;
+pub mod layout;
+pub mod memory;
+mod object;
+mod packing;
+mod publisher;
+mod read;
+pub mod selection;
+pub mod shard;
+pub mod source;
+mod tasks;
+pub mod tuning;
+mod write;
+
+pub use ahead::{Ahead, reading_ahead};
+pub use budget::{Budget, Permit};
+pub use cells::Cells;
+pub use engine::{Engine, EngineOptions, MAX_THREADS};
+pub use error::Error;
+pub use first_error::FirstError;
+pub use grid::{EdgeLayouts, Grid};
+pub use in_order::in_order;
+pub use object::{
+    Batch, Finished, Frame, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
+};
+pub use packing::{
+    ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredBytes, StoredObject,
+    Uint64Packing, shard_box,
+};
+pub use publisher::Publisher;
+pub use read::read;
+pub use tasks::on_threads;
+pub use write::{
+    Patch, Strategy, WriteOptions, WriteReport, attempts, compact, is_streamed, write,
+};

@@ -1,0 +1,53 @@
+//! Memory for results.
+
+use crate::tuning::HUGE;
+
+/// Zeroed memory; `None` if there is none.
+///
+/// A result is written once, and each of its pages is first touched then. That costs the kernel more than
+/// the elements cost us where pages have 4 KiB, so large results ask for pages of 2 MiB if `huge`.
+pub fn zeroed(len: usize, huge: bool) -> Option<Vec<u8>> {
+    // Asking first costs a reservation of address space; fresh zeroed pages are not touched twice.
+    Vec::<u8>::new().try_reserve_exact(len).ok()?;
+    let mut memory = vec![0; len];
+    if huge && len >= HUGE {
+        advise_huge(&mut memory);
+    }
+    Some(memory)
+}
+
+#[cfg(target_os = "linux")]
+fn advise_huge(memory: &mut [u8]) {
+    use nix::sys::mman::{MmapAdvise, madvise};
+    use std::ptr::NonNull;
+
+    /// The kernel wants a multiple of the page's size, which is 4 KiB to 64 KiB.
+    const PAGE: usize = 64 << 10;
+
+    let start = memory.as_ptr().align_offset(PAGE).min(memory.len());
+    let rest = &mut memory[start..];
+    let len = rest.len() / PAGE * PAGE;
+    if let Some(start) = NonNull::new(rest.as_mut_ptr()) {
+        // SAFETY: these pages are all of the exclusively borrowed slice, and the advice changes nothing
+        // that can be seen of their content. A kernel that does not take it says so, and nothing is lost.
+        let _ = unsafe { madvise(start.cast(), len, MmapAdvise::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge(_: &mut [u8]) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_whatever_its_length() {
+        for len in [0, 1, 4095, HUGE - 1, HUGE, 3 * HUGE + 77] {
+            let mut memory = zeroed(len, true).unwrap();
+            assert!(memory.len() == len && memory.iter().all(|&byte| byte == 0), "{len}");
+            memory.fill(1);
+        }
+        assert!(zeroed(isize::MAX as usize, true).is_none());
+    }
+}

@@ -1,0 +1,224 @@
+//! Which objects hold the cells of a grid: the part of a data set's format that reading needs.
+
+mod key_shards;
+mod uint64;
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use shardine_store::{Key, Object, ReadRange, Store, StoreError};
+
+use smallvec::SmallVec;
+
+use super::Engine;
+use crate::Error;
+use crate::keyed::{Change, ChangeReport};
+use crate::layout::ShardLayout;
+use crate::shard::{Gaps, ShardError, ShardIndex};
+
+pub use key_shards::shard_box;
+pub use uint64::Uint64Packing;
+
+/// How cells are packed into objects. Unless [`shared`](Self::shared) says otherwise, each cell is an object of its own.
+pub trait Packing: Debug + Send + Sync {
+    /// The key of the object that holds a cell.
+    fn key(&self, cell: &[u64]) -> Result<Key, StoreError>;
+
+    /// The objects that are stored, in the order of their places. An error if the store cannot list.
+    fn list(&self, engine: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, Error>;
+
+    /// How cells share objects; `None` if each has its own.
+    fn shared(&self) -> Option<&dyn SharedPacking> {
+        None
+    }
+}
+
+/// A packing of several cells into one object, whose number and place follow from the cells.
+pub trait SharedPacking: Send + Sync {
+    /// The number of a cell, by which it is found in its object.
+    fn number(&self, cell: &[u64]) -> u64;
+
+    /// The cell with a number; `None` if it is outside the grid.
+    fn cell(&self, number: u64) -> Option<SmallVec<[u64; 4]>>;
+
+    /// The object that holds the cell with this number.
+    fn object_of(&self, number: u64) -> u64;
+
+    /// Cells along each axis of an object; `None` if the cells of an object are no box.
+    fn object_shape(&self) -> Option<SmallVec<[u64; 4]>>;
+
+    /// The key of an object.
+    fn object_key(&self, object: u64) -> Result<Key, StoreError>;
+
+    /// The object at a place in the grid of objects, or with this number where objects are no boxes; `None` if there is no
+    /// such place.
+    fn object_at(&self, place: &[u64]) -> Option<u64>;
+
+    /// The places of all objects that there may be.
+    fn places(&self) -> Box<dyn Iterator<Item = Vec<u64>> + '_>;
+
+    /// All objects that have room for a cell, each with all its cells in the order in which they are laid down.
+    fn all_objects(&self) -> Box<dyn Iterator<Item = ObjectCells> + Send + '_>;
+
+    /// Whether an object has room for so little that several are written in parallel, each by one worker.
+    fn is_small(&self, cell_bytes: u64) -> bool;
+
+    /// Bytes of memory for what the index of an object says.
+    fn index_bytes(&self) -> u64;
+
+    /// What the index of the object at a place says; `None` if it is not stored.
+    fn entries(&self, engine: &Engine, place: &[u64]) -> Result<Option<ShardEntries>, Error>;
+
+    /// Opens an object, and tells where these cells are in it; `None` if there is no such object.
+    ///
+    /// With `trust`, one that was open before need not be the current one: the caller asks it after reading.
+    fn open(
+        &self,
+        object: u64,
+        cells: &[&[u64]],
+        trust: bool,
+    ) -> Result<Option<SharedObject>, StoreError>;
+
+    /// Has what leads to cells read, many at the same time: from a remote store each would be a time to wait.
+    fn prepare(&self, cells: &[&[u64]], at_once: usize);
+
+    /// Forgets what is known of an object.
+    fn forget(&self, object: u64);
+
+    /// Why objects cannot be changed in place.
+    fn in_place_refusal(&self) -> &'static str;
+
+    /// Changes an object in one step. Other writers wait, or if they were faster, their change is kept and this one is made
+    /// on top of it.
+    fn change(&self, engine: &Engine, change: &Change<'_>) -> Result<ChangeReport, Error>;
+}
+
+/// A shared object and the numbers of cells in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectCells {
+    /// The number of the object.
+    pub object: u64,
+    /// The numbers of the cells.
+    pub cells: Vec<u64>,
+}
+
+/// An object of an array: a shard, or a chunk of an array that is not sharded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredObject {
+    /// Its key.
+    pub key: Key,
+    /// Its place in the grid of objects. Of shards by 64-bit key whose chunks are no box, its number.
+    pub cell: Vec<u64>,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// What the index of a shard says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardEntries {
+    /// The shard's key.
+    pub key: Key,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Where the index lies; of a shard by 64-bit key, the table that leads to its indexes.
+    pub index_range: Range<u64>,
+    /// Entries along each axis of the array. Of shards by 64-bit key whose chunks are no box, how many chunks are stored.
+    pub grid: Vec<u64>,
+    /// Where each chunk lies (each inner shard, where the chunks are in shards in shards), in C order along
+    /// the axes of the array; `None` for absent ones. Where chunks are no box, those that are stored, by key.
+    pub entries: Vec<Option<Range<u64>>>,
+    /// Bytes that neither the index nor an entry refers to.
+    pub gap_bytes: u64,
+}
+
+impl StoredObject {
+    /// An object at a place, of so many bytes.
+    pub fn new(key: Key, cell: Vec<u64>, len: u64) -> Self {
+        Self { key, cell, len }
+    }
+}
+
+impl ShardEntries {
+    /// What the index of an indexed shard says, which lies at `index_range`.
+    pub fn of_index(
+        key: &Key,
+        shard: &ShardLayout,
+        index: &ShardIndex,
+        index_range: Range<u64>,
+        len: u64,
+    ) -> Result<Self, ShardError> {
+        let mut entries = vec![None; index.len()];
+        let grid = shard.to_array_order(&shard.grid);
+        for entry in 0..index.len() {
+            let Some(range) = index.get(entry)? else { continue };
+            let cell = shard.to_array_order(&shard.cell(entry));
+            let at = cell.iter().zip(&grid).fold(0, |n, (&i, &g)| n * g as usize + i as usize);
+            entries[at] = Some(range);
+        }
+        let gap_bytes = Gaps::find(index, &index_range)?.total();
+        Ok(Self { key: key.clone(), len, index_range, grid, entries, gap_bytes })
+    }
+}
+
+/// An object that several cells share.
+#[derive(Debug)]
+pub struct SharedObject {
+    /// The open object.
+    pub object: Arc<dyn Object>,
+    /// Where the cells are; `None` for one that is not stored.
+    pub ranges: Vec<Option<Range<u64>>>,
+    /// Whether it was open before, and may be out of date.
+    pub kept: bool,
+}
+
+/// The bytes of a cell, or of a chunk.
+#[derive(Debug, Clone)]
+pub struct StoredBytes {
+    /// The object that holds them.
+    pub object: Arc<dyn Object>,
+    /// `None` if it is all of the object, whose length may not be known yet.
+    pub range: Option<Range<u64>>,
+}
+
+impl StoredBytes {
+    /// Which bytes to ask for.
+    pub fn read_range(&self) -> ReadRange {
+        match &self.range {
+            Some(range) => ReadRange::Bounded(range.clone()),
+            None => ReadRange::All,
+        }
+    }
+
+    /// What brings chunks of one object together, in the order in which they lie there.
+    pub fn place(&self) -> (usize, u64) {
+        let start = self.range.as_ref().map_or(0, |range| range.start);
+        (Arc::as_ptr(&self.object).cast::<()>().addr(), start)
+    }
+}
+
+/// Finds a cell of a grid; `None` if it is not stored.
+///
+/// In a far store a cell that is an object of its own is not asked for here: its first read tells whether it is there.
+pub(super) fn find(
+    packing: &dyn Packing,
+    store: &dyn Store,
+    cell: &[u64],
+) -> Result<Option<StoredBytes>, StoreError> {
+    if let Some(shared) = packing.shared() {
+        let object = shared.object_of(shared.number(cell));
+        let Some(found) = shared.open(object, &[cell], false)? else { return Ok(None) };
+        let range = found.ranges.into_iter().next().flatten();
+        return Ok(range.map(|range| StoredBytes { object: found.object, range: Some(range) }));
+    }
+    match store.open(&packing.key(cell)?, None) {
+        Ok(object) => {
+            let range = object.len().map(|len| 0..len);
+            Ok(Some(StoredBytes { object, range }))
+        }
+        Err(StoreError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

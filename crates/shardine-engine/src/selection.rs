@@ -1,0 +1,487 @@
+//! Which elements of an array: regions as people write them, and selections as the engine walks them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use smallvec::SmallVec;
+
+/// What is wrong with a region.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// The text is not a region.
+    #[error("\"{item}\" in region \"{region}\" is not start:stop:step, an integer or ...")]
+    Syntax {
+        /// The whole text.
+        region: String,
+        /// The item that cannot be read.
+        item: String,
+    },
+    /// A step is zero or negative.
+    #[error("step {step} in region \"{region}\": steps are positive")]
+    Step {
+        /// The whole text.
+        region: String,
+        /// The step as given.
+        step: i128,
+    },
+    /// There are more items than axes.
+    #[error("region has {items} items, the array {rank} axes")]
+    Rank {
+        /// Items other than `...`.
+        items: usize,
+        /// Axes of the array.
+        rank: usize,
+    },
+    /// No element of an axis is selected.
+    #[error("region selects nothing on axis {axis}, which has {len} elements")]
+    Empty {
+        /// Which axis.
+        axis: usize,
+        /// Its length.
+        len: u64,
+    },
+    /// A start or an integer lies past the end of its axis.
+    #[error("region begins at {start} on axis {axis}, which has {len} elements")]
+    PastEnd {
+        /// Which axis.
+        axis: usize,
+        /// As given.
+        start: i128,
+        /// Its length.
+        len: u64,
+    },
+    /// A buffer does not have the size of the region.
+    #[error("region has {expected} bytes, the buffer {actual}")]
+    BufferSize {
+        /// Bytes of the region's elements.
+        expected: u64,
+        /// Bytes given.
+        actual: u64,
+    },
+    /// The places of a read's elements are not good.
+    #[error("the places of the elements in memory cannot be used: {reason}")]
+    Places {
+        /// What is wrong with them.
+        reason: &'static str,
+    },
+    /// A source makes elements of another size than the array has.
+    #[error("the source has elements of {actual} bytes, the array of {expected}")]
+    ElementSize {
+        /// The array's.
+        expected: usize,
+        /// The source's.
+        actual: usize,
+    },
+    /// The region does not fit in memory.
+    #[error("region of shape {shape:?} is larger than memory can be")]
+    TooLarge {
+        /// Elements along each axis.
+        shape: Vec<u64>,
+    },
+}
+
+/// A region as people write it: `0:64,:,7:8`, `::2`, `-1`, `..., 5`.
+///
+/// One item per axis, missing trailing axes are whole. Negative numbers count from the
+/// end, stops are clipped, a bare integer is one element and keeps its axis.
+///
+/// ```
+/// let region: shardine::Region = "0:64:2,...,-1".parse().unwrap();
+/// let selection = region.resolve(&[100, 30, 8]).unwrap();
+/// assert_eq!(selection.shape(), [32, 30, 1]);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Region {
+    text: String,
+    items: Vec<Item>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Item {
+    Ellipsis,
+    // Wide enough for every position of an axis, counted from either end.
+    Index(i128),
+    Slice { start: Option<i128>, stop: Option<i128>, step: u64 },
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ellipsis => f.write_str("..."),
+            Self::Index(i) => write!(f, "{i}"),
+            Self::Slice { start, stop, step } => {
+                let text = |i: &Option<i128>| i.map(|i| i.to_string()).unwrap_or_default();
+                write!(f, "{}:{}", text(start), text(stop))?;
+                if *step != 1 { write!(f, ":{step}") } else { Ok(()) }
+            }
+        }
+    }
+}
+
+impl Region {
+    /// The whole of any array.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// A box from `start` of `shape` elements.
+    pub fn of_box(start: &[u64], shape: &[u64]) -> Self {
+        let axes = start.iter().zip(shape).map(|(&start, &count)| Axis { start, step: 1, count });
+        Self::from(&Selection { axes: axes.collect() })
+    }
+
+    /// The elements that the region means in an array of this shape.
+    pub fn resolve(&self, shape: &[u64]) -> Result<Selection, RegionError> {
+        let rank = shape.len();
+        let items = self.items.iter().filter(|i| **i != Item::Ellipsis).count();
+        if items > rank {
+            return Err(RegionError::Rank { items, rank });
+        }
+        let whole = Item::Slice { start: None, stop: None, step: 1 };
+        let mut full: Vec<&Item> = Vec::with_capacity(rank);
+        for item in &self.items {
+            match item {
+                Item::Ellipsis => full.extend(std::iter::repeat_n(&whole, rank - items)),
+                item => full.push(item),
+            }
+        }
+        full.resize(rank, &whole);
+        let axes = full.iter().zip(shape).enumerate();
+        let axes = axes.map(|(axis, (item, &len))| item.resolve(axis, len));
+        Ok(Selection { axes: axes.collect::<Result<_, _>>()? })
+    }
+}
+
+impl From<&Selection> for Region {
+    /// The region that means these elements, in any array that has them.
+    fn from(selection: &Selection) -> Self {
+        let items: Vec<Item> = selection
+            .axes
+            .iter()
+            .map(|&Axis { start, step, count }| {
+                // One past the last element, so that a step past the end does not count.
+                let last = u128::from(count.saturating_sub(1)) * u128::from(step);
+                let stop = i128::from(start) + last as i128 + i128::from(count.min(1));
+                Item::Slice { start: Some(start.into()), stop: Some(stop), step }
+            })
+            .collect();
+        let text = items.iter().map(Item::to_string).collect::<Vec<_>>().join(",");
+        Self { text, items }
+    }
+}
+
+impl FromStr for Region {
+    type Err = RegionError;
+
+    fn from_str(text: &str) -> Result<Self, RegionError> {
+        let mut items = Vec::new();
+        let mut ellipses = 0;
+        if !text.trim().is_empty() {
+            for item in text.split(',') {
+                items.push(Item::parse(text, item.trim())?);
+                ellipses += usize::from(items.last() == Some(&Item::Ellipsis));
+            }
+        }
+        if ellipses > 1 {
+            return Err(RegionError::Syntax { region: text.into(), item: "...".into() });
+        }
+        Ok(Self { text: text.to_owned(), items })
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.text.is_empty() { "..." } else { &self.text })
+    }
+}
+
+impl Item {
+    fn parse(region: &str, item: &str) -> Result<Self, RegionError> {
+        if item == "..." {
+            return Ok(Self::Ellipsis);
+        }
+        let refuse = || RegionError::Syntax { region: region.into(), item: item.into() };
+        let number = |text: &str| -> Result<Option<i128>, RegionError> {
+            match text.trim() {
+                "" => Ok(None),
+                text => text.parse().map(Some).map_err(|_| refuse()),
+            }
+        };
+        let parts: Vec<&str> = item.split(':').collect();
+        match parts[..] {
+            [index] => Ok(Self::Index(number(index)?.ok_or_else(refuse)?)),
+            [start, stop] => {
+                Ok(Self::Slice { start: number(start)?, stop: number(stop)?, step: 1 })
+            }
+            [start, stop, step] => {
+                let step = number(step)?.unwrap_or(1);
+                if step < 1 {
+                    return Err(RegionError::Step { region: region.into(), step });
+                }
+                Ok(Self::Slice {
+                    start: number(start)?,
+                    stop: number(stop)?,
+                    // A step past the end of every axis selects one element, as the longest does.
+                    step: u64::try_from(step).unwrap_or(u64::MAX),
+                })
+            }
+            _ => Err(refuse()),
+        }
+    }
+
+    fn resolve(&self, axis: usize, len: u64) -> Result<Axis, RegionError> {
+        let from_end = |i: i128| {
+            let counted = if i < 0 { i.saturating_add(len.into()).max(0) } else { i };
+            u64::try_from(counted).unwrap_or(u64::MAX)
+        };
+        match *self {
+            Self::Ellipsis => Ok(Axis { start: 0, step: 1, count: len }),
+            Self::Index(i) => {
+                if !(-i128::from(len)..i128::from(len)).contains(&i) {
+                    return Err(RegionError::PastEnd { axis, start: i, len });
+                }
+                Ok(Axis { start: from_end(i), step: 1, count: 1 })
+            }
+            Self::Slice { start, stop, step } => {
+                let first = start.map_or(0, from_end);
+                let end = stop.map_or(len, from_end).min(len);
+                if let Some(start) = start
+                    && first >= len
+                    && len > 0
+                {
+                    return Err(RegionError::PastEnd { axis, start, len });
+                }
+                let count = end.saturating_sub(first).div_ceil(step);
+                if count == 0 && !(len == 0 && start.is_none() && stop.is_none()) {
+                    return Err(RegionError::Empty { axis, len });
+                }
+                Ok(Axis { start: first, step, count })
+            }
+        }
+    }
+}
+
+/// Elements `start`, `start + step`, … along one axis, `count` of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Axis {
+    /// The first element.
+    pub start: u64,
+    /// From one to the next; at least 1.
+    pub step: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Axis {
+    /// All `len` elements of an axis.
+    pub fn whole(len: u64) -> Self {
+        Self { start: 0, step: 1, count: len }
+    }
+
+    /// The part that falls into the same cell of `cell` elements as selected element number `at`.
+    ///
+    /// `None` past the last element.
+    fn part_from(self, cell: u64, at: u64) -> Option<Part> {
+        if at >= self.count {
+            return None;
+        }
+        let first = self.start + at * self.step;
+        let index = first / cell;
+        let start = first - index * cell;
+        let count = (cell - start).div_ceil(self.step).min(self.count - at);
+        Some(Part { cell: index, axis: Axis { start, step: self.step, count }, at })
+    }
+
+    /// The part that falls into cell number `index`, if any does.
+    pub fn part_in(self, cell: u64, index: u64) -> Option<Part> {
+        let before = index.checked_mul(cell)?.saturating_sub(self.start);
+        self.part_from(cell, before.div_ceil(self.step)).filter(|part| part.cell == index)
+    }
+}
+
+/// The part of an axis that falls into one cell of a grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Which cell.
+    pub cell: u64,
+    /// The elements inside the cell, counted from its first.
+    pub axis: Axis,
+    /// How many elements of the axis come before.
+    pub at: u64,
+}
+
+/// A box of elements with a step along each axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// One per axis of the array.
+    pub axes: SmallVec<[Axis; 4]>,
+}
+
+impl Selection {
+    /// All of an array.
+    pub fn whole(shape: &[u64]) -> Self {
+        Self { axes: shape.iter().map(|&n| Axis::whole(n)).collect() }
+    }
+
+    /// How many elements along each axis.
+    pub fn shape(&self) -> Vec<u64> {
+        self.axes.iter().map(|a| a.count).collect()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.axes.iter().any(|a| a.count == 0)
+    }
+
+    /// Bytes of its elements, of `element` bytes each; the most there can be if they are more.
+    pub fn bytes(&self, element: usize) -> u64 {
+        self.axes.iter().fold(element as u64, |n, a| n.saturating_mul(a.count))
+    }
+
+    /// Whether it holds each element of a box of this shape.
+    pub fn covers(&self, shape: &[u64]) -> bool {
+        // A step does not matter where there is but one element.
+        self.axes.iter().zip(shape).all(|(a, &n)| a.count >= n)
+    }
+
+    /// What it selects in one cell of a grid; `None` if it does not touch it.
+    pub fn cell(&self, cell_shape: &[u64], index: &[u64]) -> Option<Cell> {
+        let axes = self.axes.iter().zip(cell_shape).zip(index);
+        let parts: SmallVec<[Part; 6]> =
+            axes.map(|((axis, &n), &i)| axis.part_in(n, i)).collect::<Option<_>>()?;
+        Some(Cell {
+            index: index.iter().copied().collect(),
+            selection: Self { axes: parts.iter().map(|part| part.axis).collect() },
+            at: parts.iter().map(|part| part.at).collect(),
+        })
+    }
+
+    /// The cells of a grid that it touches, each with what it selects there.
+    pub fn cells(&self, cell_shape: &[u64]) -> Cells {
+        let axes: SmallVec<[(Axis, u64); 4]> =
+            self.axes.iter().copied().zip(cell_shape.iter().copied()).collect();
+        let parts: Option<SmallVec<[Part; 4]>> =
+            axes.iter().map(|(axis, cell)| axis.part_from(*cell, 0)).collect();
+        Cells { axes, parts }
+    }
+}
+
+/// Iterates over cells in C order. Nothing is kept but the current one, however many there are.
+pub struct Cells {
+    axes: SmallVec<[(Axis, u64); 4]>,
+    /// The parts that make the next cell; `None` at the end.
+    parts: Option<SmallVec<[Part; 4]>>,
+}
+
+/// One cell that a selection touches.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// Its place in the grid.
+    pub index: SmallVec<[u64; 4]>,
+    /// The elements inside it.
+    pub selection: Selection,
+    /// Where its first element stands in the selection, along each axis.
+    pub at: SmallVec<[u64; 4]>,
+}
+
+impl Iterator for Cells {
+    type Item = Cell;
+
+    fn next(&mut self) -> Option<Cell> {
+        let parts = self.parts.as_mut()?;
+        let cell = Cell {
+            index: parts.iter().map(|p| p.cell).collect(),
+            selection: Selection { axes: parts.iter().map(|p| p.axis).collect() },
+            at: parts.iter().map(|p| p.at).collect(),
+        };
+        for (part, (axis, len)) in parts.iter_mut().zip(&self.axes).rev() {
+            if let Some(next) = axis.part_from(*len, part.at + part.axis.count) {
+                *part = next;
+                return Some(cell);
+            }
+            if let Some(first) = axis.part_from(*len, 0) {
+                *part = first;
+            }
+        }
+        self.parts = None;
+        Some(cell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(region: &str, shape: &[u64]) -> Result<Vec<(u64, u64, u64)>, RegionError> {
+        let selection = region.parse::<Region>()?.resolve(shape)?;
+        Ok(selection.axes.iter().map(|a| (a.start, a.step, a.count)).collect())
+    }
+
+    #[test]
+    fn regions_mean_what_numpy_means_by_them() {
+        assert_eq!(resolve("", &[5, 6]), Ok(vec![(0, 1, 5), (0, 1, 6)]));
+        assert_eq!(resolve("1:3", &[5, 6]), Ok(vec![(1, 1, 2), (0, 1, 6)]));
+        assert_eq!(resolve("-2:,::4", &[5, 6]), Ok(vec![(3, 1, 2), (0, 4, 2)]));
+        assert_eq!(resolve("...,-1", &[5, 6]), Ok(vec![(0, 1, 5), (5, 1, 1)]));
+        assert_eq!(resolve("2,...", &[5, 6, 7]), Ok(vec![(2, 1, 1), (0, 1, 6), (0, 1, 7)]));
+        assert_eq!(resolve(":99", &[5]), Ok(vec![(0, 1, 5)]));
+        assert_eq!(resolve("-99:2", &[5]), Ok(vec![(0, 1, 2)]));
+        assert_eq!(resolve(":", &[0]), Ok(vec![(0, 1, 0)]));
+        assert_eq!(resolve("...", &[]), Ok(vec![]));
+        let far = u64::MAX - 1;
+        assert_eq!(resolve("-1", &[far]), Ok(vec![(far - 1, 1, 1)]));
+        assert_eq!(resolve("18446744073709551607:", &[u64::MAX]), Ok(vec![(u64::MAX - 8, 1, 8)]));
+        assert_eq!(resolve("::99999999999999999999", &[5]), Ok(vec![(0, u64::MAX, 1)]));
+    }
+
+    #[test]
+    fn a_region_that_selects_nothing_is_an_error() {
+        assert_eq!(resolve("2:2", &[5]), Err(RegionError::Empty { axis: 0, len: 5 }));
+        assert_eq!(resolve("3:1", &[5]), Err(RegionError::Empty { axis: 0, len: 5 }));
+        assert_eq!(resolve("7:9", &[5]), Err(RegionError::PastEnd { axis: 0, start: 7, len: 5 }));
+        assert_eq!(resolve("5", &[5]), Err(RegionError::PastEnd { axis: 0, start: 5, len: 5 }));
+        assert_eq!(resolve("-6", &[5]), Err(RegionError::PastEnd { axis: 0, start: -6, len: 5 }));
+        assert_eq!(resolve("0:1", &[0]), Err(RegionError::Empty { axis: 0, len: 0 }));
+        assert_eq!(resolve("0,0,0", &[5, 5]), Err(RegionError::Rank { items: 3, rank: 2 }));
+        for bad in ["a", "1:2:3:4", "1:2:0", "1:2:-1", "1,,2", "...,..."] {
+            assert!(resolve(bad, &[5, 5, 5]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_box_is_the_same_box_wherever_it_lies() {
+        for start in [0, 7, 1 << 63, u64::MAX - 4] {
+            let selection = Region::of_box(&[start], &[4]).resolve(&[u64::MAX]).unwrap();
+            assert_eq!(selection.axes[..], [Axis { start, step: 1, count: 4 }]);
+        }
+        let axes =
+            [Axis { start: 3, step: 5, count: 4 }, Axis { start: 0, step: u64::MAX, count: 1 }];
+        let selection = Selection { axes: axes.into_iter().collect() };
+        let region = Region::from(&selection);
+        assert_eq!(region.resolve(&[19, 2]).unwrap().axes[0], axes[0]);
+        assert_eq!(region.to_string(), "3:19:5,0:1:18446744073709551615");
+        assert!(Region::of_box(&[2], &[0]).resolve(&[5]).is_err());
+    }
+
+    #[test]
+    fn parts_cover_an_axis_once_and_in_order() {
+        for (start, step, count, cell) in
+            [(0, 1, 10, 3), (2, 5, 4, 3), (7, 2, 9, 4), (1, 100, 3, 7), (0, 1, 1, 1)]
+        {
+            let axis = Axis { start, step, count };
+            let mut seen = Vec::new();
+            let parts = (0..=(start + count * step) / cell).filter_map(|i| axis.part_in(cell, i));
+            for part in parts {
+                assert_eq!(part.at, seen.len() as u64);
+                for i in 0..part.axis.count {
+                    let local = part.axis.start + i * part.axis.step;
+                    assert!(local < cell);
+                    seen.push(part.cell * cell + local);
+                }
+            }
+            let expected: Vec<u64> = (0..count).map(|i| start + i * step).collect();
+            assert_eq!(seen, expected);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Shards of `neuroglancer_uint64_sharded_v1` as pure bytes: values by 64-bit key, found through an index of indexes.
+//!
+//! A key's hash names a shard and one of its *minishards*. The shard begins with a table that tells where the index
+//! of each minishard lies; that index tells the keys and where their values are.
+
+mod minishard;
+mod morton;
+mod murmur;
+mod sharding;
+
+pub use minishard::MAX_INDEX;
+pub use minishard::{Minishard, MinishardEntry, ShardTable, Uint64Error, Uint64ShardIndexes};
+pub use morton::MortonCode;
+pub use sharding::{Encoding, KeyHash, KeyPlace, Sharding, ShardingError};

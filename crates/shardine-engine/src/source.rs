@@ -1,0 +1,181 @@
+//! Where the elements of a write come from.
+
+use shardine_codec::strided::{self, Axes, Placement};
+use shardine_codec::{ElementsRef, VariableElements};
+
+use crate::selection::RegionError;
+
+/// Why a source could not give its elements.
+pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Elements to be written, asked for box by box.
+///
+/// Coordinates are those of the region that is written: the first element of the region is at
+/// the origin, whatever its place in the array. Boxes are asked for from several threads at once, in the order
+/// in which chunks are encoded, and each element once; again, where another writer was faster and an update has to be
+/// made anew. A source may read other arrays, with the same engine too, from the thread that it is called on. It must not hand
+/// work to the threads of the engine and wait for it (with rayon: it should use a pool of its own).
+pub trait Source: Sync {
+    /// Bytes of an element, if the source has an opinion; one that is not the array's is refused.
+    fn element_size(&self) -> Option<usize> {
+        None
+    }
+
+    /// Copies a box of fixed-size elements to `to` in `target`.
+    fn copy_box(
+        &self,
+        start: &[u64],
+        shape: &[u64],
+        target: &mut [u8],
+        to: &Placement,
+    ) -> Result<(), SourceError>;
+
+    /// A box of variable-length elements, in C order.
+    fn variable_box(&self, start: &[u64], shape: &[u64]) -> Result<VariableElements, SourceError>;
+
+    /// What boxes have in common that are cheaper had one after the other by the same thread, by where a box begins: they come
+    /// from one block that has to be decoded as a whole, say. `None` if it does not matter.
+    fn together(&self, _start: &[u64]) -> Option<Vec<u64>> {
+        None
+    }
+}
+
+/// Elements in memory, in C order.
+#[derive(Debug, Clone)]
+pub struct MemorySource<'a> {
+    elements: ElementsRef<'a>,
+    element: usize,
+    strides: Axes<usize>,
+}
+
+impl<'a> MemorySource<'a> {
+    /// Elements of a region of this shape; `element` is the size of one, if it has a fixed one.
+    pub fn new(
+        elements: ElementsRef<'a>,
+        shape: &[u64],
+        element: Option<usize>,
+    ) -> Result<Self, RegionError> {
+        let too_large = || RegionError::TooLarge { shape: shape.to_vec() };
+        let size = |unit: usize| -> Option<usize> {
+            shape.iter().try_fold(unit, |n, &d| n.checked_mul(usize::try_from(d).ok()?))
+        };
+        let (expected, actual) = match (elements, element) {
+            (ElementsRef::Fixed(bytes), Some(element)) => (size(element), bytes.len()),
+            (ElementsRef::Variable(elements), None) => (size(1), elements.len()),
+            (ElementsRef::Fixed(bytes), None) => (Some(0), bytes.len()),
+            (ElementsRef::Variable(elements), Some(_)) => (Some(0), elements.byte_len()),
+        };
+        let expected = expected.ok_or_else(too_large)?;
+        let mixed = matches!(elements, ElementsRef::Fixed(_)) != element.is_some();
+        if expected != actual || mixed {
+            let (expected, actual) = (expected as u64, actual as u64);
+            return Err(RegionError::BufferSize { expected, actual });
+        }
+        let element = element.unwrap_or(1);
+        let strides = Placement::contiguous(shape, element).ok_or_else(too_large)?.strides;
+        Ok(Self { elements, element, strides })
+    }
+
+    fn placed(&self, start: &[u64]) -> Placement {
+        let at = start.iter().zip(&self.strides).map(|(&i, &s)| i as usize * s).sum();
+        Placement { start: at, strides: self.strides.clone() }
+    }
+}
+
+/// A shape in the unit of memory.
+pub fn extents(shape: &[u64]) -> Axes<usize> {
+    shape.iter().map(|&n| n as usize).collect()
+}
+
+impl Source for MemorySource<'_> {
+    fn copy_box(
+        &self,
+        start: &[u64],
+        shape: &[u64],
+        target: &mut [u8],
+        to: &Placement,
+    ) -> Result<(), SourceError> {
+        let ElementsRef::Fixed(bytes) = self.elements else { return Err(not_fixed()) };
+        strided::copy(&extents(shape), self.element, bytes, &self.placed(start), target, to)?;
+        Ok(())
+    }
+
+    fn variable_box(&self, start: &[u64], shape: &[u64]) -> Result<VariableElements, SourceError> {
+        let ElementsRef::Variable(elements) = self.elements else { return Err(not_fixed()) };
+        let mut out = VariableElements::new();
+        crate::layout::for_each_offset(&extents(shape), &self.placed(start), |at| {
+            out.push(elements.get(at).unwrap_or_default());
+        });
+        Ok(out)
+    }
+}
+
+fn not_fixed() -> SourceError {
+    "the source holds elements of another kind than the array".into()
+}
+
+/// Elements made by a function, box by box: the source of a write larger than memory.
+///
+/// The function is given the start and shape of a box and fills a buffer with its elements, in C order.
+///
+/// ```
+/// use shardine::GeneratorSource;
+/// // The number of each element of a 2-d region that is 100 wide.
+/// let numbers = GeneratorSource::new(4, |start, shape, out| {
+///     for (i, element) in out.chunks_exact_mut(4).enumerate() {
+///         let (row, column) = (i as u64 / shape[1], i as u64 % shape[1]);
+///         let number = (start[0] + row) * 100 + start[1] + column;
+///         element.copy_from_slice(&(number as u32).to_le_bytes());
+///     }
+///     Ok(())
+/// });
+/// ```
+#[derive(Debug)]
+pub struct GeneratorSource<F> {
+    element: usize,
+    generate: F,
+}
+
+impl<F> GeneratorSource<F>
+where
+    F: Fn(&[u64], &[u64], &mut [u8]) -> Result<(), SourceError> + Sync,
+{
+    /// A source of elements of `element` bytes each.
+    pub fn new(element: usize, generate: F) -> Self {
+        Self { element, generate }
+    }
+}
+
+impl<F> Source for GeneratorSource<F>
+where
+    F: Fn(&[u64], &[u64], &mut [u8]) -> Result<(), SourceError> + Sync,
+{
+    fn element_size(&self) -> Option<usize> {
+        Some(self.element)
+    }
+
+    fn copy_box(
+        &self,
+        start: &[u64],
+        shape: &[u64],
+        target: &mut [u8],
+        to: &Placement,
+    ) -> Result<(), SourceError> {
+        let from = Placement::contiguous(shape, self.element).ok_or(strided::OutOfMemory)?;
+        let extents = extents(shape);
+        let len = from.end(&extents, self.element).ok_or(strided::OutOfMemory)?;
+        if from.strides == to.strides
+            && let Some(out) = target.get_mut(to.start..to.start + len)
+        {
+            return (self.generate)(start, shape, out);
+        }
+        let mut elements = vec![0; len];
+        (self.generate)(start, shape, &mut elements)?;
+        strided::copy(&extents, self.element, &elements, &from, target, to)?;
+        Ok(())
+    }
+
+    fn variable_box(&self, _: &[u64], _: &[u64]) -> Result<VariableElements, SourceError> {
+        Err(not_fixed())
+    }
+}

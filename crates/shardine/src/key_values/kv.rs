@@ -1,0 +1,346 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use shardine_codec::Context;
+use shardine_store::{FolderHold, Key, ReadRange, StoreError, StoreExt};
+
+use super::{PayloadKind, fragments_len};
+use crate::anchor::Anchor;
+use crate::engine::Publisher;
+use crate::engine::tuning::WRITE_BATCH;
+use crate::keyed::{Change, Encoded, KeyedShards, OldValue, OpenShard, change_shard, gzip};
+use crate::precomputed::{INFO, VolumeInfo};
+use crate::shard::uint64::{Encoding, Sharding};
+use crate::{Engine, Error, Location};
+
+/// Bytes that a value may have when it is decompressed.
+const LIMIT: usize = 1 << 30;
+
+/// How hard gzip tries.
+const GZIP_LEVEL: u8 = 6;
+
+/// A folder of `neuroglancer_uint64_sharded_v1` shards as the store of values by 64-bit key that it is.
+#[derive(Debug)]
+pub struct KeyValueStore {
+    engine: Arc<Engine>,
+    shards: Arc<KeyedShards>,
+    kind: PayloadKind,
+    /// By what it is told whether another data set has taken its place. Then everything is refused, as keys may be in
+    /// other shards.
+    anchor: Option<Arc<Anchor>>,
+}
+
+/// What is to become of some keys.
+#[derive(Debug, Clone, Default)]
+pub struct KeyValues {
+    changes: BTreeMap<u64, Option<NewValue>>,
+}
+
+#[derive(Debug, Clone)]
+struct NewValue {
+    value: Vec<u8>,
+    fragments: Vec<u8>,
+}
+
+impl KeyValues {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The key is to have this value.
+    pub fn put(self, key: u64, value: Vec<u8>) -> Self {
+        self.put_mesh(key, value, Vec::new())
+    }
+
+    /// The key is to have this manifest, with the fragments that it tells of.
+    pub fn put_mesh(mut self, key: u64, value: Vec<u8>, fragments: Vec<u8>) -> Self {
+        self.changes.insert(key, Some(NewValue { value, fragments }));
+        self
+    }
+
+    /// The key is to have no value.
+    pub fn remove(mut self, key: u64) -> Self {
+        self.changes.insert(key, None);
+        self
+    }
+}
+
+/// What a change of keys did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PutReport {
+    /// Shards that were written.
+    pub shards_written: u64,
+    /// Shards that were removed, as nothing was left in them.
+    pub shards_removed: u64,
+    /// Values that were written.
+    pub values_written: u64,
+    /// Values that were moved as they were.
+    pub values_kept: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+}
+
+/// A key that has a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedKey {
+    /// The key.
+    pub key: u64,
+    /// Its shard.
+    pub shard: u64,
+    /// Its minishard.
+    pub minishard: u64,
+    /// Where the value is in the shard.
+    pub range: Range<u64>,
+}
+
+impl KeyValueStore {
+    /// Opens a folder whose own `info` says how it is sharded, as those of meshes and skeletons do. One read.
+    pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
+        let key = location.key(INFO)?;
+        let anchor = Anchor::of(location, &[INFO])?.map(Arc::new);
+        let no_store = || Error::NoKeyValues { at: location.to_string() };
+        let bytes = location.store.get(&key)?.ok_or_else(no_store)?;
+        let document: Map<String, Value> =
+            serde_json::from_slice(&bytes).map_err(|_| no_store())?;
+        let sharding = document.get("sharding").ok_or_else(no_store)?;
+        let sharding = Sharding::from_json(sharding)
+            .map_err(|source| Error::Sharding { object: key.clone(), source })?;
+        let kind = PayloadKind::from_info(&document);
+        Ok(Self::with_sharding(engine, location, sharding, kind).with_anchor(anchor))
+    }
+
+    /// Opens a folder below a volume, or what else has an `info` that tells of it: the chunks of a scale, or annotations.
+    /// One read.
+    ///
+    /// `folder` is relative to the place of the `info`.
+    pub fn open_in(engine: &Arc<Engine>, location: &Location, folder: &str) -> Result<Self, Error> {
+        let key = location.key(INFO)?;
+        let anchor = Anchor::of(location, &[INFO])?.map(Arc::new);
+        let no_store = || Error::NoKeyValues { at: location.to_string() };
+        let bytes = location.store.get(&key)?.ok_or_else(no_store)?;
+        let document: Map<String, Value> =
+            serde_json::from_slice(&bytes).map_err(|_| no_store())?;
+        let found = tells_of(&document, folder).ok_or_else(no_store)?;
+        let sharding = Sharding::from_json(found)
+            .map_err(|source| Error::Sharding { object: key.clone(), source })?;
+        let kind = if VolumeInfo::is_volume(&document) {
+            PayloadKind::Plain
+        } else {
+            PayloadKind::from_info(&document)
+        };
+        let store = Self::with_sharding(engine, &location.join(folder)?, sharding, kind);
+        Ok(store.with_anchor(anchor))
+    }
+
+    /// Opens a folder whose sharding is known. No read.
+    pub fn with_sharding(
+        engine: &Arc<Engine>,
+        location: &Location,
+        sharding: Sharding,
+        kind: PayloadKind,
+    ) -> Self {
+        let (store, folder) = (Arc::clone(&location.store), location.path.clone());
+        let shards = Arc::new(KeyedShards::new(store, folder, sharding));
+        Self { engine: Arc::clone(engine), shards, kind, anchor: None }
+    }
+
+    pub(crate) fn with_anchor(self, anchor: Option<Arc<Anchor>>) -> Self {
+        Self { anchor, ..self }
+    }
+
+    /// Keeps the data set in its place until this is dropped.
+    fn hold(&self) -> Result<Option<Arc<FolderHold>>, Error> {
+        self.anchor.as_deref().map_or(Ok(None), Anchor::hold_same)
+    }
+
+    /// What came of reading, if that was of the data set that was opened.
+    fn consistent<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
+        self.anchor.as_deref().map_or(Ok(()), Anchor::check_same)?;
+        outcome
+    }
+
+    /// How it is sharded.
+    pub fn sharding(&self) -> &Sharding {
+        &self.shards.sharding
+    }
+
+    /// Its shards.
+    pub(crate) fn shards(&self) -> Arc<KeyedShards> {
+        Arc::clone(&self.shards)
+    }
+
+    /// What its values are.
+    pub fn kind(&self) -> PayloadKind {
+        self.kind
+    }
+
+    /// The value of a key as it is stored; `None` if there is none.
+    ///
+    /// Three reads, one for each index that is not known yet and one for the value.
+    pub fn get_encoded(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
+        let read = self.engine.with_context(|context| {
+            self.shards.with_value(key, context, |shard, range| {
+                Ok(shard.object.read(ReadRange::Bounded(range))?.to_vec())
+            })
+        });
+        self.consistent(read.map_err(Error::from))
+    }
+
+    /// The value of a key; `None` if there is none.
+    pub fn get(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
+        let Some(encoded) = self.get_encoded(key)? else { return Ok(None) };
+        Ok(Some(self.decode(key, encoded)?))
+    }
+
+    fn decode(&self, key: u64, encoded: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+        if self.sharding().data_encoding == Encoding::Raw {
+            return Ok(encoded);
+        }
+        let mut value = Vec::new();
+        let decoded = self.engine.with_context(|context| {
+            gzip(GZIP_LEVEL)?
+                .decode(context, &encoded, LIMIT, &mut value)
+                .map_err(|error| {
+                    let shard = self.shards.shard_key(self.sharding().place(key).shard)?;
+                    let reason = format!("the value of key {key} cannot be decompressed: {error}");
+                    Ok::<_, StoreError>(StoreError::Damaged { key: shard, reason })
+                })
+                .map_err(|error| error.unwrap_or_else(|error| error))
+        });
+        decoded?;
+        Ok(value)
+    }
+
+    /// The fragments of a mesh: the bytes before its manifest. `None` if there is no such mesh.
+    pub fn get_fragments(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
+        let damaged = |object: &Key, reason: &str| StoreError::Damaged {
+            key: object.clone(),
+            reason: format!("key {key}: {reason}"),
+        };
+        // Both are read from one version of the shard.
+        let read = |shard: &OpenShard, range: Range<u64>| {
+            let manifest = shard.object.read(ReadRange::Bounded(range.clone()))?.to_vec();
+            let manifest = self.decode(key, manifest)?;
+            let len = fragments_len(&manifest)
+                .ok_or_else(|| damaged(&shard.key, "its value is not the manifest of a mesh"))?;
+            let least = self.sharding().table_len();
+            let start = range.start.checked_sub(len).filter(|&start| start >= least);
+            let start = start.ok_or_else(|| {
+                let reason =
+                    "its manifest tells of more bytes of fragments than there are before it";
+                damaged(&shard.key, reason)
+            })?;
+            Ok(shard.object.read(ReadRange::Bounded(start..range.start))?.to_vec())
+        };
+        let read = self.engine.with_context(|context| self.shards.with_value(key, context, read));
+        self.consistent(read.map_err(Error::from))
+    }
+
+    /// All keys that have values, shard by shard. Only indexes are read: of each shard the table, and the indexes, which
+    /// mostly lie together.
+    pub fn list(&self, mut visit: impl FnMut(ListedKey)) -> Result<(), Error> {
+        let _hold = self.hold()?;
+        for shard in self.shards.stored()? {
+            let Some(object) = self.shards.open_object(shard)? else { continue };
+            let key = self.shards.shard_key(shard)?;
+            let read = |context: &mut Context| self.shards.read_indexes(&key, &*object, context);
+            let indexes = self.engine.with_context(read)?;
+            object.check_unchanged()?;
+            for (minishard, entry) in indexes.entries() {
+                // Entries that lie outside are told when they are read, and by `verify`.
+                let range = entry.start..entry.start.saturating_add(entry.len);
+                visit(ListedKey { key: entry.key, shard, minishard, range });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes and removes values. Each shard that is touched is changed once and in one step, with all other values moved
+    /// as they are; other writers wait, or their change is kept and this one is made on top of it.
+    pub fn update(&self, values: &KeyValues) -> Result<PutReport, Error> {
+        if self.kind == PayloadKind::MultiresolutionMesh {
+            for (&key, value) in &values.changes {
+                if let Some(NewValue { value, fragments }) = value
+                    && fragments_len(value) != Some(fragments.len() as u64)
+                {
+                    return Err(Error::MeshWithoutFragments {
+                        key,
+                        told: fragments_len(value),
+                        given: fragments.len() as u64,
+                    });
+                }
+            }
+        }
+        let _hold = self.hold()?;
+        let mut by_shard: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for &key in values.changes.keys() {
+            by_shard.entry(self.sharding().place(key).shard).or_default().push(key);
+        }
+        let mut report = PutReport::default();
+        for (shard, keys) in by_shard {
+            let largest = keys.iter().filter_map(|key| values.changes[key].as_ref());
+            let largest = largest.map(|v| v.value.len() + v.fragments.len()).max().unwrap_or(0);
+            let encode = |context: &mut Context, i: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
+                let Some(NewValue { value, fragments }) = &values.changes[&keys[i]] else {
+                    return Ok(Encoded::Absent);
+                };
+                out.extend_from_slice(fragments);
+                self.encode(context, value, out)?;
+                Ok(Encoded::Value { before: fragments.len() })
+            };
+            let done = change_shard(
+                &self.engine,
+                &self.shards,
+                &Change {
+                    object: shard,
+                    keys: &keys,
+                    replaces_all: false,
+                    keep_before: self.kind.keeps_before(),
+                    value_bytes: largest as u64,
+                    inline: false,
+                    encode: &encode,
+                    publisher: &Publisher::new(&*self.shards.store, WRITE_BATCH),
+                },
+            )?;
+            report.shards_written += u64::from(done.written);
+            report.shards_removed += u64::from(done.removed);
+            report.values_written += done.encoded;
+            report.values_kept += done.kept;
+            report.bytes_written += done.bytes;
+        }
+        Ok(report)
+    }
+
+    fn encode(
+        &self,
+        context: &mut Context,
+        value: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        match self.sharding().data_encoding {
+            Encoding::Raw => out.extend_from_slice(value),
+            Encoding::Gzip => gzip(GZIP_LEVEL)?.encode(context, value, out).map_err(|error| {
+                let source = std::io::Error::other(error.to_string());
+                StoreError::Io { operation: "compress", path: "a value".into(), source }
+            })?,
+        }
+        Ok(())
+    }
+}
+
+/// What an `info` says of the sharding of a folder below it.
+fn tells_of<'a>(document: &'a Map<String, Value>, folder: &str) -> Option<&'a Value> {
+    let listed = ["scales", "spatial", "relationships"].into_iter();
+    let entries = listed
+        .filter_map(|name| document.get(name).and_then(Value::as_array))
+        .flatten()
+        .chain(document.get("by_id"));
+    entries
+        .filter(|entry| entry.get("key").and_then(Value::as_str) == Some(folder))
+        .find_map(|entry| entry.get("sharding").filter(|sharding| !sharding.is_null()))
+}

@@ -1,0 +1,8 @@
+//! Folders of uint64 shards as the key-value stores that they are.
+
+mod kind;
+mod kv;
+
+pub use kind::PayloadKind;
+pub(crate) use kind::fragments_len;
+pub use kv::{KeyValueStore, KeyValues, ListedKey, PutReport};

@@ -57,10 +57,19 @@ pub fn reading_ahead<T: Send, R>(
     fetch: &(dyn Fn(usize) -> T + Sync),
     work: impl FnOnce(Option<&Ahead<'_, T>>) -> R,
 ) -> R {
-    let threads = most.min(count);
-    if threads < 2 {
-        return work(None);
+    match most.min(count) {
+        0 | 1 => work(None),
+        threads => with_readers(threads, count, fetch, work),
     }
+}
+
+/// The same with so many threads, or as many as can be had.
+pub(crate) fn with_readers<T: Send, R>(
+    threads: usize,
+    count: usize,
+    fetch: &(dyn Fn(usize) -> T + Sync),
+    work: impl FnOnce(Option<&Ahead<'_, T>>) -> R,
+) -> R {
     let (state, changed) = (Mutex::default(), Condvar::new());
     let window = threads.saturating_mul(AHEAD);
     let ahead = Ahead { fetch, count, window, state, changed };

@@ -1,19 +1,26 @@
-//! Work that waits for a far store: some of it at once, and what comes of it in order.
+//! Work that several do at once, and what comes of it in order.
 
 use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 
-use super::ahead::reading_ahead;
-/// Does `count` pieces of work, up to `most` at once, and hands over what comes of them in order.
+use shardine_codec::Context;
+
+use crate::Engine;
+use crate::ahead::with_readers;
+
+/// Does `count` pieces of work that wait for a remote store, up to `most` at once, and hands over what comes of them in order.
 ///
-/// `take` is called on the calling thread, which does pieces too that nobody has begun with. After a break no piece is begun.
+/// `take` is called on the calling thread, which also does pieces that nobody has begun with; the others are threads made for
+/// this, and none of the engine's workers. After a break no piece is begun.
 pub fn in_order<T: Send>(
     most: usize,
     count: usize,
     work: &(dyn Fn(usize) -> T + Sync),
     take: &mut dyn FnMut(usize, T) -> ControlFlow<()>,
 ) {
-    let helpers = most.saturating_sub(1);
-    reading_ahead(helpers, count, work, |ahead| {
+    // The caller is one of them.
+    let helpers = most.min(count).saturating_sub(1);
+    with_readers(helpers, count, work, |ahead| {
         for i in 0..count {
             let done = ahead.and_then(|ahead| ahead.take(i)).unwrap_or_else(|| work(i));
             if take(i, done).is_break() {
@@ -21,6 +28,56 @@ pub fn in_order<T: Send>(
             }
         }
     });
+}
+
+/// Who does a batch of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crew {
+    /// So many of the engine's workers: the work computes, or reads files of this machine.
+    Workers(usize),
+    /// So many threads of their own: the work waits for a remote store.
+    Waiting(usize),
+}
+
+impl Engine {
+    /// How many of the workers may work at the same time, if each takes so much memory.
+    pub fn workers_within(&self, memory: u64) -> usize {
+        let affordable = self.memory_in_flight() / memory.max(1);
+        let threads = self.threads();
+        usize::try_from(affordable).unwrap_or(threads).clamp(1, threads)
+    }
+
+    /// Does a batch of `count` pieces of work, and hands over what comes of them in order, on the calling thread.
+    ///
+    /// What workers do is handed over when all of it is done, so memory is that of the batch.
+    pub fn batch_in_order<T: Send>(
+        &self,
+        crew: Crew,
+        count: usize,
+        work: &(dyn Fn(usize, &mut Context) -> T + Sync),
+        take: &mut dyn FnMut(usize, T),
+    ) {
+        let workers = match crew {
+            Crew::Workers(workers) if workers > 1 => workers,
+            Crew::Workers(most) | Crew::Waiting(most) => {
+                let work = |i: usize| self.with_context(|context| work(i, context));
+                return in_order(most, count, &work, &mut |i, done| {
+                    take(i, done);
+                    ControlFlow::Continue(())
+                });
+            }
+        };
+        let slots: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
+        self.share(workers, count, &|i, context| {
+            let done = work(i, context);
+            *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        });
+        for (i, slot) in slots.into_iter().enumerate() {
+            if let Some(done) = slot.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                take(i, done);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

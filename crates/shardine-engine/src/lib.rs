@@ -38,7 +38,7 @@ pub use engine::{Engine, EngineOptions, MAX_THREADS};
 pub use error::Error;
 pub use first_error::FirstError;
 pub use grid::{EdgeLayouts, Grid};
-pub use in_order::in_order;
+pub use in_order::{Crew, in_order};
 pub use object::{
     Batch, Finished, Frame, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
 };

@@ -9,7 +9,7 @@ mod wrapped;
 pub use encoding::ChunkEncoding;
 pub(crate) use info::DATA_TYPES;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
-pub(crate) use names::BoxNames;
+pub(crate) use names::{BoxNames, BoxObject};
 pub(crate) use volume::{AXES, VolumeScale};
 pub use volume::{INFO, StoredChunk, Volume};
 pub(crate) use wrapped::{WrappedStore, compressed_ending};

@@ -60,22 +60,34 @@ impl BoxNames {
     }
 }
 
+/// A chunk that is an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BoxObject {
+    pub cell: [u64; 3],
+    /// Whether an ending of its name says that it is compressed as a file.
+    pub compressed: bool,
+}
+
+impl BoxNames {
+    /// The chunk that an object of this name in the folder is, be it compressed as a file or not; `None` if it is none.
+    pub fn object(&self, name: &str) -> Option<BoxObject> {
+        let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
+        Some(BoxObject { cell: self.cell(bare.unwrap_or(name))?, compressed: bare.is_some() })
+    }
+}
+
 impl Packing for BoxNames {
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
         in_folder(self.folder.as_ref(), &self.name(cell))
     }
 
     fn list(&self, _: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, EngineError> {
-        let cell_of = |name: &str| {
-            let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
-            self.cell(bare.unwrap_or(name))
-        };
         let listing = store.list(self.folder.as_ref())?;
-        listing.refuse_unlisted(|name| cell_of(name).is_some())?;
+        listing.refuse_unlisted(|name| self.object(name).is_some())?;
         let mut objects = Vec::new();
         for (key, len) in listing.objects {
             let name = key.as_str().rsplit('/').next().unwrap_or_default();
-            if let Some([x, y, z]) = cell_of(name) {
+            if let Some(BoxObject { cell: [x, y, z], .. }) = self.object(name) {
                 objects.push(StoredObject::new(key, vec![x, y, z, 0], len));
             }
         }

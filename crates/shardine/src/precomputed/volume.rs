@@ -7,7 +7,7 @@ use shardine_codec::{ArraySpec, ElementSize};
 use shardine_store::{Condition, FolderHold, Key, Store, StoreError, StoreExt};
 
 use super::names::BoxNames;
-use super::wrapped::{WrappedStore, compressed_ending};
+use super::wrapped::WrappedStore;
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
 use crate::engine::{EdgeLayouts, Grid, Packing, Uint64Packing};
@@ -281,14 +281,10 @@ impl Volume {
         }
         let names = self.box_names(scale)?;
         let listing = self.location.store.list(self.folder(scale)?.as_ref())?;
-        listing.refuse_unlisted(|name| {
-            let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
-            names.cell(bare.unwrap_or(name)).is_some()
-        })?;
+        listing.refuse_unlisted(|name| names.object(name).is_some())?;
         for (key, len) in listing.objects {
             let name = key.as_str().rsplit('/').next().unwrap_or_default();
-            let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
-            let cell = names.cell(bare.unwrap_or(name));
+            let cell = names.object(name).map(|object| object.cell);
             visit(StoredChunk { object: name.to_owned(), key: None, cell, range: 0..len });
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use shardine_store::{Key, Store, StoreError};
 
 use crate::Error;
-use crate::precomputed::{BoxNames, Scale, compressed_ending};
+use crate::precomputed::{BoxNames, BoxObject, Scale, compressed_ending};
 use crate::shard::uint64::Sharding;
 
 /// How the objects are called that hold the values of a folder.
@@ -58,10 +58,9 @@ impl Form {
                 }
             }
             Self::Chunks { names, grid } => {
-                let name = bare.unwrap_or(name);
-                if cell(names, *grid, name).is_some() {
+                if chunk(names, *grid, name).is_some() {
                     Named::Part
-                } else if looks_like_chunk(name) {
+                } else if looks_like_chunk(bare.unwrap_or(name)) {
                     Named::Odd("it is called like a chunk, but is none of this scale")
                 } else {
                     Named::Other
@@ -71,10 +70,10 @@ impl Form {
     }
 }
 
-/// The chunk of this name in a grid; `None` if it is none.
-pub(super) fn cell(names: &BoxNames, grid: [u64; 3], name: &str) -> Option<[u64; 3]> {
+/// The chunk that an object of this name is in a grid; `None` if it is none.
+pub(super) fn chunk(names: &BoxNames, grid: [u64; 3], name: &str) -> Option<BoxObject> {
     // Behind the end of the volume there are names of no voxels.
-    names.cell(name).filter(|cell| cell.iter().zip(grid).all(|(i, cells)| *i < cells))
+    names.object(name).filter(|object| object.cell.iter().zip(grid).all(|(i, cells)| *i < cells))
 }
 
 /// What names a shard in the name of one of its objects, be it one of this sharding or not.

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use shardine_codec::{Context, ElementSize};
 use shardine_store::{Key, ReadRange, Store, StoreError};
 
-use super::form::cell;
+use super::form::chunk;
 use crate::engine::StoredBytes;
 use crate::key_values::PayloadKind;
 use crate::keyed::{KeyedShards, before_values};
-use crate::precomputed::{BoxNames, Scale, Volume, WrappedStore, compressed_ending};
+use crate::precomputed::{BoxNames, BoxObject, Scale, Volume, WrappedStore};
 use crate::shard::uint64::{Encoding, MortonCode};
 use crate::{Engine, Error, RepackError};
 
@@ -107,15 +107,12 @@ impl Values {
     ) -> Result<(), Error> {
         match self {
             Self::Objects { store, names, code, plain } => {
-                let cell_of = |name: &str| {
-                    let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
-                    Some((cell(names, code.grid(), bare.unwrap_or(name))?, bare.is_some()))
-                };
+                let chunk_of = |name: &str| chunk(names, code.grid(), name);
                 let listing = store.list(names.folder.as_ref())?;
-                listing.refuse_unlisted(|name| cell_of(name).is_some())?;
+                listing.refuse_unlisted(|name| chunk_of(name).is_some())?;
                 for (key, len) in listing.objects {
                     let name = key.as_str().rsplit('/').next().unwrap_or_default();
-                    if let Some((cell, compressed)) = cell_of(name) {
+                    if let Some(BoxObject { cell, compressed }) = chunk_of(name) {
                         let len = if compressed { len.max(*plain) } else { len };
                         visit(StoredValue { key: code.encode(cell), before: 0, len });
                     }

@@ -67,12 +67,6 @@ fn memory(from: &Values, to: &Values, value: &StoredValue) -> u64 {
     stored.saturating_add(becomes).min(MOST)
 }
 
-/// How many workers there is memory for, if each takes so many bytes.
-fn workers(engine: &Engine, each: u64) -> usize {
-    let affordable = engine.memory_in_flight() / each.max(1);
-    engine.threads().min(usize::try_from(affordable).unwrap_or(usize::MAX)).max(1)
-}
-
 /// Moves all values. With `resumed`, objects that are there already are whole and stay.
 pub(crate) fn write(
     engine: &Engine,
@@ -286,7 +280,7 @@ fn objects(
     let publisher = Publisher::new(&*store.inner, JOB_BATCH);
     let (written, kept, bytes) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let each = keys.iter().map(|moved| moved.memory).max().unwrap_or(0);
-    let workers = workers(engine, each);
+    let workers = engine.workers_within(each);
     let _permit = engine.admit(each.saturating_mul(workers as u64));
     let first_error = FirstError::default();
     engine.share(workers, keys.len(), &|i, context| {
@@ -362,7 +356,7 @@ fn compare(engine: &Engine, from: &Values, to: &Values, keys: &[StoredValue]) ->
     // The value as it was and as it is, and if they are compressed differently, what both are.
     let each = keys.iter().map(|value| memory(from, to, value).saturating_mul(2)).max();
     let each = each.unwrap_or(0);
-    let workers = workers(engine, each);
+    let workers = engine.workers_within(each);
     let _permit = engine.admit(each.saturating_mul(workers as u64));
     engine.share(workers, keys.len(), &|i, context| {
         if first_error.is_set() {

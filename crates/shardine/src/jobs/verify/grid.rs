@@ -1,14 +1,12 @@
 //! From an array to its objects, and to what is among them by mistake.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Key, StoreError};
 
 use super::finding::Origin;
 use super::{Finding, FindingKind, Run, add};
-use crate::engine::in_order;
+use crate::engine::Crew;
 use crate::jobs::losses::LOSS_RECORD;
 use crate::layout::Layout;
 use crate::precomputed::INFO;
@@ -145,35 +143,19 @@ impl Run<'_> {
             self.progress();
             findings.unwrap_or_default()
         };
-        if let Some(pace) = pace {
-            in_order(pace.objects, objects.len(), &check, &mut |_, findings| {
-                self.tell(findings);
-                ControlFlow::Continue(())
-            });
-            return;
-        }
-        let slots: Vec<Mutex<Vec<Finding>>> = objects.iter().map(|_| Mutex::default()).collect();
-        let check = |i: usize| {
-            let findings = check(i);
-            *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = findings;
-        };
-        if objects.len() < self.engine.threads() {
+        let crew = match pace {
+            Some(pace) => Crew::Waiting(pace.objects),
             // The workers are left to the chunks of each.
-            (0..objects.len()).for_each(check);
-        } else {
-            let workers = self.workers(array);
-            self.engine.share(workers, objects.len(), &|i, _| check(i));
-        }
-        for slot in slots {
-            self.tell(slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-        }
+            None if objects.len() < self.engine.threads() => Crew::Workers(1),
+            None => Crew::Workers(self.workers(array)),
+        };
+        let tell = &mut |_, findings| self.tell(findings);
+        self.engine.batch_in_order(crew, objects.len(), &|i, _| check(i), tell);
     }
 
     /// How many may work at once for the memory of their indexes and chunks to stay in the budget.
     pub(super) fn workers(&self, array: &Array) -> usize {
-        let cost = memory(&array.grid.layout, self.options.decode);
-        let threads = self.engine.threads();
-        usize::try_from(self.engine.memory_in_flight() / cost).unwrap_or(threads).clamp(1, threads)
+        self.engine.workers_within(memory(&array.grid.layout, self.options.decode))
     }
 }
 

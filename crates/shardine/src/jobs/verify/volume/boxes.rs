@@ -1,7 +1,6 @@
 //! A scale whose chunks are objects.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use shardine_codec::{Context, EncodedSize};
@@ -14,9 +13,9 @@ use super::folder::Chunks;
 use super::names::{last_part, unwrapped};
 use super::survey::{codec, is_gzip};
 use crate::Error;
-use crate::engine::in_order;
+use crate::engine::Crew;
 use crate::jobs::losses::LOSS_RECORD;
-use crate::precomputed::{Scale, Volume};
+use crate::precomputed::{BoxObject, Scale, Volume};
 
 /// Bytes that one file may hold when it is decompressed.
 const LIMIT: u64 = 1 << 30;
@@ -101,9 +100,8 @@ impl Run<'_> {
                 continue;
             }
             let plain = unwrapped(name).unwrap_or(name);
-            match names.cell(plain) {
-                Some(cell) => {
-                    let wrapped = plain != name;
+            match names.object(name) {
+                Some(BoxObject { cell, compressed: wrapped }) => {
                     found.push(Boxed { key, cell, len, wrapped });
                 }
                 None if known(&key) || is_other_copy(plain) => {}
@@ -182,27 +180,13 @@ impl Run<'_> {
                 self.tell([finding.chunk(Some(vec![x, y, z, 0]))]);
             }
         };
-        if store.read_cost().local {
-            let slots: Vec<std::sync::Mutex<_>> =
-                batch.iter().map(|_| std::sync::Mutex::new(None)).collect();
-            let threads = self.engine.threads();
-            let affordable = self.engine.memory_in_flight() / chunks.memory();
-            let workers = usize::try_from(affordable).unwrap_or(threads).clamp(1, threads);
-            self.engine.share(workers, batch.len(), &|i, context| {
-                let seen = look(&batch[i], context);
-                *slots[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = seen;
-            });
-            for (chunk, slot) in batch.iter().zip(slots) {
-                tell(chunk, slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
-            }
-        } else {
-            let most = self.engine.at_once(&**store, chunks.memory());
-            let work = |i: usize| self.engine.with_context(|context| look(&batch[i], context));
-            in_order(most, batch.len(), &work, &mut |i, problem| {
-                tell(&batch[i], problem);
-                ControlFlow::Continue(())
-            });
-        }
+        let crew = match store.read_cost().local {
+            true => Crew::Workers(self.engine.workers_within(chunks.memory())),
+            false => Crew::Waiting(self.engine.at_once(&**store, chunks.memory())),
+        };
+        let look = |i: usize, context: &mut Context| look(&batch[i], context);
+        let tell = &mut |i: usize, problem| tell(&batch[i], problem);
+        self.engine.batch_in_order(crew, batch.len(), &look, tell);
     }
 
     fn boxed(

@@ -1,8 +1,7 @@
 //! A folder of shards: every one of them, and what is among them by mistake.
 
-use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use shardine_store::{Key, ReadRange, StoreError};
@@ -12,12 +11,10 @@ use super::checked::{Forms, check_open};
 use super::fill::{Filling, Presence, ShardFill};
 use super::folder::Folder;
 use super::names::Names;
-use crate::engine::in_order;
+use crate::engine::Crew;
+use crate::engine::tuning::REREADS;
 use crate::shard::uint64::Encoding;
 use crate::{Error, Location};
-
-/// How often a shard that changes is looked at again.
-const ATTEMPTS: u64 = 8;
 
 /// Findings of one shard that are kept until others have been told.
 const PENDING: usize = 256;
@@ -175,34 +172,19 @@ impl Run<'_> {
             outcome
         };
         let mut outcomes = Vec::new();
-        let mut take = |outcome: Option<Outcome>| {
+        let store = &*folder.shards.store;
+        let crew = if store.read_cost().local && batch.len() >= self.engine.threads() {
+            Crew::Workers(self.engine.workers_within(folder.memory().saturating_add(IN_FLIGHT)))
+        } else {
+            let piece = if self.options.decode { self.engine.max_merged_read() } else { 0 };
+            Crew::Waiting(self.engine.at_once(store, IN_FLIGHT.saturating_add(piece)))
+        };
+        self.engine.batch_in_order(crew, batch.len(), &|i, _| check(i), &mut |_, outcome| {
             if let Some(mut outcome) = outcome {
                 self.tell(outcome.findings.drain(..));
                 outcomes.push(outcome);
             }
-        };
-        let store = &*folder.shards.store;
-        if store.read_cost().local && batch.len() >= self.engine.threads() {
-            let slots: Vec<Mutex<Option<Outcome>>> =
-                batch.iter().map(|_| Mutex::default()).collect();
-            let memory = folder.memory().saturating_add(IN_FLIGHT);
-            let threads = self.engine.threads();
-            let workers = usize::try_from(self.engine.memory_in_flight() / memory);
-            let workers = workers.unwrap_or(threads).clamp(1, threads);
-            self.engine.share(workers, batch.len(), &|i, _| {
-                *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = check(i);
-            });
-            for slot in slots {
-                take(slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-            }
-        } else {
-            let piece = if self.options.decode { self.engine.max_merged_read() } else { 0 };
-            let most = self.engine.at_once(store, IN_FLIGHT.saturating_add(piece));
-            in_order(most, batch.len(), &check, &mut |_, outcome| {
-                take(outcome);
-                ControlFlow::Continue(())
-            });
-        }
+        });
         outcomes
     }
 
@@ -220,7 +202,7 @@ impl Run<'_> {
             indexes: Forms::default(),
             fill: None,
         };
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..REREADS as u64 {
             match self.shard_attempt(folder, presence, (*number, key), *older) {
                 Ok(outcome) => return Some(outcome),
                 Err(StoreError::NotFound { .. }) => return None,
@@ -230,7 +212,7 @@ impl Run<'_> {
                 Err(error) => return Some(failed(FindingKind::Unreadable, error.to_string())),
             }
         }
-        let message = format!("it kept changing, and was given up after {ATTEMPTS} attempts");
+        let message = format!("it kept changing, and was given up after {REREADS} attempts");
         Some(failed(FindingKind::NotChecked, message))
     }
 

@@ -2,7 +2,7 @@
 
 use ::shardine::zarr::metadata::NodeMetadata;
 use ::shardine::{
-    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Region, StoreOptions,
+    Array, ArrayNode, Elements, ElementsRef, Engine, EngineOptions, Location, Region, StoreOptions,
     WriteOptions,
 };
 
@@ -11,18 +11,18 @@ use crate::block::Block;
 use crate::job::Job;
 
 /// Opens an array of the job's bucket with nothing in any cache.
-pub fn open(job: &Job, array: &str) -> Result<Array> {
-    Ok(Array::open(&Engine::new(&EngineOptions::new())?, &location(job, array)?)?)
+pub fn open(job: &Job, array: &str) -> Result<ArrayNode> {
+    Ok(ArrayNode::open(&Engine::new(&EngineOptions::new())?, &location(job, array)?)?)
 }
 
 /// Makes the job's array.
-pub fn create(job: &Job) -> Result<Array> {
+pub fn create(job: &Job) -> Result<ArrayNode> {
     let NodeMetadata::Array(metadata) = NodeMetadata::parse(&serde_json::to_vec(&job.metadata)?)?
     else {
         return Err("the metadata is not an array's".into());
     };
     let engine = Engine::new(&EngineOptions::new())?;
-    Ok(Array::create(&engine, &location(job, &job.array)?, metadata, false)?)
+    Ok(ArrayNode::create(&engine, &location(job, &job.array)?, metadata, false)?)
 }
 
 fn location(job: &Job, array: &str) -> Result<Location> {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    ArrayNode, CompactOptions, Elements, Engine, Error, FindingKind, Location, Region, RepairOptions,
-    VerifyOptions, VerifySummary, compact, repair, verify,
+    ArrayNode, CompactOptions, Elements, Engine, Error, FindingKind, Location, Region,
+    RepairOptions, VerifyOptions, VerifySummary, compact, repair, verify,
 };
 
 use crate::memory;

@@ -2,7 +2,7 @@
 
 use ::shardine::zarr::metadata::NodeMetadata;
 use ::shardine::{
-    Array, ArrayNode, Elements, ElementsRef, Engine, EngineOptions, Location, Region, StoreOptions,
+    ArrayNode, Elements, ElementsRef, Engine, EngineOptions, Location, Region, StoreOptions,
     WriteOptions,
 };
 
@@ -34,11 +34,11 @@ fn location(job: &Job, array: &str) -> Result<Location> {
     Ok(Location::with_options(&format!("s3://{}/{array}", job.bucket), &options)?)
 }
 
-pub fn read(array: &Array, block: &Block) -> Result<Vec<u8>> {
+pub fn read(array: &ArrayNode, block: &Block) -> Result<Vec<u8>> {
     bytes(array.read(&region(block))?)
 }
 
-pub fn write(array: &Array, block: &Block, elements: &[u8]) -> Result {
+pub fn write(array: &ArrayNode, block: &Block, elements: &[u8]) -> Result {
     array.write(&region(block), ElementsRef::Fixed(elements), &WriteOptions::new())?;
     Ok(())
 }
@@ -55,7 +55,7 @@ fn bytes(elements: Elements) -> Result<Vec<u8>> {
 }
 
 /// Reads all blocks at once.
-pub fn read_many(array: &Array, blocks: &[Block]) -> Result<Vec<Vec<u8>>> {
+pub fn read_many(array: &ArrayNode, blocks: &[Block]) -> Result<Vec<Vec<u8>>> {
     let regions: Vec<Region> = blocks.iter().map(region).collect();
     array.read_many(&regions)?.into_iter().map(bytes).collect()
 }

@@ -20,8 +20,10 @@ pub struct Stored {
 /// The stored chunks of an array by their places in the grid of chunks.
 pub fn stored(path: &Path) -> Result<BTreeMap<Triple, Stored>> {
     let engine = Engine::new(&EngineOptions::new())?;
-    let array =
-        ArrayNode::open(&engine, &Location::parse(path.to_str().ok_or("the path is not Unicode")?)?)?;
+    let array = ArrayNode::open(
+        &engine,
+        &Location::parse(path.to_str().ok_or("the path is not Unicode")?)?,
+    )?;
     let mut chunks = BTreeMap::new();
     for object in array.objects()? {
         let cell: Triple = object.cell.as_slice().try_into()?;

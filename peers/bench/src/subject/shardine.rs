@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, ArrayNode, Elements, ElementsRef, Engine, EngineOptions, Location, Placement, Region, Strategy,
+    ArrayNode, Elements, ElementsRef, Engine, EngineOptions, Location, Placement, Region, Strategy,
     WriteOptions,
 };
 
@@ -33,7 +33,7 @@ impl Shardine {
         Ok(Self { engine, metadata, element: job.element, order: job.order, array: None })
     }
 
-    fn array(&self) -> Result<&Array> {
+    fn array(&self) -> Result<&ArrayNode> {
         Ok(self.array.as_ref().ok_or("no array is open")?)
     }
 }

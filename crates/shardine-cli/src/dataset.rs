@@ -49,16 +49,11 @@ impl Level {
         self.level.unwrap_or(0)
     }
 
-    /// Opens an array, or one level of a data set that has several.
+    /// The array that a data set is, or one level of a data set that has several.
     ///
     /// `gzip` is how hard gzip tries in shards of volumes, if that is said.
-    pub fn open(
-        self,
-        engine: &Arc<Engine>,
-        location: &Location,
-        gzip: Option<u8>,
-    ) -> Result<Array, Failure> {
-        match DataSet::open(engine, location)? {
+    pub fn of(self, set: DataSet, location: &Location, gzip: Option<u8>) -> Result<Array, Failure> {
+        match set {
             DataSet::Volume(volume) => {
                 let volume = match gzip {
                     Some(level) => volume.gzip_level(level),
@@ -74,7 +69,7 @@ impl Level {
                 "{location} is a Zarr array, whose metadata says how hard gzip tries"
             ))
             .hint("leave --gzip-level out")),
-            DataSet::Node(Node::Array(array)) => Ok(array),
+            DataSet::Node(Node::Array(array)) => Ok(array.into_array()),
             DataSet::Node(Node::Group(_)) => {
                 Err(Error::NotAnArray { at: location.to_string() }.into())
             }

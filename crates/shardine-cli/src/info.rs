@@ -10,7 +10,9 @@ use shardine::zarr::formats_at;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
-use shardine::{Array, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat};
+use shardine::{
+    Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat,
+};
 
 use crate::cli::Machine;
 use crate::dataset::DataSet;
@@ -212,7 +214,7 @@ pub fn inner_shard(array: &Array) -> Option<&[u64]> {
 
 /// Bytes of the elements of all that the indexes tell of, decoded; `None` for types of variable length.
 fn decoded_bytes(array: &Array, stored: &Stored) -> Option<u64> {
-    let object = array.metadata().chunk_shape();
+    let object = array.cell_shape();
     let (count, shape) = match stored.entries {
         Some(entries) => (entries, array.entry_shape().unwrap_or(object)),
         None => (stored.objects, object),
@@ -246,7 +248,7 @@ pub fn sharding(codecs: &[CodecSpec]) -> Option<Sharding> {
 }
 
 /// An array in JSON.
-pub fn describe(array: &Array, stored: Option<&Stored>) -> Value {
+pub fn describe(array: &ArrayNode, stored: Option<&Stored>) -> Value {
     let metadata = array.metadata();
     let (shape, data_type) = (array.shape(), array.data_type());
     let sharding = sharding(metadata.codecs());
@@ -317,7 +319,7 @@ pub fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> i
 pub fn write_array(
     out: &mut dyn Write,
     url: &str,
-    array: &Array,
+    array: &ArrayNode,
     stored: Option<&Stored>,
 ) -> io::Result<()> {
     let metadata = array.metadata();
@@ -360,7 +362,7 @@ pub fn write_array(
 
 fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Result<()> {
     let shape = array.shape();
-    let possible = cells(shape, array.metadata().chunk_shape());
+    let possible = cells(shape, array.cell_shape());
     let sharded = array.shard_shape().is_some();
     let what = if sharded { "shard" } else { "chunk" };
     if stored.unknown {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use shardine::{Array, Axis, DataType, ElementSize, Elements, FillValue, Region};
 
 use crate::cli::Machine;
-use crate::dataset::Level;
+use crate::dataset::{DataSet, Level};
 use crate::failure::Failure;
 use crate::npy::Header;
 use crate::output_file::{OutputFile, check_free, is_device};
@@ -86,7 +86,8 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
         check_free(path, args.overwrite)?;
     }
     let (engine, budget) = machine.engine_and_buffer()?;
-    let array = args.level.open(&engine, &machine.location(&args.url)?, None)?;
+    let location = machine.location(&args.url)?;
+    let array = args.level.of(DataSet::open(&engine, &location)?, &location, None)?;
     let region = args.region.clone().unwrap_or_default();
     let selection = region.resolve(array.shape()).map_err(shardine::Error::from)?;
     let shape = selection.shape();

@@ -43,8 +43,8 @@ pub use object::{
     Batch, Finished, Frame, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
 };
 pub use packing::{
-    ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredBytes, StoredObject,
-    Uint64Packing, shard_box,
+    GridKey, ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredBytes,
+    StoredObject, Uint64Packing, shard_box,
 };
 pub use publisher::Publisher;
 pub use read::read;

@@ -1,12 +1,13 @@
 //! Sharded chunk storage: reads and writes the shards of n-dimensional arrays.
 //!
-//! [`Array`] is where to begin: open one at a [`Location`], then [`read`](Array::read) or
-//! [`write`](Array::write) a [`Region`] of it. The [`Engine`] holds what all arrays share: threads, the memory
+//! [`Array`] is where to begin: open one as an [`ArrayNode`] at a [`Location`], then [`read`](Array::read)
+//! or [`write`](Array::write) a [`Region`] of it. The [`Engine`] holds what all arrays share: threads, the memory
 //! budget, and the cache of shard indexes.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod anchor;
+mod array;
 mod error;
 mod jobs;
 mod key_values;
@@ -22,6 +23,7 @@ use shardine_engine::{keyed, layout, memory, selection, source};
 pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
+pub use array::{Array, HeldArray, PossibleObject};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use engine::{ShardEntries, StoredObject};
@@ -53,7 +55,6 @@ pub use shardine_codec::{
 pub use source::{GeneratorSource, Source, SourceError};
 pub use zarr::metadata::ZarrFormat;
 pub use zarr::{
-    AppendClaim, AppendNote, Array, Child, Group, HeldArray, Node, PossibleObject, SliceError,
-    SliceOptions, SliceWriter, StaleCopy, consolidate, remove_consolidated,
-    renew_consolidated_above,
+    AppendClaim, AppendNote, ArrayNode, Child, Group, Node, SliceError, SliceOptions, SliceWriter,
+    StaleCopy, consolidate, remove_consolidated, renew_consolidated_above,
 };

@@ -11,13 +11,13 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::{
-    AppendClaim, Array, ElementSize, ElementsRef, SliceError, SliceOptions, SliceWriter,
+    AppendClaim, ArrayNode, ElementSize, ElementsRef, Node, SliceError, SliceOptions, SliceWriter,
     WriteReport,
 };
 
 use crate::cli::Machine;
 use crate::consolidate;
-use crate::dataset::Level;
+use crate::dataset::DataSet;
 use crate::failure::Failure;
 use crate::input::{self, Input};
 use crate::progress::Progress;
@@ -78,7 +78,7 @@ pub struct Append {
 
 /// What was done.
 struct Done {
-    array: Array,
+    array: ArrayNode,
     /// Planes that this run appended.
     planes: u64,
     /// Planes of the same file that an earlier run had appended.
@@ -89,10 +89,17 @@ struct Done {
 pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, location) = (machine.engine()?, machine.location(&args.url)?);
-    let array = Level::default().open(&engine, &location, None)?;
-    if array.is_volume() {
-        return Err(shardine::Error::FixedVolume { at: array.location().to_string() }.into());
-    }
+    let array = match DataSet::open(&engine, &location)? {
+        DataSet::Node(Node::Array(array)) => array,
+        DataSet::Node(Node::Group(_)) => {
+            return Err(shardine::Error::NotAnArray { at: location.to_string() }.into());
+        }
+        DataSet::Volume(_) => {
+            return Err(Failure::new(format!(
+                "{location} is a precomputed volume, whose shape is fixed"
+            )));
+        }
+    };
     let rank = array.shape().len();
     if args.axis >= rank {
         return Err(shardine::Error::from(SliceError::Axis { axis: args.axis, rank }).into());
@@ -100,7 +107,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let stream = stream(&args.file)?;
     let claim = AppendClaim::take(&array, args.take_over).map_err(claim_failure)?;
     // As the append before this one has left it.
-    let array = Array::open(&engine, &location)?;
+    let array = ArrayNode::open(&engine, &location)?;
     if args.axis >= array.shape().len() {
         return Err(shardine::Error::MetadataChanged { at: location.to_string() }.into());
     }
@@ -160,7 +167,7 @@ fn options(args: &Append) -> SliceOptions {
     options
 }
 
-fn from_file(args: &Append, array: Array, claim: AppendClaim) -> Result<Done, Failure> {
+fn from_file(args: &Append, array: ArrayNode, claim: AppendClaim) -> Result<Done, Failure> {
     let mut plane = array.shape().to_vec();
     plane[args.axis] = 1;
     let mut input = Input::open(&args.file)?;
@@ -204,7 +211,7 @@ fn from_file(args: &Append, array: Array, claim: AppendClaim) -> Result<Done, Fa
 
 fn from_stream(
     args: &Append,
-    array: Array,
+    array: ArrayNode,
     mut claim: AppendClaim,
     stream: Stream,
 ) -> Result<Done, Failure> {

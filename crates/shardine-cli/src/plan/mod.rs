@@ -10,7 +10,7 @@ use serde_json::json;
 use shardine::plan::{Action, Current, Purpose, Recommendation, Situation, recommend, sample};
 use shardine::shard::IndexLocation;
 use shardine::zarr::MAX_DEPTH;
-use shardine::{Array, Child, DataType, ElementSize, Group, Node};
+use shardine::{ArrayNode, Child, DataType, ElementSize, Group, Node};
 
 use crate::cli::Machine;
 use crate::create::Format;
@@ -242,7 +242,12 @@ fn of_group(
     Ok(())
 }
 
-fn of_array(args: &Plan, machine: &Machine, url: &str, array: &Array) -> Result<Advice, Failure> {
+fn of_array(
+    args: &Plan,
+    machine: &Machine,
+    url: &str,
+    array: &ArrayNode,
+) -> Result<Advice, Failure> {
     let mut situation = situation(args, machine, array.shape(), array.data_type());
     let local = array.location().store.read_cost().local;
     situation.remote |= !local;

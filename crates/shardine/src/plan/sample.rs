@@ -4,9 +4,8 @@ use std::ops::ControlFlow;
 
 use shardine_store::{Key, StoreError};
 
-use crate::engine::in_order;
-use crate::zarr::{PossibleObject, grid_folder};
-use crate::{Array, ElementSize, EngineError, Error};
+use crate::engine::{GridKey, in_order};
+use crate::{Array, ElementSize, EngineError, Error, PossibleObject};
 
 /// Objects whose length is asked for, at most.
 const ASKED: usize = 128;
@@ -107,7 +106,7 @@ pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
             Err(error) => return Err(error),
         }
     }
-    let shape = array.entry_shape().unwrap_or(array.metadata().chunk_shape()).to_vec();
+    let shape = array.entry_shape().unwrap_or(array.cell_shape()).to_vec();
     let element = match array.data_type().size() {
         ElementSize::Fixed(size) => Some(size),
         ElementSize::Variable => None,
@@ -143,7 +142,7 @@ impl Found {
 
 /// Objects along each axis.
 fn object_grid(array: &Array) -> Vec<u64> {
-    let axes = array.shape().iter().zip(array.metadata().chunk_shape());
+    let axes = array.shape().iter().zip(array.cell_shape());
     axes.map(|(&length, &n)| length.div_ceil(n.max(1))).collect()
 }
 
@@ -248,9 +247,7 @@ fn lengths(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
 
 /// Objects of some folders, from the outermost inwards, of each depth a few that lie apart.
 fn listed(array: &Array) -> Result<Vec<PossibleObject>, Error> {
-    let (location, rank) = (array.location(), array.shape().len());
-    let encoding = array.metadata().key_encoding();
-    let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
+    let (location, packing) = (array.location(), &array.grid.packing);
     let grid = object_grid(array);
     let store = &*location.store;
     let at_once = array.engine.at_once(store, ANSWER);
@@ -270,15 +267,14 @@ fn listed(array: &Array) -> Result<Vec<PossibleObject>, Error> {
                 }
             };
             for (key, len) in listing.objects {
-                let cell = key.as_str().get(skip..).and_then(|name| encoding.parse(name, rank));
-                if let Some(cell) = cell.filter(|cell| cell.iter().zip(&grid).all(|(i, n)| i < n)) {
+                if let GridKey::Object(cell) = packing.named(&key)
+                    && cell.iter().zip(&grid).all(|(i, n)| i < n)
+                {
                     objects.push(PossibleObject { key, cell, listed: Some(len) });
                 }
             }
-            let inner = listing.folders.into_iter().filter(|key| {
-                let name = key.as_str().get(skip..);
-                name.is_some_and(|name| grid_folder(encoding, name, rank).is_some())
-            });
+            let inside = |key: &Key| matches!(packing.named(key), GridKey::Folder(_));
+            let inner = listing.folders.into_iter().filter(inside);
             folders.extend(inner.map(Some));
             ControlFlow::Continue(())
         });

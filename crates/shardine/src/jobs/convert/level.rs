@@ -7,7 +7,7 @@ use shardine_codec::strided::Axes;
 use shardine_store::{Buffer, Key, Store, StoreError, StoreExt};
 
 use super::super::repack::{ChunkFinder, RepackCheck, RepackError, RepackProgress};
-use super::alike::{fixed_len, have_same_chunks};
+use super::alike::{Side, fixed_len, have_same_chunks};
 use super::options::{ConvertOptions, ConvertedLevel};
 use super::source::ViewSource;
 use super::view::View;
@@ -75,21 +75,22 @@ fn read(found: Option<StoredBytes>) -> Result<Option<Buffer>, Error> {
 
 impl<'a> Level<'a> {
     pub fn new(
-        old: &'a Array,
+        old: Side<'a>,
         view: &'a View,
-        new: &'a Array,
+        new: Side<'a>,
         options: &'a ConvertOptions,
         resumed: bool,
         name: &'a str,
     ) -> Self {
+        let (moves, chunk_len) = (have_same_chunks(old, view, new), fixed_len(new));
+        let (old, new) = (old.array, new.array);
         let zero = old.data_type().default_fill();
         Self {
-            moves: have_same_chunks(old, view, new),
+            moves,
             finder: ChunkFinder::new(old),
-
             source: ViewSource::new(old, view, new.chunk_shape()),
-            chunk_len: fixed_len(new),
-            absent_stays: *old.metadata().fill() == zero && !options.store_empty,
+            chunk_len,
+            absent_stays: *old.fill() == zero && !options.store_empty,
             publisher: Publisher::new(&*new.grid.store, JOB_BATCH),
             counters: Counters::default(),
             old,

@@ -6,6 +6,7 @@ use shardine_codec::Context;
 use shardine_store::{Key, Object, ReadRange, StoreError};
 
 use super::{Fingerprint, Losses, ObjectLosses};
+use crate::engine::GridKey;
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::ShardIndex;
 use crate::{Array, Error};
@@ -42,10 +43,10 @@ fn below<'a>(layout: &'a Layout, path: &[u32], bounds: &[u64]) -> (&'a Layout, V
 /// What of a record is still as it was left. Reads the indexes of its objects, and chunks that are unproved.
 pub(in crate::jobs) fn in_array(array: &Array, losses: &Losses) -> Result<Vec<ArrayLoss>, Error> {
     let mut found = Vec::new();
-    let rank = array.shape().len();
     for (name, lost) in &losses.objects {
         // A name that is no cell of this array is none of its chunks.
-        let Some(cell) = array.metadata().key_encoding().parse(name, rank) else { continue };
+        let Ok(key) = array.location().key(name) else { continue };
+        let GridKey::Object(cell) = array.grid.packing.named(&key) else { continue };
         let bounds = array.grid.bounds(&cell);
         if bounds.contains(&0) {
             continue;

@@ -145,7 +145,7 @@ impl<'a> Build<'a> {
                 objects => objects?,
             };
             for object in objects {
-                let cells = object.cell.iter().zip(array.metadata().chunk_shape());
+                let cells = object.cell.iter().zip(array.cell_shape());
                 let axes = cells.zip(shape).zip(self.new.shape());
                 let (mut first, mut count) = (Vec::new(), Vec::new());
                 for (((&cell, &object), &n), &len) in axes {

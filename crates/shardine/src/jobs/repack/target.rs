@@ -10,7 +10,7 @@ use crate::shard::{IndexLocation, MAX_CHUNKS_PER_SHARD};
 use crate::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
-use crate::{Array, CodecSpec, Error};
+use crate::{Array, ArrayNode, CodecSpec, Error};
 
 /// The name of the codec that makes shards.
 const SHARDING: &str = "sharding_indexed";
@@ -117,7 +117,7 @@ pub(super) struct Wanted {
 
 /// Works out what is to be built.
 pub(super) fn wanted(
-    array: &Array,
+    array: &ArrayNode,
     options: &RepackOptions,
     key_encoding: ChunkKeyEncoding,
 ) -> Result<Wanted, Error> {

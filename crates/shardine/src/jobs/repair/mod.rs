@@ -19,7 +19,7 @@ use super::verify::volume::DataSet;
 use super::verify::{Finding, FindingKind, Origin, Severity, VerifyOptions, verify};
 use crate::jobs::losses::{self, ObjectLosses};
 use crate::zarr::read_document;
-use crate::{Array, Engine, Error, Location, PossibleObject};
+use crate::{Array, ArrayNode, Engine, Error, Location, PossibleObject};
 
 pub(super) use set_aside::SetAside;
 
@@ -525,7 +525,7 @@ impl Repairing<'_> {
             arrays.entry(origin.array.clone()).or_default().insert(key, origin);
         }
         for (path, damaged) in arrays {
-            let array = Array::open(self.engine, &self.location.at(path.clone()))?;
+            let array = ArrayNode::open(self.engine, &self.location.at(path.clone()))?;
             let held = array.hold()?;
             let array = held.array();
             let damaged = match array.location().store.files() {

@@ -9,8 +9,8 @@ use shardine_store::{Buffer, Key, LeftoverKind, Object, ReadRange, StoreError};
 use super::ahead::{Held, Pace};
 use super::grid::at_cell;
 use super::{Finding, FindingKind, Run, Severity, Untold, add};
+use crate::array::{First, actual_length, first_read};
 use crate::layout::Layout;
-use crate::zarr::{First, actual_length, first_read};
 use crate::{Array, PossibleObject};
 
 /// How often an object that changes is looked at again.

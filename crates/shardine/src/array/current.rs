@@ -7,7 +7,6 @@ use shardine_codec::strided::Placement;
 use shardine_store::FolderHold;
 
 use super::Array;
-use super::metadata::{ArrayMetadata, NodeMetadata, ZarrFormat};
 use crate::Error;
 use crate::anchor::Anchor;
 use crate::selection::Selection;
@@ -119,10 +118,7 @@ impl Array {
     }
 
     fn anchor(&self) -> Option<&Anchor> {
-        match &self.scale {
-            Some(scale) => scale.volume.anchor(),
-            None => self.anchor.as_ref(),
-        }
+        self.anchor.as_deref()
     }
 
     /// Whether this is still the array that is at its place.
@@ -132,10 +128,7 @@ impl Array {
 
     /// Opens the array that has taken the place of this one. It must have the same elements.
     fn renew(&self) -> Result<(), Error> {
-        let new = match &self.scale {
-            Some(scale) => scale.reopen()?,
-            None => Self::open(&self.engine, &self.location)?,
-        };
+        let new = self.format.reopen(&self.engine, &self.location)?;
         if new.data_type() != self.data_type() || new.shape().len() != self.shape().len() {
             return Err(Error::Replaced { at: self.location.to_string() });
         }
@@ -158,24 +151,4 @@ impl Array {
         });
         if inside { Ok(()) } else { Err(Error::Replaced { at: self.location.to_string() }) }
     }
-}
-
-/// Whether a document tells of an array whose chunks have the same names and mean the same. Its shape and its attributes may
-/// differ.
-pub(crate) fn has_same_chunks(metadata: &ArrayMetadata, document: &[u8]) -> bool {
-    let now = match metadata.zarr_format() {
-        ZarrFormat::V3 => match NodeMetadata::parse(document) {
-            Ok(NodeMetadata::Array(now)) => now,
-            _ => return false,
-        },
-        ZarrFormat::V2 => match ArrayMetadata::parse_v2(document, None) {
-            Ok(now) => now,
-            Err(_) => return false,
-        },
-    };
-    let essence = |of: &ArrayMetadata| {
-        let (grid, keys) = (of.chunk_shape().to_vec(), *of.key_encoding());
-        (grid, keys, of.data_type().clone(), of.fill().clone(), of.codecs().to_vec())
-    };
-    essence(&now) == essence(metadata)
 }

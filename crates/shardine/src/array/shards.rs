@@ -8,7 +8,7 @@ use shardine_codec::Context;
 use shardine_store::{Buffer, Key, Object, ReadRange, Recovery, StoreError};
 
 use super::Array;
-use super::stored::{PossibleObject, ask_length, told_length};
+use super::objects::{PossibleObject, ask_length, told_length};
 use crate::engine::tuning::{AHEAD, REREADS};
 use crate::engine::{ShardEntries, SharedPacking, in_order};
 use crate::layout::ShardLayout;

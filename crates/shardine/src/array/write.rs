@@ -1,0 +1,125 @@
+//! Writing regions.
+
+use shardine_codec::{ElementSize, ElementsRef};
+
+use super::Array;
+use crate::Error;
+use crate::engine::{self, Patch, WriteOptions, WriteReport};
+use crate::selection::{Region, Selection};
+use crate::source::{MemorySource, Source};
+
+impl Array {
+    /// Writes a region from memory, in C order.
+    ///
+    /// What becomes of each shard that is touched becomes visible at once; shards that are touched in part are
+    /// rewritten, with their untouched chunks moved as bytes, or changed in place, as the options say. Other writers
+    /// of a shard wait, or if they were faster, their change is kept and this one is applied on top of it.
+    pub fn write(
+        &self,
+        region: &Region,
+        elements: ElementsRef<'_>,
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        self.format.check_writable(&self.location)?;
+        let selection = region.resolve(self.shape())?;
+        let element = match self.data_type().size() {
+            ElementSize::Fixed(size) => Some(size),
+            ElementSize::Variable => None,
+        };
+        let source = MemorySource::new(elements, &selection.shape(), element)?;
+        self.write_patches(&[Patch { selection, source: &source }], options)
+    }
+
+    /// Writes many regions from memory at once; where they overlap, the later ones count.
+    ///
+    /// Each shard that is touched, by however many regions, is changed once and in one step. Costs what the regions
+    /// would cost one by one, less the shards that they share; a chunk in which regions meet is encoded once for each
+    /// of them.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use shardine::{ArrayNode, Elements, ElementsRef, Engine, Location, Region, WriteOptions};
+    /// # use shardine::zarr::metadata::NodeMetadata;
+    /// # let document = br#"{
+    /// #     "zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8",
+    /// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+    /// #     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]
+    /// # }"#;
+    /// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
+    /// # let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
+    /// # let array = ArrayNode::create(&Engine::shared()?, &location, metadata, false)?;
+    /// let (first, second): (Region, Region) = ("0:3".parse()?, "2".parse()?);
+    /// let parts = [(&first, ElementsRef::Fixed(&[1, 1, 1])), (&second, ElementsRef::Fixed(&[2]))];
+    /// array.write_many(&parts, &WriteOptions::new())?;
+    /// assert_eq!(array.read(&Region::all())?, Elements::Fixed(vec![1, 1, 2, 0]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_many(
+        &self,
+        parts: &[(&Region, ElementsRef<'_>)],
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        self.format.check_writable(&self.location)?;
+        let element = match self.data_type().size() {
+            ElementSize::Fixed(size) => Some(size),
+            ElementSize::Variable => None,
+        };
+        let mut sources = Vec::with_capacity(parts.len());
+        for (region, elements) in parts {
+            let selection = region.resolve(self.shape())?;
+            let source = MemorySource::new(*elements, &selection.shape(), element)?;
+            sources.push((selection, source));
+        }
+        let patches: Vec<Patch<'_>> = sources
+            .iter()
+            .map(|part| {
+                let (selection, source) = (part.0.clone(), &part.1 as &dyn Source);
+                Patch { selection, source }
+            })
+            .collect();
+        self.write_patches(&patches, options)
+    }
+
+    /// Writes a region from a source that is asked for its elements box by box.
+    ///
+    /// Memory is in proportion to the chunks in flight, whatever the size of the region. The source may read this or other
+    /// arrays, but must not write to a shard that is being written: it would wait for itself.
+    pub fn write_from(
+        &self,
+        region: &Region,
+        source: &dyn Source,
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        self.format.check_writable(&self.location)?;
+        let selection = region.resolve(self.shape())?;
+        self.write_patches(&[Patch { selection, source }], options)
+    }
+
+    fn write_patches(
+        &self,
+        patches: &[Patch<'_>],
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        let held = self.hold()?;
+        let array = held.array();
+        array.check_covers(patches.iter().map(|patch| &patch.selection))?;
+        Ok(engine::write(&array.engine, &array.grid, patches, options)?)
+    }
+
+    /// Writes what may lie beyond the shape, as if the array had the shape `grown` already.
+    ///
+    /// Nobody sees it before the array has grown. A chunk that ends beyond `grown` is filled up, whatever was there.
+    pub(crate) fn write_grown(
+        &mut self,
+        grown: Vec<u64>,
+        selection: &Selection,
+        source: &dyn Source,
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        let stored = std::mem::replace(&mut self.grid.shape, grown);
+        let patch = Patch { selection: selection.clone(), source };
+        let result = engine::write(&self.engine, &self.grid, &[patch], options);
+        self.grid.shape = stored;
+        Ok(result?)
+    }
+}

@@ -23,10 +23,10 @@ use shardine_engine::{keyed, layout, memory, selection, source};
 pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
-pub use array::{Array, HeldArray, PossibleObject};
+pub use array::{Array, HeldArray};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
-pub use engine::{ShardEntries, StoredObject};
+pub use engine::{PossibleObject, ShardEntries, StoredObject};
 pub use error::Error;
 pub use jobs::LOSS_RECORD;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};

@@ -74,9 +74,9 @@ impl Array {
                     array
                 }
             };
-            let before = array.grid.lookups.load(Ordering::Relaxed);
+            let before = array.chunks.lookups();
             let outcome = read(array);
-            if outcome.is_ok() && array.grid.lookups.load(Ordering::Relaxed) == before {
+            if outcome.is_ok() && array.chunks.lookups() == before {
                 return outcome;
             }
             if array.is_in_place()? {
@@ -128,7 +128,7 @@ impl Array {
 
     /// Opens the array that has taken the place of this one. It must have the same elements.
     fn renew(&self) -> Result<(), Error> {
-        let new = self.format.reopen(&self.engine, &self.location)?;
+        let new = self.format.reopen(self.engine(), &self.location)?;
         if new.data_type() != self.data_type() || new.shape().len() != self.shape().len() {
             return Err(Error::Replaced { at: self.location.to_string() });
         }

@@ -7,7 +7,6 @@
 mod current;
 mod objects;
 mod read;
-mod shards;
 mod write;
 
 use std::fmt::Debug;
@@ -16,14 +15,12 @@ use std::sync::Arc;
 use shardine_codec::{DataType, FillValue};
 
 use crate::anchor::Anchor;
-use crate::engine::{Grid, is_streamed};
+use crate::engine::{ChunkSet, is_streamed};
 use crate::layout::{Layout, ShardLayout};
 use crate::{Engine, Error, Location};
 
 pub use current::HeldArray;
 use current::Successor;
-pub use objects::PossibleObject;
-pub(crate) use shards::{First, actual_length, first_read};
 
 /// An n-dimensional array of chunks, in whatever format it is stored.
 ///
@@ -55,11 +52,10 @@ pub(crate) use shards::{First, actual_length, first_read};
 /// ```
 #[derive(Debug)]
 pub struct Array {
-    pub(crate) engine: Arc<Engine>,
     location: Location,
-    /// What everybody sees. That of the grid is larger while planes are written that are not committed yet.
+    /// What everybody sees. That of the chunks is larger while planes are written that are not committed yet.
     shape: Vec<u64>,
-    pub(crate) grid: Grid,
+    pub(crate) chunks: ChunkSet,
     chunk_shape: Vec<u64>,
     entry_shape: Option<Vec<u64>>,
     shard_shape: Option<Vec<u64>>,
@@ -84,15 +80,10 @@ pub(crate) trait ArrayFormat: Debug + Send + Sync {
 
 impl Array {
     /// An array of these chunks. `location` is that of the data set whose documents describe it. No request is made.
-    pub(crate) fn new(
-        engine: &Arc<Engine>,
-        location: &Location,
-        grid: Grid,
-        format: Box<dyn ArrayFormat>,
-    ) -> Self {
-        let layout = &grid.layout;
-        let cell = grid.cell_shape();
-        let (entry_shape, shard_shape) = match grid.packing.shared() {
+    pub(crate) fn new(location: &Location, chunks: ChunkSet, format: Box<dyn ArrayFormat>) -> Self {
+        let layout = &chunks.layout;
+        let cell = chunks.cell_shape();
+        let (entry_shape, shard_shape) = match chunks.packing.shared() {
             Some(shared) => {
                 let elements = |cells: &[u64]| {
                     cell.iter().zip(cells).map(|(&n, &cells)| n.saturating_mul(cells)).collect()
@@ -106,13 +97,12 @@ impl Array {
             }
         };
         Self {
-            engine: Arc::clone(engine),
             location: location.clone(),
-            shape: grid.shape.clone(),
+            shape: chunks.shape.clone(),
             chunk_shape: layout.innermost_chunk_shape(),
             entry_shape,
             shard_shape,
-            grid,
+            chunks,
             axis_names: None,
             format,
             anchor: None,
@@ -136,7 +126,12 @@ impl Array {
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
         self.shape = shape.to_vec();
         // Cells have the same places and keys in a grid of any shape, so what the engine has cached stays right.
-        self.grid.shape = shape.to_vec();
+        self.chunks.shape = shape.to_vec();
+    }
+
+    /// The engine that reads and writes it.
+    pub fn engine(&self) -> &Arc<Engine> {
+        self.chunks.engine()
     }
 
     /// Where the data set is whose documents describe it: the array itself, or the volume it is a scale of.
@@ -151,12 +146,12 @@ impl Array {
 
     /// The type of its elements.
     pub fn data_type(&self) -> &DataType {
-        &self.grid.layout.spec().data_type
+        &self.chunks.layout.spec().data_type
     }
 
     /// What elements are that were never written.
     pub fn fill(&self) -> &FillValue {
-        &self.grid.layout.spec().fill
+        &self.chunks.layout.spec().fill
     }
 
     /// The names of its axes, in their order; `None` if its format says nothing of them.
@@ -180,7 +175,7 @@ impl Array {
     /// The shape of a cell of the grid that its elements are cut into: a shard, or a chunk where chunks are not sharded
     /// or are in shards by 64-bit key.
     pub fn cell_shape(&self) -> &[u64] {
-        self.grid.cell_shape()
+        self.chunks.cell_shape()
     }
 
     /// The shape of what an entry of a shard's index refers to: a chunk, or of shards in shards the next
@@ -193,12 +188,6 @@ impl Array {
 
     /// Whether a write streams its objects, and does not encode them in memory.
     pub(crate) fn streams(&self) -> bool {
-        is_streamed(&self.grid.layout)
-    }
-}
-
-impl Drop for Array {
-    fn drop(&mut self) {
-        self.engine.close_array(self.grid.id);
+        is_streamed(&self.chunks.layout)
     }
 }

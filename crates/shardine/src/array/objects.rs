@@ -1,153 +1,69 @@
-//! Which objects of an array there are.
+//! The objects of an array, and what the indexes of its shards say.
 
 use std::ops::ControlFlow;
 
-use shardine_store::{Key, Object, ReadRange, StoreError};
-
 use super::Array;
-use crate::engine::{Cells, StoredObject, in_order};
+use crate::engine::{Cells, IndexedShard, PossibleObject, ShardEntries, StoredObject};
 use crate::{EngineError, Error};
 
-/// An object of an array's grid that is stored, or may be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PossibleObject {
-    /// Its key.
-    pub key: Key,
-    /// Its place in the grid.
-    pub cell: Vec<u64>,
-    /// Its length in bytes when it was listed. `None` if the store cannot list: then it may not be there at all.
-    pub listed: Option<u64>,
-}
-
-/// Objects of a grid that are asked for one by one where a store cannot list them.
-const MOST_ASKED: u64 = 10_000;
-
 impl Array {
-    /// The objects of the grid that are stored, in the order of their cells.
+    /// The objects that are stored, in the order of their places.
     ///
-    /// A listing for each folder. Where the store cannot list, every object that the grid has room for is asked for: one request
-    /// each, many at once, and [`Error::UnlistedObjects`] if there may be more than 10,000.
+    /// A listing for each folder. Where the store cannot list, every object that there may be is asked for: one request
+    /// each, many in parallel, and [`Error::UnlistedObjects`] if there may be more than 10,000.
     pub fn objects(&self) -> Result<Vec<StoredObject>, Error> {
-        let possible = self.possible_objects()?;
-        let most = match possible.first() {
-            Some(PossibleObject { listed: None, .. }) => self.engine.at_once(&*self.grid.store, 1),
-            _ => 1,
-        };
-        let mut objects = Vec::with_capacity(possible.len());
-        let mut failed = None;
-        let ask = |i: usize| match possible[i].listed {
-            Some(len) => Ok(Some(len)),
-            None => self.length(&possible[i].key),
-        };
-        in_order(most, possible.len(), &ask, &mut |i, len| {
-            match len {
-                Ok(None) => {}
-                Ok(Some(len)) => {
-                    let PossibleObject { key, cell, .. } = possible[i].clone();
-                    objects.push(StoredObject::new(key, cell, len));
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        });
-        failed.map_or(Ok(objects), |error| Err(error.into()))
+        self.chunks.objects().map_err(|error| self.unlisted(error))
     }
 
-    /// The objects of the grid that are stored, in the order of their cells: those that are listed, or where the store cannot
-    /// list, all that may be there.
+    /// The objects that are stored, in the order of their places: those that are listed, or where the store cannot list,
+    /// all that may be there.
     ///
-    /// A listing for each folder, some at once in a far store. [`Error::UnlistedObjects`] if the store cannot list
-    /// and the grid has room for more than 10,000.
+    /// A listing for each folder, some in parallel in a remote store. [`Error::UnlistedObjects`] if the store cannot list
+    /// and there is room for more than 10,000.
     pub fn possible_objects(&self) -> Result<Vec<PossibleObject>, Error> {
-        let objects = match self.grid.packing.list(&self.engine, &*self.grid.store) {
-            Err(EngineError::Store(StoreError::Unsupported { .. })) => return self.asked_objects(),
-            listed => listed?,
-        };
-        // Of shards by key only those are listed that have room for a cell.
-        let shares = self.grid.packing.shared().is_some();
-        let inside = |object: &StoredObject| {
-            let axes = object.cell.iter().zip(self.cell_shape()).zip(self.shape());
-            shares || axes.clone().all(|((&i, &n), &len)| i < len.div_ceil(n))
-        };
-        let objects = objects.into_iter().filter(inside);
-        Ok(objects
-            .map(|StoredObject { key, cell, len, .. }| PossibleObject {
-                key,
-                cell,
-                listed: Some(len),
-            })
-            .collect())
+        self.chunks.possible_objects().map_err(|error| self.unlisted(error))
     }
 
-    /// All objects that there may be, where the store cannot list them.
-    fn asked_objects(&self) -> Result<Vec<PossibleObject>, Error> {
-        let packing = &self.grid.packing;
-        let too_many = |objects| Error::UnlistedObjects { at: self.location.to_string(), objects };
-        let Some(shared) = packing.shared() else {
-            let cells = self.cells();
-            if cells.count > MOST_ASKED {
-                return Err(too_many(cells.count));
+    fn unlisted(&self, error: EngineError) -> Error {
+        match error {
+            EngineError::Unlisted { objects } => {
+                Error::UnlistedObjects { at: self.location.to_string(), objects }
             }
-            let object = |cell: Vec<u64>| {
-                Ok(PossibleObject { key: packing.key(&cell)?, cell, listed: None })
-            };
-            return cells.map(object).collect();
-        };
-        let places: Vec<Vec<u64>> = shared.places().take(MOST_ASKED as usize + 1).collect();
-        if places.len() as u64 > MOST_ASKED {
-            return Err(too_many(places.len() as u64));
+            error => error.into(),
         }
-        let object = |cell: Vec<u64>| {
-            let Some(object) = shared.object_at(&cell) else { return Ok(None) };
-            Ok(Some(PossibleObject { key: shared.object_key(object)?, cell, listed: None }))
-        };
-        places.into_iter().filter_map(|place| object(place).transpose()).collect()
     }
 
     /// All cells of the grid.
     pub(crate) fn cells(&self) -> Cells {
-        let axes = self.shape().iter().zip(self.cell_shape());
-        Cells::new(axes.map(|(&len, &n)| len.div_ceil(n.max(1))).collect())
+        self.chunks.cells()
     }
 
-    /// Bytes that a cell of the grid takes; `None` if it is not stored.
-    pub(crate) fn cell_length(&self, cell: &[u64]) -> Result<Option<u64>, StoreError> {
-        let Some(found) = self.grid.find(cell)? else { return Ok(None) };
-        match found.range.map_or_else(|| ask_length(&*found.object), |r| Ok(r.end - r.start)) {
-            Ok(len) => Ok(Some(len)),
-            Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+    /// What the index of the shard at `place` says; `None` if there is no such shard, or the array is not sharded.
+    ///
+    /// One open and one read. Of shards in shards the outer ones are reported; [`entry_shape`](Self::entry_shape)
+    /// is the shape of what their entries hold.
+    pub fn shard_entries(&self, place: &[u64]) -> Result<Option<ShardEntries>, Error> {
+        Ok(self.chunks.shard_entries(place)?)
     }
 
-    /// The length of an object that may not be there.
-    pub(crate) fn length(&self, key: &Key) -> Result<Option<u64>, StoreError> {
-        let asked = self.grid.store.open(key, None).and_then(|object| ask_length(&*object));
-        match asked {
-            Ok(len) => Ok(Some(len)),
-            Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+    /// What the indexes of these objects say, in this order; see [`shard_entries`](Self::shard_entries).
+    ///
+    /// One read for each, and of a remote store as many in parallel as it has in flight and the engine's memory allows.
+    /// After a break no more are read.
+    pub fn each_shard(
+        &self,
+        objects: &[PossibleObject],
+        visit: &mut dyn FnMut(
+            &PossibleObject,
+            Result<Option<ShardEntries>, Error>,
+        ) -> ControlFlow<()>,
+    ) {
+        self.chunks
+            .each_shard(objects, &mut |object, found| visit(object, found.map_err(Error::from)));
     }
-}
 
-/// The length of an open object, if need be by a request for none of its bytes.
-pub(super) fn ask_length(object: &dyn Object) -> Result<u64, StoreError> {
-    if let Some(len) = object.len() {
-        return Ok(len);
+    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
+    pub(crate) fn open_shard(&self, cell: &[u64]) -> Result<Option<IndexedShard>, Error> {
+        Ok(self.chunks.open_shard(cell)?)
     }
-    object.read(ReadRange::Bounded(0..0))?;
-    told_length(object)
-}
-
-/// The length of an object that has been read from.
-pub(super) fn told_length(object: &dyn Object) -> Result<u64, StoreError> {
-    object.len().ok_or_else(|| StoreError::Unsupported {
-        store: format!("{object:?}"),
-        operation: "tell its length",
-    })
 }

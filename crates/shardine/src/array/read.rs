@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 
 use super::Array;
 use crate::Error;
-use crate::engine;
 use crate::layout::{Target, VariableTable};
 use crate::selection::{Region, RegionError, Selection};
 
@@ -21,7 +20,7 @@ impl Array {
     pub fn read(&self, region: &Region) -> Result<Elements, Error> {
         let selection = region.resolve(self.shape())?;
         let len = self.len_of(&selection)?;
-        let memory = self.engine.memory_for_result(len);
+        let memory = self.engine().memory_for_result(len);
         let mut out = memory.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })?;
         let place = self.c_order(&selection)?;
         let wanted = [(selection, place)];
@@ -56,7 +55,7 @@ impl Array {
             wanted.push((selection, place));
         }
         let too_large = || RegionError::TooLarge { shape: vec![end as u64] };
-        let mut out = self.engine.memory_for_result(end).ok_or_else(too_large)?;
+        let mut out = self.engine().memory_for_result(end).ok_or_else(too_large)?;
         self.consistently(&wanted, &mut |array| {
             let table = VariableTable::default();
             // SAFETY: in C order no two elements have the same place, and each region begins where the last one ends.
@@ -141,7 +140,7 @@ impl Array {
     /// The places of a selection's elements in C order.
     fn c_order(&self, selection: &Selection) -> Result<Placement, RegionError> {
         let counts: SmallVec<[u64; 6]> = selection.axes.iter().map(|axis| axis.count).collect();
-        let place = Placement::contiguous(&counts, self.grid.layout.element_size());
+        let place = Placement::contiguous(&counts, self.chunks.layout.element_size());
         place.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })
     }
 
@@ -173,18 +172,18 @@ impl Array {
         table: &VariableTable,
         streaming: bool,
     ) -> Result<(), Error> {
-        let mut target = Target::new(&self.grid.layout, Window::new(out), table);
+        let mut target = Target::new(&self.chunks.layout, Window::new(out), table);
         if streaming {
             target = target.streaming();
         }
         // SAFETY: the window is of a borrow that nobody else has, and the caller says that places are distinct.
-        unsafe { engine::read(&self.engine, &self.grid, wanted, &target) }?;
+        unsafe { self.chunks.read(wanted, &target) }?;
         Ok(())
     }
 
     /// Bytes that a selection takes while it is read.
     fn len_of(&self, selection: &Selection) -> Result<usize, RegionError> {
-        let element = self.grid.layout.element_size();
+        let element = self.chunks.layout.element_size();
         let count = |n: usize, axis: &crate::Axis| n.checked_mul(usize::try_from(axis.count).ok()?);
         let len = selection.axes.iter().try_fold(element, count);
         len.filter(|&n| isize::try_from(n).is_ok())

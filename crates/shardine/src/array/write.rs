@@ -4,7 +4,7 @@ use shardine_codec::{ElementSize, ElementsRef};
 
 use super::Array;
 use crate::Error;
-use crate::engine::{self, Patch, WriteOptions, WriteReport};
+use crate::engine::{Patch, WriteOptions, WriteReport};
 use crate::selection::{Region, Selection};
 use crate::source::{MemorySource, Source};
 
@@ -103,7 +103,7 @@ impl Array {
         let held = self.hold()?;
         let array = held.array();
         array.check_covers(patches.iter().map(|patch| &patch.selection))?;
-        Ok(engine::write(&array.engine, &array.grid, patches, options)?)
+        Ok(array.chunks.write(patches, options)?)
     }
 
     /// Writes what may lie beyond the shape, as if the array had the shape `grown` already.
@@ -116,10 +116,10 @@ impl Array {
         source: &dyn Source,
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
-        let stored = std::mem::replace(&mut self.grid.shape, grown);
+        let stored = std::mem::replace(&mut self.chunks.shape, grown);
         let patch = Patch { selection: selection.clone(), source };
-        let result = engine::write(&self.engine, &self.grid, &[patch], options);
-        self.grid.shape = stored;
+        let result = self.chunks.write(&[patch], options);
+        self.chunks.shape = stored;
         Ok(result?)
     }
 }

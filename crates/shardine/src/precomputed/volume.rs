@@ -1,6 +1,5 @@
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use shardine_codec::{ArraySpec, CodecSpec, ElementSize};
 use shardine_store::{Condition, FolderHold, Key, Store, StoreError, StoreExt};
@@ -10,7 +9,7 @@ use super::volume_scale::VolumeScale;
 use super::wrapped::WrappedStore;
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
-use crate::engine::{EdgeLayouts, Grid, Packing, Uint64Packing};
+use crate::engine::{ChunkSet, EdgeLayouts, Packing, Uint64Packing};
 use crate::key_values::{KeyValueStore, PayloadKind};
 use crate::keyed::KeyedShards;
 use crate::layout::Layout;
@@ -313,21 +312,14 @@ impl Volume {
             }
             _ => (Arc::new(self.wrapped(scale)), Box::new(self.box_names(scale)?)),
         };
-        let grid = Grid {
-            id: self.engine.next_array(),
-            store,
-            packing,
-            shape,
-            layout: layout(cell).map_err(wrong)?,
-            edges: Some(edges),
-            lookups: AtomicU64::new(0),
-        };
+        let layout = layout(cell).map_err(wrong)?;
+        let chunks = ChunkSet::new(&self.engine, store, packing, shape, layout).with_edges(edges);
         let format = VolumeScale {
             resolution: scale.resolution,
             gzip_level: self.gzip_level,
             copies: scale.chunk_sizes.len(),
         };
-        Ok(Array::new(&self.engine, &self.location, grid, Box::new(format))
+        Ok(Array::new(&self.location, chunks, Box::new(format))
             .with_axis_names(Some(axis_names()))
             .with_anchor(self.anchor.clone()))
     }

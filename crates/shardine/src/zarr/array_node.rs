@@ -1,6 +1,5 @@
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use shardine_codec::ArraySpec;
 
@@ -10,7 +9,7 @@ use super::metadata::{ArrayMetadata, DIMENSIONS, NodeMetadata, ZarrFormat};
 use super::node::{ARRAY_DOCUMENTS, array_document, read_document};
 use super::reopen::{ZarrArray, has_same_chunks};
 use crate::anchor::Anchor;
-use crate::engine::Grid;
+use crate::engine::ChunkSet;
 use crate::layout::Layout;
 use crate::{Array, Engine, Error, Location};
 
@@ -81,20 +80,14 @@ impl ArrayNode {
         let layout = Layout::new(metadata.codecs(), spec);
         let object = location.key(array_document(metadata.zarr_format()))?;
         let layout = layout.map_err(|source| Error::Layout { object, source: Box::new(source) })?;
-        let grid = Grid {
-            id: engine.next_array(),
-            store: Arc::clone(&location.store),
-            packing: Box::new(ArrayKeys {
-                location: location.clone(),
-                encoding: *metadata.key_encoding(),
-                rank: metadata.shape().len(),
-            }),
-            shape: metadata.shape().to_vec(),
-            layout,
-            edges: None,
-            lookups: AtomicU64::new(0),
+        let packing = ArrayKeys {
+            location: location.clone(),
+            encoding: *metadata.key_encoding(),
+            rank: metadata.shape().len(),
         };
-        let array = Array::new(engine, location, grid, Box::new(ZarrArray))
+        let (store, shape) = (Arc::clone(&location.store), metadata.shape().to_vec());
+        let chunks = ChunkSet::new(engine, store, Box::new(packing), shape, layout);
+        let array = Array::new(location, chunks, Box::new(ZarrArray))
             .with_axis_names(axis_names(&metadata));
         Ok(Self { array, metadata, stale: Vec::new() })
     }

@@ -70,7 +70,7 @@ impl ArrayNode {
         for metadata in [old, Some(&self.metadata)].into_iter().flatten() {
             let rank = metadata.shape().len();
             let found =
-                GridContents::list(&self.engine, self.location(), metadata.key_encoding(), rank)?;
+                GridContents::list(self.engine(), self.location(), metadata.key_encoding(), rank)?;
             for object in &found.objects {
                 store.delete(&object.key, &Condition::None)?;
             }

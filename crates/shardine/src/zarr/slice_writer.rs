@@ -377,7 +377,7 @@ impl SliceWriter {
                 Err(Error::Replaced { .. }) => {}
                 Err(error) => return Err(error),
             }
-            let now = ArrayNode::open(&self.array.engine, self.array.location())?;
+            let now = ArrayNode::open(self.array.engine(), self.array.location())?;
             let at = || self.array.location().to_string();
             if now.data_type() != self.array.data_type() {
                 return Err(Error::Replaced { at: at() });

@@ -76,7 +76,7 @@ fn plain(codec: &CodecSpec, one_byte: bool) -> (String, Map<String, serde_json::
 
 /// Whether a chunk that lies wholly inside of both arrays is the same bytes in both, at the same place of the grid.
 pub(super) fn have_same_chunks(old: Side<'_>, view: &View, new: Side<'_>) -> bool {
-    old.array.grid.layout.is_addressable_throughout()
+    old.array.chunks.layout.is_addressable_throughout()
         && match (form(old, view), form(new, &View::straight())) {
             (Some(old), Some(new)) => old == new,
             _ => false,

@@ -224,7 +224,7 @@ fn packing(old: &Array, scale: &Scale, chunk: &[u64], packing: &Packing) -> Resu
 
 /// What a chunk of this shape takes, by some that are stored.
 fn mean_chunk(old: &Array, chunk: &[u64]) -> Result<u64, Error> {
-    let element = old.grid.layout.element_size() as u64;
+    let element = old.chunks.layout.element_size() as u64;
     let bytes = |shape: &[u64]| shape.iter().fold(element, |n, &len| n.saturating_mul(len)).max(1);
     let axes = old.shape().iter().zip(old.chunk_shape());
     let grid: Vec<u64> = axes.map(|(&len, &n)| len.div_ceil(n)).collect();

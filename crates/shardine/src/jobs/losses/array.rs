@@ -46,12 +46,12 @@ pub(in crate::jobs) fn in_array(array: &Array, losses: &Losses) -> Result<Vec<Ar
     for (name, lost) in &losses.objects {
         // A name that is no cell of this array is none of its chunks.
         let Ok(key) = array.location().key(name) else { continue };
-        let GridKey::Object(cell) = array.grid.packing.named(&key) else { continue };
-        let bounds = array.grid.bounds(&cell);
+        let GridKey::Object(cell) = array.chunks.packing.named(&key) else { continue };
+        let bounds = array.chunks.bounds(&cell);
         if bounds.contains(&0) {
             continue;
         }
-        let object = array.grid.packing.key(&cell)?;
+        let object = array.chunks.packing.key(&cell)?;
         in_object(array, object, cell, &bounds, lost, &mut found)?;
     }
     Ok(found)
@@ -65,7 +65,7 @@ fn in_object(
     lost: &ObjectLosses,
     found: &mut Vec<ArrayLoss>,
 ) -> Result<(), Error> {
-    let layout = &array.grid.layout;
+    let layout = &array.chunks.layout;
     let about = |path: &[u32], lost: u64, unproved: u64| ArrayLoss {
         object: key.clone(),
         cell: cell.clone(),
@@ -119,7 +119,7 @@ fn in_object(
 }
 
 fn open(array: &Array, key: &Key) -> Result<Option<std::sync::Arc<dyn Object>>, StoreError> {
-    let store = &array.grid.store;
+    let store = &array.chunks.store;
     let opened = store.open(key, None).and_then(|object| {
         if object.len().is_none() {
             object.read(ReadRange::Bounded(0..0))?;

@@ -130,7 +130,7 @@ impl ObjectLosses {
 
 /// The shapes by which the entries of an array's record are understood.
 pub(super) fn grid_of(array: &Array) -> [Vec<u64>; 2] {
-    let layout = &array.grid.layout;
+    let layout = &array.chunks.layout;
     [layout.spec().shape.clone(), layout.innermost_chunk_shape()]
 }
 

@@ -80,7 +80,7 @@ impl<'a> Build<'a> {
         resumed: bool,
         path: &'a str,
     ) -> Self {
-        let publisher = Publisher::new(&*new.grid.store, JOB_BATCH);
+        let publisher = Publisher::new(&*new.chunks.store, JOB_BATCH);
         let counters = Counters::default();
         Self { old, new, options, check, resumed, path, counters, publisher }
     }
@@ -106,7 +106,7 @@ impl<'a> Build<'a> {
         let tasks = self.boxes(&shape, false)?;
         let finder = ChunkFinder::new(self.old);
         self.new
-            .engine
+            .engine()
             .each_task(tasks, &|task, _| self.move_task(&finder, &task, &unit, &grid))?;
         for cell in self.publisher.finish()? {
             self.check_moved(&finder, &cell)?;
@@ -191,7 +191,7 @@ impl<'a> Build<'a> {
         unit: &[u64],
         grid: &[u64],
     ) -> Result<(), Error> {
-        if let Layout::Shard(shard) = &self.new.grid.layout {
+        if let Layout::Shard(shard) = &self.new.chunks.layout {
             return self.move_shard(finder, shard, task, grid);
         }
         let axes = task.iter().zip(unit).zip(grid);

@@ -146,7 +146,7 @@ fn locked(
     if options.restart && job.beside.get(&job.file)?.is_some() {
         give_up(job, array)?;
     }
-    let (engine, place) = (&array.engine, array.location());
+    let (engine, place) = (array.engine(), array.location());
     let mut resumed = job.marker()?.is_some();
     for attempt in 1.. {
         let Some(current) = job.document(&job.name)? else {
@@ -322,7 +322,7 @@ fn parsed(job: &Job, text: &str) -> Result<ArrayMetadata, Error> {
 }
 
 fn moves(array: &ArrayNode) -> bool {
-    array.grid.layout.is_addressable_throughout()
+    array.chunks.layout.is_addressable_throughout()
 }
 
 /// Whether the chunks of two arrays are encoded alike.
@@ -374,7 +374,7 @@ fn build(
     };
     let store = Arc::new(job.beside.with_modes(modes));
     let place = Location { store, path: Some(job.new.clone()), format: None };
-    let new = ArrayNode::from_metadata(&old.engine, &place, metadata)?;
+    let new = ArrayNode::from_metadata(old.engine(), &place, metadata)?;
     let same = are_encoded_alike(old.metadata(), new.metadata());
     let moves = same && moves(old) && self::moves(&new);
     report.moves = moves;
@@ -447,7 +447,7 @@ fn carry_over(job: &Job, old: &ArrayNode, new: &ArrayNode) -> Result<(), Error> 
 /// The new array is in its place: removes the old one, unless somebody has changed it at the last moment.
 fn end(job: &Job, array: &ArrayNode, marker: &Marker) -> Result<(), Error> {
     consolidated::put_back(&job.beside, &job.name, &job.work, array.location())?;
-    job.end(marker, &|| count(job, &array.engine, marker))
+    job.end(marker, &|| count(job, array.engine(), marker))
 }
 
 /// What is stored of the new array, where the old one was. A listing, and of shards a read for each index.

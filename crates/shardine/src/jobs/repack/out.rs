@@ -204,8 +204,8 @@ impl Out<'_> {
         let place = Self::place(self.target, path)?;
         let new = ArrayNode::from_metadata(self.engine, &place, wanted.metadata.clone())?;
         let moves = wanted.same_chunks
-            && old.grid.layout.is_addressable_throughout()
-            && new.grid.layout.is_addressable_throughout();
+            && old.chunks.layout.is_addressable_throughout()
+            && new.chunks.layout.is_addressable_throughout();
         report.moves = moves;
         if self.options.dry_run {
             tell(report);

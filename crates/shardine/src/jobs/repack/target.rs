@@ -234,7 +234,7 @@ pub(in crate::jobs) fn shard_shape(
             let sample = plan::sample(array).map_err(Refused::Error)?;
             let decoded = || {
                 let elements = chunk.iter().fold(1u64, |n, &len| n.saturating_mul(len));
-                elements.saturating_mul(array.grid.layout.element_size() as u64)
+                elements.saturating_mul(array.chunks.layout.element_size() as u64)
             };
             let mean = sample.map_or_else(decoded, |sample| sample.bytes_of(chunk)).max(1);
             if let Some(shards) = &old.shards

@@ -540,7 +540,7 @@ impl Repairing<'_> {
                 None => damaged,
             };
             for (key, origin) in damaged {
-                let stored = PossibleObject { key, cell: origin.cell, listed: None };
+                let stored = PossibleObject::new(key, origin.cell, None);
                 self.left.clear();
                 match self.object(array, &stored) {
                     // It is gone, and with it what was wrong.

@@ -55,7 +55,7 @@ impl Run<'_> {
                 let name = key.as_str().get(skip..).unwrap_or_default();
                 match place(array, &key) {
                     Place::Cell(cell) => {
-                        batch.push(PossibleObject { key, cell, listed: Some(len) });
+                        batch.push(PossibleObject::new(key, cell, Some(len)));
                         if batch.len() == BATCH {
                             self.batch(array, &std::mem::take(&mut batch));
                         }
@@ -108,8 +108,8 @@ impl Run<'_> {
         self.unlisted.store(true, Ordering::Relaxed);
         let mut batch = Vec::new();
         for cell in array.cells() {
-            match array.grid.packing.key(&cell) {
-                Ok(key) => batch.push(PossibleObject { key, cell, listed: None }),
+            match array.chunks.packing.key(&cell) {
+                Ok(key) => batch.push(PossibleObject::new(key, cell, None)),
                 Err(error) => self.unreadable(array.location().path.as_ref(), &error.into()),
             }
             if batch.len() == BATCH {
@@ -154,7 +154,7 @@ impl Run<'_> {
 
     /// How many may work at once for the memory of their indexes and chunks to stay in the budget.
     pub(super) fn workers(&self, array: &Array) -> usize {
-        self.engine.workers_within(memory(&array.grid.layout, self.options.decode))
+        self.engine.workers_within(memory(&array.chunks.layout, self.options.decode))
     }
 }
 
@@ -180,7 +180,7 @@ fn place(array: &Array, key: &Key) -> Place {
         let axes = cell.iter().zip(array.cell_shape()).zip(array.shape());
         axes.clone().all(|((&i, &n), &len)| i < len.div_ceil(n))
     };
-    match array.grid.packing.named(key) {
+    match array.chunks.packing.named(key) {
         GridKey::Object(cell) if inside(&cell) => Place::Cell(cell),
         GridKey::Object(cell) => Place::Outside(cell),
         GridKey::Folder(numbers) => Place::Folder { used: inside(&numbers) },

@@ -16,7 +16,8 @@ pub struct PossibleObject {
     pub key: Key,
     /// Its place in the grid.
     pub cell: Vec<u64>,
-    /// Its length in bytes when it was listed. `None` if the store cannot list: then it may not be there at all.
+    /// Its length in bytes when it was listed. `None` if the store cannot list: then it may not be
+    /// there at all.
     pub listed: Option<u64>,
 }
 
@@ -26,8 +27,9 @@ const MOST_ASKED: u64 = 10_000;
 impl Array {
     /// The objects of the grid that are stored, in the order of their cells.
     ///
-    /// A listing for each folder. Where the store cannot list, every object that the grid has room for is asked for: one request
-    /// each, many at once, and [`Error::UnlistedObjects`] if there may be more than 10,000.
+    /// A listing for each folder. Where the store cannot list, every object that the grid has room
+    /// for is asked for: one request each, many in parallel, and [`Error::UnlistedObjects`] if
+    /// there may be more than 10,000.
     pub fn objects(&self) -> Result<Vec<StoredObject>, Error> {
         let possible = self.possible_objects()?;
         let most = match possible.first() {
@@ -57,11 +59,11 @@ impl Array {
         failed.map_or(Ok(objects), |error| Err(error.into()))
     }
 
-    /// The objects of the grid that are stored, in the order of their cells: those that are listed, or where the store cannot
-    /// list, all that may be there.
+    /// The objects of the grid that are stored, in the order of their cells: those that are listed,
+    /// or where the store cannot list, all that may be there.
     ///
-    /// A listing for each folder, some at once in a far store. [`Error::UnlistedObjects`] if the store cannot list
-    /// and the grid has room for more than 10,000.
+    /// A listing for each folder, some in parallel in a remote store. [`Error::UnlistedObjects`] if
+    /// the store cannot list and the grid has room for more than 10,000.
     pub fn possible_objects(&self) -> Result<Vec<PossibleObject>, Error> {
         let objects = match self.grid.packing.list(&self.engine, &*self.grid.store) {
             Err(Error::Store(StoreError::Unsupported { .. })) => return self.asked_objects(),
@@ -139,7 +141,7 @@ pub(super) fn ask_length(object: &dyn Object) -> Result<u64, StoreError> {
     told_length(object)
 }
 
-/// The length of an object that has been read from.
+/// The length of an object that was read from.
 pub(super) fn told_length(object: &dyn Object) -> Result<u64, StoreError> {
     object.len().ok_or_else(|| StoreError::Unsupported {
         store: format!("{object:?}"),

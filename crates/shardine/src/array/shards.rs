@@ -26,14 +26,15 @@ pub(crate) struct OpenShard {
 /// What came of looking at a shard.
 type FoundEntries = Result<Option<ShardEntries>, Error>;
 
-/// How often a shard is looked at again that was replaced meanwhile.
+/// How often a shard is read again that was replaced while it was read.
 const ATTEMPTS: u64 = 8;
 
 impl Array {
-    /// What the index of the shard at `cell` says; `None` if there is no such shard, or the array is not sharded.
+    /// What the index of the shard at `cell` says; `None` if there is no such shard, or the array
+    /// is not sharded.
     ///
-    /// One open and one read. Of shards in shards the outer ones are told; [`entry_shape`](Self::entry_shape)
-    /// is the shape of what their entries hold.
+    /// One open and one read. Of nested shards these are the entries of the outer one;
+    /// [`entry_shape`](Self::entry_shape) is the shape of what they hold.
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
         if self.grid.packed.as_ref().is_some_and(|packed| packed.shard_at(cell).is_none()) {
             return Ok(None);
@@ -42,10 +43,11 @@ impl Array {
         self.entries_of(&PossibleObject { key, cell, listed: None })
     }
 
-    /// What the indexes of these objects say, in this order; see [`shard_entries`](Self::shard_entries).
+    /// What the indexes of these objects say, in this order; see
+    /// [`shard_entries`](Self::shard_entries).
     ///
-    /// One read for each, and of a far store as many at once as it has in flight and the engine's memory allows.
-    /// After a break no more are read.
+    /// One read each; a remote store is asked in parallel, as far as its limit on requests in
+    /// flight and the engine's memory allow. Stops when `visit` breaks.
     pub fn each_shard(
         &self,
         objects: &[PossibleObject],
@@ -69,7 +71,7 @@ impl Array {
         self.attempts(stored, &mut |listed| self.entries_now(shard, stored, listed))
     }
 
-    /// Looks at an object again as long as it is replaced meanwhile; `None` if it is not there.
+    /// Retries while the object is replaced under the reader; `None` if it is not there.
     fn attempts<T>(
         &self,
         stored: &PossibleObject,
@@ -117,7 +119,8 @@ impl Array {
         Ok(ShardEntries { key: key.clone(), len, index_range, grid, entries, gap_bytes })
     }
 
-    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
+    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not
+    /// sharded.
     pub(crate) fn open_shard(&self, cell: &[u64]) -> Result<Option<OpenShard>, Error> {
         let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
         let (key, cell) = (self.grid.packing.key(cell)?, cell.to_vec());
@@ -183,7 +186,8 @@ impl Array {
     }
 }
 
-/// Reads the index of a shard, and tells the shard's length; no bytes if that is less than an index has.
+/// Reads the index of a shard, and returns it with the shard's length; no bytes if the shard is
+/// shorter than an index.
 ///
 /// One request. A length that was listed and is not that of the object is [`StoreError::Changed`].
 fn read_index(
@@ -222,8 +226,8 @@ pub(crate) struct First {
     pub index: Option<Buffer>,
 }
 
-/// Learns the length of an object by one request, which brings the index if it is a shard, and may bring up to `most` bytes
-/// for the reads to come.
+/// Learns the length of an object with one request, which also fetches the index of a shard, and
+/// may prefetch up to `most` bytes.
 pub(crate) fn first_read(
     shard: Option<&ShardLayout>,
     object: &dyn Object,

@@ -33,8 +33,8 @@ type FoundEntries = Result<Option<ShardEntries>, Error>;
 impl ChunkSet {
     /// What the index of the shard at `cell` says; `None` if there is no such shard, or the array is not sharded.
     ///
-    /// One open and one read. Of shards in shards the outer ones are told; [`entry_shape`](Self::entry_shape)
-    /// is the shape of what their entries hold.
+    /// One open and one read. Of nested shards these are the entries of the outer one;
+    /// `Array::entry_shape` is the shape of what they hold.
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
         let key = match self.packing.shared() {
             Some(shared) => match shared.object_at(cell) {
@@ -47,10 +47,11 @@ impl ChunkSet {
         self.entries_of(&PossibleObject { key, cell, listed: None })
     }
 
-    /// What the indexes of these objects say, in this order; see [`shard_entries`](Self::shard_entries).
+    /// What the indexes of these objects say, in this order; see
+    /// [`shard_entries`](Self::shard_entries).
     ///
-    /// One read for each, and of a far store as many at once as it has in flight and the engine's memory allows.
-    /// After a break no more are read.
+    /// One read each; a remote store is asked in parallel, as far as its limit on requests in
+    /// flight and the engine's memory allow. Stops when `visit` breaks.
     pub fn each_shard(
         &self,
         objects: &[PossibleObject],
@@ -74,7 +75,7 @@ impl ChunkSet {
         self.attempts(stored, &mut |listed| self.entries_now(shard, stored, listed))
     }
 
-    /// Looks at an object again as long as it is replaced meanwhile; `None` if it is not there.
+    /// Retries while the object is replaced under the reader; `None` if it is not there.
     fn attempts<T>(
         &self,
         stored: &PossibleObject,
@@ -106,7 +107,7 @@ impl ChunkSet {
             self.open_shard_now(shard, stored, listed)?;
         let PossibleObject { key, cell, .. } = stored;
         ShardEntries::of_index(key, shard, &index, index_range, len)
-            .map_err(|source| Error::shard(key, cell, source).into())
+            .map_err(|source| Error::shard(key, cell, source))
     }
 
     /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
@@ -171,7 +172,8 @@ impl ChunkSet {
     }
 }
 
-/// Reads the index of a shard, and tells the shard's length; no bytes if that is less than an index has.
+/// Reads the index of a shard, and returns it with the shard's length; no bytes if the shard is
+/// shorter than an index.
 ///
 /// One request. A length that was listed and is not that of the object is [`StoreError::Changed`].
 fn read_index(

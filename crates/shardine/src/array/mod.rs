@@ -1,8 +1,8 @@
 //! Arrays, whatever format they are stored in.
 //!
-//! An [`Array`] knows its shape and how its chunks are encoded and packed into objects, and that is all it needs to
-//! read and write them. The documents that describe it belong to its format; what the array needs
-//! of those once it is open comes as an [`ArrayFormat`].
+//! An [`Array`] knows its shape and how its chunks are encoded and packed into objects, and that is
+//! all it needs to read and write them. The documents that describe it belong to its format; what
+//! the array needs of those once it is open comes as an [`ArrayFormat`].
 
 mod current;
 mod objects;
@@ -24,8 +24,9 @@ use current::Successor;
 
 /// An n-dimensional array of chunks, in whatever format it is stored.
 ///
-/// A Zarr array is opened or created as an [`ArrayNode`](crate::ArrayNode), which is an array with its metadata. The
-/// scales of a precomputed volume come from [`Volume::array`](crate::precomputed::Volume::array).
+/// A Zarr array is opened or created as an [`ArrayNode`](crate::ArrayNode), which is an array with
+/// its metadata. The scales of a precomputed volume come from
+/// [`Volume::array`](crate::precomputed::Volume::array).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -134,7 +135,8 @@ impl Array {
         self.chunks.engine()
     }
 
-    /// Where the data set is whose documents describe it: the array itself, or the volume it is a scale of.
+    /// The data set whose documents describe it: the array itself, or the volume that it is a scale
+    /// of.
     pub fn location(&self) -> &Location {
         &self.location
     }
@@ -149,7 +151,7 @@ impl Array {
         &self.chunks.layout.spec().data_type
     }
 
-    /// What elements are that were never written.
+    /// The value of elements that were never written.
     pub fn fill(&self) -> &FillValue {
         &self.chunks.layout.spec().fill
     }
@@ -161,27 +163,29 @@ impl Array {
 
     /// The shape of its chunks: the innermost ones, where it is sharded.
     ///
-    /// Where a shard can only be decoded whole (a codec such as `delta` before it), that is the shard's shape.
+    /// Where a shard can only be decoded whole (a codec such as `delta` before it), that is the
+    /// shard's shape.
     pub fn chunk_shape(&self) -> &[u64] {
         &self.chunk_shape
     }
 
-    /// The shape of its shards; `None` if it is not sharded, or the chunks of a shard are no box, as those of a volume need
-    /// not be.
+    /// The shape of its shards; `None` if it is not sharded, or if the chunks of a shard do not
+    /// form a box, as in some volumes.
     pub fn shard_shape(&self) -> Option<&[u64]> {
         self.shard_shape.as_deref()
     }
 
-    /// The shape of a cell of the grid that its elements are cut into: a shard, or a chunk where chunks are not sharded
-    /// or are in shards by 64-bit key.
+    /// The shape of the grid's cells: of a shard, or of a chunk where chunks are objects of their
+    /// own or packed into shards by 64-bit key.
     pub fn cell_shape(&self) -> &[u64] {
         self.chunks.cell_shape()
     }
 
-    /// The shape of what an entry of a shard's index refers to: a chunk, or of shards in shards the next
-    /// inner shard. `None` if the array is not sharded, or a codec encodes whole shards, index and all.
+    /// The shape of what an entry of a shard's index refers to: a chunk, or in nested shards the
+    /// next inner shard. `None` if the array is not sharded, or a codec encodes whole shards, index
+    /// and all.
     ///
-    /// [`shard_entries`](Self::shard_entries) tells the entries.
+    /// [`shard_entries`](Self::shard_entries) returns the entries.
     pub fn entry_shape(&self) -> Option<&[u64]> {
         self.entry_shape.as_deref()
     }

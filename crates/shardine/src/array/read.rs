@@ -15,8 +15,8 @@ const STREAMED: usize = 16 << 20;
 impl Array {
     /// Reads a region into fresh memory.
     ///
-    /// Costs one request for an index that is not known yet and one for each run of chunks; the memory of the
-    /// region and what the engine's budget allows beside it.
+    /// Costs one request for an index that is not known yet and one for each run of chunks; the
+    /// memory of the region and what the engine's budget allows beside it.
     pub fn read(&self, region: &Region) -> Result<Elements, Error> {
         let selection = region.resolve(self.shape())?;
         let len = self.len_of(&selection)?;
@@ -36,10 +36,11 @@ impl Array {
         Ok(elements.map_or(Elements::Fixed(out), Elements::Variable))
     }
 
-    /// Reads many regions at once, each into memory of its own.
+    /// Reads many regions in one go, each into memory of its own.
     ///
-    /// They are planned together: the index of a shard is read once for all of them, neighbours are merged, and from a
-    /// remote store all come side by side. So many small regions cost little more than one large one.
+    /// They are planned together: each shard index is read once for all of them, neighbouring
+    /// chunks are merged into one read, and a remote store is asked in parallel. Many small regions
+    /// cost little more than one large one.
     pub fn read_many(&self, regions: &[Region]) -> Result<Vec<Elements>, Error> {
         let mut wanted = Vec::with_capacity(regions.len());
         let mut ends = Vec::with_capacity(regions.len());
@@ -58,7 +59,8 @@ impl Array {
         let mut out = self.engine().memory_for_result(end).ok_or_else(too_large)?;
         self.consistently(&wanted, &mut |array| {
             let table = VariableTable::default();
-            // SAFETY: in C order no two elements have the same place, and each region begins where the last one ends.
+            // SAFETY: in C order no two elements have the same place, and each region begins where
+            // the last one ends.
             unsafe { array.read_selections(&wanted, &mut out, &table, false) }?;
             let mut start = 0;
             let parts = ends.iter().map(|&end| &out[std::mem::replace(&mut start, end)..end]);
@@ -90,12 +92,12 @@ impl Array {
         unsafe { self.read_to(selection, out, place) }
     }
 
-    /// Reads a region of fixed-size elements to places of the caller's choice: in Fortran order, or into a part of
-    /// a larger array.
+    /// Reads a region of fixed-size elements to places of the caller's choice: in Fortran order, or
+    /// into a part of a larger array.
     ///
-    /// Element `i` of the region goes to byte `place.start + sum(i[k] * place.strides[k])` of `out`; bytes between
-    /// elements are left as they are. No two elements may have the same place. After an error the content of the
-    /// places is unspecified.
+    /// Element `i` of the region goes to byte `place.start + sum(i[k] * place.strides[k])` of
+    /// `out`; bytes between elements are left as they are. No two elements may have the same place.
+    /// After an error the content of the places is unspecified.
     ///
     /// ```
     /// # use std::sync::Arc;

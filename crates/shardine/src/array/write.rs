@@ -11,9 +11,10 @@ use crate::source::{MemorySource, Source};
 impl Array {
     /// Writes a region from memory, in C order.
     ///
-    /// What becomes of each shard that is touched becomes visible at once; shards that are touched in part are
-    /// rewritten, with their untouched chunks moved as bytes, or changed in place, as the options say. Other writers
-    /// of a shard wait, or if they were faster, their change is kept and this one is applied on top of it.
+    /// Each shard changes atomically. A shard that is only partly covered is rewritten, with its
+    /// other chunks moved as bytes, or updated in place, as the options say. Concurrent writers of
+    /// a shard wait for each other; if another writer got there first, its change is kept and this
+    /// one is applied on top of it.
     pub fn write(
         &self,
         region: &Region,
@@ -30,11 +31,11 @@ impl Array {
         self.write_patches(&[Patch { selection, source: &source }], options)
     }
 
-    /// Writes many regions from memory at once; where they overlap, the later ones count.
+    /// Writes many regions from memory in one go; where they overlap, later ones win.
     ///
-    /// Each shard that is touched, by however many regions, is changed once and in one step. Costs what the regions
-    /// would cost one by one, less the shards that they share; a chunk in which regions meet is encoded once for each
-    /// of them.
+    /// Each shard changes once and atomically, however many regions touch it. Costs what the
+    /// regions would cost one by one, less the shards that they share; a chunk that several regions
+    /// touch is encoded once for each of them.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -80,10 +81,11 @@ impl Array {
         self.write_patches(&patches, options)
     }
 
-    /// Writes a region from a source that is asked for its elements box by box.
+    /// Writes a region from a source, asking it for elements box by box.
     ///
-    /// Memory is in proportion to the chunks in flight, whatever the size of the region. The source may read this or other
-    /// arrays, but must not write to a shard that is being written: it would wait for itself.
+    /// Memory is in proportion to the chunks in flight, whatever the size of the region. The source
+    /// may read this or other arrays, but must not write to a shard that is being written: it would
+    /// wait for itself.
     pub fn write_from(
         &self,
         region: &Region,
@@ -106,9 +108,11 @@ impl Array {
         Ok(array.chunks.write(patches, options)?)
     }
 
-    /// Writes what may lie beyond the shape, as if the array had the shape `grown` already.
+    /// Writes a selection that may lie beyond the shape, as if the array had the shape `grown`
+    /// already.
     ///
-    /// Nobody sees it before the array has grown. A chunk that ends beyond `grown` is filled up, whatever was there.
+    /// No reader sees it before the array grows. A chunk that ends beyond `grown` is padded with
+    /// the fill value, whatever it held there before.
     pub(crate) fn write_grown(
         &mut self,
         grown: Vec<u64>,

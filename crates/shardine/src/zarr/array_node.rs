@@ -15,7 +15,8 @@ use crate::{Array, Engine, Error, Location};
 
 /// A Zarr array: an [`Array`] with the metadata that describes it.
 ///
-/// Of version 3, or of version 2, whose elements are read and written and whose documents are left as they are.
+/// Of version 3 or 2. Elements of both are read and written; documents of version 2 are never
+/// changed.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -102,13 +103,13 @@ impl ArrayNode {
         &self.metadata
     }
 
-    /// The version of its documents. Those of version 2 are only read: see [`Error::ZarrV2`].
+    /// The version of its documents. Those of version 2 are read-only: see [`Error::ZarrV2`].
     pub fn zarr_format(&self) -> ZarrFormat {
         self.metadata.zarr_format()
     }
 
-    /// Groups above whose consolidated metadata could not be renewed when this array was made or last resized, and so does not
-    /// say what its own metadata says.
+    /// Groups above whose consolidated metadata could not be updated when this array was created or
+    /// last resized, and so disagrees with its own metadata.
     pub fn stale_copies(&self) -> &[StaleCopy] {
         &self.stale
     }
@@ -125,7 +126,8 @@ impl ArrayNode {
     }
 }
 
-/// The names of an array's axes. xarray's attribute of version 2 counts in arrays of version 3 as well.
+/// The names of an array's axes. xarray's attribute of version 2 counts in arrays of version 3 as
+/// well.
 fn axis_names(metadata: &ArrayMetadata) -> Option<Vec<Option<String>>> {
     if let Some(names) = metadata.dimension_names() {
         return Some(names.to_vec());

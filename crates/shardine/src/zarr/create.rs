@@ -1,4 +1,4 @@
-//! Making a new array.
+//! Creating an array.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::anchor::Anchor;
 use crate::{Engine, Error, Location};
 
 impl ArrayNode {
-    /// Makes a new array, or with `overwrite` a new one in place of an old.
+    /// Creates an array, or with `overwrite` replaces an existing one.
     ///
-    /// Without `overwrite` the place must be empty. With it the old array's metadata goes first and its
-    /// chunks after, so that no reader takes them for the new one's; folders that this leaves empty go
-    /// last. A group is never replaced, nor is what has documents of version 2. Costs a listing
-    /// and a write, and to replace an array a listing for each of its folders and a removal for each
-    /// of its objects and folders.
+    /// Without `overwrite` the place must be empty. With it the old array's metadata is removed
+    /// first and its chunks after, so that no reader takes them for the new one's; folders that
+    /// this leaves empty go last. Groups are never replaced, nor are nodes with documents of
+    /// version 2. Costs a listing and a write, and to replace an array a listing for each of its
+    /// folders and a removal for each of its objects and folders.
     ///
-    /// Consolidated metadata of groups above learns of the new array; see [`stale_copies`](Self::stale_copies).
+    /// Consolidated metadata of groups above is updated; see [`stale_copies`](Self::stale_copies).
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
@@ -57,12 +57,13 @@ impl ArrayNode {
         }
     }
 
-    /// Removes the array that stands where this one is to be made, and what could be taken for this one's.
+    /// Removes the array that this one replaces, and whatever could be taken for chunks of this
+    /// one.
     fn clear(&self, old: Option<&ArrayMetadata>) -> Result<(), Error> {
         let store = &self.location().store;
         store.delete(&self.location().key(DOCUMENT)?, &Condition::None)?;
-        // Who believes a copy of the document would take chunks that are gone for empty ones. What cannot be renewed is told
-        // once the new array is there.
+        // A reader that trusts a copy of the document would take the missing chunks for empty ones.
+        // Copies that cannot be updated are reported once the new array is there.
         renew_consolidated_above(self.location());
         // What was lost of the old array is not missing in the new one.
         store.delete(&self.location().key(LOSS_RECORD)?, &Condition::None)?;
@@ -75,7 +76,8 @@ impl ArrayNode {
                 store.delete(&object.key, &Condition::None)?;
             }
             if let Some(files) = store.files() {
-                // Links are removed, not followed: the new array would be read and written through them.
+                // Links are removed, not followed: the new array would be read and written through
+                // them.
                 let keys = found.unlisted.iter().filter_map(|unlisted| unlisted.key.as_ref());
                 keys.into_iter().try_for_each(|key| files.remove_unlisted_at(key))?;
             }
@@ -88,7 +90,8 @@ impl ArrayNode {
     }
 }
 
-/// Refuses to make a new array over one that has documents of version 2: they would be wrong from then on.
+/// Refuses to replace a node that has documents of version 2: they would describe another array
+/// from then on.
 fn refuse_v2<'a>(
     location: &Location,
     objects: impl IntoIterator<Item = &'a Key>,

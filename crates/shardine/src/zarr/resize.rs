@@ -9,16 +9,19 @@ use super::node::{DOCUMENT, read_v3};
 use crate::{Error, Location};
 
 impl ArrayNode {
-    /// Changes the shape, of the same number of axes. All other members of the metadata stay as they were read.
+    /// Changes the shape, not the number of axes. All other members of the metadata stay as they
+    /// were read.
     ///
-    /// The new document takes the place of the one that was read when the array was opened or last resized; if somebody
-    /// else has changed it since, be it only an attribute, nothing is written and the answer is
-    /// [`Error::MetadataChanged`]. Other handles of the array keep the shape that they were opened with. Consolidated metadata of
-    /// groups above is renewed; that this failed is no error, and [`stale_copies`](Self::stale_copies) tells it. An array of
-    /// version 2 is refused, with [`Error::ZarrV2`].
+    /// The new document replaces the one that was read when the array was opened or last resized;
+    /// if another writer has changed it since, even just an attribute, nothing is written and this
+    /// fails with [`Error::MetadataChanged`]. Other handles of the array keep the shape that they
+    /// were opened with. Consolidated metadata of groups above is updated; if that fails it is no
+    /// error, and [`stale_copies`](Self::stale_copies) lists the groups. Arrays of version 2 are
+    /// refused with [`Error::ZarrV2`].
     ///
-    /// No chunk is written, moved or removed. What an array loses by shrinking stays in its objects and is there again if it
-    /// grows; so an element that a resize uncovers is the fill value only if it was never written. Costs one small write.
+    /// No chunk is written, moved or removed. What an array loses by shrinking stays in its objects
+    /// and is there again if it grows; so an element that a resize uncovers is the fill value only
+    /// if it was never written. Costs one small write.
     pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
         let object = self.location().key(DOCUMENT)?;
         let mut metadata = self.metadata.clone();

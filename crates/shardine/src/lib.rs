@@ -44,7 +44,7 @@ pub use jobs::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, 
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use keyed::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use layout::{DecodeError, EncodeError, LayoutError};
-pub use location::Location;
+pub use location::{Location, LocationSpec};
 pub use selection::{Axis, Region, RegionError, Selection};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;

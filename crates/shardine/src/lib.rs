@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod anchor;
+mod dataset;
 mod engine;
 mod error;
 mod jobs;
@@ -24,6 +25,7 @@ pub mod zarr;
 pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
+pub use dataset::{DataSet, KeyFolders, open};
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use engine::{ShardEntries, StoredObject};
 pub use error::Error;

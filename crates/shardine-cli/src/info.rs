@@ -11,11 +11,12 @@ use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
 use shardine::{
-    Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat,
+    Array, ArrayNode, Child, CodecSpec, DataSet, DataType, ElementSize, Group, Node, ZarrFormat,
+    open,
 };
 
 use crate::cli::Machine;
-use crate::dataset::DataSet;
+use crate::dataset::unexpected;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{codec_words, units, volume};
@@ -65,9 +66,11 @@ pub struct Stored {
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
-    let node = match DataSet::open(&engine, &location)? {
-        DataSet::Node(node) => node,
+    let node = match open(&engine, &location)? {
+        DataSet::Array(array) => Node::Array(array),
+        DataSet::Group(group) => Node::Group(group),
         DataSet::Volume(opened) => return volume::info(&args.url, &opened, args.fast, args.json),
+        other => return Err(unexpected(&other, &location)),
     };
     // A store may refuse to say that there is nothing; then this is all that is known.
     let formats = formats_at(&location).unwrap_or_else(|_| vec![node.zarr_format()]);

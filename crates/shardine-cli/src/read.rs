@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::{Array, Axis, DataType, ElementSize, Elements, FillValue, Region};
+use shardine::{Array, Axis, DataType, ElementSize, Elements, FillValue, Region, open};
 
 use crate::cli::Machine;
-use crate::dataset::{DataSet, Level};
+use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::npy::Header;
 use crate::output_file::{OutputFile, check_free, is_device};
@@ -87,7 +87,7 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
     }
     let (engine, budget) = machine.engine_and_buffer()?;
     let location = machine.location(&args.url)?;
-    let array = args.level.of(DataSet::open(&engine, &location)?, &location, None)?;
+    let array = args.level.of(open(&engine, &location)?, &location, None)?;
     let region = args.region.clone().unwrap_or_default();
     let selection = region.resolve(array.shape()).map_err(shardine::Error::from)?;
     let shape = selection.shape();

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use shardine::{ElementSize, Region, WriteOrder, WriteReport};
+use shardine::{DataSet, ElementSize, Region, WriteOrder, WriteReport, open};
 
 use crate::cli::Machine;
-use crate::dataset::{DataSet, Level};
+use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::progress::Progress;
@@ -69,7 +69,7 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, memory) = machine.engine_and_buffer()?;
     let location = machine.location(&args.url)?;
-    let set = DataSet::open(&engine, &location)?;
+    let set = open(&engine, &location)?;
     let is_volume = matches!(set, DataSet::Volume(_));
     let array = args.level.of(set, &location, args.gzip_level)?;
     let region = args.region.clone().unwrap_or_default();

@@ -376,7 +376,7 @@ fn without_either_it_is_said_what_to_do() {
     assert!(error.hint().unwrap().contains("consolidate"));
     let Node::Group(root) = Node::open(&far.engine, &far.location()).unwrap() else { panic!() };
     assert!(matches!(root.children(), Err(Error::UnlistedGroup { .. })));
-    let array = Location { path: Some(Key::new("a").unwrap()), ..far.location() };
+    let array = far.location().at(Some(Key::new("a").unwrap()));
     assert!(check_at(&array, true).0.is_ok());
 }
 
@@ -395,7 +395,7 @@ fn folders_and_documents_of_a_far_store_are_read_side_by_side() {
     }
     far.odd.latency.store(2, Ordering::SeqCst);
     let (objects, counts, peak) = far.cost(|| {
-        let location = Location { path: Some(Key::new("0").unwrap()), ..far.location() };
+        let location = far.location().at(Some(Key::new("0").unwrap()));
         ArrayNode::open(&far.engine, &location).unwrap().objects().unwrap()
     });
     assert_eq!((objects.len(), counts.lists), (32, 34));

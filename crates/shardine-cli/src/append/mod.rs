@@ -11,13 +11,13 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::{
-    AppendClaim, ArrayNode, ElementSize, ElementsRef, Node, SliceError, SliceOptions, SliceWriter,
-    WriteReport,
+    AppendClaim, ArrayNode, DataSet, ElementSize, ElementsRef, SliceError, SliceOptions,
+    SliceWriter, WriteReport, open,
 };
 
 use crate::cli::Machine;
 use crate::consolidate;
-use crate::dataset::DataSet;
+use crate::dataset::unexpected;
 use crate::failure::Failure;
 use crate::input::{self, Input};
 use crate::progress::Progress;
@@ -89,9 +89,9 @@ struct Done {
 pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, location) = (machine.engine()?, machine.location(&args.url)?);
-    let array = match DataSet::open(&engine, &location)? {
-        DataSet::Node(Node::Array(array)) => array,
-        DataSet::Node(Node::Group(_)) => {
+    let array = match open(&engine, &location)? {
+        DataSet::Array(array) => array,
+        DataSet::Group(_) => {
             return Err(shardine::Error::NotAnArray { at: location.to_string() }.into());
         }
         DataSet::Volume(_) => {
@@ -99,6 +99,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
                 "{location} is a precomputed volume, whose shape is fixed"
             )));
         }
+        other => return Err(unexpected(&other, &location)),
     };
     let rank = array.shape().len();
     if args.axis >= rank {

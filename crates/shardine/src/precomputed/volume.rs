@@ -146,7 +146,7 @@ impl Volume {
         self.anchor.as_deref()
     }
 
-    fn with_anchor(self, anchor: Option<Anchor>) -> Self {
+    pub(crate) fn with_anchor(self, anchor: Option<Anchor>) -> Self {
         let essence =
             |info: &VolumeInfo| (info.scales().to_vec(), info.data_type().clone(), info.channels());
         let known = Arc::clone(&self.info);

@@ -373,7 +373,7 @@ fn build(
         None => job.beside.state_of(&job.name)?,
     };
     let store = Arc::new(job.beside.with_modes(modes));
-    let place = Location { store, path: Some(job.new.clone()), format: None };
+    let place = Location::root(store).at(Some(job.new.clone()));
     let new = ArrayNode::from_metadata(old.engine(), &place, metadata)?;
     let same = are_encoded_alike(old.metadata(), new.metadata());
     let moves = same && moves(old) && self::moves(&new);
@@ -453,7 +453,7 @@ fn end(job: &Job, array: &ArrayNode, marker: &Marker) -> Result<(), Error> {
 /// What is stored of the new array, where the old one was. A listing, and of shards a read for each index.
 fn count(job: &Job, engine: &Arc<Engine>, marker: &Marker) -> Result<Built, Error> {
     let store = Arc::new(job.beside.clone());
-    let place = Location { store, path: Some(job.name.clone()), format: None };
+    let place = Location::root(store).at(Some(job.name.clone()));
     let array = ArrayNode::from_metadata(engine, &place, parsed(job, &marker.to)?)?;
     let objects = array.possible_objects()?;
     let mut chunks = moves(&array).then_some(objects.len() as u64);

@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use shardine_store::{Key, Recovery, StoreError};
 
-use super::verify::volume::DataSet;
+use super::verify::volume::InfoSet;
 use super::verify::{Finding, FindingKind, Origin, Severity, VerifyOptions, verify};
+use crate::dataset::{Documents, detect};
 use crate::jobs::losses::{self, ObjectLosses};
-use crate::zarr::read_document;
 use crate::{Array, ArrayNode, Engine, Error, Location, PossibleObject};
 
 pub(super) use set_aside::SetAside;
@@ -426,16 +426,16 @@ impl Repairing<'_> {
 
     /// Whether an `info` tells what there is, and can be read.
     fn is_data_set(&self) -> Result<bool, Error> {
-        match read_document(self.location) {
-            Err(Error::NoNode { .. }) => {}
-            // What could not be read may be anything.
-            Err(error @ Error::Store(_)) => return Err(error),
-            _ => return Ok(false),
-        }
-        match DataSet::open(self.engine, self.location) {
-            Ok(set) => Ok(set.is_some()),
+        let set = match detect(self.location) {
+            Ok(Documents::Info(info)) => InfoSet::of(self.engine, self.location, info),
+            Ok(Documents::Node) | Err(Error::NoNode { .. }) => return Ok(false),
+            Err(error) => Err(error),
+        };
+        match set {
+            Ok(_) => Ok(true),
             // That is told as damage.
-            Err(Error::Info { .. } | Error::Sharding { .. }) => Ok(false),
+            Err(Error::Metadata { .. } | Error::Info { .. } | Error::Sharding { .. }) => Ok(false),
+            // What could not be read may be anything.
             Err(error) => Err(error),
         }
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
 use serde_json::json;
+use shardine::precomputed::Volume;
 use shardine::store::Key;
 use shardine::{
     ArrayNode, Elements, Location, Region, StoreOptions, Strategy, VerifyOptions, WriteOptions,
@@ -90,6 +91,54 @@ fn reads_cost_the_requests_that_they_must() {
         proxy.reset();
         assert!(read(&array, "0:128,128:256,0:128") == expected);
         assert!(for_shards(&proxy) <= 3, "{} for 4 x 4 x 4 chunks", for_shards(&proxy));
+    }
+}
+
+/// The same elements in the same chunks, as a sharded Zarr array and as a sharded volume with so many minishards (by bits) in
+/// each shard of 4 x 4 x 4 chunks.
+fn array_and_volume(proxy: &Proxy, minishard_bits: u32) -> (ArrayNode, Volume) {
+    let data = noise(256 * 256 * 256, 5);
+    let codecs = json!([sharding(&[32, 32, 32, 1], json!([bytes()]))]);
+    let (shape, shard) = ([256, 256, 256, 1], [128, 128, 128, 1]);
+    let document = document(&shape, &shard, "uint8".into(), 0.into(), codecs);
+    let array = ArrayNode::create(&engine(), &s3(proxy, &fresh()), metadata(&document), false);
+    let array = array.unwrap();
+    write(&array, "", data.clone());
+    let scale = json!({
+        "key": "s0", "size": [256, 256, 256], "resolution": [1, 1, 1],
+        "chunk_sizes": [[32, 32, 32]], "encoding": "raw",
+        "sharding": {
+            "@type": "neuroglancer_uint64_sharded_v1", "hash": "identity",
+            "preshift_bits": 6 - minishard_bits, "minishard_bits": minishard_bits, "shard_bits": 3
+        }
+    });
+    let at = volumes::volume_at(&s3(proxy, &fresh()), &[scale]);
+    let volume = Volume::open(&engine(), &at).unwrap();
+    write(&volume.array(0).unwrap(), "", data);
+    (array, volume)
+}
+
+#[test]
+fn a_plane_of_a_sharded_volume_costs_the_requests_of_a_sharded_array_and_its_indexes() {
+    let proxy = proxy();
+    for minishard_bits in [0, 3] {
+        let (array, volume) = array_and_volume(&proxy, minishard_bits);
+        for (region, shards) in [(":,:,40", 4), (":,7,:", 4), ("250,:,:", 4), ("", 8)] {
+            let array = reopen(&array);
+            proxy.reset();
+            let expected = read(&array, region);
+            let of_array = proxy.count();
+            let opened = Volume::open(&engine(), volume.location()).unwrap().array(0).unwrap();
+            proxy.reset();
+            assert!(read(&opened, region) == expected, "{region}");
+            let of_volume = proxy.count();
+            println!(
+                "{minishard_bits} bits, \"{region}\": {of_volume} requests, {of_array} of an array"
+            );
+            // A table and the indexes, read together, for each shard; an array has one index.
+            let most = of_array + 2 * shards;
+            assert!(of_volume <= most, "{region}: {of_volume} requests, {of_array} of an array");
+        }
     }
 }
 

@@ -66,6 +66,14 @@ type PlacedIndex = (Arc<Minishard>, Range<u64>);
 /// The index of a minishard, with the version of its shard and where it lies in it.
 type KnownIndex = (Option<Version>, Arc<Minishard>, Range<u64>);
 
+/// A read of several indexes of a shard.
+struct IndexRead {
+    shard: Arc<OpenShard>,
+    range: Range<u64>,
+    /// The indexes, and where each lies.
+    indexes: Vec<(KeyPlace, Range<u64>)>,
+}
+
 impl Weighter<KeyPlace, KnownIndex> for ByMemory {
     fn weight(&self, _: &KeyPlace, (_, index, _): &KnownIndex) -> u64 {
         index.memory() as u64 + 64
@@ -336,26 +344,39 @@ impl KeyedShards {
         place: KeyPlace,
         context: &mut Context,
     ) -> Result<Option<PlacedIndex>, StoreError> {
-        let version = shard.version();
-        let known = {
-            let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-            indexes.get(&place).cloned()
-        };
-        if let Some((of, index, range)) = known
-            && of.is_some()
-            && of == version
-        {
-            return Ok(Some((index, range)));
+        if let Some(known) = self.known_index(&place, shard.version().as_ref()) {
+            return Ok(Some(known));
         }
         let Some(range) = self.index_range(shard, place.minishard)? else { return Ok(None) };
         check_index(&shard.key, place.minishard, &range)?;
         let bytes = shard.object.read(ReadRange::Bounded(range.clone()))?;
-        let index = Minishard::decode(&self.sharding, context, place.minishard, &bytes)
+        let index = self.keep_index(shard, place, &range, &bytes, context)?;
+        Ok(Some((index, range)))
+    }
+
+    /// The index of a minishard, if it was read in this version of its shard.
+    fn known_index(&self, place: &KeyPlace, version: Option<&Version>) -> Option<PlacedIndex> {
+        let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (of, index, range) = indexes.get(place)?;
+        (of.is_some() && of.as_ref() == version).then(|| (Arc::clone(index), range.clone()))
+    }
+
+    /// Decodes the index of a minishard, and keeps it.
+    fn keep_index(
+        &self,
+        shard: &OpenShard,
+        place: KeyPlace,
+        range: &Range<u64>,
+        encoded: &[u8],
+        context: &mut Context,
+    ) -> Result<Arc<Minishard>, StoreError> {
+        let index = Minishard::decode(&self.sharding, context, place.minishard, encoded)
             .map_err(|error| damaged(&shard.key, &error))?;
         let index = Arc::new(index);
-        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        indexes.insert(place, (version, Arc::clone(&index), range.clone()));
-        Ok(Some((index, range)))
+        // The version may only be known since the read.
+        let known = (shard.version(), Arc::clone(&index), range.clone());
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner).insert(place, known);
+        Ok(index)
     }
 
     /// Where the value of a key is; `None` if there is none.
@@ -443,20 +464,62 @@ impl KeyedShards {
         Err(StoreError::Changed { key: self.shard_key(number)? })
     }
 
-    /// Has the indexes read that lead to some keys, many at once: from a far store each would be a time to wait.
+    /// Has the indexes read that lead to some keys, many in parallel and neighbours together: from a remote store each request is
+    /// a time to wait.
     ///
-    /// What goes wrong is found out again, and told, by who looks for the key.
+    /// What goes wrong is found out again, and reported, when the key is looked for.
     pub fn prepare(&self, keys: &[u64], at_once: usize) {
         let places: BTreeSet<KeyPlace> = keys.iter().map(|&key| self.sharding.place(key)).collect();
-        let mut shards: Vec<u64> = places.iter().map(|place| place.shard).collect();
-        shards.dedup();
-        side_by_side(at_once, &shards, |&shard| drop(self.shard(shard, false)));
         let places: Vec<KeyPlace> = places.into_iter().collect();
-        side_by_side(at_once, &places, |&place| {
-            if let Ok(Some((shard, _))) = self.shard(place.shard, false) {
-                drop(self.index(&shard, place, &mut Context::default()));
+        let shards: Vec<&[KeyPlace]> = places.chunk_by(|a, b| a.shard == b.shard).collect();
+        let reads: Mutex<Vec<IndexRead>> = Mutex::default();
+        side_by_side(at_once, &shards, |places| {
+            let Some(first) = places.first() else { return };
+            if let Ok(Some((shard, _))) = self.shard(first.shard, false) {
+                let of_shard = self.index_reads(&shard, places);
+                reads.lock().unwrap_or_else(PoisonError::into_inner).extend(of_shard);
             }
         });
+        let reads = reads.into_inner().unwrap_or_else(PoisonError::into_inner);
+        side_by_side(at_once, &reads, |read| drop(self.read_together(read)));
+    }
+
+    /// The reads that bring the indexes of minishards which are not known yet.
+    fn index_reads(&self, shard: &Arc<OpenShard>, places: &[KeyPlace]) -> Vec<IndexRead> {
+        let version = shard.version();
+        let mut ranges: Vec<(KeyPlace, Range<u64>)> = places
+            .iter()
+            .filter(|place| self.known_index(place, version.as_ref()).is_none())
+            .filter_map(|place| Some((*place, self.index_range(shard, place.minishard).ok()??)))
+            .filter(|(place, range)| check_index(&shard.key, place.minishard, range).is_ok())
+            .collect();
+        ranges.sort_by_key(|(_, range)| range.start);
+        let mut reads: Vec<IndexRead> = Vec::new();
+        for (place, range) in ranges {
+            match reads.last_mut() {
+                Some(last) if are_near(&last.range, &range) => {
+                    last.range.end = last.range.end.max(range.end);
+                    last.indexes.push((place, range));
+                }
+                _ => {
+                    let indexes = vec![(place, range.clone())];
+                    reads.push(IndexRead { shard: Arc::clone(shard), range, indexes });
+                }
+            }
+        }
+        reads
+    }
+
+    /// Reads neighbouring indexes of a shard, and keeps them.
+    fn read_together(&self, read: &IndexRead) -> Result<(), StoreError> {
+        let IndexRead { shard, range, indexes } = read;
+        let bytes = shard.object.read(ReadRange::Bounded(range.clone()))?;
+        let mut context = Context::default();
+        for (place, index) in indexes {
+            let at = (index.start - range.start) as usize..(index.end - range.start) as usize;
+            self.keep_index(shard, *place, index, bytes.get(at).unwrap_or_default(), &mut context)?;
+        }
+        Ok(())
     }
 
     /// Reads all indexes of a shard.
@@ -498,8 +561,7 @@ impl KeyedShards {
             let mut read = ranges[first].1.clone();
             let together = more.iter().take_while(|&&i| {
                 let range = &ranges[i].1;
-                let joined = range.start <= read.end.saturating_add(INDEX_GAP)
-                    && range.end.max(read.end) - read.start <= MAX_MERGED_READ;
+                let joined = are_near(&read, range);
                 if joined {
                     read.end = read.end.max(range.end);
                 }
@@ -548,6 +610,12 @@ impl KeyedShards {
         shards.dedup();
         Ok(shards)
     }
+}
+
+/// Whether two ranges, the first of which does not begin later, are read together.
+fn are_near(read: &Range<u64>, next: &Range<u64>) -> bool {
+    next.start <= read.end.saturating_add(INDEX_GAP)
+        && next.end.max(read.end) - read.start <= MAX_MERGED_READ
 }
 
 /// Refuses an index that is longer than is believed.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, CompactOptions, Elements, Engine, Error, FindingKind, Location, Region, RepairOptions,
-    VerifyOptions, VerifySummary, compact, repair, verify,
+    ArrayNode, CompactOptions, Elements, Engine, Error, FindingKind, Location, Region,
+    RepairOptions, VerifyOptions, VerifySummary, compact, repair, verify,
 };
 
 use crate::memory;
@@ -42,7 +42,7 @@ fn verified(engine: &Arc<Engine>, location: &Location) -> (VerifySummary, bool) 
 }
 
 fn read(engine: &Arc<Engine>, location: &Location) -> Result<Elements, Error> {
-    Array::open(engine, location)?.read(&Region::all())
+    ArrayNode::open(engine, location)?.read(&Region::all())
 }
 
 fn check(document: &str, object: &[u8]) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
 use shardine::zarr::metadata::{ArrayMetadata, NodeMetadata};
 use shardine::{
-    Array, ElementSize, Elements, ElementsRef, Engine, EngineOptions, Location, Region,
+    Array, ArrayNode, ElementSize, Elements, ElementsRef, Engine, EngineOptions, Location, Region,
     VariableElements, WriteOptions,
 };
 
@@ -63,7 +63,7 @@ fn check(document: &[u8], region: &Region, object: &[u8]) {
         }
     }
     let location = Location::root(Arc::new(store));
-    let Ok(array) = Array::open(engine(), &location) else { return };
+    let Ok(array) = ArrayNode::open(engine(), &location) else { return };
     let Ok(selection) = region.resolve(array.shape()) else { return };
     let size = match array.data_type().size() {
         ElementSize::Fixed(size) => size as u64,
@@ -147,7 +147,8 @@ pub fn written(document: &str) -> Option<Vec<u8>> {
     };
     let store = Arc::new(MemoryStore::new());
     let first = Key::new(keys(&metadata).first()?).ok()?;
-    let array = Array::create(engine(), &Location::root(store.clone()), metadata, false).ok()?;
+    let array =
+        ArrayNode::create(engine(), &Location::root(store.clone()), metadata, false).ok()?;
     let count: u64 = array.shape().iter().product();
     let elements = match array.data_type().size() {
         ElementSize::Fixed(size) => {

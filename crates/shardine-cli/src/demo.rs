@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use shardine::store::{CountingStore, FileStore};
 use shardine::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray, codec_specs_to_json};
 use shardine::{
-    Array, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Packing, Region,
-    RepackOptions, RepackedArray, Strategy, VerifyOptions, WriteOptions, WriteReport,
+    Array, ArrayNode, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Packing,
+    Region, RepackOptions, RepackedArray, Strategy, VerifyOptions, WriteOptions, WriteReport,
 };
 
 use crate::cli::Machine;
@@ -108,7 +108,7 @@ fn may_replace(engine: &Arc<Engine>, folder: &Path) -> Result<bool, Failure> {
     if entries.next().is_none() {
         return Ok(false);
     }
-    let array = Array::open(engine, &Location::parse(&folder.display().to_string())?);
+    let array = ArrayNode::open(engine, &Location::parse(&folder.display().to_string())?);
     let ours = array.is_ok_and(|array| {
         array.metadata().attributes().get(MARK).and_then(Value::as_str) == Some(MARK_VALUE)
     });
@@ -184,13 +184,13 @@ impl Stage {
         location: &Location,
         name: &str,
         replace: bool,
-    ) -> Result<(Array, Value), Failure> {
+    ) -> Result<(ArrayNode, Value), Failure> {
         self.line(format_args!(
             "Shardine packs many chunks into one object, the shard, and finds them by its index."
         ))?;
         self.head(&format!("1. A volume of {} uint16, written to {name}", units::shape(&SHAPE)))?;
         let start = Instant::now();
-        let array = Array::create(engine, location, metadata()?, replace)?;
+        let array = ArrayNode::create(engine, location, metadata()?, replace)?;
         let source = GeneratorSource::new(ELEMENT, |start, shape, out: &mut [u8]| {
             fill_box(start, shape, out);
             Ok(())
@@ -209,7 +209,7 @@ impl Stage {
         Ok((array, Value::Object(write::describe(&report, seconds))))
     }
 
-    fn describe(&self, array: &Array, name: &str) -> Result<Value, Failure> {
+    fn describe(&self, array: &ArrayNode, name: &str) -> Result<Value, Failure> {
         self.head("2. What that is")?;
         let stored = info::Stored::scan(array)?;
         let mut text = Vec::new();
@@ -318,7 +318,7 @@ impl Stage {
     /// Opens the array afresh and compares every voxel.
     fn check(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
         self.head("6. All of it read back, and compared voxel by voxel")?;
-        let array = Array::open(engine, location)?;
+        let array = ArrayNode::open(engine, location)?;
         self.store.reset();
         let start = Instant::now();
         let elements = array.read(&Region::all())?;

@@ -10,10 +10,13 @@ use shardine::zarr::formats_at;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
-use shardine::{Array, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat};
+use shardine::{
+    Array, ArrayNode, Child, CodecSpec, DataSet, DataType, ElementSize, Group, Node, ZarrFormat,
+    open,
+};
 
 use crate::cli::Machine;
-use crate::dataset::DataSet;
+use crate::dataset::unexpected;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{codec_words, units, volume};
@@ -63,9 +66,11 @@ pub struct Stored {
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
-    let node = match DataSet::open(&engine, &location)? {
-        DataSet::Node(node) => node,
+    let node = match open(&engine, &location)? {
+        DataSet::Array(array) => Node::Array(array),
+        DataSet::Group(group) => Node::Group(group),
         DataSet::Volume(opened) => return volume::info(&args.url, &opened, args.fast, args.json),
+        other => return Err(unexpected(&other, &location)),
     };
     // A store may refuse to say that there is nothing; then this is all that is known.
     let formats = formats_at(&location).unwrap_or_else(|_| vec![node.zarr_format()]);
@@ -212,7 +217,7 @@ pub fn inner_shard(array: &Array) -> Option<&[u64]> {
 
 /// Bytes of the elements of all that the indexes tell of, decoded; `None` for types of variable length.
 fn decoded_bytes(array: &Array, stored: &Stored) -> Option<u64> {
-    let object = array.metadata().chunk_shape();
+    let object = array.cell_shape();
     let (count, shape) = match stored.entries {
         Some(entries) => (entries, array.entry_shape().unwrap_or(object)),
         None => (stored.objects, object),
@@ -246,7 +251,7 @@ pub fn sharding(codecs: &[CodecSpec]) -> Option<Sharding> {
 }
 
 /// An array in JSON.
-pub fn describe(array: &Array, stored: Option<&Stored>) -> Value {
+pub fn describe(array: &ArrayNode, stored: Option<&Stored>) -> Value {
     let metadata = array.metadata();
     let (shape, data_type) = (array.shape(), array.data_type());
     let sharding = sharding(metadata.codecs());
@@ -317,7 +322,7 @@ pub fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> i
 pub fn write_array(
     out: &mut dyn Write,
     url: &str,
-    array: &Array,
+    array: &ArrayNode,
     stored: Option<&Stored>,
 ) -> io::Result<()> {
     let metadata = array.metadata();
@@ -360,7 +365,7 @@ pub fn write_array(
 
 fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Result<()> {
     let shape = array.shape();
-    let possible = cells(shape, array.metadata().chunk_shape());
+    let possible = cells(shape, array.cell_shape());
     let sharded = array.shard_shape().is_some();
     let what = if sharded { "shard" } else { "chunk" };
     if stored.unknown {

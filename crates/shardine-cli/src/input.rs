@@ -222,7 +222,7 @@ fn fixed(
     memory: u64,
 ) -> Result<Box<dyn Source>, Failure> {
     let chunk = array.chunk_shape();
-    let object = array.metadata().chunk_shape().iter();
+    let object = array.cell_shape().iter();
     let per_shard: Vec<u64> = object.zip(chunk).map(|(&n, &c)| n / c.max(1)).collect();
     let neighbours = Neighbours { chunk, per_shard: &per_shard, memory };
     match ArrayFile::new(file, layout, array.data_type()) {

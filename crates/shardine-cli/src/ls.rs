@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::zarr::MAX_DEPTH;
-use shardine::{Array, Child, Group, Node, PossibleObject, ShardEntries};
+use shardine::{Array, Child, DataSet, Group, Node, PossibleObject, ShardEntries, open};
 
 use crate::cli::Machine;
-use crate::dataset::{DataSet, Level};
+use crate::dataset::{Level, unexpected};
 use crate::failure::Failure;
 use crate::{info, units, volume};
 
@@ -43,12 +43,15 @@ pub struct Ls {
 }
 
 pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
-    let node = match DataSet::open(&machine.engine()?, &machine.location(&args.url)?)? {
-        DataSet::Node(node) => node,
+    let location = machine.location(&args.url)?;
+    let node = match open(&machine.engine()?, &location)? {
+        DataSet::Array(array) => Node::Array(array),
+        DataSet::Group(group) => Node::Group(group),
         DataSet::Volume(opened) => {
             let list = volume::List { shards: args.shards, chunks: args.chunks, json: args.json };
             return volume::ls(&opened, args.level, &list);
         }
+        other => return Err(unexpected(&other, &location)),
     };
     let mut out = BufWriter::new(io::stdout().lock());
     match &node {

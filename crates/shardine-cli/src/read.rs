@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::{Array, Axis, DataType, ElementSize, Elements, FillValue, Region};
+use shardine::{Array, Axis, DataType, ElementSize, Elements, FillValue, Region, open};
 
 use crate::cli::Machine;
 use crate::dataset::Level;
@@ -86,7 +86,8 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
         check_free(path, args.overwrite)?;
     }
     let (engine, budget) = machine.engine_and_buffer()?;
-    let array = args.level.open(&engine, &machine.location(&args.url)?, None)?;
+    let location = machine.location(&args.url)?;
+    let array = args.level.of(open(&engine, &location)?, &location, None)?;
     let region = args.region.clone().unwrap_or_default();
     let selection = region.resolve(array.shape()).map_err(shardine::Error::from)?;
     let shape = selection.shape();

@@ -6,11 +6,9 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::precomputed::{INFO, Volume, VolumeInfo};
-use shardine::store::StoreExt;
 use shardine::{
-    Error, KeyValueStore, Location, Node, Packing, RepackCheck, RepackOptions, RepackOutcome,
-    RepackedArray, ShardingChoice, recover, repack,
+    DataSet, Error, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
+    ShardingChoice, open, recover, repack,
 };
 
 use crate::cli::Machine;
@@ -101,7 +99,8 @@ struct Place {
 }
 
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
-    if let Some(source) = args.place.volume(&args.job, machine)? {
+    let (source, kind) = args.place.open(&args.job, machine)?;
+    if kind == Source::Volume {
         let choice = args.sharding.choice(
             args.packing.asked(),
             Unsaid::Recommended,
@@ -109,7 +108,7 @@ pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
         )?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
-    if let Some(source) = args.place.keys(machine)? {
+    if kind == Source::Keys {
         return args.sharding.repack_keys(
             &source,
             &args.place.target(machine)?,
@@ -123,7 +122,8 @@ pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
 }
 
 pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
-    if let Some(source) = args.place.volume(&args.job, machine)? {
+    let (source, kind) = args.place.open(&args.job, machine)?;
+    if kind == Source::Volume {
         let choice: ShardingChoice = Arc::new(|_, _| Ok(None));
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
@@ -131,12 +131,13 @@ pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
 }
 
 pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
-    if let Some(source) = args.place.volume(&args.job, machine)? {
+    let (source, kind) = args.place.open(&args.job, machine)?;
+    if kind == Source::Volume {
         let choice =
             args.sharding.choice(args.packing.asked(), Unsaid::Kept, args.place.level.given())?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
-    if let Some(source) = args.place.keys(machine)? {
+    if kind == Source::Keys {
         return args.sharding.repack_keys(
             &source,
             &args.place.target(machine)?,
@@ -156,36 +157,27 @@ pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
 }
 
 impl Place {
-    /// Where it is, if it is a precomputed volume.
-    fn volume(&self, job: &JobArgs, machine: &Machine) -> Result<Option<Location>, Failure> {
+    /// What is to be repacked, and where it is.
+    fn open(&self, job: &JobArgs, machine: &Machine) -> Result<(Location, Source), Failure> {
         let location = machine.location(&self.url)?;
         if self.output.is_none() && !job.dry_run {
             // A job that was killed may have left it without its name.
             recover(&location)?;
         }
         let engine = machine.engine()?;
-        match Node::open(&engine, &location) {
-            Err(Error::NoNode { .. }) => {}
-            // What is wrong with an array is told by who looks closer.
-            _ => return Ok(None),
-        }
-        match Volume::open(&engine, &location) {
-            Ok(_) => Ok(Some(location)),
-            Err(Error::NoVolume { .. }) => Ok(None),
-            Err(Error::Info { .. }) if is_other_info(&location)? => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Where it is, if it is a folder of values by key with an `info` of its own.
-    fn keys(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
-        let location = machine.location(&self.url)?;
-        match KeyValueStore::open(&machine.engine()?, &location) {
-            Ok(_) => Ok(Some(location)),
-            Err(error @ Error::Sharding { .. }) => Err(error.into()),
-            // What else is wrong is told by who looks closer.
-            Err(_) => Ok(None),
-        }
+        let source = match open(&engine, &location) {
+            Ok(DataSet::Volume(_)) => Source::Volume,
+            Ok(DataSet::KeyValues(folders)) => match folders.key_values(&engine) {
+                Ok(_) => Source::Keys,
+                Err(Error::NoKeyValues { .. }) => Source::Node,
+                Err(error) => return Err(error.into()),
+            },
+            // With an `info` alone nobody else would find what is wrong, and what cannot be read may be anything.
+            Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
+            // What else is wrong is reported by the job, which looks closer.
+            Ok(_) | Err(_) => Source::Node,
+        };
+        Ok((location, source))
     }
 
     fn target(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
@@ -205,12 +197,14 @@ impl Place {
     }
 }
 
-/// Whether the `info` of a folder is one of something else than a volume: of meshes, say.
-fn is_other_info(location: &Location) -> Result<bool, Failure> {
-    let bytes = location.store.get(&location.key(INFO)?).map_err(Error::from)?;
-    let document = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    let document = document.as_ref().and_then(Value::as_object);
-    Ok(document.is_some_and(|document| !VolumeInfo::is_volume(document)))
+/// What is repacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Zarr, or what only the job can tell.
+    Node,
+    Volume,
+    /// A folder of values by key with an `info` of its own.
+    Keys,
 }
 
 fn run(

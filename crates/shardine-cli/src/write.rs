@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use shardine::{ElementSize, Region, WriteOrder, WriteReport};
+use shardine::{DataSet, ElementSize, Region, WriteOrder, WriteReport, open};
 
 use crate::cli::Machine;
 use crate::dataset::Level;
@@ -68,11 +68,14 @@ pub struct Write {
 pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, memory) = machine.engine_and_buffer()?;
-    let array = args.level.open(&engine, &machine.location(&args.url)?, args.gzip_level)?;
+    let location = machine.location(&args.url)?;
+    let set = open(&engine, &location)?;
+    let is_volume = matches!(set, DataSet::Volume(_));
+    let array = args.level.of(set, &location, args.gzip_level)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
     let mut input = Input::open(&args.file)?;
-    if array.is_volume() {
+    if is_volume {
         input = input.with_channel(&shape);
     }
     let source = input.source(&array, &shape, args.cast, memory)?;

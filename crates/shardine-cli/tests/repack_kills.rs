@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use shardine::store::FileStore;
 use shardine::zarr::metadata::NodeMetadata;
-use shardine::{Array, Elements, Engine, EngineOptions, Location, Region, WriteOptions};
+use shardine::{ArrayNode, Elements, Engine, EngineOptions, Location, Region, WriteOptions};
 use tempfile::TempDir;
 
 /// Moments at which each job is stopped, over its whole duration.
@@ -111,7 +111,8 @@ fn hierarchy(root: &Path) {
         else {
             panic!("not an array")
         };
-        let array = Array::create(&engine, &place.join(name).unwrap(), metadata, false).unwrap();
+        let array =
+            ArrayNode::create(&engine, &place.join(name).unwrap(), metadata, false).unwrap();
         // The last rows stay empty.
         let rows = shape[0] - 12;
         let data = Elements::Fixed(noise((rows * shape[1] * 2) as usize, shape[0]));

@@ -92,6 +92,12 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+    /// The store cannot list, and there is room for more objects than are asked for one by one.
+    #[error("its store cannot list objects, and {objects} are too many to ask for each")]
+    Unlisted {
+        /// How many there may be.
+        objects: u64,
+    },
     /// A function that the caller gave failed.
     #[error(transparent)]
     Callback(Box<dyn std::error::Error + Send + Sync>),

@@ -1,7 +1,7 @@
 //! Reads and writes the chunks of n-dimensional arrays, whatever the format: plans which bytes are needed, fetches
 //! them in batches, decodes them in parallel straight into place, and writes objects of many chunks.
 //!
-//! A format tells the engine of an array with a [`Grid`]: how its chunks are encoded ([`layout`]), and with a
+//! A format tells the engine of an array with a [`ChunkSet`]: how its chunks are encoded ([`layout`]), and with a
 //! [`Packing`] which object holds which chunk. Nothing here knows of a metadata document.
 //!
 //! This crate is what `shardine` is made of. Its interface follows the needs of that one and changes with them.
@@ -12,10 +12,10 @@ mod ahead;
 mod budget;
 mod cache;
 mod cells;
+mod chunk_set;
 mod engine;
 mod error;
 mod first_error;
-mod grid;
 mod in_order;
 pub mod keyed;
 pub mod layout;
@@ -34,21 +34,21 @@ mod write;
 pub use ahead::{Ahead, reading_ahead};
 pub use budget::{Budget, Permit};
 pub use cells::Cells;
+pub use chunk_set::{
+    ChunkSet, EdgeLayouts, First, IndexedShard, PossibleObject, actual_length, first_read,
+};
 pub use engine::{Engine, EngineOptions, MAX_THREADS};
 pub use error::Error;
 pub use first_error::FirstError;
-pub use grid::{EdgeLayouts, Grid};
+
 pub use in_order::{Crew, in_order};
 pub use object::{
     Batch, Finished, Frame, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
 };
 pub use packing::{
-    ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredBytes, StoredObject,
-    Uint64Packing, shard_box,
+    GridKey, ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredBytes,
+    StoredObject, Uint64Packing, shard_box,
 };
 pub use publisher::Publisher;
-pub use read::read;
 pub use tasks::on_threads;
-pub use write::{
-    Patch, Strategy, WriteOptions, WriteReport, attempts, compact, is_streamed, write,
-};
+pub use write::{Patch, Strategy, WriteOptions, WriteReport, attempts, is_streamed};

@@ -43,11 +43,9 @@ impl Secrets {
 
     /// Adds the values of options that are named like secrets.
     pub fn add_pairs<'a>(&mut self, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
-        const NAMES: [&str; 6] = ["secret", "key", "token", "password", "sas", "credential"];
-        let named = |name: &str| NAMES.iter().any(|part| name.contains(part));
         for (name, value) in pairs {
             self.add_password(value);
-            if named(name) && !name.ends_with("key_id") {
+            if is_named_like_secret(name) && !name.ends_with("key_id") {
                 self.add(Some(value));
             }
         }
@@ -72,6 +70,18 @@ impl Secrets {
         }
         hidden
     }
+}
+
+fn is_named_like_secret(name: &str) -> bool {
+    const NAMES: [&str; 6] = ["secret", "key", "token", "password", "sas", "credential"];
+    NAMES.iter().any(|part| name.contains(part))
+}
+
+/// Whether the value of an option of this name is a secret, and not where one is found, which one is meant, or whether.
+pub(crate) fn names_secret(name: &str) -> bool {
+    const ABOUT: [&str; 7] =
+        ["key_id", "_file", "_uri", "_url", "_type", "_enabled", "application_credentials"];
+    is_named_like_secret(name) && !ABOUT.iter().any(|end| name.ends_with(end))
 }
 
 /// A text of a URL without its escapes.

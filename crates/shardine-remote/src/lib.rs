@@ -23,5 +23,6 @@ mod upload;
 mod writer;
 
 pub use options::StoreOptions;
+pub use place::path_in_url;
 pub use store::RemoteStore;
 pub use upload::abort_unfinished_uploads;

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use shardine_store::StoreError;
 
+use crate::error::names_secret;
+use crate::place::user_of;
+
 /// How a store is reached and used.
 ///
 /// Options are pairs of a name and a value. Some are understood here:
@@ -62,6 +65,17 @@ impl StoreOptions {
     pub fn single_writer(mut self, alone: bool) -> Self {
         self.single_writer = alone;
         self
+    }
+
+    /// The name of an option whose value is a secret, or a URL with a user in it; `None` if there is none.
+    ///
+    /// Options that only tell where a secret is found, such as the name of a file, are none.
+    pub fn secret(&self) -> Option<&str> {
+        let is_secret = |name: &str, value: &str| {
+            names_secret(&name.to_ascii_lowercase()) || user_of(value).is_some()
+        };
+        let pair = self.pairs.iter().find(|(name, value)| is_secret(name, value));
+        pair.map(|(name, _)| name.as_str())
     }
 }
 
@@ -146,4 +160,51 @@ impl Tuning {
 /// An error for an option. Its value is not shown: it may be a secret.
 pub(crate) fn refuse(name: &str, reason: &str) -> StoreError {
     StoreError::Option { name: name.to_owned(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_hold_secrets_are_told_from_those_that_say_where_they_are() {
+        let secret =
+            |name: &str, value: &str| StoreOptions::new().with(name, value).secret().is_some();
+        for name in [
+            "aws_secret_access_key",
+            "AWS_SESSION_TOKEN",
+            "aws_sse_customer_key_base64",
+            "azure_storage_account_key",
+            "azure_storage_client_secret",
+            "azure_storage_sas_key",
+            "sas_token",
+            "azure_storage_token",
+            "azure_storage_encryption_key",
+            "azure_fabric_session_token",
+            "google_service_account_key",
+            "google_bearer_token",
+        ] {
+            assert!(secret(name, "x"), "{name}");
+        }
+        for name in [
+            "aws_access_key_id",
+            "aws_region",
+            "aws_endpoint",
+            "aws_sse_kms_key_id",
+            "aws_sse_bucket_key_enabled",
+            "aws_web_identity_token_file",
+            "aws_container_credentials_full_uri",
+            "azure_federated_token_file",
+            "azure_fabric_token_service_url",
+            "azure_credential_type",
+            "google_service_account",
+            "google_application_credentials",
+            "proxy_url",
+            "requests",
+            "user_agent",
+        ] {
+            assert!(!secret(name, "http://host/x"), "{name}");
+        }
+        assert!(secret("proxy_url", "http://me:secret@host"));
+    }
 }

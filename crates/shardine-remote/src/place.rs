@@ -30,6 +30,10 @@ pub(crate) struct Place {
     pub kind: Kind,
     /// For messages; without secrets.
     pub name: String,
+    /// What means the same place when it is parsed again; without secrets.
+    pub url: String,
+    /// Whether the URL had a user or a password in it.
+    pub has_user: bool,
     /// The same for the same place, whatever it is called.
     pub identity: String,
     /// What all keys begin with; empty, or it ends in a slash.
@@ -198,7 +202,18 @@ pub(crate) fn connect(
     let bucket = bucket.split_once('@').map_or(bucket, |(container, _)| container);
     let identity = format!("{canonical}://{host}/{bucket}/{path}").trim_end_matches('/').to_owned();
     let multipart = Some(multipart);
-    Ok(Place { kind, name, identity, prefix, store, multipart, secrets, conditional_uploads })
+    Ok(Place {
+        kind,
+        url: name.clone(),
+        name,
+        has_user: false,
+        identity,
+        prefix,
+        store,
+        multipart,
+        secrets,
+        conditional_uploads,
+    })
 }
 
 /// Whether an endpoint is one of Amazon's own.
@@ -238,11 +253,15 @@ fn http(
         .with_http_connector(connector);
     let store = builder.build().map_err(|error| bad(&secrets.hide(&chain(&error))))?;
     let name = without_secrets(url).trim_end_matches('/').to_owned();
+    let has_user = !parsed.username().is_empty() || parsed.password().is_some();
+    let url = without_secrets(parsed.as_str()).trim_end_matches('/').to_owned();
     let (prefix, store) = (String::new(), Arc::new(store));
     let identity = name.clone();
     Ok(Place {
         kind: Kind::Http,
         name,
+        url,
+        has_user,
         identity,
         prefix,
         store,
@@ -279,6 +298,19 @@ pub(crate) fn user_of(url: &str) -> Option<&str> {
     // In Azure's URLs what stands before the @ is the container.
     let is_container = kind_of(scheme) == Some(Kind::Azure) && !user.contains(':');
     (!is_container).then_some(user)
+}
+
+/// A path as it stands in a URL: all but letters, digits, `-`, `.`, `_`, `~` and slashes is escaped.
+pub fn path_in_url(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' | b'/' => escaped.push(char::from(byte)),
+            byte if byte.is_ascii_alphanumeric() => escaped.push(char::from(byte)),
+            byte => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
 }
 
 fn unknown(name: &str, store: &str) -> StoreError {

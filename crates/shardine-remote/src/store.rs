@@ -45,6 +45,8 @@ pub struct RemoteStore(pub(crate) Arc<Remote>);
 pub(crate) struct Remote {
     pub kind: Kind,
     pub name: String,
+    url: String,
+    has_user: bool,
     identity: String,
     pub prefix: String,
     pub store: Arc<dyn ObjectStore>,
@@ -87,8 +89,18 @@ impl RemoteStore {
         let connector = Connector { read_timeout, is_google, ..Connector::default() };
         let cost = Arc::clone(&connector.cost);
         let place = place::connect(url, &tuning, others, connector)?;
-        let Place { kind, name, identity, prefix, store, multipart, secrets, conditional_uploads } =
-            place;
+        let Place {
+            kind,
+            name,
+            url,
+            has_user,
+            identity,
+            prefix,
+            store,
+            multipart,
+            secrets,
+            conditional_uploads,
+        } = place;
         // At least two parts, so that one is filled while another is on its way.
         let memory = tuning.memory.max(2 * tuning.part_size as u64);
         let upload_units =
@@ -96,6 +108,8 @@ impl RemoteStore {
         Ok(Self(Arc::new(Remote {
             kind,
             name,
+            url,
+            has_user,
             identity,
             prefix,
             store,
@@ -111,6 +125,24 @@ impl RemoteStore {
             conditional_uploads: tuning.conditional_uploads.unwrap_or(conditional_uploads),
             tuning,
         })))
+    }
+
+    /// The URL of an object or a folder, or of the root; `None` if no URL says it, as `?` and `#` in names of objects in a
+    /// bucket. A user and a password are left out: [`has_user`](Self::has_user) tells that there was one.
+    pub fn url(&self, path: Option<&Key>) -> Option<String> {
+        let Remote { kind, url, .. } = &*self.0;
+        let Some(path) = path else { return Some(url.clone()) };
+        match kind {
+            Kind::Http => Some(format!("{url}/{}", place::path_in_url(path.as_str()))),
+            // Names in buckets are taken as they are.
+            _ if path.as_str().contains(['?', '#']) => None,
+            _ => Some(format!("{url}/{path}")),
+        }
+    }
+
+    /// Whether the URL that this was made from had a user or a password in it.
+    pub fn has_user(&self) -> bool {
+        self.0.has_user
     }
 
     fn unsupported(&self, operation: &'static str) -> StoreError {
@@ -259,6 +291,8 @@ impl Store for RemoteStore {
         let store = Self(Arc::new(Remote {
             kind: remote.kind,
             name: shorter(&remote.name),
+            url: shorter(&remote.url),
+            has_user: remote.has_user,
             identity: shorter(&remote.identity),
             prefix: if above.is_empty() { String::new() } else { format!("{above}/") },
             store: Arc::clone(&remote.store),

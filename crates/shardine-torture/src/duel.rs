@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shardine::{Array, Strategy, WriteOptions};
+use shardine::{Array, ArrayNode, Strategy, WriteOptions};
 
 use crate::Result;
 use crate::options::Options;
@@ -286,7 +286,8 @@ pub fn reader(options: &Options) -> Result {
         watch.whole(&array)?;
         watch.chunk(&array, random.below(blocks * BLOCK))?;
         if random.below(10) == 0 {
-            watch.whole(&setup::open(&folder.join("array"), 1)?)?;
+            let array = setup::open(&folder.join("array"), 1)?;
+            watch.whole(&array)?;
         }
     }
     Ok(())
@@ -316,7 +317,7 @@ pub fn writer(options: &Options) -> Result {
 }
 
 struct Writing {
-    array: Array,
+    array: ArrayNode,
     folder: PathBuf,
     strategy: Option<Strategy>,
     updates: usize,

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use shardine::precomputed::Volume;
-use shardine::{Array, ElementsRef, Engine, Error, Location, Region, WriteOptions};
+use shardine::{Array, ArrayNode, ElementsRef, Engine, Error, Location, Region, WriteOptions};
 
 use crate::Result;
 use crate::options::Options;
@@ -153,7 +153,7 @@ impl Scene {
         let location = Location::parse(&self.url())?;
         let engine = Engine::shared()?;
         match self.kind {
-            Kind::Zarr => Array::open(&engine, &location),
+            Kind::Zarr => ArrayNode::open(&engine, &location).map(ArrayNode::into_array),
             Kind::Volume => Volume::open(&engine, &location)?.array(0),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use shardine::store::{FileStore, Store};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, ElementsRef, Engine, EngineOptions, Location, Region, Strategy, WriteOptions,
+    Array, ArrayNode, ElementsRef, Engine, EngineOptions, Location, Region, Strategy, WriteOptions,
 };
 
 use crate::Result;
@@ -111,7 +111,7 @@ pub fn create(folder: &Path, shape: &Shape, setup: &Setup, len: usize) -> Result
     };
     let engine = engine(1)?;
     let location = Location::root(Arc::new(FileStore::new(folder)));
-    Array::create(&engine, &location, metadata, false).map_err(|e| e.to_string())?;
+    ArrayNode::create(&engine, &location, metadata, false).map_err(|e| e.to_string())?;
     Ok(())
 }
 
@@ -120,12 +120,12 @@ pub fn engine(threads: usize) -> Result<Arc<Engine>> {
 }
 
 /// Opens an array with an engine of its own, as a fresh process would.
-pub fn open(folder: &Path, threads: usize) -> Result<Array> {
+pub fn open(folder: &Path, threads: usize) -> Result<ArrayNode> {
     open_in(Arc::new(FileStore::new(folder)), threads)
 }
 
-pub fn open_in(store: Arc<dyn Store>, threads: usize) -> Result<Array> {
-    Array::open(&engine(threads)?, &Location::root(store)).map_err(|e| told(&e))
+pub fn open_in(store: Arc<dyn Store>, threads: usize) -> Result<ArrayNode> {
+    ArrayNode::open(&engine(threads)?, &Location::root(store)).map_err(|e| told(&e))
 }
 
 /// Writes elements from `start` on.

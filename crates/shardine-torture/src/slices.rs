@@ -1,6 +1,6 @@
 //! An array that grows slice by slice.
 
-use shardine::{Array, ElementsRef, SliceOptions, SliceWriter};
+use shardine::{ArrayNode, ElementsRef, SliceOptions, SliceWriter};
 
 use crate::Result;
 use crate::judge::Remains;
@@ -10,7 +10,7 @@ use crate::setup::{self, Setup, to_bytes, told};
 use crate::work::Log;
 
 /// Appends and commits what each update of the plan has.
-pub fn write(array: Array, plan: &Plan, log: &mut Log) -> Result {
+pub fn write(array: ArrayNode, plan: &Plan, log: &mut Log) -> Result {
     let Some(first) = plan.ops.first() else { return Ok(()) };
     let options = SliceOptions::new().write(first.options());
     let mut writer = SliceWriter::new(array, 0, options).map_err(|e| told(&e))?;

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Instant;
 
 use shardine::zarr::metadata::NodeMetadata;
-use shardine::{Array, Engine, GeneratorSource, Location, Region, WriteOptions};
+use shardine::{ArrayNode, Engine, GeneratorSource, Location, Region, WriteOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let NodeMetadata::Array(metadata) = NodeMetadata::parse(document.as_bytes())? else {
         return Err("the document is that of an array".into());
     };
-    let array = Array::create(&Engine::shared()?, &Location::parse(&folder)?, metadata, true)?;
+    let array = ArrayNode::create(&Engine::shared()?, &Location::parse(&folder)?, metadata, true)?;
     let source = GeneratorSource::new(2, |start, shape, out| {
         // Smooth along each axis, with four bits that no codec can foresee.
         let mut noise =

@@ -119,11 +119,7 @@ impl Anchor {
         if self.is_same()? {
             return Ok(());
         }
-        let folder = Location {
-            store: Arc::new(self.files.clone()),
-            path: self.folder.clone(),
-            format: None,
-        };
+        let folder = Location::root(Arc::new(self.files.clone())).at(self.folder.clone());
         Err(Error::Replaced { at: folder.to_string() })
     }
 }

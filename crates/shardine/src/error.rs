@@ -136,12 +136,6 @@ pub enum Error {
         /// Bytes of fragments that were given.
         given: u64,
     },
-    /// The shape of a volume, and all else that its `info` says, does not change by writing to it.
-    #[error("{at} is a precomputed volume, whose shape is fixed")]
-    FixedVolume {
-        /// Which volume.
-        at: String,
-    },
     /// Another append owns the end of the array.
     #[error("another append to {at} is under way")]
     AppendUnderWay {

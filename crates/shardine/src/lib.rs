@@ -1,12 +1,14 @@
 //! Sharded chunk storage: reads and writes the shards of n-dimensional arrays.
 //!
-//! [`Array`] is where to begin: open one at a [`Location`], then [`read`](Array::read) or
-//! [`write`](Array::write) a [`Region`] of it. The [`Engine`] holds what all arrays share: threads, the memory
+//! [`Array`] is where to begin: open one as an [`ArrayNode`] at a [`Location`], then [`read`](Array::read)
+//! or [`write`](Array::write) a [`Region`] of it. The [`Engine`] holds what all arrays share: threads, the memory
 //! budget, and the cache of shard indexes.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod anchor;
+mod array;
+mod dataset;
 mod error;
 mod jobs;
 mod key_values;
@@ -22,9 +24,11 @@ use shardine_engine::{keyed, layout, memory, selection, source};
 pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
+pub use array::{Array, HeldArray};
+pub use dataset::{DataSet, KeyFolders, open};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
-pub use engine::{ShardEntries, StoredObject};
+pub use engine::{PossibleObject, ShardEntries, StoredObject};
 pub use error::Error;
 pub use jobs::LOSS_RECORD;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
@@ -43,7 +47,7 @@ pub use jobs::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, 
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use layout::{DecodeError, EncodeError, LayoutError};
-pub use location::Location;
+pub use location::{Location, LocationSpec};
 pub use selection::{Axis, Region, RegionError, Selection};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;
@@ -53,7 +57,6 @@ pub use shardine_codec::{
 pub use source::{GeneratorSource, Source, SourceError};
 pub use zarr::metadata::ZarrFormat;
 pub use zarr::{
-    AppendClaim, AppendNote, Array, Child, Group, HeldArray, Node, PossibleObject, SliceError,
-    SliceOptions, SliceWriter, StaleCopy, consolidate, remove_consolidated,
-    renew_consolidated_above,
+    AppendClaim, AppendNote, ArrayNode, Child, Group, Node, SliceError, SliceOptions, SliceWriter,
+    StaleCopy, consolidate, remove_consolidated, renew_consolidated_above,
 };

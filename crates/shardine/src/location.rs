@@ -2,13 +2,28 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use shardine_remote::{RemoteStore, StoreOptions};
+use serde::{Deserialize, Serialize};
+use shardine_remote::{RemoteStore, StoreOptions, path_in_url};
 use shardine_store::{FileStore, FolderHold, Key, Store, StoreError};
 
 use crate::Error;
 use crate::zarr::metadata::ZarrFormat;
 
 /// Where a data set is: a store and a place in it.
+///
+/// One that was made from a URL knows it, and can be made again in another process:
+///
+/// ```
+/// use shardine::{Location, LocationSpec};
+///
+/// let place = Location::parse("s3://bucket/images")?.join("a.zarr")?;
+/// assert_eq!(place.url().as_deref(), Some("s3://bucket/images/a.zarr"));
+///
+/// let json = serde_json::to_string(&place.spec()?)?;
+/// let spec: LocationSpec = serde_json::from_str(&json)?;
+/// assert_eq!(Location::from_spec(&spec)?.url(), place.url());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Location {
     /// Where the objects live.
@@ -18,12 +33,50 @@ pub struct Location {
     /// The version whose documents are looked at here and below; `None` looks for version 3 and, where that has none, for
     /// version 2.
     pub format: Option<ZarrFormat>,
+    origin: Origin,
+}
+
+/// What a store was made from.
+#[derive(Debug, Clone)]
+enum Origin {
+    /// It was given as it is.
+    Store,
+    Files(FileStore),
+    Remote {
+        store: RemoteStore,
+        options: Arc<StoreOptions>,
+    },
+}
+
+/// A [`Location`] as plain data, for another process: the URL of its store, the place in it, and the options.
+///
+/// It holds no secrets: [`Location::spec`] refuses what has some. The environment is not part of it either, so the other
+/// process takes credentials, and what else was not said by options, from its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocationSpec {
+    url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    store: Option<StoreSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zarr_format: Option<u8>,
+}
+
+/// The options of a remote store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoreSpec {
+    options: Vec<(String, String)>,
+    single_writer: bool,
+    memory: u64,
 }
 
 impl Location {
     /// The root of a store.
     pub fn root(store: Arc<dyn Store>) -> Self {
-        Self { store, path: None, format: None }
+        Self { store, path: None, format: None, origin: Origin::Store }
     }
 
     /// Understands a path, or a URL with `file://`, `s3://`, `gs://`, `az://`, `http://` or `https://`. Nothing needs
@@ -45,7 +98,10 @@ impl Location {
                 file_path(rest).map_err(refuse)?
             }
             Some(_) if RemoteStore::understands(url) => {
-                return Ok(Self::root(Arc::new(RemoteStore::new(url, options)?)));
+                let store = RemoteStore::new(url, options)?;
+                let options = Arc::new(options.clone());
+                let origin = Origin::Remote { store: store.clone(), options };
+                return Ok(Self { origin, ..Self::root(Arc::new(store)) });
             }
             Some((scheme, _)) => {
                 return Err(refuse(&format!(
@@ -56,7 +112,84 @@ impl Location {
         if path.is_empty() {
             return Err(refuse("the path is empty"));
         }
-        Ok(Self::root(Arc::new(FileStore::new(path))))
+        let files = FileStore::new(path);
+        Ok(Self { origin: Origin::Files(files.clone()), ..Self::root(Arc::new(files)) })
+    }
+
+    /// Makes the place that another process has described. No request is made, and nothing needs to exist there.
+    pub fn from_spec(spec: &LocationSpec) -> Result<Self, Error> {
+        let mut options = StoreOptions::new();
+        if let Some(StoreSpec { options: pairs, single_writer, memory }) = &spec.store {
+            options = options.single_writer(*single_writer).memory(*memory);
+            options.pairs.clone_from(pairs);
+        }
+        let format = match spec.zarr_format {
+            None => None,
+            Some(2) => Some(ZarrFormat::V2),
+            Some(3) => Some(ZarrFormat::V3),
+            Some(other) => {
+                let reason = format!("there is no Zarr version {other}");
+                return Err(Error::Url { url: spec.url.clone(), reason });
+            }
+        };
+        let path = spec.path.as_deref().map(Key::new).transpose()?;
+        Ok(Self::with_options(&spec.url, &options)?.at(path).with_format(format))
+    }
+
+    /// Describes the place for another process.
+    ///
+    /// [`Error::Url`] if its store was not made from a URL, or there is a secret in the URL or the options: those belong into
+    /// the environment of both processes.
+    pub fn spec(&self) -> Result<LocationSpec, Error> {
+        let refuse = |reason: &str| Error::Url { url: self.to_string(), reason: reason.to_owned() };
+        let (url, store) = match &self.origin {
+            Origin::Store => {
+                return Err(refuse(
+                    "its store was not made from a URL, so no other process can open it",
+                ));
+            }
+            Origin::Files(files) => {
+                (file_url(files, None).ok_or_else(|| refuse("its path is not UTF-8"))?, None)
+            }
+            Origin::Remote { store, options } => {
+                if store.has_user() {
+                    return Err(refuse("it has a user or a password in it, which is not recorded"));
+                }
+                if let Some(name) = options.secret() {
+                    let reason = format!(
+                        "the option {name} is a secret, which is not recorded; set it in the environment"
+                    );
+                    return Err(refuse(&reason));
+                }
+                let (pairs, single_writer) = (options.pairs.clone(), options.single_writer);
+                let spec = StoreSpec { options: pairs, single_writer, memory: options.memory };
+                (store.url(None).ok_or_else(|| refuse("it has no URL"))?, Some(spec))
+            }
+        };
+        let zarr_format = self.format.map(|format| match format {
+            ZarrFormat::V2 => 2,
+            ZarrFormat::V3 => 3,
+        });
+        let path = self.path.as_ref().map(|path| path.as_str().to_owned());
+        Ok(LocationSpec { url, path, store, zarr_format })
+    }
+
+    /// The URL of the place, without a user and a password; that of files is absolute. [`parse`](Self::parse) makes the same
+    /// place of it, if it gets the same options.
+    ///
+    /// `None` if the store was not made from a URL, or no URL says it: a path that is not UTF-8, or a `?` or `#` in the name of an
+    /// object in a bucket.
+    pub fn url(&self) -> Option<String> {
+        match &self.origin {
+            Origin::Store => None,
+            Origin::Files(files) => file_url(files, self.path.as_ref()),
+            Origin::Remote { store, .. } => store.url(self.path.as_ref()),
+        }
+    }
+
+    /// The same place in another store, such as one that wraps this one. It has no URL.
+    pub fn with_store(self, store: Arc<dyn Store>) -> Self {
+        Self { store, origin: Origin::Store, ..self }
     }
 
     /// The place of a child.
@@ -66,7 +199,7 @@ impl Location {
 
     /// Another place in the same store.
     pub fn at(&self, path: Option<Key>) -> Self {
-        Self { store: Arc::clone(&self.store), path, format: self.format }
+        Self { path, ..self.clone() }
     }
 
     /// The same place, where only the documents of one version are looked at.
@@ -106,6 +239,16 @@ impl fmt::Display for Location {
     }
 }
 
+/// The `file://` URL of a place in a store of files; `None` if its path is not UTF-8.
+fn file_url(files: &FileStore, path: Option<&Key>) -> Option<String> {
+    let root = files.root().to_str()?;
+    let path = match path {
+        Some(path) => format!("{}/{path}", root.trim_end_matches('/')),
+        None => root.to_owned(),
+    };
+    Some(format!("file://{}", path_in_url(&path)))
+}
+
 /// The path that a `file://` URL means, from what follows its `//`.
 fn file_path(rest: &str) -> Result<String, &'static str> {
     let host_end = rest.find('/').unwrap_or(rest.len());
@@ -138,6 +281,8 @@ fn file_path(rest: &str) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn name(url: &str) -> Result<String, String> {
@@ -180,6 +325,132 @@ mod tests {
         ] {
             let refused = name(url).unwrap_err();
             assert!(refused.contains(reason), "{refused}");
+        }
+    }
+
+    /// The same place once more, by its URL and by its spec.
+    fn again(location: &Location) -> [Location; 2] {
+        let by_url = Location::parse(&location.url().unwrap()).unwrap();
+        let json = serde_json::to_string(&location.spec().unwrap()).unwrap();
+        let by_spec = Location::from_spec(&serde_json::from_str(&json).unwrap()).unwrap();
+        assert_eq!((&by_spec.path, by_spec.format), (&location.path, location.format));
+        assert_eq!(by_spec.spec().unwrap(), location.spec().unwrap());
+        [by_url, by_spec]
+    }
+
+    #[test]
+    fn a_place_knows_its_url_wherever_it_is_joined_to() {
+        for (root, name, url) in [
+            ("s3://b/x", "y", "s3://b/x/y"),
+            ("s3://b", "y/z", "s3://b/y/z"),
+            ("gs://b/x/", "a b%20\u{fc}", "gs://b/x/a b%20\u{fc}"),
+            (
+                "az://c@account.dfs.core.windows.net/x",
+                "y",
+                "az://c@account.dfs.core.windows.net/x/y",
+            ),
+            ("http://host:8080/a b/", "c d%", "http://host:8080/a%20b/c%20d%25"),
+            ("http://host", "y", "http://host/y"),
+            ("/a b", "100%/#1?", "file:///a%20b/100%25/%231%3F"),
+            ("/", "\u{fc}", "file:///%C3%BC"),
+            ("file:///a%20b/", "c", "file:///a%20b/c"),
+        ] {
+            let location = Location::parse(root).unwrap().join(name).unwrap();
+            assert_eq!(location.url().unwrap(), url);
+            let above = location.at(None);
+            assert_eq!(above.url(), Location::parse(root).unwrap().url());
+            for place in again(&location) {
+                assert_eq!(place.url().unwrap(), url);
+            }
+        }
+        let relative = Location::parse("some/where").unwrap().join("a").unwrap();
+        let here = std::env::current_dir().unwrap().join("some/where/a");
+        assert_eq!(
+            again(&relative).map(|place| place.to_string()),
+            [(); 2].map(|()| here.display().to_string())
+        );
+    }
+
+    #[test]
+    fn what_no_url_says_has_none_and_a_spec_still_finds_it() {
+        let bucket = Location::parse("s3://b/x").unwrap().join("a#b?").unwrap();
+        assert_eq!(bucket.url(), None);
+        let spec = bucket.spec().unwrap();
+        assert_eq!(Location::from_spec(&spec).unwrap().to_string(), bucket.to_string());
+        let memory = Location::root(Arc::new(shardine_store::MemoryStore::new()));
+        assert_eq!(memory.url(), None);
+        assert!(memory.spec().unwrap_err().to_string().contains("not made from a URL"));
+        let wrapped = bucket.with_store(Arc::clone(&memory.store));
+        assert_eq!((wrapped.url(), wrapped.spec().is_ok()), (None, false));
+    }
+
+    #[test]
+    fn a_spec_has_the_options_and_never_a_secret() {
+        let options = StoreOptions::new()
+            .with("aws_region", "eu-west-1")
+            .with("requests", "7")
+            .single_writer(true)
+            .memory(1 << 20);
+        let location = Location::with_options("s3://b/x", &options).unwrap();
+        let location = location.join("y").unwrap().with_format(Some(ZarrFormat::V2));
+        let expected = serde_json::json!({
+            "url": "s3://b/x",
+            "path": "y",
+            "store": {
+                "options": [["aws_region", "eu-west-1"], ["requests", "7"]],
+                "single_writer": true,
+                "memory": 1 << 20,
+            },
+            "zarr_format": 2,
+        });
+        assert_eq!(serde_json::to_value(location.spec().unwrap()).unwrap(), expected);
+        again(&location);
+        let secret = options.clone().with("AWS_Session_Token", "hush");
+        let refused = Location::with_options("s3://b/x", &secret).unwrap().spec().unwrap_err();
+        assert!(refused.to_string().contains("AWS_Session_Token"), "{refused}");
+        assert!(!refused.to_string().contains("hush"), "{refused}");
+        let user = Location::parse("https://me:hush@host/x").unwrap();
+        assert_eq!(user.url().as_deref(), Some("https://host/x"));
+        let refused = user.spec().unwrap_err().to_string();
+        assert!(refused.contains("password") && !refused.contains("hush"), "{refused}");
+        for wrong in
+            [serde_json::json!({"url": "s3://b", "more": 1}), serde_json::json!({"path": "x"})]
+        {
+            assert!(serde_json::from_value::<LocationSpec>(wrong).is_err());
+        }
+        for wrong in [
+            serde_json::json!({"url": "s3://b", "path": "../x"}),
+            serde_json::json!({"url": "s3://b", "zarr_format": 4}),
+            serde_json::json!({"url": "file:///a#b"}),
+        ] {
+            let spec = serde_json::from_value(wrong).unwrap();
+            assert!(Location::from_spec(&spec).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_path_and_its_url_mean_the_same_place(
+            root in "(/|\\./)?[^/\\x00]{1,12}(/[^/\\x00]{1,8}){0,2}/?",
+            name in "[^/\\\\\\x00]{1,12}(/[^/\\\\\\x00]{1,8}){0,2}",
+            bucket in proptest::bool::ANY,
+        ) {
+            let root = if bucket { format!("s3://b/{root}") } else { root };
+            let Ok(location) = Location::parse(&root) else { return Ok(()) };
+            let Ok(location) = location.join(&name) else { return Ok(()) };
+            let spec = location.spec().unwrap();
+            let by_spec = Location::from_spec(&spec).unwrap();
+            prop_assert_eq!(by_spec.to_string(), location.to_string());
+            prop_assert_eq!(by_spec.spec().unwrap(), spec);
+            let Some(url) = location.url() else {
+                prop_assert!(bucket && name.contains(['?', '#']));
+                return Ok(());
+            };
+            let by_url = Location::parse(&url).unwrap();
+            // Whatever slashes a path ends in.
+            let [now, before] = [&by_url, &location].map(Location::to_string);
+            prop_assert_eq!(std::path::Path::new(&now), std::path::Path::new(&before));
+            prop_assert_eq!(by_url.url(), Some(url));
         }
     }
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use shardine::shard::ShardError;
 use shardine::store::{Condition, FileStore, Key, MemoryStore, StoreExt};
-use shardine::{Array, EngineError, Error, Region};
+use shardine::{Array, ArrayNode, EngineError, Error, Region};
 
 /// An array of one shard of 2 x 2 chunks whose index has no checksum.
 fn unchecked() -> Value {
@@ -21,7 +21,7 @@ fn unchecked() -> Value {
     document(&[8, 8], &[8, 8], "uint8".into(), 0.into(), codecs)
 }
 
-fn with_shard(document: &Value, shard: &[u8]) -> (Array, tempfile::TempDir) {
+fn with_shard(document: &Value, shard: &[u8]) -> (ArrayNode, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(FileStore::new(folder.path()));
     let array = create_in(store.clone(), document);
@@ -203,7 +203,7 @@ fn illegal_sharding_is_refused_with_the_reason() {
         let document = document(&[8, 8], &[8, 8], "uint8".into(), 0.into(), codecs);
         let store: Arc<MemoryStore> = Arc::new(MemoryStore::new());
         let location = shardine::Location::root(store);
-        Array::create(&engine(), &location, metadata(&document), false).unwrap_err().to_string()
+        ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap_err().to_string()
     };
     let error = refused(json!([sharding(&[8, 3], json!([bytes()]))]));
     assert!(error.contains("chunk_shape[1]") && error.contains("do not divide"), "{error}");

@@ -14,7 +14,7 @@ use common::*;
 use serde_json::{Value, json};
 use shardine::store::{Condition, CountingStore, Counts, Key, Store, StoreExt};
 use shardine::{
-    Array, CompactOptions, Engine, EngineError, EngineOptions, Error, Finding, Group, Location,
+    ArrayNode, CompactOptions, Engine, EngineError, EngineOptions, Error, Finding, Group, Location,
     Node, RepairOptions, VerifyOptions, VerifySummary, compact, repair, verify,
 };
 
@@ -39,8 +39,8 @@ impl Far {
         Location::root(Arc::clone(&self.store) as Arc<dyn Store>)
     }
 
-    fn array(&self) -> Array {
-        Array::open(&self.engine, &self.location()).unwrap()
+    fn array(&self) -> ArrayNode {
+        ArrayNode::open(&self.engine, &self.location()).unwrap()
     }
 
     /// What a job costs, and the most requests that it had under way.
@@ -376,7 +376,7 @@ fn without_either_it_is_said_what_to_do() {
     assert!(error.hint().unwrap().contains("consolidate"));
     let Node::Group(root) = Node::open(&far.engine, &far.location()).unwrap() else { panic!() };
     assert!(matches!(root.children(), Err(Error::UnlistedGroup { .. })));
-    let array = Location { path: Some(Key::new("a").unwrap()), ..far.location() };
+    let array = far.location().at(Some(Key::new("a").unwrap()));
     assert!(check_at(&array, true).0.is_ok());
 }
 
@@ -395,8 +395,8 @@ fn folders_and_documents_of_a_far_store_are_read_side_by_side() {
     }
     far.odd.latency.store(2, Ordering::SeqCst);
     let (objects, counts, peak) = far.cost(|| {
-        let location = Location { path: Some(Key::new("0").unwrap()), ..far.location() };
-        Array::open(&far.engine, &location).unwrap().objects().unwrap()
+        let location = far.location().at(Some(Key::new("0").unwrap()));
+        ArrayNode::open(&far.engine, &location).unwrap().objects().unwrap()
     });
     assert_eq!((objects.len(), counts.lists), (32, 34));
     assert!(peak > 8, "{peak} listings at once");

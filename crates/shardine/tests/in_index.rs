@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use shardine::shard::ShardError;
 use shardine::store::FileStore;
 use shardine::{
-    Array, CompactOptions, Elements, EngineError, Error, KeyValueStore, KeyValues, Location,
+    ArrayNode, CompactOptions, Elements, EngineError, Error, KeyValueStore, KeyValues, Location,
     Packing, Region, RepackOptions, Strategy, WriteOptions, compact, repack,
 };
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ fn plain(location: &str) -> Value {
 }
 
 /// The array with the second chunk said to be at this byte.
-fn with_entry(location: &str, offset: u64) -> (Array, TempDir) {
+fn with_entry(location: &str, offset: u64) -> (ArrayNode, TempDir) {
     let folder = TempDir::new().unwrap();
     let array = create_in(Arc::new(FileStore::new(folder.path())), &plain(location));
     write(&array, "", (1..65).collect());

@@ -12,8 +12,8 @@ use shardine::store::{
 };
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, Elements, ElementsRef, Engine, EngineError, EngineOptions, Error, Location, Region,
-    Strategy, WriteOptions,
+    Array, ArrayNode, Elements, ElementsRef, Engine, EngineError, EngineOptions, Error, Location,
+    Region, Strategy, WriteOptions,
 };
 use tempfile::TempDir;
 
@@ -32,12 +32,12 @@ fn document(codec: &str, location: &str, checksum: &str) -> String {
 const ZSTD: &str = r#", {"name": "zstd", "configuration": {"level": 1, "checksum": false}}"#;
 const CRC: &str = r#", "crc32c""#;
 
-fn create(location: &Location, document: &str) -> Array {
+fn create(location: &Location, document: &str) -> ArrayNode {
     let NodeMetadata::Array(metadata) = NodeMetadata::parse(document.as_bytes()).unwrap() else {
         panic!("it is an array")
     };
     let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
-    Array::create(&engine, location, metadata, false).unwrap()
+    ArrayNode::create(&engine, location, metadata, false).unwrap()
 }
 
 fn at(folder: &Path) -> Location {
@@ -101,7 +101,7 @@ fn any_updates_in_place_give_what_a_rewrite_gives() {
                     let found = array.read(&Region::all()).unwrap();
                     assert_eq!(found, Elements::Fixed(model.bytes.clone()));
                     let fresh =
-                        Array::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
+                        ArrayNode::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
                     assert_eq!(fresh.read(&Region::all()).unwrap(), found);
                 }
                 let left = fs::read_dir(folder.path().join("c/0")).unwrap();
@@ -130,7 +130,7 @@ fn dead(folder: &Path, location: &str, steps: usize) -> bool {
     array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
     let dying = FileStore::observed(folder, Arc::new(Dead(AtomicUsize::new(steps))));
     let engine = Engine::shared().unwrap();
-    let array = Array::open(&engine, &Location::root(Arc::new(dying))).unwrap();
+    let array = ArrayNode::open(&engine, &Location::root(Arc::new(dying))).unwrap();
     let options = WriteOptions::new().strategy(Strategy::InPlace);
     array.write(&region([0, 0], [16, 16]), ElementsRef::Fixed(&[2; 256]), &options).is_ok()
 }
@@ -141,7 +141,7 @@ fn the_journal_of_a_dead_writer_belongs_to_its_shard() {
         for steps in 0.. {
             let folder = TempDir::new().unwrap();
             let done = dead(folder.path(), location, steps);
-            let array = Array::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
+            let array = ArrayNode::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
             let options = WriteOptions::new().strategy(Strategy::InPlace);
             let data = ElementsRef::Fixed(&[3; 256]);
             array.write(&region([16, 0], [16, 16]), data, &options).unwrap();
@@ -175,7 +175,7 @@ fn a_shard_that_somebody_else_put_there_is_not_cut_by_an_old_journal() {
             let from = other.path().join("c/0/0");
             fs::copy(&from, folder.path().join("new")).unwrap();
             fs::rename(folder.path().join("new"), folder.path().join("c/0/0")).unwrap();
-            let array = Array::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
+            let array = ArrayNode::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
             let data = ElementsRef::Fixed(&[3; 256]);
             array.write(&region([16, 0], [16, 16]), data, &options).unwrap();
             foreign.write(&region([16, 0], [16, 16]), data, &options).unwrap();
@@ -222,7 +222,7 @@ impl Store for Replaced {
     }
 
     fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
-        let array = Array::open(&Engine::shared().unwrap(), &at(self.0.root())).unwrap();
+        let array = ArrayNode::open(&Engine::shared().unwrap(), &at(self.0.root())).unwrap();
         let data = ElementsRef::Fixed(&[9; 128 * 128]);
         array.write(&region([0, 0], [128, 128]), data, &WriteOptions::new()).unwrap();
         self.0.recover(key)
@@ -237,7 +237,7 @@ fn what_a_dead_writer_left_does_not_count_once_another_has_replaced_it() {
         let done = dead(folder.path(), "end", steps);
         let store = Replaced(FileStore::new(folder.path()));
         let engine = Engine::new(&EngineOptions::new().threads(1)).unwrap();
-        let array = Array::open(&engine, &Location::root(Arc::new(store))).unwrap();
+        let array = ArrayNode::open(&engine, &Location::root(Arc::new(store))).unwrap();
         let found = array.read(&region([64, 64], [1, 2])).unwrap().into_fixed().unwrap();
         assert!(found == [1, 1] || found == [9, 9], "{steps}: {found:?}");
         unreadable += usize::from(found == [9, 9]);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::*;
 use serde_json::json;
 use shardine::store::{Condition, CountingStore, FileStore, Key, Store, StoreExt};
-use shardine::{Array, Engine, EngineOptions, Location};
+use shardine::{Array, ArrayNode, Engine, EngineOptions, Location};
 
 const BYTES: usize = 64 * 64 * 2;
 
@@ -26,9 +26,9 @@ fn document_of(inner: serde_json::Value) -> serde_json::Value {
     document(&[64, 64], &[64, 64], "uint16".into(), 0.into(), codecs)
 }
 
-fn open(folder: &Path) -> Array {
+fn open(folder: &Path) -> ArrayNode {
     let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
-    Array::open(&engine, &Location::root(Arc::new(FileStore::new(folder)))).unwrap()
+    ArrayNode::open(&engine, &Location::root(Arc::new(FileStore::new(folder)))).unwrap()
 }
 
 /// Whether files in a folder are kept open, which depends on its file system.

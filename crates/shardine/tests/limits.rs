@@ -11,7 +11,7 @@ use common::*;
 use serde_json::json;
 use shardine::store::FileStore;
 use shardine::{
-    Array, Engine, EngineOptions, GeneratorSource, Location, Region, Source, WriteOptions,
+    ArrayNode, Engine, EngineOptions, GeneratorSource, Location, Region, Source, WriteOptions,
 };
 
 const MIB: u64 = 1 << 20;
@@ -53,9 +53,9 @@ fn big() -> serde_json::Value {
     document(&[512, 512, 512], &[512, 512, 512], "uint16".into(), 0.into(), codecs)
 }
 
-fn open(folder: &str, options: &EngineOptions) -> Array {
+fn open(folder: &str, options: &EngineOptions) -> ArrayNode {
     let location = Location::root(Arc::new(FileStore::new(folder)));
-    Array::open(&Engine::new(options).unwrap(), &location).unwrap()
+    ArrayNode::open(&Engine::new(options).unwrap(), &location).unwrap()
 }
 
 /// Noise of eleven bits, so that the shard is large and still has something to compress.

@@ -11,16 +11,16 @@ use common::*;
 use serde_json::json;
 use shardine::store::{FileStore, MemoryStore};
 use shardine::{
-    Array, CopyOptions, Elements, Error, Finding, LOSS_RECORD, Location, Packing, RepackOptions,
-    Repair, RepairOptions, RepairSummary, Severity, Strategy, VerifyOptions, VerifySummary,
-    WriteOptions, copy, repack, repair, verify,
+    ArrayNode, CopyOptions, Elements, Error, Finding, LOSS_RECORD, Location, Packing,
+    RepackOptions, Repair, RepairOptions, RepairSummary, Severity, Strategy, VerifyOptions,
+    VerifySummary, WriteOptions, copy, repack, repair, verify,
 };
 use tempfile::TempDir;
 
 const INDEX: usize = 4 * 16 + 4;
 
 /// An array of 2 x 2 shards of 2 x 2 chunks of 8 x 8 bytes, in the folder `a`.
-fn array(folder: &Path) -> Array {
+fn array(folder: &Path) -> ArrayNode {
     let codecs = json!([sharding(&[8, 8], json!([bytes(), "crc32c"]))]);
     let document = document(&[32, 32], &[16, 16], "uint8".into(), 0.into(), codecs);
     let array = create_in(Arc::new(FileStore::new(folder.join("a"))), &document);
@@ -186,8 +186,8 @@ fn a_copy_tells_of_the_loss_too_and_other_forms_are_refused() {
     mend(&place, |options| options.accept_loss(true));
     repack(&engine(), &place, Some(&target), &options, &mut |_| {}).unwrap();
     // The record of an array that is overwritten says nothing about the new one.
-    let metadata = Array::open(&engine(), &copied).unwrap().metadata().clone();
-    Array::create(&engine(), &copied, metadata, true).unwrap();
+    let metadata = ArrayNode::open(&engine(), &copied).unwrap().metadata().clone();
+    ArrayNode::create(&engine(), &copied, metadata, true).unwrap();
     assert!(look(&copied).0.is_ok());
 }
 

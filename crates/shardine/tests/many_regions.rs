@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use shardine::store::{Call, CountingStore, FileStore, MemoryStore, Store};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Region, Strategy as Change,
+    ArrayNode, Elements, ElementsRef, Engine, EngineOptions, Location, Region, Strategy as Change,
     VariableElements, WriteOptions,
 };
 
@@ -37,7 +37,7 @@ fn codecs() -> Vec<Value> {
     ]
 }
 
-fn create(store: Arc<dyn Store>, codecs: Value, data_type: &str, fill: Value) -> Array {
+fn create(store: Arc<dyn Store>, codecs: Value, data_type: &str, fill: Value) -> ArrayNode {
     let document = json!({
         "zarr_format": 3, "node_type": "array", "shape": SHAPE, "data_type": data_type,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [16, 16]}},
@@ -49,7 +49,7 @@ fn create(store: Arc<dyn Store>, codecs: Value, data_type: &str, fill: Value) ->
         panic!("it is an array")
     };
     let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
-    Array::create(&engine, &Location::root(store), metadata, false).unwrap()
+    ArrayNode::create(&engine, &Location::root(store), metadata, false).unwrap()
 }
 
 type Part = ([u64; 2], [u64; 2], u8);

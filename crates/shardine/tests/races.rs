@@ -176,10 +176,10 @@ fn a_source_may_read_another_array_with_the_same_engine() {
     write(&from, "", data.clone());
     let options = shardine::EngineOptions::new().threads(2).memory(4 << 20);
     let engine = shardine::Engine::new(&options).unwrap();
-    let from = shardine::Array::open(&engine, from.location()).unwrap();
+    let from = shardine::ArrayNode::open(&engine, from.location()).unwrap();
     let to = sharded(&[512, 512, 64], &[512, 512, 64], &[64, 64, 16]);
     let place = shardine::Location::root(Arc::new(MemoryStore::new()));
-    let to = shardine::Array::create(&engine, &place, metadata(&to), false).unwrap();
+    let to = shardine::ArrayNode::create(&engine, &place, metadata(&to), false).unwrap();
     let source = shardine::GeneratorSource::new(2, |start, shape, out| {
         Ok(from.read_into(&shardine::Region::of_box(start, shape), out)?)
     });
@@ -194,7 +194,7 @@ fn a_source_may_use_the_threads_that_it_is_called_on() {
     for _ in 0..5 {
         let place = shardine::Location::root(Arc::new(MemoryStore::new()));
         let document = sharded(&[512, 512, 16], &[512, 512, 16], &[64, 64, 16]);
-        let to = shardine::Array::create(&engine, &place, metadata(&document), false).unwrap();
+        let to = shardine::ArrayNode::create(&engine, &place, metadata(&document), false).unwrap();
         let source = shardine::GeneratorSource::new(2, |_, _, out| {
             // While it waits for its halves, a worker does what else there is to do.
             rayon::scope(|scope| {
@@ -215,7 +215,7 @@ fn after_a_panic_in_a_source_nothing_more_is_encoded() {
     let engine = shardine::Engine::new(&shardine::EngineOptions::new().threads(2)).unwrap();
     let place = shardine::Location::root(Arc::new(MemoryStore::new()));
     let document = sharded(&[512, 512, 64], &[512, 512, 64], &[64, 64, 16]);
-    let to = shardine::Array::create(&engine, &place, metadata(&document), false).unwrap();
+    let to = shardine::ArrayNode::create(&engine, &place, metadata(&document), false).unwrap();
     let asked = AtomicUsize::new(0);
     let source = shardine::GeneratorSource::new(2, |_, _, out| {
         let number = asked.fetch_add(1, Ordering::SeqCst);

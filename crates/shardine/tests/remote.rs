@@ -11,7 +11,8 @@ use common::*;
 use serde_json::json;
 use shardine::store::Key;
 use shardine::{
-    Array, Elements, Location, Region, StoreOptions, Strategy, VerifyOptions, WriteOptions, verify,
+    ArrayNode, Elements, Location, Region, StoreOptions, Strategy, VerifyOptions, WriteOptions,
+    verify,
 };
 use shardine_testbed::{Azurite, Nginx, NginxOptions, Proxy, ProxyOptions, SeaweedFs};
 
@@ -59,12 +60,12 @@ fn for_shards(proxy: &Proxy) -> usize {
 }
 
 /// A shard of 8 x 8 x 8 chunks of 64 KiB that do not compress.
-fn volume(location: &Location, index: &str) -> Array {
+fn volume(location: &Location, index: &str) -> ArrayNode {
     let mut sharding = sharding(&[32, 32, 32], json!([bytes(), zstd()]));
     sharding["configuration"]["index_location"] = index.into();
     let codecs = json!([sharding]);
     let document = document(&[256, 256, 256], &[256, 256, 256], "uint16".into(), 0.into(), codecs);
-    let array = Array::create(&engine(), location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), location, metadata(&document), false).unwrap();
     // Chunks take all of their 64 KiB.
     let elements: Vec<u8> =
         noise(256 * 256 * 256 * 4, 1).chunks(2).map(|pair| pair[0] ^ (pair[1] >> 1)).collect();
@@ -97,7 +98,7 @@ fn a_small_shard_costs_one_request() {
     let proxy = proxy();
     let location = s3(&proxy, &fresh());
     let document = sharded(&[64, 64], &[64, 64], &[16, 16]);
-    let array = Array::create(&engine(), &location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap();
     let model = noise(64 * 64 * 2, 2);
     write(&array, ":,:", model.clone());
     for (rows, columns) in [(0..16, 0..16), (0..64, 0..64), (3..50, 20..30)] {
@@ -119,7 +120,7 @@ fn many_regions_cost_one_index_for_each_shard() {
     let proxy = proxy();
     let location = s3(&proxy, &fresh());
     let document = sharded(&[512, 512], &[256, 256], &[16, 16]);
-    let array = Array::create(&engine(), &location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap();
     write(&array, ":,:", noise(512 * 512 * 2, 3));
     let regions: Vec<Region> = (0..40)
         .map(|i| {
@@ -143,7 +144,7 @@ fn what_another_writer_puts_where_nothing_was_is_seen() {
     let proxy = proxy();
     let location = s3(&proxy, &fresh());
     let document = sharded(&[64, 64], &[64, 64], &[16, 16]);
-    let array = Array::create(&engine(), &location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap();
     write(&array, "0:16,0:16", noise(16 * 16 * 2, 1));
     // The index that says so is kept from now on.
     assert!(read(&array, "32:48,32:48").iter().all(|&byte| byte == 0));
@@ -160,7 +161,7 @@ fn a_write_that_fails_leaves_nothing_on_its_way() {
     let proxy = proxy();
     let location = s3(&proxy, &fresh());
     let document = sharded(&[64 * 8, 64], &[64, 64], &[16, 16]);
-    let array = Array::create(&engine(), &location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap();
     // The first objects take long to be stored; a later one cannot be had.
     proxy.set_latency(std::time::Duration::from_millis(300));
     let generate = |start: &[u64], shape: &[u64], out: &mut [u8]| {
@@ -180,7 +181,7 @@ fn a_write_that_fails_leaves_nothing_on_its_way() {
 /// Writes, updates, empties and reads again, with a model beside.
 fn goes_through_its_life(location: &Location, shard: u64) {
     let document = sharded(&[2 * shard, shard], &[shard, shard], &[shard / 4, shard / 4]);
-    let array = Array::create(&engine(), location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), location, metadata(&document), false).unwrap();
     let (rows, columns) = (2 * shard as usize, shard as usize);
     let mut model = noise(rows * columns * 2, 7);
     write(&array, ":,:", model.clone());
@@ -237,14 +238,14 @@ fn arrays_are_read_and_verified_over_http() {
     let place = folder.path().join("a b.zarr");
     let document = sharded(&[300, 200], &[128, 128], &[32, 32]);
     let local = Location::parse(place.to_str().unwrap()).unwrap();
-    let array = Array::create(&engine(), &local, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &local, metadata(&document), false).unwrap();
     let expected = noise(300 * 200 * 2, 5);
     write(&array, ":,:", expected.clone());
     let server = Nginx::start(folder.path(), &NginxOptions::default()).unwrap();
     for below in ["", "no-etag/", "bare/"] {
         let url = format!("{}/{below}a%20b.zarr/", server.url().trim_end_matches('/'));
         let far = Location::parse(&url).unwrap();
-        let array = Array::open(&engine(), &far).unwrap();
+        let array = ArrayNode::open(&engine(), &far).unwrap();
         assert!(read(&array, ":,:") == expected, "{url}");
         let rows = (100..140).flat_map(|row| &expected[(row * 200 + 7) * 2..(row * 200 + 9) * 2]);
         assert!(read(&array, "100:140,7:9").iter().eq(rows));

@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 
 use common::*;
 use shardine::{
-    Array, Elements, Error, Location, SliceOptions, SliceWriter, StoreOptions, WriteOptions,
+    ArrayNode, Elements, Error, Location, SliceOptions, SliceWriter, StoreOptions, WriteOptions,
 };
 use shardine_testbed::{Faults, Proxy, ProxyOptions, SeaweedFs};
 
@@ -44,7 +44,7 @@ fn updater() {
     let (endpoint, name) = place.split_once(' ').unwrap();
     let column: u64 = std::env::var(COLUMN).unwrap().parse().unwrap();
     let count: u16 = std::env::var(COUNT).unwrap().parse().unwrap();
-    let array = Array::open(&engine(), &location(endpoint, name)).unwrap();
+    let array = ArrayNode::open(&engine(), &location(endpoint, name)).unwrap();
     let width = array.chunk_shape()[1];
     let region = format!(":,{}:{}", column * width, (column + 1) * width).parse().unwrap();
     for value in 1..=count {
@@ -86,7 +86,7 @@ fn duel(document: &serde_json::Value, count: u16, seed: u64) {
     let proxy = Proxy::start(server.addr(), ProxyOptions::default()).unwrap();
     let name = format!("{}-{seed}", std::process::id());
     let there = location(&proxy.url(), &name);
-    let array = Array::create(&engine(), &there, metadata(document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &there, metadata(document), false).unwrap();
     // What nobody updates has to stay.
     let (rows, columns) = (array.shape()[0] as usize, array.shape()[1] as usize);
     let mut model = noise(rows * columns * 2, seed);
@@ -147,7 +147,7 @@ fn appender() {
     let Ok(place) = std::env::var(APPENDED) else { return };
     let (endpoint, name) = place.split_once(' ').unwrap();
     let count: u16 = std::env::var(COUNT).unwrap().parse().unwrap();
-    let array = Array::open(&engine(), &location(endpoint, name)).unwrap();
+    let array = ArrayNode::open(&engine(), &location(endpoint, name)).unwrap();
     let mut writer = match SliceWriter::new(array, 0, SliceOptions::new().commit_every(2)) {
         Ok(writer) => writer,
         Err(
@@ -171,7 +171,7 @@ fn of_two_appends_the_refused_one_has_overwritten_nothing() {
         let name = format!("append-{}-{round}", std::process::id());
         let there = location(&server.endpoint(), &name);
         let document = sharded(&[0, 4], &[4, 4], &[2, 4]);
-        let array = Array::create(&engine(), &there, metadata(&document), false).unwrap();
+        let array = ArrayNode::create(&engine(), &there, metadata(&document), false).unwrap();
         let place = format!("{} {name}", server.endpoint());
         let start = |count: u16| {
             let child = Command::new(std::env::current_exe().unwrap())

@@ -16,8 +16,8 @@ use serde_json::json;
 use shardine::precomputed::Volume;
 use shardine::store::{CreateOptions, HeaderName, Headers, Key, ReadRange};
 use shardine::{
-    Array, ConvertOptions, CopyCheck, CopyOptions, Elements, Location, StoreOptions, WriteOptions,
-    ZarrForm, convert_to_zarr, copy,
+    ArrayNode, ConvertOptions, CopyCheck, CopyOptions, Elements, Location, StoreOptions,
+    WriteOptions, ZarrForm, convert_to_zarr, copy,
 };
 use shardine_testbed::{Azurite, Nginx, NginxOptions, SeaweedFs};
 
@@ -93,7 +93,7 @@ fn arrays(folder: &Path) {
     let shards = sharded(&[64, 64], &[32, 32], &[8, 8]);
     for (name, document) in [("plain", plain), ("packed", packed), ("shards", shards)] {
         let at = local(&folder.join(name));
-        let array = Array::create(&engine(), &at, metadata(&document), false).unwrap();
+        let array = ArrayNode::create(&engine(), &at, metadata(&document), false).unwrap();
         let len = array.shape().iter().product::<u64>() as usize * 2;
         // What can be compressed is shorter when it is encoded, and noise is longer.
         let mut elements = noise(len, 3);
@@ -112,8 +112,8 @@ fn what_a_server_says_is_gzip_is_read_verified_and_copied_as_what_is_in_it() {
     for name in ["plain", "packed", "shards"] {
         let far = Location::parse(&format!("{}/gzip/{name}", server.url())).unwrap();
         let (here, there) = (
-            Array::open(&engine(), &local(&plain.join(name))).unwrap(),
-            Array::open(&engine(), &far).unwrap(),
+            ArrayNode::open(&engine(), &local(&plain.join(name))).unwrap(),
+            ArrayNode::open(&engine(), &far).unwrap(),
         );
         assert!(read(&here, "") == read(&there, ""), "{name}");
         assert!(read(&here, "3:9,10:20") == read(&there, "3:9,10:20"), "{name}");
@@ -198,14 +198,17 @@ fn a_volume_of_encoded_objects_is_sound_and_stays_so_when_it_is_copied_and_updat
     }
     for name in ["plain", "packed", "shards"] {
         let far = arrays_source.join(name).unwrap();
-        let here = Array::open(&engine(), &local(&arrays_folder.path().join(name))).unwrap();
-        assert!(read(&Array::open(&engine(), &far).unwrap(), "") == read(&here, ""), "{name}");
+        let here = ArrayNode::open(&engine(), &local(&arrays_folder.path().join(name))).unwrap();
+        assert!(read(&ArrayNode::open(&engine(), &far).unwrap(), "") == read(&here, ""), "{name}");
         for decode in [false, true] {
             assert_eq!(kinds(&far, decode), [""; 0], "{name}");
         }
         let copied = local(&copied.path().join(name));
         copy(&far, &copied, &CopyOptions::new()).unwrap();
-        assert!(read(&Array::open(&engine(), &copied).unwrap(), "") == read(&here, ""), "{name}");
+        assert!(
+            read(&ArrayNode::open(&engine(), &copied).unwrap(), "") == read(&here, ""),
+            "{name}"
+        );
     }
     // A part of a chunk is changed: the rest of it stays, and so do its headers.
     let array = Volume::open(&engine(), &source).unwrap().array(0).unwrap();
@@ -311,8 +314,12 @@ fn what_a_killed_trial_of_conditions_left_blocks_nothing() {
     volume_at(&target, &[scale("8", [40, 30, 20], None)]);
     let target = s3();
     left(&target);
-    let array =
-        Array::create(&engine(), &target, metadata(&sharded(&[64, 64], &[32, 32], &[8, 8])), false);
+    let array = ArrayNode::create(
+        &engine(),
+        &target,
+        metadata(&sharded(&[64, 64], &[32, 32], &[8, 8])),
+        false,
+    );
     write(&array.unwrap(), "", noise(64 * 64 * 2, 1));
     assert_eq!(kinds(&target, true), [""; 0]);
 }

@@ -10,7 +10,7 @@ use std::sync::{Barrier, OnceLock};
 
 use common::*;
 use serde_json::json;
-use shardine::{Array, Elements, Location, Region, StoreOptions, WriteOptions};
+use shardine::{ArrayNode, Elements, Location, Region, StoreOptions, WriteOptions};
 use shardine_testbed::{Azurite, SeaweedFs};
 
 const BUCKET: &str = "races";
@@ -52,10 +52,10 @@ fn azure(name: &str) -> Location {
 fn lost(place: &dyn Fn() -> Location, rounds: u8) -> usize {
     let codecs = json!([sharding(&[1, CHUNK], json!([bytes()]))]);
     let document = document(&[WRITERS, CHUNK], &[WRITERS, CHUNK], "uint8".into(), 0.into(), codecs);
-    let made = Array::create(&engine(), &place(), metadata(&document), false).unwrap();
+    let made = ArrayNode::create(&engine(), &place(), metadata(&document), false).unwrap();
     write(&made, "", vec![255; (WRITERS * CHUNK) as usize]);
-    let arrays: Vec<Array> =
-        (0..WRITERS).map(|_| Array::open(&engine(), &place()).unwrap()).collect();
+    let arrays: Vec<ArrayNode> =
+        (0..WRITERS).map(|_| ArrayNode::open(&engine(), &place()).unwrap()).collect();
     let mut lost = 0;
     for round in 1..=rounds {
         let barrier = Barrier::new(arrays.len());
@@ -70,7 +70,7 @@ fn lost(place: &dyn Fn() -> Location, rounds: u8) -> usize {
                 });
             }
         });
-        let found = read(&Array::open(&engine(), &place()).unwrap(), "");
+        let found = read(&ArrayNode::open(&engine(), &place()).unwrap(), "");
         lost += usize::from(found.iter().any(|&byte| byte != round));
     }
     lost

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, Elements, Engine, Location, Packing, Region, RepackOptions, RepackOutcome, WriteOptions,
-    repack,
+    ArrayNode, Elements, Engine, Location, Packing, Region, RepackOptions, RepackOutcome,
+    WriteOptions, repack,
 };
 
 const DOCUMENT: &[u8] = br#"{
@@ -61,7 +61,7 @@ fn an_array_is_whole_after_a_kill_between_two_renames() {
             panic!("it is an array");
         };
         let elements = Elements::Fixed((0..90).collect());
-        let array = Array::create(&engine, &plain, metadata, false).unwrap();
+        let array = ArrayNode::create(&engine, &plain, metadata, false).unwrap();
         array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
 
         let watch = Arc::new(Renames { seen: AtomicUsize::new(0), fails_at });
@@ -77,7 +77,7 @@ fn an_array_is_whole_after_a_kill_between_two_renames() {
             .unwrap();
         let expected = if fails_at < 2 { RepackOutcome::Resumed } else { RepackOutcome::Unchanged };
         assert_eq!(outcome, Some(expected));
-        let array = Array::open(&engine, &plain).unwrap();
+        let array = ArrayNode::open(&engine, &plain).unwrap();
         assert_eq!(array.shard_shape(), Some(&[4, 6][..]));
         assert_eq!(array.read(&Region::all()).unwrap(), elements);
         assert_eq!(names(folder.path()), ["a.zarr"]);

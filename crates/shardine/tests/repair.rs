@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use shardine::store::{FaultStore, FileStore, MemoryStore, Operation};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, CompactOptions, Elements, ElementsRef, Engine, FindingKind, Location, Region, Repair,
-    RepairKind, RepairOptions, Severity, Strategy, VerifyOptions, WriteOptions, compact, repair,
-    verify,
+    ArrayNode, CompactOptions, Elements, ElementsRef, Engine, FindingKind, Location, Region,
+    Repair, RepairKind, RepairOptions, Severity, Strategy, VerifyOptions, WriteOptions, compact,
+    repair, verify,
 };
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ impl Case {
             panic!("it is an array")
         };
         let engine = Engine::shared().unwrap();
-        let array = Array::create(&engine, &case.location(), metadata, false).unwrap();
+        let array = ArrayNode::create(&engine, &case.location(), metadata, false).unwrap();
         array.write(&Region::all(), ElementsRef::Fixed(&elements()), &WriteOptions::new()).unwrap();
         case
     }
@@ -57,8 +57,8 @@ impl Case {
         Location::parse(self.folder.path().join("a.zarr").to_str().unwrap()).unwrap()
     }
 
-    fn array(&self) -> Array {
-        Array::open(&Engine::shared().unwrap(), &self.location()).unwrap()
+    fn array(&self) -> ArrayNode {
+        ArrayNode::open(&Engine::shared().unwrap(), &self.location()).unwrap()
     }
 
     fn shard(&self) -> PathBuf {

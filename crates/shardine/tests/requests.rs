@@ -10,14 +10,14 @@ use common::*;
 use serde_json::json;
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::{Call, CountingStore, FileStore, MemoryStore, Store};
-use shardine::{Array, Location};
+use shardine::{Array, ArrayNode, Location};
 
 /// A shard of 8 x 8 x 8 chunks of 64 KiB that do not compress, at the origin of a larger array.
-fn volume() -> (Arc<CountingStore<MemoryStore>>, Array) {
+fn volume() -> (Arc<CountingStore<MemoryStore>>, ArrayNode) {
     volume_in(MemoryStore::new())
 }
 
-fn volume_in<S: Store + 'static>(store: S) -> (Arc<CountingStore<S>>, Array) {
+fn volume_in<S: Store + 'static>(store: S) -> (Arc<CountingStore<S>>, ArrayNode) {
     let store = Arc::new(CountingStore::new(store));
     let codecs = json!([sharding(&[32, 32, 32], json!([bytes(), zstd()]))]);
     let document = document(&[256, 256, 300], &[256, 256, 256], "uint16".into(), 0.into(), codecs);
@@ -93,7 +93,10 @@ fn array_and_volume<S: Store + 'static>(
     let volume = Volume::create(&engine(), &location, info).unwrap();
     write(&volume.array(0).unwrap(), "", data);
     let open_volume = move || Volume::open(&engine(), &location).unwrap().array(0).unwrap();
-    [(array_store, Box::new(move || reopen(&array))), (volume_store, Box::new(open_volume))]
+    [
+        (array_store, Box::new(move || reopen(&array).into_array())),
+        (volume_store, Box::new(open_volume)),
+    ]
 }
 
 #[test]
@@ -166,7 +169,7 @@ fn a_shard_past_the_budget_is_read_in_pieces() {
     write(&array, "", data.clone());
     let options = shardine::EngineOptions::new().threads(2).memory(16 << 20);
     let engine = shardine::Engine::new(&options).unwrap();
-    let array = Array::open(&engine, array.location()).unwrap();
+    let array = ArrayNode::open(&engine, array.location()).unwrap();
     store.reset();
     assert!(read(&array, "") == data);
     let largest = store.calls().into_iter().filter_map(|call| match call {
@@ -261,7 +264,7 @@ fn a_write_tells_what_became_of_the_chunks_of_small_and_large_shards_alike() {
 }
 
 /// An array of one uncompressed chunk.
-fn plain(shape: &[u64], endian: &str) -> (Arc<CountingStore<MemoryStore>>, Array) {
+fn plain(shape: &[u64], endian: &str) -> (Arc<CountingStore<MemoryStore>>, ArrayNode) {
     let store = Arc::new(CountingStore::new(MemoryStore::new()));
     let bytes = json!([{"name": "bytes", "configuration": {"endian": endian}}]);
     let document = document(shape, shape, "uint16".into(), 0.into(), bytes);
@@ -292,7 +295,7 @@ fn an_uncompressed_chunk_past_the_budget_is_read_in_pieces() {
     write(&array, "", data.clone());
     let options = shardine::EngineOptions::new().threads(2).memory(4 << 20);
     let engine = shardine::Engine::new(&options).unwrap();
-    let array = Array::open(&engine, array.location()).unwrap();
+    let array = ArrayNode::open(&engine, array.location()).unwrap();
     store.reset();
     assert!(read(&array, "") == data);
     assert!(store.counts().reads >= 32);

@@ -14,7 +14,7 @@ use shardine::store::{
     Call, Condition, FaultStore, FileStore, Key, MemoryStore, Operation, Store, StoreExt,
 };
 use shardine::{
-    Array, Elements, Error, GeneratorSource, Location, Region, SliceError, SliceOptions,
+    ArrayNode, Elements, Error, GeneratorSource, Location, Region, SliceError, SliceOptions,
     SliceWriter, Strategy as WriteStrategy, VariableElements, WriteOptions,
 };
 
@@ -124,7 +124,7 @@ fn run() -> impl Strategy<Value = Run> {
 
 /// The array, opened anew, has these planes and no others.
 fn check(location: &Location, config: &Config, runs: &[u64]) -> TestCaseResult {
-    let array = Array::open(&engine(), location).unwrap();
+    let array = ArrayNode::open(&engine(), location).unwrap();
     prop_assert_eq!(array.shape()[config.axis], runs.len() as u64);
     let expected = planes(&config.shape, config.axis, 0, runs, config.text);
     prop_assert_eq!(array.read(&Region::all()).unwrap(), expected);
@@ -137,7 +137,7 @@ fn live(store: Arc<dyn Store>, config: &Config, runs: &[Run], named: bool) -> Te
     let mut model: Vec<u64> = Vec::new();
     for (number, run) in runs.iter().enumerate() {
         let number = number as u64;
-        let array = Array::open(&engine(), &location).unwrap();
+        let array = ArrayNode::open(&engine(), &location).unwrap();
         let mut write = WriteOptions::new();
         if named {
             write = write.strategy(run.strategy);

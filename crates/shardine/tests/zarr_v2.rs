@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use shardine::store::{Condition, Key, MemoryStore, Store, StoreExt};
 use shardine::zarr::formats_at;
 use shardine::{
-    Array, Error, Group, Location, MigrateError, MigrateOptions, MigrateSummary, Node,
+    ArrayNode, Error, Group, Location, MigrateError, MigrateOptions, MigrateSummary, Node,
     SliceOptions, SliceWriter, VerifyOptions, ZarrFormat, migrate, verify,
 };
 
@@ -81,7 +81,7 @@ fn findings(location: &Location) -> Vec<String> {
 #[test]
 fn an_array_is_read_and_written_and_its_documents_stay() {
     let location = stored();
-    let array = Array::open(&engine(), &location.join("a").unwrap()).unwrap();
+    let array = ArrayNode::open(&engine(), &location.join("a").unwrap()).unwrap();
     assert_eq!(array.zarr_format(), ZarrFormat::V2);
     assert_eq!(read(&array, "..."), numbers());
     assert_eq!(array.metadata().dimension_names().unwrap()[1].as_deref(), Some("x"));
@@ -143,7 +143,7 @@ fn version_3_goes_first_and_version_2_can_be_asked_for() {
         (Some(ZarrFormat::V2), ZarrFormat::V2),
         (Some(ZarrFormat::V3), ZarrFormat::V3),
     ] {
-        let array = Array::open(&engine(), &location.clone().with_format(asked)).unwrap();
+        let array = ArrayNode::open(&engine(), &location.clone().with_format(asked)).unwrap();
         assert_eq!(array.zarr_format(), found);
         assert_eq!(read(&array, "..."), numbers());
     }
@@ -153,7 +153,7 @@ fn version_3_goes_first_and_version_2_can_be_asked_for() {
 fn what_would_change_the_metadata_is_refused() {
     let location = stored();
     let place = location.join("a").unwrap();
-    let mut array = Array::open(&engine(), &place).unwrap();
+    let mut array = ArrayNode::open(&engine(), &place).unwrap();
     let is_v2 = |error: Error| {
         assert!(matches!(error, Error::ZarrV2 { .. }), "{error}");
         assert!(error.hint().unwrap().contains("migrate"));
@@ -161,13 +161,13 @@ fn what_would_change_the_metadata_is_refused() {
     is_v2(array.resize(&[8, 3]).unwrap_err());
     is_v2(SliceWriter::new(array, 0, SliceOptions::new()).map(drop).unwrap_err());
     let new = common::metadata(&sharded(&[4], &[4], &[2]));
-    is_v2(Array::create(&engine(), &place, new.clone(), true).map(drop).unwrap_err());
-    let taken = Array::create(&engine(), &place, new, false).map(drop).unwrap_err();
+    is_v2(ArrayNode::create(&engine(), &place, new.clone(), true).map(drop).unwrap_err());
+    let taken = ArrayNode::create(&engine(), &place, new, false).map(drop).unwrap_err();
     assert!(matches!(taken, Error::Exists { .. }));
     let group = shardine::zarr::metadata::GroupMetadata::new(serde_json::Map::new());
     let taken = Group::create(&engine(), &location, group).map(drop).unwrap_err();
     assert!(matches!(taken, Error::Exists { .. }));
-    assert_eq!(read(&Array::open(&engine(), &place).unwrap(), "..."), numbers());
+    assert_eq!(read(&ArrayNode::open(&engine(), &place).unwrap(), "..."), numbers());
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_killed_migration_is_finished_by_the_same() {
         for name in &names[..done] {
             put(&*location.store, name, &get(&whole, name).unwrap());
         }
-        let array = Array::open(&engine(), &location.join("a").unwrap()).unwrap();
+        let array = ArrayNode::open(&engine(), &location.join("a").unwrap()).unwrap();
         assert_eq!(read(&array, "..."), numbers());
         run(&location, &MigrateOptions::new()).unwrap();
         for name in names {
@@ -239,16 +239,16 @@ fn the_older_documents_go_only_if_the_newer_say_the_same() {
     let location = stored();
     run(&location, &MigrateOptions::new()).unwrap();
     let place = location.join("a").unwrap();
-    Array::open(&engine(), &place).unwrap().resize(&[6, 3]).unwrap();
+    ArrayNode::open(&engine(), &place).unwrap().resize(&[6, 3]).unwrap();
     let refused = run(&location, &MigrateOptions::new().remove_v2(true)).unwrap_err();
     let what = MigrateError::Differs { at: place.to_string(), what: "the shape" };
     assert!(matches!(refused, Error::Migrate(error) if error == what));
     assert!(get(&location, "g/.zgroup").is_some());
-    Array::open(&engine(), &place).unwrap().resize(&[4, 3]).unwrap();
+    ArrayNode::open(&engine(), &place).unwrap().resize(&[4, 3]).unwrap();
     let summary = run(&location, &MigrateOptions::new().remove_v2(true)).unwrap();
     assert_eq!((summary.written, summary.removed), (0, 7));
     assert_eq!(formats_at(&location).unwrap(), [ZarrFormat::V3]);
-    assert_eq!(read(&Array::open(&engine(), &place).unwrap(), "..."), numbers());
+    assert_eq!(read(&ArrayNode::open(&engine(), &place).unwrap(), "..."), numbers());
     let again = run(&location, &MigrateOptions::new().remove_v2(true)).unwrap();
     assert_eq!((again.written, again.removed), (0, 0));
 }

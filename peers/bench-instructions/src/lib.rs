@@ -9,7 +9,7 @@ use std::time::Duration;
 use shardine::store::FileStore;
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, ElementsRef, Engine, EngineOptions, Location, Placement, Region, WriteOptions,
+    ArrayNode, ElementsRef, Engine, EngineOptions, Location, Placement, Region, WriteOptions,
 };
 
 use folder::Folder;
@@ -46,7 +46,7 @@ impl Options {
 /// An array of one shard that holds [`elements`].
 pub struct Scene {
     // Closed before its folder is removed.
-    array: Array,
+    array: ArrayNode,
     elements: Vec<u8>,
     _folder: Folder,
 }
@@ -65,7 +65,7 @@ impl Scene {
             return Err("the metadata is not an array's".into());
         };
         let location = Location::root(Arc::new(FileStore::new(folder.path())));
-        let array = Array::create(&Engine::new(&engine)?, &location, metadata, false)?;
+        let array = ArrayNode::create(&Engine::new(&engine)?, &location, metadata, false)?;
         let scene = Self { array, elements: elements(), _folder: folder };
         scene.write();
         let mut found = vec![0; scene.elements.len()];

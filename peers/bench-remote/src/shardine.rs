@@ -2,7 +2,7 @@
 
 use ::shardine::zarr::metadata::NodeMetadata;
 use ::shardine::{
-    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Region, StoreOptions,
+    ArrayNode, Elements, ElementsRef, Engine, EngineOptions, Location, Region, StoreOptions,
     WriteOptions,
 };
 
@@ -11,18 +11,18 @@ use crate::block::Block;
 use crate::job::Job;
 
 /// Opens an array of the job's bucket with nothing in any cache.
-pub fn open(job: &Job, array: &str) -> Result<Array> {
-    Ok(Array::open(&Engine::new(&EngineOptions::new())?, &location(job, array)?)?)
+pub fn open(job: &Job, array: &str) -> Result<ArrayNode> {
+    Ok(ArrayNode::open(&Engine::new(&EngineOptions::new())?, &location(job, array)?)?)
 }
 
 /// Makes the job's array.
-pub fn create(job: &Job) -> Result<Array> {
+pub fn create(job: &Job) -> Result<ArrayNode> {
     let NodeMetadata::Array(metadata) = NodeMetadata::parse(&serde_json::to_vec(&job.metadata)?)?
     else {
         return Err("the metadata is not an array's".into());
     };
     let engine = Engine::new(&EngineOptions::new())?;
-    Ok(Array::create(&engine, &location(job, &job.array)?, metadata, false)?)
+    Ok(ArrayNode::create(&engine, &location(job, &job.array)?, metadata, false)?)
 }
 
 fn location(job: &Job, array: &str) -> Result<Location> {
@@ -34,11 +34,11 @@ fn location(job: &Job, array: &str) -> Result<Location> {
     Ok(Location::with_options(&format!("s3://{}/{array}", job.bucket), &options)?)
 }
 
-pub fn read(array: &Array, block: &Block) -> Result<Vec<u8>> {
+pub fn read(array: &ArrayNode, block: &Block) -> Result<Vec<u8>> {
     bytes(array.read(&region(block))?)
 }
 
-pub fn write(array: &Array, block: &Block, elements: &[u8]) -> Result {
+pub fn write(array: &ArrayNode, block: &Block, elements: &[u8]) -> Result {
     array.write(&region(block), ElementsRef::Fixed(elements), &WriteOptions::new())?;
     Ok(())
 }
@@ -55,7 +55,7 @@ fn bytes(elements: Elements) -> Result<Vec<u8>> {
 }
 
 /// Reads all blocks at once.
-pub fn read_many(array: &Array, blocks: &[Block]) -> Result<Vec<Vec<u8>>> {
+pub fn read_many(array: &ArrayNode, blocks: &[Block]) -> Result<Vec<Vec<u8>>> {
     let regions: Vec<Region> = blocks.iter().map(region).collect();
     array.read_many(&regions)?.into_iter().map(bytes).collect()
 }

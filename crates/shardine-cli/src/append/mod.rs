@@ -11,13 +11,13 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::{
-    AppendClaim, Array, ElementSize, ElementsRef, SliceError, SliceOptions, SliceWriter,
-    WriteReport,
+    AppendClaim, ArrayNode, DataSet, ElementSize, ElementsRef, SliceError, SliceOptions,
+    SliceWriter, WriteReport, open,
 };
 
 use crate::cli::Machine;
 use crate::consolidate;
-use crate::dataset::Level;
+use crate::dataset::unexpected;
 use crate::failure::Failure;
 use crate::input::{self, Input};
 use crate::progress::Progress;
@@ -78,7 +78,7 @@ pub struct Append {
 
 /// What was done.
 struct Done {
-    array: Array,
+    array: ArrayNode,
     /// Planes that this run appended.
     planes: u64,
     /// Planes of the same file that an earlier run had appended.
@@ -89,10 +89,18 @@ struct Done {
 pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, location) = (machine.engine()?, machine.location(&args.url)?);
-    let array = Level::default().open(&engine, &location, None)?;
-    if array.is_volume() {
-        return Err(shardine::Error::FixedVolume { at: array.location().to_string() }.into());
-    }
+    let array = match open(&engine, &location)? {
+        DataSet::Array(array) => array,
+        DataSet::Group(_) => {
+            return Err(shardine::Error::NotAnArray { at: location.to_string() }.into());
+        }
+        DataSet::Volume(_) => {
+            return Err(Failure::new(format!(
+                "{location} is a precomputed volume, whose shape is fixed"
+            )));
+        }
+        other => return Err(unexpected(&other, &location)),
+    };
     let rank = array.shape().len();
     if args.axis >= rank {
         return Err(shardine::Error::from(SliceError::Axis { axis: args.axis, rank }).into());
@@ -100,7 +108,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let stream = stream(&args.file)?;
     let claim = AppendClaim::take(&array, args.take_over).map_err(claim_failure)?;
     // As the append before this one has left it.
-    let array = Array::open(&engine, &location)?;
+    let array = ArrayNode::open(&engine, &location)?;
     if args.axis >= array.shape().len() {
         return Err(shardine::Error::MetadataChanged { at: location.to_string() }.into());
     }
@@ -160,7 +168,7 @@ fn options(args: &Append) -> SliceOptions {
     options
 }
 
-fn from_file(args: &Append, array: Array, claim: AppendClaim) -> Result<Done, Failure> {
+fn from_file(args: &Append, array: ArrayNode, claim: AppendClaim) -> Result<Done, Failure> {
     let mut plane = array.shape().to_vec();
     plane[args.axis] = 1;
     let mut input = Input::open(&args.file)?;
@@ -204,7 +212,7 @@ fn from_file(args: &Append, array: Array, claim: AppendClaim) -> Result<Done, Fa
 
 fn from_stream(
     args: &Append,
-    array: Array,
+    array: ArrayNode,
     mut claim: AppendClaim,
     stream: Stream,
 ) -> Result<Done, Failure> {

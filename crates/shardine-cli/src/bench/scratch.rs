@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shardine::store::{Condition, CreateOptions, FileStore, ReadRange, StoreError, StoreExt};
-use shardine::{Array, Location, WriteOptions};
+use shardine::{ArrayNode, Location, WriteOptions};
 use tempfile::TempDir;
 
 use super::measure::Meter;
@@ -107,7 +107,7 @@ impl Scratch {
         let engine = runner.machine.engine()?;
         let (store, location) = counted(&self.location());
         runner.measure(title, picked, |progress| {
-            let copy = Array::open(&engine, &location)?;
+            let copy = ArrayNode::open(&engine, &location)?;
             let mut meter = Meter::start(&store);
             for piece in &picked.pieces {
                 let region = piece.region();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardine::{Array, ElementSize, Engine, Location};
+use shardine::{ArrayNode, ElementSize, Engine, Location};
 
 use super::boxes::{Piece, Random, Tiles, grown, touched};
 use super::measure;
@@ -28,7 +28,7 @@ const REGION_BYTES: u64 = 64 << 20;
 /// An array, and how much of it may be read at a time.
 #[derive(Debug)]
 pub struct Subject {
-    pub array: Array,
+    pub array: ArrayNode,
     /// The places of the objects that are stored.
     pub cells: Vec<Vec<u64>>,
     /// Bytes of elements that a run may decode.
@@ -52,7 +52,7 @@ impl Subject {
         name: &str,
         limit: u64,
     ) -> Result<Self, Failure> {
-        let array = Array::open(engine, location)?;
+        let array = ArrayNode::open(engine, location)?;
         if array.shape().contains(&0) {
             return Err(Failure::new(format!(
                 "{name}: an array of {} has no elements, so there is nothing to measure",
@@ -67,7 +67,7 @@ impl Subject {
 
     /// The shape of what one object holds.
     pub fn object_shape(&self) -> &[u64] {
-        self.array.metadata().chunk_shape()
+        self.array.cell_shape()
     }
 
     /// The shape of what has to be decoded for one element.

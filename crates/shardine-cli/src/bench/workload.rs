@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardine::store::CountingStore;
-use shardine::{Array, ElementSize, Elements, Engine, Location};
+use shardine::{Array, ArrayNode, ElementSize, Elements, Engine, Location};
 
 use super::boxes::Piece;
 use super::measure::{CountedStore, Meter, Run};
@@ -73,7 +73,7 @@ pub struct Runner<'a> {
 /// A place whose store counts.
 pub fn counted(location: &Location) -> (CountedStore, Location) {
     let store = CountingStore::new(Arc::clone(&location.store));
-    let location = Location { store: Arc::new(store.clone()), ..location.clone() };
+    let location = location.clone().with_store(Arc::new(store.clone()));
     (store, location)
 }
 
@@ -178,7 +178,7 @@ impl Runner<'_> {
     ) -> Result<Workload, Failure> {
         let (store, location) = counted(self.location);
         let mut buffer = self.buffer(picked, memory)?;
-        let mut array = Array::open(engine, &location)?;
+        let mut array = ArrayNode::open(engine, &location)?;
         if indexes == Indexes::Known {
             let mut unmeasured = Meter::start(&store);
             for piece in &picked.pieces {
@@ -188,7 +188,7 @@ impl Runner<'_> {
         self.measure(title, picked, |progress| {
             if indexes == Indexes::Unknown {
                 // One that is opened anew knows no index.
-                array = Array::open(engine, &location)?;
+                array = ArrayNode::open(engine, &location)?;
             }
             let mut meter = Meter::start(&store);
             for piece in &picked.pieces {

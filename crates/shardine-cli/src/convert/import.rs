@@ -13,8 +13,8 @@ use shardine::plan::chunks_per_shard_for;
 use shardine::store::FileStore;
 use shardine::zarr::metadata::ArrayMetadata;
 use shardine::{
-    Array, Axis, DataType, ElementSize, Engine, Packing, Region, Selection, Source, WriteOptions,
-    WriteReport,
+    Array, ArrayNode, Axis, DataType, ElementSize, Engine, Packing, Region, Selection, Source,
+    WriteOptions, WriteReport,
 };
 
 use super::Convert;
@@ -45,7 +45,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let marker = Marker::new(Path::new(&args.source), found.as_ref(), args.cast, &metadata)?;
     let array = match marker.begin(&location, &engine, args.job.overwrite)? {
         Start::Fresh => {
-            let array = Array::create(&engine, &location, metadata, true)?;
+            let array = ArrayNode::create(&engine, &location, metadata, true)?;
             marker.cleared(&location)?;
             (array, None)
         }
@@ -177,7 +177,7 @@ fn write(
     if kept.is_empty() {
         return Ok(array.write_from(&Region::all(), source, &options())?);
     }
-    let cell = array.metadata().chunk_shape();
+    let cell = array.cell_shape();
     let grid: Vec<u64> = array.shape().iter().zip(cell).map(|(&n, &c)| n.div_ceil(c)).collect();
     let boxes = missing::boxes(&grid, kept);
     let all = units::elements(array.shape()).max(1);

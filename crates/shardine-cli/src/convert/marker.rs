@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use shardine::store::{Condition, StoreError, StoreExt};
 use shardine::zarr::CONVERT_MARKER as NAME;
 use shardine::zarr::metadata::ArrayMetadata;
-use shardine::{Array, Engine, Error, Location, Node};
+use shardine::{ArrayNode, Engine, Error, Location, Node};
 
 use crate::failure::{Failure, quoted};
 
@@ -29,7 +29,7 @@ pub enum Start {
     /// In an empty place, or one that has to be emptied.
     Fresh,
     /// Where an earlier run stopped: all objects of the array are what this one would write.
-    Resumed(Array),
+    Resumed(ArrayNode),
 }
 
 fn failed(error: StoreError) -> Failure {
@@ -120,7 +120,7 @@ impl Marker {
             if old != *self || self.source.is_none() {
                 return Err(other(&old, self, location));
             }
-            return Ok(match Array::open(engine, location) {
+            return Ok(match ArrayNode::open(engine, location) {
                 // Between the marker and the metadata there may have been nothing but the old array, or nothing.
                 Ok(array) if !clearing => Start::Resumed(array),
                 Ok(_) | Err(Error::NoNode { .. }) => Start::Fresh,

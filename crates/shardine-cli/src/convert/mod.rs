@@ -7,8 +7,7 @@ mod volume;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shardine::precomputed::Volume;
-use shardine::{Error, Node, Packing};
+use shardine::{DataSet, Error, Packing, open};
 
 use crate::cli::Machine;
 use crate::create::{Format, Layout, Shape, VolumeArgs, shape_argument};
@@ -144,15 +143,13 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         return Err(Failure::new(message));
     }
     let source = machine.location(&args.source)?;
-    // What is wrong with Zarr documents is told by who looks closer; with an `info` alone nobody else would.
-    let engine = machine.engine()?;
-    let is_volume = match Node::open(&engine, &source) {
-        Err(Error::NoNode { .. }) => match Volume::open(&engine, &source) {
-            Ok(_) => true,
-            Err(Error::NoVolume { .. }) => false,
-            Err(error) => return Err(error.into()),
-        },
-        _ => false,
+    let is_volume = match open(&machine.engine()?, &source) {
+        Ok(DataSet::Volume(_)) => true,
+        Ok(DataSet::KeyValues(folders)) => return Err(folders.not_a_volume().into()),
+        // With an `info` alone nobody else would find what is wrong, and what cannot be read may be anything.
+        Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
+        // What else is wrong is reported by the conversion, which looks closer.
+        Ok(_) | Err(_) => false,
     };
     match (is_volume, args.to) {
         (true, Format::Zarr3) => return volume::to_zarr(args, &source, machine),

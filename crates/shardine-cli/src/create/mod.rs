@@ -13,7 +13,7 @@ use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NewArray, NodeMetadata, Separator,
     codec_specs_from_json, codec_specs_to_json,
 };
-use shardine::{Array, CodecSpec, DataType, FillValue, Packing, WriteOrder, ZarrFormat};
+use shardine::{ArrayNode, CodecSpec, DataType, FillValue, Packing, WriteOrder, ZarrFormat};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -218,7 +218,7 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         Some(file) => from_file(file)?,
         None => from_arguments(args)?,
     };
-    let array = Array::create(&machine.engine()?, &location, metadata, args.overwrite)?;
+    let array = ArrayNode::create(&machine.engine()?, &location, metadata, args.overwrite)?;
     consolidate::warn(array.stale_copies());
     let mut out = std::io::stdout().lock();
     if args.json {

@@ -10,11 +10,10 @@ use serde_json::json;
 use shardine::plan::{Action, Current, Purpose, Recommendation, Situation, recommend, sample};
 use shardine::shard::IndexLocation;
 use shardine::zarr::MAX_DEPTH;
-use shardine::{Array, Child, DataType, ElementSize, Group, Node};
+use shardine::{ArrayNode, Child, DataSet, DataType, ElementSize, Error, Group, Node, open};
 
 use crate::cli::Machine;
 use crate::create::Format;
-use crate::dataset::DataSet;
 use crate::failure::{Failure, quoted};
 use crate::{codec_words, info, units};
 use report::Advice;
@@ -117,19 +116,20 @@ fn screen(text: &str) -> Result<Screen, String> {
 }
 
 pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
-    if let Some(url) = &args.url
-        && let Ok(DataSet::Volume(opened)) =
-            DataSet::open(&machine.engine()?, &machine.location(url)?)
-    {
-        return volume::of_volume(args, url, &opened);
-    }
+    let found = match &args.url {
+        Some(url) => match open(&machine.engine()?, &machine.location(url)?)? {
+            DataSet::Volume(opened) => return volume::of_volume(args, url, &opened),
+            found => Some((url, found)),
+        },
+        None => None,
+    };
     if let (Format::Precomputed, Some(Shape(shape)), Some(dtype)) =
         (args.to, &args.shape, &args.dtype)
     {
         return volume::of_shape(args, shape, dtype);
     }
-    let advice = match (&args.url, &args.shape, &args.dtype) {
-        (Some(url), ..) => of_data_set(args, machine, url)?,
+    let advice = match (found, &args.shape, &args.dtype) {
+        (Some((url, found)), ..) => of_data_set(args, machine, url, found)?,
         (None, Some(Shape(shape)), Some(dtype)) => vec![of_shape(args, machine, shape, dtype)?],
         _ => return Err(Failure::new("a URL, or --shape and --dtype, is needed")),
     };
@@ -207,12 +207,18 @@ fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Resul
 }
 
 /// Everything below a place that is an array.
-fn of_data_set(args: &Plan, machine: &Machine, url: &str) -> Result<Vec<Advice>, Failure> {
-    let node = Node::open(&machine.engine()?, &machine.location(url)?)?;
+fn of_data_set(
+    args: &Plan,
+    machine: &Machine,
+    url: &str,
+    found: DataSet,
+) -> Result<Vec<Advice>, Failure> {
     let mut advice = Vec::new();
-    match &node {
-        Node::Array(array) => advice.push(of_array(args, machine, url, array)?),
-        Node::Group(group) => of_group(args, machine, url, group, 0, &mut advice)?,
+    match &found {
+        DataSet::Array(array) => advice.push(of_array(args, machine, url, array)?),
+        DataSet::Group(group) => of_group(args, machine, url, group, 0, &mut advice)?,
+        // There is no packing to be recommended for what is no array.
+        _ => return Err(Error::NoNode { at: machine.location(url)?.to_string() }.into()),
     }
     if advice.is_empty() {
         return Err(Failure::new(format!("{url}: there is no array in this group")));
@@ -242,7 +248,12 @@ fn of_group(
     Ok(())
 }
 
-fn of_array(args: &Plan, machine: &Machine, url: &str, array: &Array) -> Result<Advice, Failure> {
+fn of_array(
+    args: &Plan,
+    machine: &Machine,
+    url: &str,
+    array: &ArrayNode,
+) -> Result<Advice, Failure> {
     let mut situation = situation(args, machine, array.shape(), array.data_type());
     let local = array.location().store.read_cost().local;
     situation.remote |= !local;

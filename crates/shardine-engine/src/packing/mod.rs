@@ -25,6 +25,9 @@ pub trait Packing: Debug + Send + Sync {
     /// The key of the object that holds a cell.
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError>;
 
+    /// What the object or folder of this key is to the grid.
+    fn named(&self, key: &Key) -> GridKey;
+
     /// The objects that are stored, in the order of their places. An error if the store cannot list.
     fn list(&self, engine: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, Error>;
 
@@ -101,6 +104,17 @@ pub struct ObjectCells {
     pub object: u64,
     /// The numbers of the cells.
     pub cells: Vec<u64>,
+}
+
+/// What a key stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GridKey {
+    /// The object at this place, which may lie outside of the grid.
+    Object(Vec<u64>),
+    /// A folder that the keys of objects go through whose places begin like this.
+    Folder(Vec<u64>),
+    /// Nothing of the grid.
+    Other,
 }
 
 /// An object of an array: a shard, or a chunk of an array that is not sharded.

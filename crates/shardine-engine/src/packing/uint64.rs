@@ -9,7 +9,9 @@ use shardine_store::{Key, Store, StoreError};
 use smallvec::SmallVec;
 
 use super::key_shards::{key_shards, shard_box};
-use super::{ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredObject};
+use super::{
+    GridKey, ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredObject,
+};
 use crate::Engine;
 use crate::Error;
 use crate::keyed::{Change, ChangeReport, KeyedShards, change_shard};
@@ -111,6 +113,17 @@ fn union(mut ranges: Vec<Range<u64>>) -> u64 {
 impl Packing for Uint64Packing {
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
         self.shards.shard_key(self.shards.sharding.place(self.number(cell)).shard)
+    }
+
+    fn named(&self, key: &Key) -> GridKey {
+        let name = match &self.shards.folder {
+            Some(folder) => {
+                key.as_str().strip_prefix(folder.as_str()).and_then(|n| n.strip_prefix('/'))
+            }
+            None => Some(key.as_str()),
+        };
+        let shard = name.and_then(|name| self.shards.number_of(name));
+        shard.and_then(|shard| self.place_of(shard)).map_or(GridKey::Other, GridKey::Object)
     }
 
     fn list(&self, _: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, Error> {

@@ -19,7 +19,7 @@ use smallvec::{SmallVec, smallvec};
 use super::cache::{CachedIndex, CellId, IndexKey, KeptObject, Path};
 use super::first_error::FirstError;
 use super::packing::{SharedObject, SharedPacking};
-use super::{Engine, Grid};
+use super::{ChunkSet, Engine};
 use crate::Error;
 use crate::layout::{DecodeError, Target, advance};
 use crate::selection::{Cell, RegionError, Selection};
@@ -114,7 +114,7 @@ enum Lost {
 /// Nobody else may touch the target's window at the same time, and the places are distinct.
 pub unsafe fn read(
     engine: &Engine,
-    grid: &Grid,
+    grid: &ChunkSet,
     wanted: &[(Selection, Placement)],
     target: &Target<'_>,
 ) -> Result<(), Error> {
@@ -192,7 +192,7 @@ fn objects<'b>(
 
 struct Reading<'a> {
     engine: &'a Engine,
-    grid: &'a Grid,
+    grid: &'a ChunkSet,
     target: &'a Target<'a>,
     /// What requests cost, as far as it was known when the read began.
     cost: ReadCost,

@@ -7,10 +7,10 @@ use crate::keyed::Change;
 use crate::layout::{ShardLayout, UpdatePlan};
 use crate::shard::WriteOrder;
 use crate::tuning::WRITE_BATCH;
-use crate::{Engine, Grid, Publisher, WriteOptions};
+use crate::{ChunkSet, Engine, Publisher, WriteOptions};
 
 /// Squeezes the gaps out of a shard of the grid, by its place, if it is there. Nothing is decoded, and other writers wait.
-pub fn compact(engine: &Engine, grid: &Grid, cell: &[u64]) -> Result<(), Error> {
+pub fn compact(engine: &Engine, grid: &ChunkSet, cell: &[u64]) -> Result<(), Error> {
     if let Some(shared) = grid.packing.shared() {
         let Some(object) = shared.object_at(cell) else { return Ok(()) };
         let publisher = Publisher::new(&*grid.store, WRITE_BATCH);

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use super::cache::CellId;
 use super::publisher::Publisher;
-use super::{Engine, Grid};
+use super::{ChunkSet, Engine};
 use crate::Error;
 use crate::layout::{EncodeError, EncodeOptions, Layout, Outcome, ShardLayout, Update, UpdatePlan};
 use crate::selection::{RegionError, Selection};
@@ -61,7 +61,7 @@ fn add(counter: &AtomicU64, n: u64) {
 /// Each object is changed in one step.
 pub fn write(
     engine: &Engine,
-    grid: &Grid,
+    grid: &ChunkSet,
     patches: &[Patch<'_>],
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
@@ -111,7 +111,7 @@ pub fn is_streamed(layout: &Layout) -> bool {
 
 struct Writing<'a> {
     engine: &'a Engine,
-    grid: &'a Grid,
+    grid: &'a ChunkSet,
     options: &'a WriteOptions,
     encode: EncodeOptions,
     /// Whether the store is on this machine.
@@ -123,7 +123,7 @@ struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    fn new(engine: &'a Engine, grid: &'a Grid, options: &'a WriteOptions) -> Self {
+    fn new(engine: &'a Engine, grid: &'a ChunkSet, options: &'a WriteOptions) -> Self {
         let encode = EncodeOptions { order: options.order, store_empty: options.store_empty };
         Self {
             engine,

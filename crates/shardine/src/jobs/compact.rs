@@ -7,7 +7,6 @@ use std::sync::Arc;
 use shardine_store::{Key, StoreError};
 
 use super::walk::each_array_or_scale;
-use crate::engine;
 use crate::{Array, Engine, Error, Location, PossibleObject, ShardEntries};
 
 /// How to compact.
@@ -167,7 +166,7 @@ fn compact_shard(
     }
     let mut after = found.len - found.gap_bytes;
     if !options.dry_run {
-        engine::compact(&array.engine, &array.grid, &object.cell)?;
+        array.chunks.compact(&object.cell)?;
         after = array.shard_entries(&object.cell)?.map_or(0, |found| found.len);
     }
     let shard = object.cell.clone();

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::precomputed::Volume;
 use crate::zarr::MAX_DEPTH;
-use crate::{Array, Engine, Error, Group, Location, Node};
+use crate::{Array, ArrayNode, DataSet, Engine, Error, Group, Location, Node, open};
 
 /// Visits the Zarr array at a place, or all arrays below the group there, in the order of their names.
 ///
@@ -10,7 +10,7 @@ use crate::{Array, Engine, Error, Group, Location, Node};
 pub(super) fn each_array(
     engine: &Arc<Engine>,
     location: &Location,
-    visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+    visit: &mut dyn FnMut(Result<ArrayNode, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     in_node(Node::open(engine, location)?, visit)
 }
@@ -21,21 +21,18 @@ pub(super) fn each_array_or_scale(
     location: &Location,
     visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let nothing = match Node::open(engine, location) {
-        Ok(node) => return in_node(node, visit),
-        Err(nothing @ Error::NoNode { .. }) => nothing,
-        Err(error) => return Err(error),
-    };
-    match Volume::open(engine, location) {
-        Ok(volume) => levels(&volume, visit),
-        Err(Error::NoVolume { .. }) => Err(nothing),
-        Err(error) => Err(error),
+    let mut array = |array: Result<ArrayNode, Error>| visit(array.map(ArrayNode::into_array));
+    match open(engine, location)? {
+        DataSet::Array(node) => in_node(Node::Array(node), &mut array),
+        DataSet::Group(group) => in_node(Node::Group(group), &mut array),
+        DataSet::Volume(volume) => levels(&volume, visit),
+        DataSet::KeyValues(folders) => Err(folders.not_a_volume()),
     }
 }
 
 fn in_node(
     node: Node,
-    visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+    visit: &mut dyn FnMut(Result<ArrayNode, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     match node {
         Node::Array(array) => visit(Ok(array)),
@@ -53,7 +50,7 @@ fn levels(
 fn children(
     group: &Group,
     depth: usize,
-    visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+    visit: &mut dyn FnMut(Result<ArrayNode, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     for child in group.children()? {
         match child.node {

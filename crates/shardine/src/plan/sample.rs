@@ -4,9 +4,8 @@ use std::ops::ControlFlow;
 
 use shardine_store::{Key, StoreError};
 
-use crate::engine::in_order;
-use crate::zarr::{PossibleObject, grid_folder};
-use crate::{Array, ElementSize, EngineError, Error};
+use crate::engine::{GridKey, in_order};
+use crate::{Array, ElementSize, EngineError, Error, PossibleObject};
 
 /// Objects whose length is asked for, at most.
 const ASKED: usize = 128;
@@ -77,8 +76,8 @@ pub(super) fn scaled(bytes: u64, shape: &[u64], of: &[u64]) -> u64 {
 /// No chunk is read, and shards whose index is damaged do not count. The same array gives the same sample.
 pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
     // Of shards by key the cells of the grid are the chunks.
-    let sharded = array.entry_shape().is_some() && array.grid.packing.shared().is_none();
-    let most = match array.grid.layout.addressable() {
+    let sharded = array.entry_shape().is_some() && array.chunks.packing.shared().is_none();
+    let most = match array.chunks.layout.addressable() {
         Some(shard) => {
             usize::try_from(INDEX_BYTES / shard.index.len().max(1)).unwrap_or(1).clamp(1, INDEXES)
         }
@@ -92,8 +91,8 @@ pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
     let all = cells.count <= most as u64;
     let cells = if all { cells.collect() } else { spread(&object_grid(array), most) };
     let objects = cells.into_iter().map(|cell| {
-        let key = array.grid.packing.key(&cell)?;
-        Ok(PossibleObject { key, cell, listed: None })
+        let key = array.chunks.packing.key(&cell)?;
+        Ok(PossibleObject::new(key, cell, None))
     });
     let mut found = measure(&objects.collect::<Result<Vec<_>, Error>>()?)?;
     if !all && found.objects < ENOUGH.min(most) as u64 {
@@ -107,7 +106,7 @@ pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
             Err(error) => return Err(error),
         }
     }
-    let shape = array.entry_shape().unwrap_or(array.metadata().chunk_shape()).to_vec();
+    let shape = array.entry_shape().unwrap_or(array.cell_shape()).to_vec();
     let element = match array.data_type().size() {
         ElementSize::Fixed(size) => Some(size),
         ElementSize::Variable => None,
@@ -143,7 +142,7 @@ impl Found {
 
 /// Objects along each axis.
 fn object_grid(array: &Array) -> Vec<u64> {
-    let axes = array.shape().iter().zip(array.metadata().chunk_shape());
+    let axes = array.shape().iter().zip(array.cell_shape());
     axes.map(|(&length, &n)| length.div_ceil(n.max(1))).collect()
 }
 
@@ -214,7 +213,7 @@ fn entries(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
 
 /// Entries of a shard whose chunks are in the array; the others are absent in every shard at its edge.
 fn inside(array: &Array, cell: &[u64], most: usize) -> u64 {
-    let bounds = array.grid.bounds(cell);
+    let bounds = array.chunks.bounds(cell);
     let axes = bounds.iter().zip(array.entry_shape().unwrap_or_default());
     let count = axes.fold(1u64, |n, (&b, &c)| n.saturating_mul(b.div_ceil(c.max(1))));
     count.min(most as u64)
@@ -224,12 +223,14 @@ fn inside(array: &Array, cell: &[u64], most: usize) -> u64 {
 fn lengths(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
     let (mut found, mut failed) = (Found::default(), None);
     let most = match objects.first() {
-        Some(PossibleObject { listed: None, .. }) => array.engine.at_once(&*array.grid.store, 1),
+        Some(PossibleObject { listed: None, .. }) => {
+            array.engine().at_once(&*array.chunks.store, 1)
+        }
         _ => 1,
     };
     let ask = |i: usize| match objects[i].listed {
         Some(len) => Ok(Some(len)),
-        None => array.cell_length(&objects[i].cell),
+        None => array.chunks.cell_length(&objects[i].cell),
     };
     in_order(most, objects.len(), &ask, &mut |_, length| match length {
         Ok(length) => {
@@ -248,12 +249,10 @@ fn lengths(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
 
 /// Objects of some folders, from the outermost inwards, of each depth a few that lie apart.
 fn listed(array: &Array) -> Result<Vec<PossibleObject>, Error> {
-    let (location, rank) = (array.location(), array.shape().len());
-    let encoding = array.metadata().key_encoding();
-    let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
+    let (location, packing) = (array.location(), &array.chunks.packing);
     let grid = object_grid(array);
     let store = &*location.store;
-    let at_once = array.engine.at_once(store, ANSWER);
+    let at_once = array.engine().at_once(store, ANSWER);
     let (mut objects, mut left) = (Vec::new(), ALL_LISTED);
     let mut folders: Vec<Option<Key>> = vec![location.path.clone()];
     while !folders.is_empty() && left > 0 {
@@ -270,15 +269,14 @@ fn listed(array: &Array) -> Result<Vec<PossibleObject>, Error> {
                 }
             };
             for (key, len) in listing.objects {
-                let cell = key.as_str().get(skip..).and_then(|name| encoding.parse(name, rank));
-                if let Some(cell) = cell.filter(|cell| cell.iter().zip(&grid).all(|(i, n)| i < n)) {
-                    objects.push(PossibleObject { key, cell, listed: Some(len) });
+                if let GridKey::Object(cell) = packing.named(&key)
+                    && cell.iter().zip(&grid).all(|(i, n)| i < n)
+                {
+                    objects.push(PossibleObject::new(key, cell, Some(len)));
                 }
             }
-            let inner = listing.folders.into_iter().filter(|key| {
-                let name = key.as_str().get(skip..);
-                name.is_some_and(|name| grid_folder(encoding, name, rank).is_some())
-            });
+            let inside = |key: &Key| matches!(packing.named(key), GridKey::Folder(_));
+            let inner = listing.folders.into_iter().filter(inside);
             folders.extend(inner.map(Some));
             ControlFlow::Continue(())
         });

@@ -1,15 +1,17 @@
 //! Volumes in Neuroglancer's precomputed format.
 
+mod as_zarr;
 mod encoding;
 mod info;
 mod names;
 mod volume;
+mod volume_scale;
 mod wrapped;
 
 pub use encoding::ChunkEncoding;
 pub(crate) use info::DATA_TYPES;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
 pub(crate) use names::{BoxNames, BoxObject};
-pub(crate) use volume::{AXES, VolumeScale};
+pub(crate) use volume::{AXES, axis_names};
 pub use volume::{INFO, StoredChunk, Volume};
 pub(crate) use wrapped::{WrappedStore, compressed_ending};

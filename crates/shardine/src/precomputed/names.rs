@@ -4,7 +4,7 @@ use shardine_store::{Key, Store, StoreError};
 
 use super::{Scale, compressed_ending};
 use crate::EngineError;
-use crate::engine::{Engine, Packing, StoredObject};
+use crate::engine::{Engine, GridKey, Packing, StoredObject};
 
 /// The key of an object in a folder.
 pub(super) fn in_folder(folder: Option<&Key>, name: &str) -> Result<Key, StoreError> {
@@ -79,6 +79,19 @@ impl BoxNames {
 impl Packing for BoxNames {
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
         in_folder(self.folder.as_ref(), &self.name(cell))
+    }
+
+    fn named(&self, key: &Key) -> GridKey {
+        let name = match &self.folder {
+            Some(folder) => {
+                key.as_str().strip_prefix(folder.as_str()).and_then(|n| n.strip_prefix('/'))
+            }
+            None => Some(key.as_str()),
+        };
+        let object = name.and_then(|name| self.object(name));
+        object.map_or(GridKey::Other, |BoxObject { cell: [x, y, z], .. }| {
+            GridKey::Object(vec![x, y, z, 0])
+        })
     }
 
     fn list(&self, _: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, EngineError> {

@@ -1,21 +1,19 @@
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use serde_json::{Map, Value};
-use shardine_codec::{ArraySpec, ElementSize};
+use shardine_codec::{ArraySpec, CodecSpec, ElementSize};
 use shardine_store::{Condition, FolderHold, Key, Store, StoreError, StoreExt};
 
 use super::names::BoxNames;
+use super::volume_scale::VolumeScale;
 use super::wrapped::WrappedStore;
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
-use crate::engine::{EdgeLayouts, Grid, Packing, Uint64Packing};
+use crate::engine::{ChunkSet, EdgeLayouts, Packing, Uint64Packing};
 use crate::key_values::{KeyValueStore, PayloadKind};
 use crate::keyed::KeyedShards;
 use crate::layout::Layout;
 use crate::shard::uint64::Encoding;
-use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray};
 use crate::{Array, Engine, Error, Location};
 
 /// The name of the document that makes a volume.
@@ -60,27 +58,6 @@ pub struct Volume {
     gzip_level: u8,
     /// By what it is told whether another volume has taken its place.
     anchor: Option<Arc<Anchor>>,
-}
-
-/// The scale that an array is of.
-#[derive(Debug)]
-pub(crate) struct VolumeScale {
-    pub volume: Volume,
-    level: usize,
-    /// How many copies of its data there are.
-    pub copies: usize,
-}
-
-impl VolumeScale {
-    /// The scale of the volume that is at the same place now, if it has one that is named alike.
-    pub fn reopen(&self) -> Result<Array, Error> {
-        let Volume { engine, location, gzip_level, .. } = &self.volume;
-        let volume = Volume::open(engine, location)?.gzip_level(*gzip_level);
-        let resolution = self.volume.scale(self.level)?.resolution;
-        let level = volume.info.scales().iter().position(|scale| scale.resolution == resolution);
-        let replaced = || Error::Replaced { at: location.to_string() };
-        volume.array(level.ok_or_else(replaced)?)
-    }
 }
 
 /// A chunk of a volume that is stored.
@@ -169,7 +146,7 @@ impl Volume {
         self.anchor.as_deref()
     }
 
-    fn with_anchor(self, anchor: Option<Anchor>) -> Self {
+    pub(crate) fn with_anchor(self, anchor: Option<Anchor>) -> Self {
         let essence =
             |info: &VolumeInfo| (info.scales().to_vec(), info.data_type().clone(), info.channels());
         let known = Arc::clone(&self.info);
@@ -312,66 +289,63 @@ impl Volume {
     /// A scale as an array with the axes x, y, z and channel, indexed from 0. No read.
     pub fn array(&self, level: usize) -> Result<Array, Error> {
         let scale = self.scale(level)?;
-        let metadata = self.metadata(scale)?;
+        let (shape, cell) =
+            (self.with_channels(scale.size), self.with_channels(scale.chunk_size()));
+        let codecs = self.codecs(scale)?;
         let object = self.location.key(INFO)?;
+        if cell.iter().try_fold(1_u64, |n, &len| n.checked_mul(len)).is_none() {
+            let source = InfoError::new("chunk_sizes", "a chunk would have 2^64 voxels or more");
+            return Err(Error::Info { object, source });
+        }
         let wrong = |source| Error::Layout { object: object.clone(), source: Box::new(source) };
         let layout = |shape: Vec<u64>| {
-            let (data_type, fill) = (metadata.data_type().clone(), metadata.fill().clone());
-            Layout::new(metadata.codecs(), ArraySpec { shape, data_type, fill })
+            let data_type = self.info.data_type().clone();
+            let fill = data_type.default_fill();
+            Layout::new(&codecs, ArraySpec { shape, data_type, fill })
         };
-        let cell = metadata.chunk_shape().to_vec();
-        let edges = EdgeLayouts::new(metadata.shape(), &cell, &layout).map_err(wrong)?;
+        let edges = EdgeLayouts::new(&shape, &cell, &layout).map_err(wrong)?;
         let shards = self.shards(scale)?;
         let (store, packing): (Arc<dyn Store>, Box<dyn Packing>) = match (shards, scale.morton()) {
             (Some(shards), Some(code)) => {
-                let packing = Uint64Packing { shards, code, rank: metadata.shape().len() };
+                let packing = Uint64Packing { shards, code, rank: shape.len() };
                 (Arc::clone(&self.location.store), Box::new(packing))
             }
             _ => (Arc::new(self.wrapped(scale)), Box::new(self.box_names(scale)?)),
         };
-        let grid = Grid {
-            id: self.engine.next_array(),
-            store,
-            packing,
-            shape: metadata.shape().to_vec(),
-            layout: layout(cell).map_err(wrong)?,
-            edges: Some(edges),
-            lookups: AtomicU64::new(0),
+        let layout = layout(cell).map_err(wrong)?;
+        let chunks = ChunkSet::new(&self.engine, store, packing, shape, layout).with_edges(edges);
+        let format = VolumeScale {
+            resolution: scale.resolution,
+            gzip_level: self.gzip_level,
+            copies: scale.chunk_sizes.len(),
         };
-        let scale = VolumeScale { volume: self.clone(), level, copies: scale.chunk_sizes.len() };
-        Ok(Array::of_volume(&self.engine, metadata, grid, scale))
+        Ok(Array::new(&self.location, chunks, Box::new(format))
+            .with_axis_names(Some(axis_names()))
+            .with_anchor(self.anchor.clone()))
     }
 
-    /// A scale as the array that it is.
-    pub(crate) fn metadata(&self, scale: &Scale) -> Result<ArrayMetadata, Error> {
-        let object = || self.location.key(INFO);
+    /// The codecs that a chunk of a scale goes through.
+    pub(super) fn codecs(&self, scale: &Scale) -> Result<Vec<CodecSpec>, Error> {
         let values = scale.sharding.as_ref().map_or(Encoding::Raw, |s| s.data_encoding);
-        let Some(codecs) = scale.encoding.codecs(values, self.gzip_level) else {
-            let reason = format!("\"{}\" chunks cannot be decoded here", scale.encoding.name());
-            let source = InfoError::new("encoding", reason);
-            return Err(Error::Info { object: object()?, source });
-        };
-        let with_channels = |shape: [u64; 3]| {
-            let mut shape = shape.to_vec();
-            shape.push(self.info.channels());
-            shape
-        };
-        let mut attributes = Map::new();
-        attributes.insert("resolution".into(), Value::from(scale.resolution.to_vec()));
-        attributes.insert("voxel_offset".into(), Value::from(scale.voxel_offset.to_vec()));
-        ArrayMetadata::new(NewArray {
-            shape: with_channels(scale.size),
-            chunk_shape: with_channels(scale.chunk_size()),
-            data_type: self.info.data_type().clone(),
-            fill: None,
-            codecs,
-            key_encoding: ChunkKeyEncoding::default(),
-            dimension_names: Some(AXES.iter().map(|name| Some((*name).to_owned())).collect()),
-            attributes,
-        })
-        .map_err(|source| match object() {
-            Ok(object) => Error::Metadata { object, source: Box::new(source) },
-            Err(error) => error,
-        })
+        match scale.encoding.codecs(values, self.gzip_level) {
+            Some(codecs) => Ok(codecs),
+            None => {
+                let reason = format!("\"{}\" chunks cannot be decoded here", scale.encoding.name());
+                let source = InfoError::new("encoding", reason);
+                Err(Error::Info { object: self.location.key(INFO)?, source })
+            }
+        }
     }
+
+    /// Lengths along all axes, given those along x, y and z: chunks have all channels.
+    pub(super) fn with_channels(&self, lengths: [u64; 3]) -> Vec<u64> {
+        let mut lengths = lengths.to_vec();
+        lengths.push(self.info.channels());
+        lengths
+    }
+}
+
+/// The names of the axes, as arrays have them.
+pub(crate) fn axis_names() -> Vec<Option<String>> {
+    AXES.iter().map(|name| Some((*name).to_owned())).collect()
 }

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Map, Value, json};
 use shardine_store::{Condition, FolderLock, ReadRange, StoreError, StoreExt, Version};
 
-use super::{APPEND_MARKER, Array};
+use super::{APPEND_MARKER, ArrayNode};
 use crate::{Error, Location};
 
 /// The name of the lock of a file store.
@@ -65,7 +65,7 @@ impl AppendClaim {
     /// [`Error::AppendUnderWay`] if another append has it, [`Error::AppendOwned`] if nobody can tell whether the one that has it
     /// still lives; with `take_over` that one is taken for dead. Open the array after this: the one before may have
     /// let it grow since it was opened. Costs a lock, or a read and a conditional write.
-    pub fn take(array: &Array, take_over: bool) -> Result<Self, Error> {
+    pub fn take(array: &ArrayNode, take_over: bool) -> Result<Self, Error> {
         array.check_changeable()?;
         Self::at(array.location(), take_over)
     }

@@ -41,7 +41,7 @@ pub struct StaleCopy {
 ///
 /// Groups are looked for upwards as long as there is one in the next folder: one read for each, and where one has a copy, a read
 /// of each node that has changed and a conditional write. Links that lead to the node count as well as where it lies.
-/// Whatever changes one array does this itself ([`Array::create`](super::Array::create), [`Array::resize`](super::Array::resize),
+/// Whatever changes one array does this itself ([`ArrayNode::create`](super::ArrayNode::create), [`ArrayNode::resize`](super::ArrayNode::resize),
 /// [`Group::create`](super::Group::create), repacking in place); it is for who has made a hierarchy of many nodes.
 pub fn renew_consolidated_above(location: &Location) -> Vec<StaleCopy> {
     let mut stale = Vec::new();

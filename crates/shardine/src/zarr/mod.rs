@@ -1,13 +1,14 @@
 //! Zarr arrays and groups.
 
 mod append_claim;
-mod array;
+mod array_keys;
+mod array_node;
 mod consolidated;
-mod current;
+mod create;
 pub mod metadata;
 mod node;
+mod reopen;
 mod resize;
-mod shards;
 mod slice_source;
 mod slice_writer;
 mod stored;
@@ -23,20 +24,17 @@ pub use append_claim::{AppendClaim, AppendNote};
 /// The object that tells which chunks of an array, or values of a folder of shards, `repair` could not save.
 pub const LOSS_RECORD: &str = ".shardine-lost.json";
 
-pub use array::Array;
+pub use array_node::ArrayNode;
 pub(crate) use consolidated::parent;
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
-pub use current::HeldArray;
-pub(crate) use current::has_same_chunks;
 pub use node::formats_at;
 pub(crate) use node::{
     ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document,
     read_v2, read_v3,
 };
 pub use node::{Child, Group, Node};
-pub(crate) use shards::{First, actual_length, first_read};
+pub(crate) use reopen::has_same_chunks;
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};
-pub use stored::PossibleObject;
 pub(crate) use stored::{Listings, grid_folder};
 
 /// How deep groups may lie in groups: deeper than any hierarchy that is not a loop of links.

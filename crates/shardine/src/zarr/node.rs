@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use shardine_store::{Key, StoreError, StoreExt, Unlisted, UnlistedKind};
 
-use super::Array;
+use super::ArrayNode;
 use super::consolidated::{StaleCopy, renew_consolidated_above};
 use super::metadata::{
     ArrayMetadata, ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata, ZarrFormat,
@@ -57,7 +57,7 @@ pub(crate) fn array_document(format: ZarrFormat) -> &'static str {
 #[expect(clippy::large_enum_variant, reason = "nodes are opened by the handful")]
 pub enum Node {
     /// An array.
-    Array(Array),
+    Array(ArrayNode),
     /// A group.
     Group(Group),
 }
@@ -67,7 +67,7 @@ impl Node {
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         let anchor = Anchor::of(location, &ARRAY_DOCUMENTS)?;
         Ok(match Self::from_metadata(engine, location, read_document(location)?, None)? {
-            Self::Array(array) => Self::Array(array.with_anchor(anchor)),
+            Self::Array(array) => Self::Array(array.anchored(anchor)),
             group @ Self::Group(_) => group,
         })
     }
@@ -88,7 +88,7 @@ impl Node {
     ) -> Result<Self, Error> {
         match metadata {
             NodeMetadata::Array(metadata) => {
-                Array::from_metadata(engine, location, metadata).map(Self::Array)
+                ArrayNode::from_metadata(engine, location, metadata).map(Self::Array)
             }
             NodeMetadata::Group(metadata) => {
                 let (engine, location) = (Arc::clone(engine), location.clone());

@@ -2,28 +2,28 @@
 
 use shardine_store::{MAX_SMALL_OBJECT, ReadRange, StoreError, StoreExt};
 
-use super::Array;
+use super::ArrayNode;
 use super::consolidated::renew_consolidated_above;
 use super::metadata::NodeMetadata;
 use super::node::{DOCUMENT, read_v3};
-use crate::engine::{Patch, WriteOptions, WriteReport, write};
-use crate::selection::Selection;
-use crate::source::Source;
 use crate::{Error, Location};
 
-impl Array {
-    /// Changes the shape, of the same number of axes. All other members of the metadata stay as they were read.
+impl ArrayNode {
+    /// Changes the shape, not the number of axes. All other members of the metadata stay as they
+    /// were read.
     ///
-    /// The new document takes the place of the one that was read when the array was opened or last resized; if somebody
-    /// else has changed it since, be it only an attribute, nothing is written and the answer is
-    /// [`Error::MetadataChanged`]. Other handles of the array keep the shape that they were opened with. Consolidated metadata of
-    /// groups above is renewed; that this failed is no error, and [`stale_copies`](Self::stale_copies) tells it. An array of
-    /// version 2 is refused, with [`Error::ZarrV2`].
+    /// The new document replaces the one that was read when the array was opened or last resized;
+    /// if another writer has changed it since, even just an attribute, nothing is written and this
+    /// fails with [`Error::MetadataChanged`]. Other handles of the array keep the shape that they
+    /// were opened with. Consolidated metadata of groups above is updated; if that fails it is no
+    /// error, and [`stale_copies`](Self::stale_copies) lists the groups. Arrays of version 2 are
+    /// refused with [`Error::ZarrV2`].
     ///
-    /// No chunk is written, moved or removed. What an array loses by shrinking stays in its objects and is there again if it
-    /// grows; so an element that a resize uncovers is the fill value only if it was never written. Costs one small write.
+    /// No chunk is written, moved or removed. What an array loses by shrinking stays in its objects
+    /// and is there again if it grows; so an element that a resize uncovers is the fill value only
+    /// if it was never written. Costs one small write.
     pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
-        let object = self.location.key(DOCUMENT)?;
+        let object = self.location().key(DOCUMENT)?;
         let mut metadata = self.metadata.clone();
         if let Err(source) = metadata.set_shape(shape) {
             return Err(Error::Metadata { object, source: Box::new(source) });
@@ -32,8 +32,8 @@ impl Array {
             return Ok(());
         }
         self.check_changeable()?;
-        let Location { store, .. } = &self.location;
-        let changed = || Error::MetadataChanged { at: self.location.to_string() };
+        let Location { store, .. } = self.location();
+        let changed = || Error::MetadataChanged { at: self.location().to_string() };
         let edit = match store.edit(&object) {
             Ok(edit) => edit,
             Err(StoreError::NotFound { .. }) => return Err(changed()),
@@ -50,39 +50,17 @@ impl Array {
         }
         drop(edit);
         self.metadata = metadata;
-        // Cells have the same places and keys in a grid of any shape, so what the engine has cached stays right.
-        self.grid.shape = shape.to_vec();
+        self.array.set_shape(shape);
         // The shape is changed, whatever comes of the copies of it.
-        self.stale = renew_consolidated_above(&self.location);
+        self.stale = renew_consolidated_above(self.location());
         Ok(())
     }
 
     /// [`Error::MetadataChanged`] if the stored document is not the one that was read. One read.
     pub(super) fn check_current(&self) -> Result<(), Error> {
-        match read_v3(&self.location)? {
+        match read_v3(self.location())? {
             Some(NodeMetadata::Array(stored)) if stored == self.metadata => Ok(()),
-            _ => Err(Error::MetadataChanged { at: self.location.to_string() }),
+            _ => Err(Error::MetadataChanged { at: self.location().to_string() }),
         }
-    }
-
-    /// Writes what may lie beyond the shape, as if the array had the shape `grown` already.
-    ///
-    /// Nobody sees it before the array has grown. A chunk that ends beyond `grown` is filled up, whatever was there.
-    pub(super) fn write_grown(
-        &mut self,
-        grown: Vec<u64>,
-        selection: &Selection,
-        source: &dyn Source,
-        options: &WriteOptions,
-    ) -> Result<WriteReport, Error> {
-        let stored = std::mem::replace(&mut self.grid.shape, grown);
-        let result = write(
-            &self.engine,
-            &self.grid,
-            &[Patch { selection: selection.clone(), source }],
-            options,
-        );
-        self.grid.shape = stored;
-        Ok(result?)
     }
 }

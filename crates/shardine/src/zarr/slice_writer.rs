@@ -7,7 +7,7 @@ use shardine_codec::{ElementSize, Elements, ElementsRef};
 use shardine_store::FolderHold;
 
 use super::slice_source::{FromPlane, Plane, Planes};
-use super::{AppendClaim, Array};
+use super::{AppendClaim, ArrayNode};
 use crate::Error;
 use crate::engine::{WriteOptions, WriteReport};
 use crate::selection::{Region, Selection};
@@ -122,7 +122,7 @@ impl SliceOptions {
 /// loses the planes that were not committed.
 ///
 /// Planes are held in memory up to the end of a layer of chunks (the extent of the array's
-/// [chunks](Array::chunk_shape) along the axis), and chunks are written whole: of an array that ends inside a layer, what is
+/// [chunks](crate::Array::chunk_shape) along the axis), and chunks are written whole: of an array that ends inside a layer, what is
 /// there of it is read first. So memory is at most one layer of planes beside the engine's budget. Chunks that are 1 long along
 /// the axis need none.
 ///
@@ -132,7 +132,7 @@ impl SliceOptions {
 /// ```
 /// # use std::sync::Arc;
 /// # use shardine::zarr::metadata::NodeMetadata;
-/// use shardine::{Array, ElementsRef, Engine, Location, Region, SliceOptions, SliceWriter};
+/// use shardine::{ArrayNode, ElementsRef, Engine, Location, Region, SliceOptions, SliceWriter};
 /// # let document = br#"{
 /// #     "zarr_format": 3, "node_type": "array", "shape": [0, 3], "data_type": "uint8",
 /// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
@@ -140,8 +140,8 @@ impl SliceOptions {
 /// # }"#;
 /// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
 /// # let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-/// # Array::create(&Engine::shared()?, &location, metadata, false)?;
-/// let array = Array::open(&Engine::shared()?, &location)?;
+/// # ArrayNode::create(&Engine::shared()?, &location, metadata, false)?;
+/// let array = ArrayNode::open(&Engine::shared()?, &location)?;
 /// assert_eq!(array.shape(), [0, 3]);
 /// let mut writer = SliceWriter::new(array, 0, SliceOptions::new().commit_every(1))?;
 /// for plane in [[1, 2, 3], [4, 5, 6], [7, 8, 9]] {
@@ -154,7 +154,7 @@ impl SliceOptions {
 /// ```
 #[derive(Debug)]
 pub struct SliceWriter {
-    array: Array,
+    array: ArrayNode,
     /// Of an array that grows.
     claim: Option<AppendClaim>,
     options: SliceOptions,
@@ -180,7 +180,7 @@ impl SliceWriter {
     ///
     /// [`Error::AppendUnderWay`] if another one does, and [`Error::MetadataChanged`] if the array has changed since it was opened.
     /// Costs the claim and one read; nothing if the array does not grow.
-    pub fn new(array: Array, axis: usize, options: SliceOptions) -> Result<Self, Error> {
+    pub fn new(array: ArrayNode, axis: usize, options: SliceOptions) -> Result<Self, Error> {
         let writer = Self::unclaimed(array, axis, options)?;
         if writer.options.start.is_some() {
             return Ok(writer);
@@ -191,7 +191,7 @@ impl SliceWriter {
 
     /// The same of an array that grows, whose end the caller has claimed.
     pub fn with_claim(
-        array: Array,
+        array: ArrayNode,
         axis: usize,
         options: SliceOptions,
         claim: AppendClaim,
@@ -212,7 +212,7 @@ impl SliceWriter {
         Ok(self)
     }
 
-    fn unclaimed(array: Array, axis: usize, options: SliceOptions) -> Result<Self, Error> {
+    fn unclaimed(array: ArrayNode, axis: usize, options: SliceOptions) -> Result<Self, Error> {
         if options.start.is_none() {
             array.check_changeable()?;
         }
@@ -236,7 +236,7 @@ impl SliceWriter {
         }
         Ok(Self {
             layer: array.chunk_shape()[axis],
-            cell: array.metadata.chunk_shape()[axis],
+            cell: array.cell_shape()[axis],
             array,
             claim: None,
             options,
@@ -251,7 +251,7 @@ impl SliceWriter {
     }
 
     /// The array. Its shape is the committed one.
-    pub fn array(&self) -> &Array {
+    pub fn array(&self) -> &ArrayNode {
         &self.array
     }
 
@@ -377,8 +377,8 @@ impl SliceWriter {
                 Err(Error::Replaced { .. }) => {}
                 Err(error) => return Err(error),
             }
-            let now = Array::open(&self.array.engine, &self.array.location)?;
-            let at = || self.array.location.to_string();
+            let now = ArrayNode::open(self.array.engine(), self.array.location())?;
+            let at = || self.array.location().to_string();
             if now.data_type() != self.array.data_type() {
                 return Err(Error::Replaced { at: at() });
             }
@@ -386,7 +386,7 @@ impl SliceWriter {
                 return Err(Error::MetadataChanged { at: at() });
             }
             self.layer = now.chunk_shape()[self.plane.axis];
-            self.cell = now.metadata.chunk_shape()[self.plane.axis];
+            self.cell = now.cell_shape()[self.plane.axis];
             self.array = now;
             // What is committed is stored there; where it ends inside of a chunk, what comes is merged with it.
             let stored = self.committed.saturating_sub(self.first);
@@ -405,7 +405,7 @@ impl SliceWriter {
     /// Commits what is not committed yet, gives the claim on the end of the array back, and returns the array.
     ///
     /// If that fails the planes of the last layer are lost; [`commit`](Self::commit) can be tried again.
-    pub fn finish(mut self) -> Result<Array, Error> {
+    pub fn finish(mut self) -> Result<ArrayNode, Error> {
         self.commit()?;
         if let Some(claim) = self.claim.take() {
             claim.finish()?;
@@ -504,7 +504,8 @@ impl SliceWriter {
         selection.axes[axis].start = first;
         let mut grown = self.array.shape().to_vec();
         grown[axis] = grown[axis].max(first + count);
-        let report = self.array.write_grown(grown, &selection, source, &self.options.write)?;
+        let report =
+            self.array.array.write_grown(grown, &selection, source, &self.options.write)?;
         let total = &mut self.report;
         total.objects_written += report.objects_written;
         total.objects_removed += report.objects_removed;

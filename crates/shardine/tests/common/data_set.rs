@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use shardine::store::{Condition, Key, MemoryStore, Store, StoreExt};
-use shardine::{Array, Location};
+use shardine::{ArrayNode, Location};
 
 use super::{bytes, document, engine, metadata, noise, sharded, write};
 
@@ -62,7 +62,7 @@ pub fn zarr_only(store: &Arc<dyn Store>) {
         [("g/sharded", &sharded, "0:40,:", 40 * 48 * 2), ("plain", &plain, "2:7", 5)]
     {
         let at = root.join(name).unwrap();
-        let array = Array::create(&engine(), &at, metadata(document), false).unwrap();
+        let array = ArrayNode::create(&engine(), &at, metadata(document), false).unwrap();
         write(&array, region, noise(len, 1));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use shardine::store::{Condition, FileStore, Key, StoreExt};
-use shardine::{Array, Finding, Location, VerifyOptions, VerifySummary, verify};
+use shardine::{Array, ArrayNode, Finding, Location, VerifyOptions, VerifySummary, verify};
 
 use super::*;
 
@@ -47,7 +47,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// A sharded array in files.
-pub fn in_files(folder: &Path) -> Array {
+pub fn in_files(folder: &Path) -> ArrayNode {
     let document = document(
         &[32, 32],
         &[16, 16],
@@ -61,7 +61,7 @@ pub fn in_files(folder: &Path) -> Array {
 }
 
 /// 2 x 2 shards of 4 x 4 chunks; `uint16`, so that a chunk has 32 bytes.
-pub fn written(codecs: Value, index: &str) -> Array {
+pub fn written(codecs: Value, index: &str) -> ArrayNode {
     let mut sharding = sharding(&[4, 4], codecs);
     sharding["configuration"]["index_location"] = index.into();
     let document = document(&[32, 32], &[16, 16], "uint16".into(), 0.into(), json!([sharding]));
@@ -70,6 +70,6 @@ pub fn written(codecs: Value, index: &str) -> Array {
     array
 }
 
-pub fn plain() -> Array {
+pub fn plain() -> ArrayNode {
     written(json!([bytes()]), "end")
 }

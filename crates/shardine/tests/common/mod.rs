@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use shardine::store::{MemoryStore, Store};
 use shardine::zarr::metadata::{ArrayMetadata, NodeMetadata};
-use shardine::{Array, Elements, Engine, EngineOptions, Location, Region, WriteOptions};
+use shardine::{Array, ArrayNode, Elements, Engine, EngineOptions, Location, Region, WriteOptions};
 
 pub fn metadata(document: &Value) -> ArrayMetadata {
     match NodeMetadata::parse(document.to_string().as_bytes()).unwrap() {
@@ -60,17 +60,17 @@ pub fn engine() -> Arc<Engine> {
     Engine::new(&EngineOptions::new().threads(2)).unwrap()
 }
 
-pub fn create_in(store: Arc<dyn Store>, document: &Value) -> Array {
-    Array::create(&engine(), &Location::root(store), metadata(document), false).unwrap()
+pub fn create_in(store: Arc<dyn Store>, document: &Value) -> ArrayNode {
+    ArrayNode::create(&engine(), &Location::root(store), metadata(document), false).unwrap()
 }
 
-pub fn create(document: &Value) -> Array {
+pub fn create(document: &Value) -> ArrayNode {
     create_in(Arc::new(MemoryStore::new()), document)
 }
 
 /// Opens the array anew, with nothing cached.
-pub fn reopen(array: &Array) -> Array {
-    Array::open(&engine(), array.location()).unwrap()
+pub fn reopen(array: &Array) -> ArrayNode {
+    ArrayNode::open(&engine(), array.location()).unwrap()
 }
 
 pub fn write(array: &Array, region: &str, elements: Vec<u8>) {

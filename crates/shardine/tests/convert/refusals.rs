@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use shardine::store::{Condition, Key, StoreExt};
 use shardine::{
-    Array, CodecChoice, ConvertOptions, Error, Location, Packing, VolumeForm, VolumePacking,
+    ArrayNode, CodecChoice, ConvertOptions, Error, Location, Packing, VolumeForm, VolumePacking,
     ZarrForm,
 };
 
@@ -17,7 +17,7 @@ fn array(shape: &[u64], data_type: &str, names: Option<&[&str]>) -> Location {
     if let Some(names) = names {
         document["dimension_names"] = json!(names);
     }
-    Array::create(&engine(), &place, metadata(&document), false).unwrap();
+    ArrayNode::create(&engine(), &place, metadata(&document), false).unwrap();
     place
 }
 

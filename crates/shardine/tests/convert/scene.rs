@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::MemoryStore;
 use shardine::{
-    Array, ConvertOptions, ConvertSummary, ConvertedLevel, Elements, Error, Location, Region,
-    VolumeForm, WriteOptions, ZarrForm, convert_to_volume, convert_to_zarr,
+    Array, ArrayNode, ConvertOptions, ConvertSummary, ConvertedLevel, Elements, Error, Location,
+    Region, VolumeForm, WriteOptions, ZarrForm, convert_to_volume, convert_to_zarr,
 };
 
 use crate::common::*;
@@ -101,7 +101,7 @@ pub fn voxels(volume: &Location, level: usize) -> Vec<u8> {
 /// All elements of an array.
 pub fn elements(group: &Location, name: &str) -> Vec<u8> {
     let place = if name.is_empty() { group.clone() } else { group.join(name).unwrap() };
-    read(&Array::open(&engine(), &place).unwrap(), "")
+    read(&ArrayNode::open(&engine(), &place).unwrap(), "")
 }
 
 /// An array with named axes.

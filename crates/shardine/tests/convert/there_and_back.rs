@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 use shardine::{
-    Array, CodecChoice, ConvertOptions, Location, Packing, RepackCheck, VolumeForm, ZarrForm,
+    ArrayNode, CodecChoice, ConvertOptions, Location, Packing, RepackCheck, VolumeForm, ZarrForm,
 };
 
 use crate::common::data_set::dump;
@@ -147,7 +147,7 @@ fn arrays_say_what_a_reader_of_zarr_needs() {
     let scales = [scale("8_8_40", [5, 6, 7], [4, 4, 4], Value::Null)];
     volume(&old, info("int8", 1, &scales), "");
     to_zarr(&old, &group, &ZarrForm::new(), &ConvertOptions::new()).unwrap();
-    let array = Array::open(&engine(), &group.join("8_8_40").unwrap()).unwrap();
+    let array = ArrayNode::open(&engine(), &group.join("8_8_40").unwrap()).unwrap();
     let document = array.metadata().to_json();
     assert_eq!(document["dimension_names"], json!(["x", "y", "z", "channel"]));
     assert_eq!(document["attributes"]["resolution"], json!([8.0, 8.5, 40.0]));
@@ -174,13 +174,13 @@ fn an_info_that_does_not_fit_any_more_is_not_written_back() {
     };
     let group = make();
     assert!(why(&group, &VolumeForm::new().resolution([1.0; 3])).contains("asked for"));
-    let mut array = Array::open(&engine(), &group.join("a").unwrap()).unwrap();
+    let mut array = ArrayNode::open(&engine(), &group.join("a").unwrap()).unwrap();
     array.resize(&[9, 8, 8, 1]).unwrap();
     assert!(why(&group, &VolumeForm::new()).contains("another shape"));
     let group = make();
     let third = document(&[2, 2, 2], &[2, 2, 2], "uint8".into(), 0.into(), json!([bytes()]));
     let place = group.join("c").unwrap();
-    Array::create(&engine(), &place, metadata(&third), false).unwrap();
+    ArrayNode::create(&engine(), &place, metadata(&third), false).unwrap();
     assert!(why(&group, &VolumeForm::new()).contains("2 scales, not 3"));
 }
 
@@ -193,7 +193,7 @@ fn chunks_of_another_shape_are_written_within_the_budget() {
     let codecs = json!([bytes(), zstd()]);
     let document = document(&[16, 512, 512], &[1, 512, 512], "uint32".into(), 0.into(), codecs);
     let document = named(document, &["z", "y", "x"]);
-    let array = Array::create(&engine, &old, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine, &old, metadata(&document), false).unwrap();
     fill(&array, "", 3);
     let options = ConvertOptions::new().chunk(&[64, 64, 16]).check(RepackCheck::Elements);
     let mut told = Vec::new();

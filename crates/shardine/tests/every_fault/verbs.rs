@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use shardine::store::{Condition, DiskObserver, DiskStep, FileStore, Key, StoreExt, Verdict};
 use shardine::{
-    Array, CompactOptions, CopyCheck, CopyOptions, Elements, Engine, FindingKind, Location,
-    MigrateOptions, Node, Packing, Region, RepackCheck, RepackOptions, RepairOptions, Severity,
-    SliceOptions, SliceWriter, Strategy, VerifyOptions, WriteOptions, compact, copy, migrate,
-    repack, repair, verify,
+    Array, ArrayNode, CompactOptions, CopyCheck, CopyOptions, Elements, Engine, FindingKind,
+    Location, MigrateOptions, Node, Packing, Region, RepackCheck, RepackOptions, RepairOptions,
+    Severity, SliceOptions, SliceWriter, Strategy, VerifyOptions, WriteOptions, compact, copy,
+    migrate, repack, repair, verify,
 };
 
 use crate::common::{bytes, document, metadata, noise};
@@ -34,9 +34,9 @@ fn plain() -> Value {
     document(&[8, 8], &[4, 4], "uint8".into(), 0.into(), json!(["bytes", "crc32c"]))
 }
 
-fn make(root: &Path, name: &str, document: &Value) -> Array {
+fn make(root: &Path, name: &str, document: &Value) -> ArrayNode {
     let location = at(root).join(name).unwrap();
-    let array = Array::create(&engine(), &location, metadata(document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(document), false).unwrap();
     let len: u64 = array.shape().iter().product();
     let elements = Elements::Fixed(noise(len as usize, 3));
     array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
@@ -44,7 +44,7 @@ fn make(root: &Path, name: &str, document: &Value) -> Array {
 }
 
 fn read(engine: &Arc<Engine>, location: &Location) -> Result<Vec<u8>, String> {
-    let array = Array::open(engine, location).map_err(told)?;
+    let array = ArrayNode::open(engine, location).map_err(told)?;
     Ok(array.read(&Region::all()).map_err(told)?.into_fixed().unwrap())
 }
 
@@ -100,7 +100,7 @@ fn set_up_torn(root: &Path) {
         let before = fs::read(&shard).unwrap();
         let store = FileStore::observed(root, Arc::new(Dies(step, AtomicUsize::new(0))));
         let location = Location::root(Arc::new(store)).join("a").unwrap();
-        let array = Array::open(&engine(), &location).unwrap();
+        let array = ArrayNode::open(&engine(), &location).unwrap();
         assert!(update(&array, Strategy::InPlace).is_err(), "it never dies in its switch");
         let journal = root.join("a/c/0/.shardine-0.journal");
         let torn = fs::read(&shard).unwrap();
@@ -125,7 +125,7 @@ fn update(array: &Array, strategy: Strategy) -> Result<(), shardine::Error> {
 }
 
 fn write(engine: &Arc<Engine>, root: &Location, strategy: Strategy) -> Result<String, String> {
-    let array = Array::open(engine, &root.join("a").unwrap()).map_err(told)?;
+    let array = ArrayNode::open(engine, &root.join("a").unwrap()).map_err(told)?;
     update(&array, strategy).map_err(told)?;
     Ok(String::new())
 }
@@ -219,7 +219,7 @@ pub fn looking() -> Vec<Verb> {
     };
     vec![
         base("read", set_up_end, |engine, root| {
-            let array = Array::open(engine, &root.join("a").unwrap()).map_err(told)?;
+            let array = ArrayNode::open(engine, &root.join("a").unwrap()).map_err(told)?;
             let mut text = String::new();
             // The second time with what is cached and open.
             for _ in 0..2 {
@@ -237,7 +237,7 @@ pub fn looking() -> Vec<Verb> {
         base("info and ls", set_up_group, list),
         base("verify", set_up_group, |engine, root| check(engine, &root.join("g").unwrap())),
         base("plan", set_up_end, |engine, root| {
-            let array = Array::open(engine, &root.join("a").unwrap()).map_err(told)?;
+            let array = ArrayNode::open(engine, &root.join("a").unwrap()).map_err(told)?;
             Ok(format!("{:?}", shardine::plan::sample(&array).map_err(told)?))
         }),
     ]
@@ -246,7 +246,7 @@ pub fn looking() -> Vec<Verb> {
 fn set_up_none(_: &Path) {}
 
 fn created(root: &Path) -> State {
-    let array = Array::open(&engine(), &at(root).join("a").unwrap()).map_err(told)?;
+    let array = ArrayNode::open(&engine(), &at(root).join("a").unwrap()).map_err(told)?;
     Ok(format!("{:?}", array.metadata()).into_bytes())
 }
 
@@ -267,10 +267,10 @@ pub fn writing() -> Vec<Verb> {
             set_up: |root| {
                 let location = at(root).join("a").unwrap();
                 let one = document(&[4, 4], &[4, 4], "uint8".into(), 0.into(), json!(["bytes"]));
-                Array::create(&engine(), &location, metadata(&one), false).unwrap();
+                ArrayNode::create(&engine(), &location, metadata(&one), false).unwrap();
             },
             run: |engine, root| {
-                let array = Array::open(engine, &root.join("a").unwrap()).map_err(told)?;
+                let array = ArrayNode::open(engine, &root.join("a").unwrap()).map_err(told)?;
                 let elements = Elements::Fixed(noise(16, 9));
                 let options = WriteOptions::new();
                 array.write(&Region::all(), elements.as_ref(), &options).map_err(told)?;
@@ -284,7 +284,7 @@ pub fn writing() -> Vec<Verb> {
             name: "append",
             set_up: set_up_end,
             run: |engine, root| {
-                let array = Array::open(engine, &root.join("a").unwrap()).map_err(told)?;
+                let array = ArrayNode::open(engine, &root.join("a").unwrap()).map_err(told)?;
                 let mut writer = SliceWriter::new(array, 0, SliceOptions::new()).map_err(told)?;
                 let planes = Elements::Fixed(noise(24, 5));
                 writer.push(planes.as_ref()).map_err(told)?;
@@ -302,7 +302,7 @@ pub fn writing() -> Vec<Verb> {
             run: |engine, root| {
                 let location = root.join("a").unwrap();
                 let metadata = metadata(&sharded([8, 8], "end"));
-                Array::create(engine, &location, metadata, false).map_err(told)?;
+                ArrayNode::create(engine, &location, metadata, false).map_err(told)?;
                 Ok(String::new())
             },
             kept: nothing,
@@ -349,7 +349,7 @@ fn set_up_damaged(root: &Path) {
 
 /// What is not damaged.
 fn sound(root: &Path) -> State {
-    let array = Array::open(&engine(), &at(root).join("a").unwrap()).map_err(told)?;
+    let array = ArrayNode::open(&engine(), &at(root).join("a").unwrap()).map_err(told)?;
     let mut state = Vec::new();
     for region in ["0:4,:", "4:,0:4"] {
         let part = array.read(&region.parse().unwrap()).map_err(told)?;

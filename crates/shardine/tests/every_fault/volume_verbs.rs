@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::shard::uint64::Sharding;
 use shardine::{
-    Array, ConvertOptions, CopyOptions, Elements, Engine, KeyValueStore, KeyValues, Location,
-    PayloadKind, Region, RepackVolumeOptions, RepairOptions, VolumeForm, WriteOptions, ZarrForm,
-    convert_to_volume, convert_to_zarr, copy, repack_keys, repack_volume, repair,
+    Array, ArrayNode, ConvertOptions, CopyOptions, Elements, Engine, KeyValueStore, KeyValues,
+    Location, PayloadKind, Region, RepackVolumeOptions, RepairOptions, VolumeForm, WriteOptions,
+    ZarrForm, convert_to_volume, convert_to_zarr, copy, repack_keys, repack_volume, repair,
 };
 
 use crate::common::volumes::{scale, sharding};
@@ -179,13 +179,13 @@ fn set_up_array(root: &Path) {
     let mut plain = document(&[8, 8, 8], &[4, 8, 8], "uint8".into(), 0.into(), json!(["bytes"]));
     plain["dimension_names"] = json!(["z", "y", "x"]);
     let location = at(root).join("z").unwrap();
-    let array = Array::create(&engine(), &location, metadata(&plain), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&plain), false).unwrap();
     let elements = Elements::Fixed(noise(512, 6));
     array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
 }
 
 fn z(root: &Path) -> State {
-    let array = Array::open(&engine(), &at(root).join("z").unwrap()).map_err(told)?;
+    let array = ArrayNode::open(&engine(), &at(root).join("z").unwrap()).map_err(told)?;
     Ok(array.read(&Region::all()).map_err(told)?.into_fixed().unwrap())
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use shardine::store::{DiskObserver, DiskStep, FileStore, Store, Verdict};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Region, Strategy, WriteOptions,
+    Array, ArrayNode, Elements, ElementsRef, Engine, EngineOptions, Location, Region, Strategy,
+    WriteOptions,
 };
 use tempfile::TempDir;
 
@@ -57,16 +58,16 @@ pub fn engine() -> Arc<Engine> {
     Engine::new(&EngineOptions::new().threads(1)).unwrap()
 }
 
-pub fn create(engine: &Arc<Engine>, root: &Path, document: &str) -> Array {
+pub fn create(engine: &Arc<Engine>, root: &Path, document: &str) -> ArrayNode {
     let NodeMetadata::Array(metadata) = NodeMetadata::parse(document.as_bytes()).unwrap() else {
         panic!("it is an array")
     };
     let location = Location::root(Arc::new(FileStore::new(root)));
-    Array::create(engine, &location, metadata, false).unwrap()
+    ArrayNode::create(engine, &location, metadata, false).unwrap()
 }
 
-pub fn open(engine: &Arc<Engine>, store: impl Store + 'static) -> Array {
-    Array::open(engine, &Location::root(Arc::new(store))).unwrap()
+pub fn open(engine: &Arc<Engine>, store: impl Store + 'static) -> ArrayNode {
+    ArrayNode::open(engine, &Location::root(Arc::new(store))).unwrap()
 }
 
 pub fn read(array: &Array) -> Result<Vec<u8>, String> {

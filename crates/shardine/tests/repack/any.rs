@@ -7,8 +7,8 @@ use proptest::test_runner::TestCaseResult;
 use serde_json::Value;
 use shardine::store::{MemoryStore, Store};
 use shardine::{
-    Array, Elements, Error, Location, Region, RepackError, RepackOutcome, VariableElements,
-    WriteOptions,
+    Array, ArrayNode, Elements, Error, Location, Region, RepackError, RepackOutcome,
+    VariableElements, WriteOptions,
 };
 
 use crate::chunks::{document, encoded};
@@ -62,7 +62,7 @@ fn step(
     job: &Job,
     config: &Config,
 ) -> Result<Location, TestCaseError> {
-    let before = Array::open(&engine(), &source).unwrap();
+    let before = ArrayNode::open(&engine(), &source).unwrap();
     let (old, old_chunks) = (before.read(&Region::all()).unwrap(), encoded(&before));
     let old_document = document(&before);
     let levels = old_document["codecs"].to_string().matches("sharding_indexed").count();
@@ -85,7 +85,7 @@ fn step(
     };
     prop_assert_eq!(told.len(), 1);
     let told = told.remove(0);
-    let after = Array::open(&engine(), &at).unwrap();
+    let after = ArrayNode::open(&engine(), &at).unwrap();
     prop_assert_eq!(after.read(&Region::all()).unwrap(), old);
     prop_assert_eq!(rest(document(&after)), rest(old_document));
     prop_assert_eq!(after.chunk_shape(), &told.chunk_shape[..]);

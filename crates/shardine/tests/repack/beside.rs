@@ -12,7 +12,7 @@ use std::sync::Arc;
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, Elements, Engine, Location, Packing, Region, RepackOptions, WriteOptions, repack,
+    ArrayNode, Elements, Engine, Location, Packing, Region, RepackOptions, WriteOptions, repack,
 };
 
 fn make(path: &Path) -> Location {
@@ -25,7 +25,7 @@ fn make(path: &Path) -> Location {
         panic!("it is an array");
     };
     let place = Location::parse(path.to_str().unwrap()).unwrap();
-    let array = Array::create(&Engine::shared().unwrap(), &place, metadata, false).unwrap();
+    let array = ArrayNode::create(&Engine::shared().unwrap(), &place, metadata, false).unwrap();
     let elements = Elements::Fixed((1..9).collect());
     array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
     place
@@ -84,7 +84,7 @@ fn a_dry_run_does_not_go_on_with_a_job_that_was_killed() {
     let refused = shard(&place, 4).unwrap_err().to_string();
     assert!(refused.contains("asked for something else"), "{refused}");
     run(&place, &by(4).restart(true)).unwrap();
-    let array = Array::open(&Engine::shared().unwrap(), &place).unwrap();
+    let array = ArrayNode::open(&Engine::shared().unwrap(), &place).unwrap();
     assert_eq!(array.shard_shape(), Some(&[8][..]));
     assert_eq!(array.read(&Region::all()).unwrap(), Elements::Fixed((1..9).collect()));
     assert!(files(folder.path()).iter().all(|file| file.starts_with(&path)));
@@ -111,7 +111,7 @@ fn names_of_any_bytes_are_carried_over_and_the_latest_state_of_each() {
     assert_eq!(fs::read_to_string(path.join("notes/one")).unwrap(), "second");
     assert_eq!(fs::read_to_string(path.join("c/readme")).unwrap(), "of the chunks");
     assert!(!path.join("gone").exists());
-    let array = Array::open(&Engine::shared().unwrap(), &place).unwrap();
+    let array = ArrayNode::open(&Engine::shared().unwrap(), &place).unwrap();
     assert_eq!(array.read(&Region::all()).unwrap(), Elements::Fixed((1..9).collect()));
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use shardine::{
-    Array, CopyOptions, ElementsRef, Error, Packing, Region, RepackError, RepackOptions, Severity,
-    SliceOptions, SliceWriter, copy,
+    ArrayNode, CopyOptions, ElementsRef, Error, Packing, Region, RepackError, RepackOptions,
+    Severity, SliceOptions, SliceWriter, copy,
 };
 
 use crate::common::findings::check_at;
@@ -28,7 +28,7 @@ fn to(shard: &[u64]) -> RepackOptions {
 }
 
 /// An array of 16 x 16 x 16 and its elements.
-fn cube(folder: &std::path::Path) -> (Array, Vec<u8>) {
+fn cube(folder: &std::path::Path) -> (ArrayNode, Vec<u8>) {
     let array = create_at(&at(folder), &sharded(&[16, 16, 16], &[8, 8, 8], &[4, 4, 4]));
     let all = noise(array.shape().iter().product::<u64>() as usize * 2, 7);
     write(&array, "", all.clone());
@@ -99,7 +99,7 @@ fn a_job_does_not_take_an_array_away_from_an_append() {
     }
     writer.finish().unwrap();
     one(&at(folder.path()), None, &to(&[12, 8]));
-    let array = Array::open(&engine(), &at(folder.path())).unwrap();
+    let array = ArrayNode::open(&engine(), &at(folder.path())).unwrap();
     assert_eq!(array.shape(), [17, 8]);
     assert_eq!(read(&array, ""), all);
     assert!(check_at(&at(folder.path()), true).1.is_empty());
@@ -123,7 +123,7 @@ fn planes_that_replace_others_go_to_what_has_taken_the_place_of_the_array() {
             }
         }
         writer.finish().unwrap();
-        let array = Array::open(&engine(), &at(folder.path())).unwrap();
+        let array = ArrayNode::open(&engine(), &at(folder.path())).unwrap();
         assert_eq!(read(&array, ""), all, "chunk {chunk}, commit every {commit}");
         assert!(check_at(&at(folder.path()), true).1.is_empty());
     }
@@ -183,7 +183,7 @@ fn readers_and_writers_beside_a_loop_of_jobs() {
         for writer in 0..2u64 {
             let (place, stop, rounds) = (&place, &stop, &rounds);
             scope.spawn(move || {
-                let old = Array::open(&engine(), place).unwrap();
+                let old = ArrayNode::open(&engine(), place).unwrap();
                 for n in 1.. {
                     if stop.load(Ordering::Relaxed) {
                         return;
@@ -193,7 +193,7 @@ fn readers_and_writers_beside_a_loop_of_jobs() {
                     let region: Region = format!("{}", writer * 5 + n % 4).parse().unwrap();
                     old.write(&region, ElementsRef::Fixed(&elements), &Default::default()).unwrap();
                     // What was written is seen by all who come after.
-                    let fresh = Array::open(&engine(), place).unwrap();
+                    let fresh = ArrayNode::open(&engine(), place).unwrap();
                     let found = fresh.read(&region).unwrap().into_fixed().unwrap();
                     assert!(found == elements, "lost a write of {plane} by {writer}");
                     rounds.fetch_add(1, Ordering::Relaxed);
@@ -203,7 +203,7 @@ fn readers_and_writers_beside_a_loop_of_jobs() {
         for _ in 0..2 {
             let (place, stop) = (&place, &stop);
             scope.spawn(move || {
-                let old = Array::open(&engine(), place).unwrap();
+                let old = ArrayNode::open(&engine(), place).unwrap();
                 let mut last = [0u16; 16];
                 while !stop.load(Ordering::Relaxed) {
                     for (plane, last) in last.iter_mut().enumerate() {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use shardine::store::{DiskLook, DiskObserver, DiskStep, FileStore, StoreError, Verdict};
 use shardine::{
-    Array, CopyOptions, Elements, Error, Location, Packing, Region, RepackCheck, RepackError,
+    ArrayNode, CopyOptions, Elements, Error, Location, Packing, Region, RepackCheck, RepackError,
     RepackOptions, WriteOptions,
 };
 
@@ -193,7 +193,7 @@ fn an_array_that_lost_its_name_to_another_is_kept() {
     assert_eq!(self::elements(&at(Path::new(&kept))), elements);
     assert_eq!(names(folder.path()), ["a", "a.before"]);
     repack(&at(&path), None, &unsharded()).unwrap();
-    assert_eq!(Array::open(&engine(), &at(&path)).unwrap().shape(), [4]);
+    assert_eq!(ArrayNode::open(&engine(), &at(&path)).unwrap().shape(), [4]);
     assert_eq!(self::elements(&at(Path::new(&kept))), elements);
 }
 

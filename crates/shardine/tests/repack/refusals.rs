@@ -248,7 +248,7 @@ fn a_target_is_never_a_mixture_of_two_states_of_the_source() {
             let target = Location::root(Arc::new(store.clone()));
             store.fail(Operation::Publish, published);
             repack(&place, Some(&target), &options).unwrap_err();
-            let array = shardine::Array::open(&engine(), &place).unwrap();
+            let array = shardine::ArrayNode::open(&engine(), &place).unwrap();
             write(&array, "", noise(40 * 40 * 2, 2));
             write(&array, "0:8,0:8", vec![0; 128]);
             assert_eq!(one(&place, Some(&target), &options).outcome, RepackOutcome::Resumed);

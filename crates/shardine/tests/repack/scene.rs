@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use shardine::store::FileStore;
 use shardine::{
-    Array, Elements, Error, Location, Region, RepackError, RepackOptions, RepackedArray,
+    ArrayNode, Elements, Error, Location, Region, RepackError, RepackOptions, RepackedArray,
 };
 use tempfile::TempDir;
 
@@ -25,12 +25,12 @@ pub fn at(path: &Path) -> Location {
     Location::root(Arc::new(FileStore::new(path)))
 }
 
-pub fn create_at(location: &Location, document: &Value) -> Array {
-    Array::create(&engine(), location, metadata(document), false).unwrap()
+pub fn create_at(location: &Location, document: &Value) -> ArrayNode {
+    ArrayNode::create(&engine(), location, metadata(document), false).unwrap()
 }
 
 pub fn elements(location: &Location) -> Elements {
-    Array::open(&engine(), location).unwrap().read(&Region::all()).unwrap()
+    ArrayNode::open(&engine(), location).unwrap().read(&Region::all()).unwrap()
 }
 
 pub fn repack(

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
-use shardine::{Array, Error, Location, Packing, RepackError, RepackOptions, RepackOutcome};
+use shardine::{ArrayNode, Error, Location, Packing, RepackError, RepackOptions, RepackOutcome};
 
 use crate::common::findings::check_at;
 use crate::common::*;
@@ -184,7 +184,7 @@ fn written_to_at_every_step(
     // What the writer leaves.
     fs::remove_dir_all(&scene).unwrap();
     copy(&origin, &scene);
-    write(&Array::open(&engine(), &at(&array)).unwrap(), region, data.to_vec());
+    write(&ArrayNode::open(&engine(), &at(&array)).unwrap(), region, data.to_vec());
     let wanted = elements(&at(&array));
     let (mut noticed, mut kept) = (0, 0);
     for step in 0..steps {
@@ -196,7 +196,7 @@ fn written_to_at_every_step(
         let act = move || {
             let (writer, data) = (writer.clone(), data.clone());
             let thread = thread::spawn(move || {
-                let writer = Array::open(&engine(), &at(&writer)).unwrap();
+                let writer = ArrayNode::open(&engine(), &at(&writer)).unwrap();
                 write(&writer, region, data);
             });
             // Who comes in the moment of the exchange is let in after it.
@@ -298,7 +298,7 @@ fn an_array_of_more_chunks_than_anyone_can_count_is_packed_by_what_is_stored() {
         for target in [Some(&target), None] {
             let told = one(&place, target, &options.clone().check(shardine::RepackCheck::Elements));
             assert_eq!((told.moves, told.chunks_empty > 1 << 60), (moves, true));
-            let array = Array::open(&engine(), target.unwrap_or(&place)).unwrap();
+            let array = ArrayNode::open(&engine(), target.unwrap_or(&place)).unwrap();
             assert_eq!(read(&array, "5:8,1000000:1000009"), noise(54, 1));
             assert_eq!(read(&array, "1099511627775,4503599627370495"), [7, 7]);
             let stored = told.chunks_moved + told.chunks_recoded;

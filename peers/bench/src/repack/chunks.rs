@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use shardine::{Array, Engine, EngineOptions, Location};
+use shardine::{ArrayNode, Engine, EngineOptions, Location};
 
 use crate::Result;
 use crate::block::{Block, Triple, each};
@@ -20,8 +20,10 @@ pub struct Stored {
 /// The stored chunks of an array by their places in the grid of chunks.
 pub fn stored(path: &Path) -> Result<BTreeMap<Triple, Stored>> {
     let engine = Engine::new(&EngineOptions::new())?;
-    let array =
-        Array::open(&engine, &Location::parse(path.to_str().ok_or("the path is not Unicode")?)?)?;
+    let array = ArrayNode::open(
+        &engine,
+        &Location::parse(path.to_str().ok_or("the path is not Unicode")?)?,
+    )?;
     let mut chunks = BTreeMap::new();
     for object in array.objects()? {
         let cell: Triple = object.cell.as_slice().try_into()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, Elements, ElementsRef, Engine, EngineOptions, Location, Placement, Region, Strategy,
+    ArrayNode, Elements, ElementsRef, Engine, EngineOptions, Location, Placement, Region, Strategy,
     WriteOptions,
 };
 
@@ -19,7 +19,7 @@ pub struct Shardine {
     metadata: Vec<u8>,
     element: usize,
     order: Order,
-    array: Option<Array>,
+    array: Option<ArrayNode>,
 }
 
 impl Shardine {
@@ -33,7 +33,7 @@ impl Shardine {
         Ok(Self { engine, metadata, element: job.element, order: job.order, array: None })
     }
 
-    fn array(&self) -> Result<&Array> {
+    fn array(&self) -> Result<&ArrayNode> {
         Ok(self.array.as_ref().ok_or("no array is open")?)
     }
 }
@@ -52,7 +52,7 @@ impl Subject for Shardine {
     }
 
     fn open(&mut self, path: &Path) -> Result {
-        self.array = Some(Array::open(&self.engine, &location(path)?)?);
+        self.array = Some(ArrayNode::open(&self.engine, &location(path)?)?);
         Ok(())
     }
 
@@ -60,7 +60,7 @@ impl Subject for Shardine {
         let NodeMetadata::Array(metadata) = NodeMetadata::parse(&self.metadata)? else {
             return Err("the metadata is not an array's".into());
         };
-        self.array = Some(Array::create(&self.engine, &location(path)?, metadata, false)?);
+        self.array = Some(ArrayNode::create(&self.engine, &location(path)?, metadata, false)?);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardine::store::MemoryStore;
 use shardine::zarr::metadata::ArrayMetadata;
 use shardine::{
-    Array, Axis, Engine, Location, Placement, Region, Selection, Source, SourceError,
+    Array, ArrayNode, Axis, Engine, Location, Placement, Region, Selection, Source, SourceError,
     VariableElements, WriteOptions,
 };
 
@@ -44,9 +44,9 @@ impl Source for Part<'_> {
 }
 
 /// An array that nobody sees.
-pub fn in_memory(engine: &Arc<Engine>, metadata: ArrayMetadata) -> Result<Array, Failure> {
+pub fn in_memory(engine: &Arc<Engine>, metadata: ArrayMetadata) -> Result<ArrayNode, Failure> {
     let location = Location::root(Arc::new(MemoryStore::new()));
-    Ok(Array::create(engine, &location, metadata, false)?)
+    Ok(ArrayNode::create(engine, &location, metadata, false)?)
 }
 
 /// Chunks that are encoded to see what they take.
@@ -56,10 +56,9 @@ const MEASURED: u64 = 16;
 ///
 /// The array is one that nobody sees; the chunks stay in it.
 pub fn encoded_bytes(array: &Array, source: &dyn Source) -> Result<u64, Failure> {
-    let metadata = array.metadata();
-    let chunk = metadata.chunk_shape();
+    let chunk = array.cell_shape();
     let grid: Vec<u64> =
-        metadata.shape().iter().zip(chunk).map(|(&length, &n)| length.div_ceil(n)).collect();
+        array.shape().iter().zip(chunk).map(|(&length, &n)| length.div_ceil(n)).collect();
     let count = grid.iter().fold(1u64, |n, &m| n.saturating_mul(m));
     let (mut total, mut measured) = (0u64, 0u64);
     let mut last = None;
@@ -75,7 +74,7 @@ pub fn encoded_bytes(array: &Array, source: &dyn Source) -> Result<u64, Failure>
             *place = at % n.max(1);
             at /= n.max(1);
         }
-        let axes = cell.iter().zip(chunk).zip(metadata.shape()).map(|((&i, &n), &length)| {
+        let axes = cell.iter().zip(chunk).zip(array.shape()).map(|((&i, &n), &length)| {
             let start = i * n;
             Axis { start, step: 1, count: n.min(length - start) }
         });

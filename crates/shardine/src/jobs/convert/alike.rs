@@ -5,7 +5,8 @@ use shardine_codec::{Codec, ElementSize, from_spec};
 
 use super::super::repack::Stored;
 use super::view::View;
-use crate::{Array, CodecSpec};
+use crate::zarr::metadata::ArrayMetadata;
+use crate::{Array, ArrayNode, CodecSpec};
 
 /// How the chunks of an array are stored, in terms that do not depend on the order of its axes.
 #[derive(Debug, PartialEq)]
@@ -18,8 +19,22 @@ struct Form {
     codecs: Vec<(String, Map<String, serde_json::Value>)>,
 }
 
-fn form(array: &Array, view: &View) -> Option<Form> {
-    let stored = Stored::of(array.metadata()).ok()?;
+/// An array, and how Zarr would describe what its chunks are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub array: &'a Array,
+    pub metadata: &'a ArrayMetadata,
+}
+
+impl<'a> Side<'a> {
+    /// Of an array that Zarr does describe.
+    pub fn of(node: &'a ArrayNode) -> Self {
+        Self { array: node, metadata: node.metadata() }
+    }
+}
+
+fn form(Side { array, metadata }: Side<'_>, view: &View) -> Option<Form> {
+    let stored = Stored::of(metadata).ok()?;
     let chunk = view.to_volume(&stored.chunk_shape);
     let mut order: Vec<usize> = (0..stored.chunk_shape.len()).collect();
     let mut rest = stored.codecs.as_slice();
@@ -60,8 +75,8 @@ fn plain(codec: &CodecSpec, one_byte: bool) -> (String, Map<String, serde_json::
 }
 
 /// Whether a chunk that lies wholly inside of both arrays is the same bytes in both, at the same place of the grid.
-pub(super) fn have_same_chunks(old: &Array, view: &View, new: &Array) -> bool {
-    old.grid.layout.is_addressable_throughout()
+pub(super) fn have_same_chunks(old: Side<'_>, view: &View, new: Side<'_>) -> bool {
+    old.array.chunks.layout.is_addressable_throughout()
         && match (form(old, view), form(new, &View::straight())) {
             (Some(old), Some(new)) => old == new,
             _ => false,
@@ -69,9 +84,9 @@ pub(super) fn have_same_chunks(old: &Array, view: &View, new: &Array) -> bool {
 }
 
 /// The bytes of a whole chunk, where all chunks have the same.
-pub(super) fn fixed_len(array: &Array) -> Option<u64> {
+pub(super) fn fixed_len(Side { array, metadata }: Side<'_>) -> Option<u64> {
     let ElementSize::Fixed(element) = array.data_type().size() else { return None };
-    let stored = Stored::of(array.metadata()).ok()?;
+    let stored = Stored::of(metadata).ok()?;
     let plain = stored.codecs.iter().all(|codec| matches!(&*codec.name, "transpose" | "bytes"));
     let elements = stored.chunk_shape.iter().try_fold(1u64, |n, &len| n.checked_mul(len))?;
     elements.checked_mul(element as u64).filter(|_| plain)

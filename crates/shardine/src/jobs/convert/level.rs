@@ -7,7 +7,7 @@ use shardine_codec::strided::Axes;
 use shardine_store::{Buffer, Key, Store, StoreError, StoreExt};
 
 use super::super::repack::{ChunkFinder, RepackCheck, RepackError, RepackProgress};
-use super::alike::{fixed_len, have_same_chunks};
+use super::alike::{Side, fixed_len, have_same_chunks};
 use super::options::{ConvertOptions, ConvertedLevel};
 use super::source::ViewSource;
 use super::view::View;
@@ -75,22 +75,23 @@ fn read(found: Option<StoredBytes>) -> Result<Option<Buffer>, Error> {
 
 impl<'a> Level<'a> {
     pub fn new(
-        old: &'a Array,
+        old: Side<'a>,
         view: &'a View,
-        new: &'a Array,
+        new: Side<'a>,
         options: &'a ConvertOptions,
         resumed: bool,
         name: &'a str,
     ) -> Self {
+        let (moves, chunk_len) = (have_same_chunks(old, view, new), fixed_len(new));
+        let (old, new) = (old.array, new.array);
         let zero = old.data_type().default_fill();
         Self {
-            moves: have_same_chunks(old, view, new),
+            moves,
             finder: ChunkFinder::new(old),
-
             source: ViewSource::new(old, view, new.chunk_shape()),
-            chunk_len: fixed_len(new),
-            absent_stays: *old.metadata().fill() == zero && !options.store_empty,
-            publisher: Publisher::new(&*new.grid.store, JOB_BATCH),
+            chunk_len,
+            absent_stays: *old.fill() == zero && !options.store_empty,
+            publisher: Publisher::new(&*new.chunks.store, JOB_BATCH),
             counters: Counters::default(),
             old,
             view,
@@ -103,7 +104,7 @@ impl<'a> Level<'a> {
 
     /// Makes all objects. They are durable afterwards.
     pub fn run(&self, check: RepackCheck) -> Result<(), Error> {
-        match (self.new.grid.packing.shared(), &self.new.grid.layout) {
+        match (self.new.chunks.packing.shared(), &self.new.chunks.layout) {
             (Some(shared), _) => self.shared_objects(shared)?,
             (None, Layout::Shard(shard)) => self.zarr_shards(shard)?,
             (None, _) => self.objects()?,
@@ -155,7 +156,7 @@ impl<'a> Level<'a> {
         // Those that are read, and those that wait for their turn.
         let bytes = self.chunk_bytes().saturating_mul(3);
         let most = match self.moves {
-            true => self.new.engine.at_once(&*self.old.grid.store, bytes),
+            true => self.new.engine().at_once(&*self.old.chunks.store, bytes),
             false => 1,
         };
         reading_ahead(most, count, &|i| self.fetch(&chunk(i)), work)
@@ -189,9 +190,9 @@ impl<'a> Level<'a> {
                 _ => {}
             }
         }
-        let layout = match &self.new.grid.layout {
+        let layout = match &self.new.chunks.layout {
             Layout::Shard(shard) => &shard.inner,
-            _ => self.new.grid.layout_of(chunk),
+            _ => self.new.chunks.layout_of(chunk),
         };
         let selection = Selection::whole(&bounds);
         let store_empty = self.options.store_empty;
@@ -202,7 +203,7 @@ impl<'a> Level<'a> {
             options: EncodeOptions { order: WriteOrder::default(), store_empty },
         };
         let outcome = layout.update(context, None, &update, out).map_err(|source| {
-            match self.new.grid.packing.key(&self.object_cell(chunk)) {
+            match self.new.chunks.packing.key(&self.object_cell(chunk)) {
                 Ok(object) => Error::from(EngineError::encode(&object, chunk, source)),
                 Err(error) => error.into(),
             }
@@ -219,7 +220,7 @@ impl<'a> Level<'a> {
 
     /// The cell of the object that holds a chunk.
     fn object_cell(&self, chunk: &[u64]) -> Vec<u64> {
-        match &self.new.grid.layout {
+        match &self.new.chunks.layout {
             layout @ Layout::Shard(_) => layout.find_chunk(chunk).0,
             _ => chunk.to_vec(),
         }
@@ -253,7 +254,7 @@ impl<'a> Level<'a> {
     /// Compares all chunks that could be moved, byte by byte; with `elements` all others too, decoded.
     fn compare(&self, elements: bool) -> Result<(), Error> {
         let made = ChunkFinder::new(self.new);
-        self.new.engine.each_task(Cells::new(self.chunk_grid()), &|chunk, _| {
+        self.new.engine().each_task(Cells::new(self.chunk_grid()), &|chunk, _| {
             let (start, bounds) = self.part(&chunk);
             if self.is_movable(&bounds) {
                 let (new, old) = (read(made.find(&chunk)?)?, self.read_old(&chunk)?);
@@ -261,7 +262,7 @@ impl<'a> Level<'a> {
                     (Some(new), Some(old)) if *new == *old => return Ok(()),
                     (None, None) if self.absent_stays => return Ok(()),
                     (_, Some(_)) => {
-                        let object = self.new.grid.packing.key(&self.object_cell(&chunk))?;
+                        let object = self.new.chunks.packing.key(&self.object_cell(&chunk))?;
                         return Err(RepackError::Differs { object, chunk }.into());
                     }
                     // It was made of the fill value.
@@ -274,7 +275,7 @@ impl<'a> Level<'a> {
             let region = Region::of_box(&start, &bounds);
             let new = self.new.read(&region)?.into_fixed().unwrap_or_default();
             let mut old = vec![0; new.len()];
-            let element = self.new.grid.layout.element_size();
+            let element = self.new.chunks.layout.element_size();
             let too_large = || crate::RegionError::TooLarge { shape: bounds.to_vec() };
             let place = crate::Placement::contiguous(&bounds, element).ok_or_else(too_large)?;
             self.source.copy_box(&start, &bounds, &mut old, &place).map_err(

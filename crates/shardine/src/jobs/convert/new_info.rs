@@ -121,7 +121,7 @@ fn sharding(
     encoding: &ChunkEncoding,
     form: &VolumeForm,
 ) -> Result<Option<Sharding>, Error> {
-    let element = level.array.grid.layout.element_size() as u64;
+    let element = level.array.chunks.layout.element_size() as u64;
     let each = element.saturating_mul(level.shape()[RANK - 1]);
     let bytes = |shape: [u64; 3]| shape.iter().fold(each, |n, &len| n.saturating_mul(len));
     // No chunk is longer than the volume.

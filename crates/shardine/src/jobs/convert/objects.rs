@@ -37,9 +37,9 @@ impl Level<'_> {
     }
 
     fn each_object(&self, cells: Cells, ahead: Option<&Ahead<'_, Fetched>>) -> Result<(), Error> {
-        let store = &self.new.grid.store;
-        self.new.engine.each_task(cells.enumerate(), &|(i, chunk), context| {
-            let key = self.new.grid.packing.key(&chunk)?;
+        let store = &self.new.chunks.store;
+        self.new.engine().each_task(cells.enumerate(), &|(i, chunk), context| {
+            let key = self.new.chunks.packing.key(&chunk)?;
             if self.is_there(&**store, &key)? {
                 self.kept(1);
                 return Ok(());
@@ -61,7 +61,7 @@ impl Level<'_> {
 
     /// Bytes of a chunk, decoded.
     pub(super) fn chunk_bytes(&self) -> u64 {
-        let element = self.new.grid.layout.element_size() as u64;
+        let element = self.new.chunks.layout.element_size() as u64;
         self.new.chunk_shape().iter().fold(element, |n, &len| n.saturating_mul(len))
     }
 
@@ -70,7 +70,7 @@ impl Level<'_> {
         let chunk = self.chunk_bytes();
         let bytes = |object: &ObjectCells| (object.cells.len() as u64).saturating_mul(chunk);
         let make = |object: &ObjectCells| self.shared_object(packing, object);
-        self.new.engine.each_object(packing.all_objects(), &bytes, &make)?;
+        self.new.engine().each_object(packing.all_objects(), &bytes, &make)?;
         self.publisher.finish()?;
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Level<'_> {
         object: &ObjectCells,
     ) -> Result<(), Error> {
         let ObjectCells { object, cells } = object;
-        if self.is_there(&*self.new.grid.store, &packing.object_key(*object)?)? {
+        if self.is_there(&*self.new.chunks.store, &packing.object_key(*object)?)? {
             self.kept(cells.len() as u64);
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Level<'_> {
                 encode: &encode,
                 publisher: &self.publisher,
             };
-            packing.change(&self.new.engine, &change)
+            packing.change(self.new.engine(), &change)
         })?;
         if report.written {
             self.wrote(report.bytes);
@@ -114,17 +114,17 @@ impl Level<'_> {
 
     /// Makes shards of Zarr.
     pub(super) fn zarr_shards(&self, layout: &ShardLayout) -> Result<(), Error> {
-        let axes = self.new.shape().iter().zip(self.new.grid.cell_shape());
+        let axes = self.new.shape().iter().zip(self.new.chunks.cell_shape());
         let cells = Cells::new(axes.map(|(&len, &n)| len.div_ceil(n)).collect());
         let bytes = (layout.chunks() as u64).saturating_mul(self.chunk_bytes());
-        let engine = &self.new.engine;
+        let engine = self.new.engine();
         engine.each_object(cells, &|_| bytes, &|cell| self.zarr_shard(layout, cell))?;
         self.publisher.finish()?;
         Ok(())
     }
 
     fn zarr_shard(&self, layout: &ShardLayout, cell: &[u64]) -> Result<(), Error> {
-        let (store, key) = (&self.new.grid.store, self.new.grid.packing.key(cell)?);
+        let (store, key) = (&self.new.chunks.store, self.new.chunks.packing.key(cell)?);
         let damaged = |source: ShardError| Error::from(EngineError::shard(&key, cell, source));
         let grid = self.chunk_grid();
         let mut entries = Vec::new();
@@ -143,7 +143,7 @@ impl Level<'_> {
         let new =
             NewObject { store: &**store, key: &key, condition, frame: &frame, any_order: false };
         let chunk = |i: usize| self.chunk_of(cell, entries.get(i).copied().unwrap_or(0));
-        let engine = &self.new.engine;
+        let engine = self.new.engine();
         let laid_down = self.reading_ahead(entries.len(), &chunk, |ahead| {
             let slots = Slots::made(&entries, self.chunk_bytes());
             new.lay_down(engine, slots, &|context, taken| self.batch(cell, taken, ahead, context))
@@ -159,7 +159,7 @@ impl Level<'_> {
 
     /// The place of an entry of a shard in the grid of chunks.
     fn chunk_of(&self, cell: &[u64], entry: u32) -> Vec<u64> {
-        self.new.grid.layout.chunk_coordinates(cell, &[entry])
+        self.new.chunks.layout.chunk_coordinates(cell, &[entry])
     }
 
     /// Makes chunks that follow each other.

@@ -40,8 +40,8 @@ struct Block {
 impl<'a> ViewSource<'a> {
     /// For chunks of this shape, by axis of a volume.
     pub fn new(array: &'a Array, view: &'a View, chunk: &[u64]) -> Self {
-        let threads = array.engine.threads().max(1);
-        let memory = array.engine.memory_in_flight();
+        let threads = array.engine().threads().max(1);
+        let memory = array.engine().memory_in_flight();
         let most = (memory / (8 * threads as u64)).min(MOST_BLOCK);
         let chunk = view.to_array(chunk, 1);
         let blocks = block(array, &chunk, most).filter(|block| *block != chunk).map(|shape| {
@@ -53,7 +53,7 @@ impl<'a> ViewSource<'a> {
     }
 
     fn element(&self) -> usize {
-        self.array.grid.layout.element_size()
+        self.array.chunks.layout.element_size()
     }
 }
 

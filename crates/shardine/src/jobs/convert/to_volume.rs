@@ -6,7 +6,7 @@ use shardine_store::{Condition, StoreExt};
 
 use super::super::repack::RepackOutcome;
 use super::ConvertError;
-use super::alike::have_same_chunks;
+use super::alike::{Side, have_same_chunks};
 use super::job::Job;
 use super::kept::{self, Seen};
 use super::level::Level;
@@ -19,12 +19,12 @@ use crate::jobs::losses::refuse_array;
 use crate::precomputed::{DATA_TYPES, INFO, Scale, Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
 use crate::zarr::{parent, read_document};
-use crate::{Array, Engine, Error, Location, Node};
+use crate::{Array, ArrayNode, Engine, Error, Location, Node};
 
 /// An array that is a level, and how it is seen.
 pub(super) struct OldLevel {
     pub name: String,
-    pub array: Array,
+    pub array: ArrayNode,
     pub view: View,
     /// As OME-Zarr says it.
     pub voxels: Voxels,
@@ -80,7 +80,8 @@ pub fn convert_to_volume(
     let mut work = Vec::with_capacity(levels.len());
     for (number, old) in levels.into_iter().enumerate() {
         let scale = volume.scale(number)?;
-        let new = volume.array(number)?;
+        let (new, metadata) = (volume.array(number)?, volume.metadata(scale)?);
+        let made = Side { array: &new, metadata: &metadata };
         let report = ConvertedLevel {
             level: number,
             source: old.name.clone(),
@@ -91,24 +92,26 @@ pub fn convert_to_volume(
             sharding: scale.sharding.clone(),
             axes: old.view.names(),
             axes_assumed: old.view.assumed,
-            moves: have_same_chunks(&old.array, &old.view, &new),
+            moves: have_same_chunks(Side::of(&old.array), &old.view, made),
             ..ConvertedLevel::default()
         };
-        work.push((old, new, report));
+        work.push((old, new, metadata, report));
     }
     if options.dry_run {
-        work.into_iter().for_each(|(_, _, report)| tell(report));
+        work.into_iter().for_each(|(.., report)| tell(report));
         return Ok(summary);
     }
     let request = options.request(form.request());
     let job = Job::begin(engine, source, target, options, request)?;
-    for (old, new, mut report) in work {
+    for (old, new, metadata, mut report) in work {
         report.check = job.check;
         if job.resumed {
             report.outcome = RepackOutcome::Resumed;
         }
         let mut counted = report.clone();
-        let level = Level::new(&old.array, &old.view, &new, options, job.resumed, &report.target);
+        let made = Side { array: &new, metadata: &metadata };
+        let from = Side::of(&old.array);
+        let level = Level::new(from, &old.view, made, options, job.resumed, &report.target);
         level.run(job.check)?;
         level.report(&mut counted);
         tell(counted);
@@ -134,7 +137,7 @@ fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>,
         // Whatever else is in the group is no level.
         Some(image) => {
             for said in &image.levels {
-                let array = Array::open(engine, &source.join(&said.path)?)?;
+                let array = ArrayNode::open(engine, &source.join(&said.path)?)?;
                 levels.push(old_level(said.path.clone(), array, Some((image, said)))?);
             }
         }
@@ -176,7 +179,7 @@ fn refuse_axes(location: &Location, reason: String) -> Error {
 }
 
 /// One array; if it is a level of an OME-Zarr image, the group above it says what its axes are.
-fn single_level(array: Array) -> Result<OldLevel, Error> {
+fn single_level(array: ArrayNode) -> Result<OldLevel, Error> {
     let mut image = None;
     if let Some((group, name)) = parent(array.location())? {
         let document = match read_document(&group) {
@@ -196,7 +199,7 @@ fn single_level(array: Array) -> Result<OldLevel, Error> {
 
 fn old_level(
     name: String,
-    array: Array,
+    array: ArrayNode,
     said: Option<(&Multiscale, &Said)>,
 ) -> Result<OldLevel, Error> {
     let data_type = array.data_type().name();

@@ -9,7 +9,7 @@ use super::super::repack::{
     ChunkFinder, Packing, RepackOutcome, Shards, Stored, default_index_codecs, shard_shape,
 };
 use super::ConvertError;
-use super::alike::have_same_chunks;
+use super::alike::{Side, have_same_chunks};
 use super::job::Job;
 use super::kept;
 use super::level::Level;
@@ -18,13 +18,13 @@ use super::view::{RANK, View};
 use crate::engine::shard_box;
 use crate::jobs::losses::refuse_data_set;
 use crate::plan::chunks_per_shard_for;
-use crate::precomputed::{AXES, ChunkEncoding, Scale, Volume};
+use crate::precomputed::{ChunkEncoding, Scale, Volume, axis_names};
 use crate::shard::IndexLocation;
 use crate::zarr::DOCUMENT;
 use crate::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray, codec_specs_from_json,
 };
-use crate::{Array, CodecSpec, Engine, Error, Location};
+use crate::{Array, ArrayNode, CodecSpec, Engine, Error, Location};
 
 /// Chunks of a volume that are looked at to learn what one takes.
 const SAMPLED: u64 = 64;
@@ -62,10 +62,11 @@ pub fn convert_to_zarr(
     let mut levels = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
         let scale = volume.scale(number)?;
-        let old = volume.array(number)?;
-        let metadata = metadata(&old, scale, form, options)?;
+        let (old, described) = (volume.array(number)?, volume.metadata(scale)?);
+        let from = Side { array: &old, metadata: &described };
+        let metadata = metadata(from, scale, form, options)?;
         let place = target.join(name)?;
-        let new = Array::from_metadata(engine, &place, metadata)?;
+        let new = ArrayNode::from_metadata(engine, &place, metadata)?;
         let report = ConvertedLevel {
             level: number,
             source: scale.key.clone(),
@@ -74,26 +75,28 @@ pub fn convert_to_zarr(
             chunk_shape: new.chunk_shape().to_vec(),
             shard_shape: new.shard_shape().map(<[u64]>::to_vec),
             axes: view.names(),
-            moves: have_same_chunks(&old, &view, &new),
+            moves: have_same_chunks(from, &view, Side::of(&new)),
             ..ConvertedLevel::default()
         };
-        levels.push((old, new, report));
+        levels.push((old, described, new, report));
     }
     let summary = ConvertSummary { info_kept: true, ..ConvertSummary::default() };
     if options.dry_run {
-        levels.into_iter().for_each(|(_, _, report)| tell(report));
+        levels.into_iter().for_each(|(.., report)| tell(report));
         return Ok(summary);
     }
     let request = options.request(form.request());
     let job = Job::begin(engine, source, target, options, request)?;
-    for (old, new, mut report) in levels {
+    for (old, described, new, mut report) in levels {
         let (document, text) = (new.location().key(DOCUMENT)?, new.metadata().to_bytes());
         report.check = job.check;
         if job.resumed {
             report.outcome = RepackOutcome::Resumed;
         }
         if !job.is_finished(&document, &text)? {
-            let level = Level::new(&old, &view, &new, options, job.resumed, &report.target);
+            let from = Side { array: &old, metadata: &described };
+            let made = Side::of(&new);
+            let level = Level::new(from, &view, made, options, job.resumed, &report.target);
             level.run(job.check)?;
             let mut counted = report.clone();
             level.report(&mut counted);
@@ -116,13 +119,12 @@ fn refuse(scale: &Scale, reason: String) -> Error {
 
 /// What the array of a scale is to be.
 fn metadata(
-    old: &Array,
+    Side { array: old, metadata }: Side<'_>,
     scale: &Scale,
     form: &ZarrForm,
     options: &ConvertOptions,
 ) -> Result<ArrayMetadata, Error> {
     let refuse = |reason: String| refuse(scale, reason);
-    let metadata = old.metadata();
     let chunk_shape = match options.chunk.as_deref() {
         None => metadata.chunk_shape().to_vec(),
         Some(chunk) if chunk.contains(&0) => return Err(refuse("a chunk cannot be 0 long".into())),
@@ -161,7 +163,7 @@ fn metadata(
         fill: None,
         codecs,
         key_encoding: ChunkKeyEncoding::default(),
-        dimension_names: Some(AXES.iter().map(|name| Some((*name).to_owned())).collect()),
+        dimension_names: Some(axis_names()),
         attributes: metadata.attributes().clone(),
     })
     .map_err(|source| {
@@ -222,7 +224,7 @@ fn packing(old: &Array, scale: &Scale, chunk: &[u64], packing: &Packing) -> Resu
 
 /// What a chunk of this shape takes, by some that are stored.
 fn mean_chunk(old: &Array, chunk: &[u64]) -> Result<u64, Error> {
-    let element = old.grid.layout.element_size() as u64;
+    let element = old.chunks.layout.element_size() as u64;
     let bytes = |shape: &[u64]| shape.iter().fold(element, |n, &len| n.saturating_mul(len)).max(1);
     let axes = old.shape().iter().zip(old.chunk_shape());
     let grid: Vec<u64> = axes.map(|(&len, &n)| len.div_ceil(n)).collect();

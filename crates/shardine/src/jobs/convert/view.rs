@@ -9,9 +9,6 @@ use crate::{Array, Error};
 /// How many axes a volume has.
 pub(super) const RANK: usize = 4;
 
-/// The attribute by which version 2 names axes.
-const NAMES: &str = "_ARRAY_DIMENSIONS";
-
 /// What stands for an axis of time, which a volume has not: an array may have one of length 1.
 const TIME: usize = RANK;
 
@@ -118,14 +115,7 @@ impl View {
 
 /// The names of an array's axes; `None` if not all have one.
 fn names(array: &Array) -> Option<Vec<String>> {
-    let metadata = array.metadata();
-    if let Some(names) = metadata.dimension_names() {
-        return names.iter().cloned().collect();
-    }
-    let names = metadata.attributes().get(NAMES)?.as_array()?;
-    let names: Vec<String> =
-        names.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<_>>()?;
-    (names.len() == array.shape().len()).then_some(names)
+    array.axis_names()?.iter().cloned().collect()
 }
 
 /// The three numbers that an attribute is.

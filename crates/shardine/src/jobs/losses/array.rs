@@ -6,6 +6,7 @@ use shardine_codec::Context;
 use shardine_store::{Key, Object, ReadRange, StoreError};
 
 use super::{Fingerprint, Losses, ObjectLosses};
+use crate::engine::GridKey;
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::ShardIndex;
 use crate::{Array, Error};
@@ -42,15 +43,15 @@ fn below<'a>(layout: &'a Layout, path: &[u32], bounds: &[u64]) -> (&'a Layout, V
 /// What of a record is still as it was left. Reads the indexes of its objects, and chunks that are unproved.
 pub(in crate::jobs) fn in_array(array: &Array, losses: &Losses) -> Result<Vec<ArrayLoss>, Error> {
     let mut found = Vec::new();
-    let rank = array.shape().len();
     for (name, lost) in &losses.objects {
         // A name that is no cell of this array is none of its chunks.
-        let Some(cell) = array.metadata().key_encoding().parse(name, rank) else { continue };
-        let bounds = array.grid.bounds(&cell);
+        let Ok(key) = array.location().key(name) else { continue };
+        let GridKey::Object(cell) = array.chunks.packing.named(&key) else { continue };
+        let bounds = array.chunks.bounds(&cell);
         if bounds.contains(&0) {
             continue;
         }
-        let object = array.grid.packing.key(&cell)?;
+        let object = array.chunks.packing.key(&cell)?;
         in_object(array, object, cell, &bounds, lost, &mut found)?;
     }
     Ok(found)
@@ -64,7 +65,7 @@ fn in_object(
     lost: &ObjectLosses,
     found: &mut Vec<ArrayLoss>,
 ) -> Result<(), Error> {
-    let layout = &array.grid.layout;
+    let layout = &array.chunks.layout;
     let about = |path: &[u32], lost: u64, unproved: u64| ArrayLoss {
         object: key.clone(),
         cell: cell.clone(),
@@ -118,7 +119,7 @@ fn in_object(
 }
 
 fn open(array: &Array, key: &Key) -> Result<Option<std::sync::Arc<dyn Object>>, StoreError> {
-    let store = &array.grid.store;
+    let store = &array.chunks.store;
     let opened = store.open(key, None).and_then(|object| {
         if object.len().is_none() {
             object.read(ReadRange::Bounded(0..0))?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use shardine_store::{Condition, Key, ReadRange, Store, StoreError, StoreExt};
 
-use crate::jobs::verify::volume::{DataSet, Folder, scale_folder};
+use crate::jobs::verify::volume::{Folder, InfoSet, scale_folder};
 pub use crate::zarr::LOSS_RECORD;
 use crate::{Array, Engine, EngineError, Error, Location};
 
@@ -130,7 +130,7 @@ impl ObjectLosses {
 
 /// The shapes by which the entries of an array's record are understood.
 pub(super) fn grid_of(array: &Array) -> [Vec<u64>; 2] {
-    let layout = &array.grid.layout;
+    let layout = &array.chunks.layout;
     [layout.spec().shape.clone(), layout.innermost_chunk_shape()]
 }
 
@@ -274,7 +274,7 @@ pub(super) fn refuse_array(array: &Array) -> Result<(), Error> {
 
 /// The same for a volume, or a folder of values by key.
 pub(super) fn refuse_data_set(engine: &Arc<Engine>, location: &Location) -> Result<(), Error> {
-    let set = match DataSet::open(engine, location) {
+    let set = match InfoSet::read(engine, location) {
         Ok(Some(set)) => set,
         Err(Error::Store(error)) => return Err(error.into()),
         // The job that uses it reports what is wrong.
@@ -285,8 +285,8 @@ pub(super) fn refuse_data_set(engine: &Arc<Engine>, location: &Location) -> Resu
         refuse_keyed(store, path, &|losses| in_folder(engine, folder, losses))
     };
     match set {
-        DataSet::Folders(folders) => folders.iter().try_for_each(folder),
-        DataSet::Volume(volume) => {
+        InfoSet::Folders(folders) => folders.iter().try_for_each(folder),
+        InfoSet::Volume(volume) => {
             for (level, scale) in volume.info().scales().iter().enumerate() {
                 if let Some(of) = scale_folder(&volume, level, scale)? {
                     folder(&of)?;

@@ -11,7 +11,7 @@ use crate::engine::in_order;
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{DIMENSIONS, FILL_VALUE, GroupMetadata, MetadataError, NodeMetadata};
 use crate::zarr::{read_v2, read_v3};
-use crate::{Array, Engine, Error, Location};
+use crate::{ArrayNode, Engine, Error, Location};
 
 /// Memory that is reckoned for a document on its way.
 const IN_FLIGHT: u64 = 64 << 10;
@@ -84,7 +84,7 @@ impl Nodes {
             Some(NodeMetadata::Array(array)) => {
                 let array = array.into_v3();
                 if documents.v3.is_none()
-                    && let Err(error) = Array::from_metadata(engine, location, array.clone())
+                    && let Err(error) = ArrayNode::from_metadata(engine, location, array.clone())
                 {
                     self.refuse(location, &error);
                     return Ok(());

@@ -80,7 +80,7 @@ impl<'a> Build<'a> {
         resumed: bool,
         path: &'a str,
     ) -> Self {
-        let publisher = Publisher::new(&*new.grid.store, JOB_BATCH);
+        let publisher = Publisher::new(&*new.chunks.store, JOB_BATCH);
         let counters = Counters::default();
         Self { old, new, options, check, resumed, path, counters, publisher }
     }
@@ -106,7 +106,7 @@ impl<'a> Build<'a> {
         let tasks = self.boxes(&shape, false)?;
         let finder = ChunkFinder::new(self.old);
         self.new
-            .engine
+            .engine()
             .each_task(tasks, &|task, _| self.move_task(&finder, &task, &unit, &grid))?;
         for cell in self.publisher.finish()? {
             self.check_moved(&finder, &cell)?;
@@ -145,7 +145,7 @@ impl<'a> Build<'a> {
                 objects => objects?,
             };
             for object in objects {
-                let cells = object.cell.iter().zip(array.metadata().chunk_shape());
+                let cells = object.cell.iter().zip(array.cell_shape());
                 let axes = cells.zip(shape).zip(self.new.shape());
                 let (mut first, mut count) = (Vec::new(), Vec::new());
                 for (((&cell, &object), &n), &len) in axes {
@@ -191,7 +191,7 @@ impl<'a> Build<'a> {
         unit: &[u64],
         grid: &[u64],
     ) -> Result<(), Error> {
-        if let Layout::Shard(shard) = &self.new.grid.layout {
+        if let Layout::Shard(shard) = &self.new.chunks.layout {
             return self.move_shard(finder, shard, task, grid);
         }
         let axes = task.iter().zip(unit).zip(grid);

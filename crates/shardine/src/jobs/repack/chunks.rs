@@ -47,8 +47,8 @@ pub(in crate::jobs) struct ChunkFinder<'a> {
 impl<'a> ChunkFinder<'a> {
     /// Of an array whose layout is addressable throughout.
     pub fn new(array: &'a Array) -> Self {
-        let most_memory = array.engine.memory_in_flight() / INDEX_SHARE;
-        let far = !array.grid.store.read_cost().local;
+        let most_memory = array.engine().memory_in_flight() / INDEX_SHARE;
+        let far = !array.chunks.store.read_cost().local;
         Self { array, shards: Mutex::default(), most_memory, looking: far.then(Mutex::default) }
     }
 
@@ -56,15 +56,15 @@ impl<'a> ChunkFinder<'a> {
     ///
     /// In a far store a chunk that is an object of its own is not asked for here: its first read tells whether it is there.
     pub fn find(&self, chunk: &[u64]) -> Result<Option<StoredBytes>, Error> {
-        let layout = &self.array.grid.layout;
+        let layout = &self.array.chunks.layout;
         let (cell, path) = layout.find_chunk(chunk);
         let Layout::Shard(outer) = layout else {
-            if let Some(shared) = self.array.grid.packing.shared()
+            if let Some(shared) = self.array.chunks.packing.shared()
                 && let Some(_looking) = self.look()
             {
                 shared.prepare(&[&cell], 1);
             }
-            return Ok(self.array.grid.find(&cell)?);
+            return Ok(self.array.chunks.find(&cell)?);
         };
         let (Some((last, leading)), mut shard) = (path.split_last(), outer) else {
             return Ok(None);
@@ -100,7 +100,7 @@ impl<'a> ChunkFinder<'a> {
     }
 
     fn damaged(&self, cell: &[u64], source: crate::shard::ShardError) -> Error {
-        match self.array.grid.packing.key(cell) {
+        match self.array.chunks.packing.key(cell) {
             Ok(object) => EngineError::shard(&object, cell, source).into(),
             Err(error) => error.into(),
         }
@@ -136,7 +136,7 @@ impl<'a> ChunkFinder<'a> {
             let bytes = around.object.read(ReadRange::Bounded(bytes))?;
             let index = self
                 .array
-                .engine
+                .engine()
                 .with_context(|context| layout.index.decode(context, &bytes, len))
                 .map_err(damaged)?;
             Ok(Some(KnownShard { object: Arc::clone(&around.object), start: range.start, index }))

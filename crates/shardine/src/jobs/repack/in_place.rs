@@ -26,7 +26,7 @@ use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder, has_same_chunks};
-use crate::{Array, Engine, Error, Location, Node};
+use crate::{ArrayNode, Engine, Error, Location, Node};
 
 /// How often the parts of an array are moved again that were changed meanwhile.
 const ATTEMPTS: usize = 3;
@@ -106,7 +106,7 @@ fn recover_at(files: &FileStore, folder: &Path) -> Result<(), Error> {
 
 /// Packs the chunks of one array anew.
 pub(super) fn repack(
-    array: &Array,
+    array: &ArrayNode,
     options: &RepackOptions,
     report: &mut RepackedArray,
 ) -> Result<(), Error> {
@@ -139,21 +139,21 @@ pub(super) fn repack(
 /// The same by who has the lock. What was read before it was had may be out of date.
 fn locked(
     job: &Job,
-    array: &Array,
+    array: &ArrayNode,
     options: &RepackOptions,
     report: &mut RepackedArray,
 ) -> Result<(), Error> {
     if options.restart && job.beside.get(&job.file)?.is_some() {
         give_up(job, array)?;
     }
-    let (engine, place) = (&array.engine, array.location());
+    let (engine, place) = (array.engine(), array.location());
     let mut resumed = job.marker()?.is_some();
     for attempt in 1.. {
         let Some(current) = job.document(&job.name)? else {
             check(array)?;
             return Err(Error::NoNode { at: job.at.clone() });
         };
-        let array = &Array::from_metadata(engine, place, parsed(job, &current)?)?;
+        let array = &ArrayNode::from_metadata(engine, place, parsed(job, &current)?)?;
         let Some((marker, state)) = begun(job, array, &current, options, report)? else {
             return Ok(());
         };
@@ -206,7 +206,7 @@ type State = Option<(u64, Modes)>;
 /// What the job is to do: what an earlier run has said, or a new plan, which is recorded. `None` if there is nothing to do.
 fn begun(
     job: &Job,
-    array: &Array,
+    array: &ArrayNode,
     current: &str,
     options: &RepackOptions,
     report: &mut RepackedArray,
@@ -274,7 +274,7 @@ fn shrinks(job: &Job, marker: &Marker, to: &str) -> Result<bool, Error> {
 
 /// What is to be built from an array on which no job was interrupted.
 fn wanted(
-    array: &Array,
+    array: &ArrayNode,
     options: &RepackOptions,
     report: &mut RepackedArray,
 ) -> Result<target::Wanted, Error> {
@@ -290,7 +290,7 @@ fn wanted(
 }
 
 /// Gives up an earlier job; if it had come so far that the array is what it was to be, ends it.
-fn give_up(job: &Job, array: &Array) -> Result<(), Error> {
+fn give_up(job: &Job, array: &ArrayNode) -> Result<(), Error> {
     let Some(text) = job.document(&job.name)? else { return Ok(()) };
     let marker = match job.marker() {
         Err(error @ Error::Store(_)) => return Err(error),
@@ -321,8 +321,8 @@ fn parsed(job: &Job, text: &str) -> Result<ArrayMetadata, Error> {
     }
 }
 
-fn moves(array: &Array) -> bool {
-    array.grid.layout.is_addressable_throughout()
+fn moves(array: &ArrayNode) -> bool {
+    array.chunks.layout.is_addressable_throughout()
 }
 
 /// Whether the chunks of two arrays are encoded alike.
@@ -334,7 +334,7 @@ fn are_encoded_alike(one: &ArrayMetadata, other: &ArrayMetadata) -> bool {
 }
 
 /// Refuses an array that must not be replaced now.
-fn check(array: &Array) -> Result<(), Error> {
+fn check(array: &ArrayNode) -> Result<(), Error> {
     let location = array.location();
     let is_there = |name: &str| -> Result<bool, Error> {
         Ok(location.store.get(&location.key(name)?)?.is_some())
@@ -361,7 +361,7 @@ fn check(array: &Array) -> Result<(), Error> {
 /// Builds the new array, with its document last. It is durable then, and fits the old one as that is.
 fn build(
     job: &Job,
-    old: &Array,
+    old: &ArrayNode,
     options: &RepackOptions,
     (mut marker, found): (Marker, State),
     report: &mut RepackedArray,
@@ -373,8 +373,8 @@ fn build(
         None => job.beside.state_of(&job.name)?,
     };
     let store = Arc::new(job.beside.with_modes(modes));
-    let place = Location { store, path: Some(job.new.clone()), format: None };
-    let new = Array::from_metadata(&old.engine, &place, metadata)?;
+    let place = Location::root(store).at(Some(job.new.clone()));
+    let new = ArrayNode::from_metadata(old.engine(), &place, metadata)?;
     let same = are_encoded_alike(old.metadata(), new.metadata());
     let moves = same && moves(old) && self::moves(&new);
     report.moves = moves;
@@ -427,7 +427,7 @@ fn build(
 }
 
 /// Gives the new array all that lies in the folder of the old one and is no part of it.
-fn carry_over(job: &Job, old: &Array, new: &Array) -> Result<(), Error> {
+fn carry_over(job: &Job, old: &ArrayNode, new: &ArrayNode) -> Result<(), Error> {
     let rank = old.shape().len();
     let encoding = [*old.metadata().key_encoding(), *new.metadata().key_encoding()];
     Ok(job.beside.carry_over(&job.name, &job.new, &|path, is_folder| {
@@ -445,16 +445,16 @@ fn carry_over(job: &Job, old: &Array, new: &Array) -> Result<(), Error> {
 }
 
 /// The new array is in its place: removes the old one, unless somebody has changed it at the last moment.
-fn end(job: &Job, array: &Array, marker: &Marker) -> Result<(), Error> {
+fn end(job: &Job, array: &ArrayNode, marker: &Marker) -> Result<(), Error> {
     consolidated::put_back(&job.beside, &job.name, &job.work, array.location())?;
-    job.end(marker, &|| count(job, &array.engine, marker))
+    job.end(marker, &|| count(job, array.engine(), marker))
 }
 
 /// What is stored of the new array, where the old one was. A listing, and of shards a read for each index.
 fn count(job: &Job, engine: &Arc<Engine>, marker: &Marker) -> Result<Built, Error> {
     let store = Arc::new(job.beside.clone());
-    let place = Location { store, path: Some(job.name.clone()), format: None };
-    let array = Array::from_metadata(engine, &place, parsed(job, &marker.to)?)?;
+    let place = Location::root(store).at(Some(job.name.clone()));
+    let array = ArrayNode::from_metadata(engine, &place, parsed(job, &marker.to)?)?;
     let objects = array.possible_objects()?;
     let mut chunks = moves(&array).then_some(objects.len() as u64);
     if chunks.is_some() && array.shard_shape().is_some() {

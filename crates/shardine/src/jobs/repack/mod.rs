@@ -59,7 +59,7 @@ pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use shardine::{Array, Elements, Engine, Location, Region, WriteOptions, zarr::metadata::NodeMetadata};
+/// # use shardine::{ArrayNode, Elements, Engine, Location, Region, WriteOptions, zarr::metadata::NodeMetadata};
 /// use shardine::{Packing, RepackOptions, repack};
 /// # let document = br#"{
 /// #     "zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8",
@@ -70,13 +70,13 @@ pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 /// # let engine = Engine::shared()?;
 /// # let source = Location::root(Arc::new(shardine::store::MemoryStore::new()));
 /// # let target = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-/// # let array = Array::create(&engine, &source, metadata, false)?;
+/// # let array = ArrayNode::create(&engine, &source, metadata, false)?;
 /// # array.write(&Region::all(), Elements::Fixed(vec![1, 2, 0, 4]).as_ref(), &WriteOptions::new())?;
 /// let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![2]));
 /// repack(&engine, &source, Some(&target), &options, &mut |array| {
 ///     assert_eq!((array.chunks_moved, array.chunks_empty, array.objects_written), (3, 1, 2));
 /// })?;
-/// assert_eq!(Array::open(&engine, &target)?.read(&Region::all())?, Elements::Fixed(vec![1, 2, 0, 4]));
+/// assert_eq!(ArrayNode::open(&engine, &target)?.read(&Region::all())?, Elements::Fixed(vec![1, 2, 0, 4]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn repack(

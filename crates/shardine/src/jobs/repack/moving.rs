@@ -32,7 +32,7 @@ impl Build<'_> {
         cell: &[u64],
         grid: &[u64],
     ) -> Result<(), Error> {
-        let key = self.new.grid.packing.key(cell)?;
+        let key = self.new.chunks.packing.key(cell)?;
         if self.resumed && self.is_kept(finder, &key, cell)? {
             return Ok(());
         }
@@ -42,13 +42,13 @@ impl Build<'_> {
             entries.extend(self.chunk_of(cell, entry, grid).map(|chunk| (entry as usize, chunk)));
         }
         let new = NewObject {
-            store: &*self.new.grid.store,
+            store: &*self.new.chunks.store,
             key: &key,
             condition: Condition::None,
             frame: &IndexedFrame { shard, key: &key, cell },
             any_order: false,
         };
-        let laid_down = match self.old.grid.store.read_cost().local {
+        let laid_down = match self.old.chunks.store.read_cost().local {
             true => self.lay_down_local(finder, &new, &entries)?,
             false => self.lay_down_far(finder, &new, &entries)?,
         };
@@ -59,7 +59,7 @@ impl Build<'_> {
         if laid_down.is_empty() {
             return Ok(());
         }
-        let Finished { staged, len } = laid_down.finish(&self.new.engine)?;
+        let Finished { staged, len } = laid_down.finish(self.new.engine())?;
         self.wrote(1, len);
         for published in self.publisher.add(staged, cell.to_vec(), len)? {
             self.check_moved(finder, &published)?;
@@ -69,7 +69,7 @@ impl Build<'_> {
 
     /// Makes an object of one chunk.
     pub(super) fn move_chunk(&self, finder: &ChunkFinder<'_>, chunk: &[u64]) -> Result<(), Error> {
-        let key = self.new.grid.packing.key(chunk)?;
+        let key = self.new.chunks.packing.key(chunk)?;
         if self.resumed && self.is_kept(finder, &key, chunk)? {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Build<'_> {
             return Ok(());
         };
         let options = CreateOptions { head: 0, condition: Condition::None };
-        let writer = self.new.grid.store.create(&key, options)?;
+        let writer = self.new.chunks.store.create(&key, options)?;
         let len = match &found.range {
             Some(range) => {
                 writer.append_from(&*found.object, range.clone())?;
@@ -116,7 +116,7 @@ impl Build<'_> {
 
     /// The place of an entry in the grid of chunks; `None` if that lies outside of the array.
     fn chunk_of(&self, cell: &[u64], entry: u32, grid: &[u64]) -> Option<Vec<u64>> {
-        let chunk = self.new.grid.layout.chunk_coordinates(cell, &[entry]);
+        let chunk = self.new.chunks.layout.chunk_coordinates(cell, &[entry]);
         chunk.iter().zip(grid).all(|(&i, &n)| i < n).then_some(chunk)
     }
 
@@ -127,8 +127,8 @@ impl Build<'_> {
         new: &'n NewObject<'_>,
         entries: &[(usize, Vec<u64>)],
     ) -> Result<LaidDown<'n>, Error> {
-        let together = match &self.old.grid.layout {
-            Layout::Chunk(_) => (OPEN_CHUNKS / self.new.engine.threads().max(1)).clamp(8, WINDOW),
+        let together = match &self.old.chunks.layout {
+            Layout::Chunk(_) => (OPEN_CHUNKS / self.new.engine().threads().max(1)).clamp(8, WINDOW),
             _ => WINDOW,
         };
         let slots = Slots {
@@ -136,7 +136,7 @@ impl Build<'_> {
             groups: vec![together; entries.len().div_ceil(together)],
             ..Slots::made(entries, 0)
         };
-        let engine = &self.new.engine;
+        let engine = self.new.engine();
         new.lay_down(engine, slots, &|_, taken: &Taken<'_, (usize, Vec<u64>)>| {
             let mut found = Vec::new();
             for (entry, chunk) in taken.slots {
@@ -166,9 +166,9 @@ impl Build<'_> {
         new: &'n NewObject<'_>,
         entries: &[(usize, Vec<u64>)],
     ) -> Result<LaidDown<'n>, Error> {
-        let chunk = self.new.grid.layout.addressable().map_or(0, |s| s.inner.decoded_len());
-        let engine = &self.new.engine;
-        let most = engine.at_once(&*self.old.grid.store, chunk.saturating_mul(2));
+        let chunk = self.new.chunks.layout.addressable().map_or(0, |s| s.inner.decoded_len());
+        let engine = self.new.engine();
+        let most = engine.at_once(&*self.old.chunks.store, chunk.saturating_mul(2));
         let fetch = |i: usize| -> Result<Option<Buffer>, Error> {
             let Some((_, chunk)) = entries.get(i) else { return Ok(None) };
             let Some(found) = finder.find(chunk)? else { return Ok(None) };
@@ -196,7 +196,7 @@ impl Build<'_> {
 
     /// Whether an earlier run has made this object, and it is what this run would make.
     fn is_kept(&self, finder: &ChunkFinder<'_>, key: &Key, cell: &[u64]) -> Result<bool, Error> {
-        let opened = self.new.grid.store.open(key, None);
+        let opened = self.new.chunks.store.open(key, None);
         let there = opened.and_then(|object| match object.len() {
             Some(_) => Ok(()),
             None => object.read(ReadRange::Bounded(0..0)).map(drop),
@@ -208,7 +208,7 @@ impl Build<'_> {
         }
         let Ok(tally) = self.compare(finder, cell, self.check != RepackCheck::None) else {
             // The chunks that it was made of may be gone by now, and then nothing takes its place.
-            self.new.grid.store.delete(key, &Condition::None)?;
+            self.new.chunks.store.delete(key, &Condition::None)?;
             return Ok(false);
         };
         self.count(tally);
@@ -226,10 +226,10 @@ impl Build<'_> {
 
     /// Counts the chunks of an object, and with `bytes` compares them with the old ones.
     fn compare(&self, finder: &ChunkFinder<'_>, cell: &[u64], bytes: bool) -> Result<Tally, Error> {
-        let store = &self.new.grid.store;
+        let store = &self.new.chunks.store;
         let mut tally = Tally::default();
-        let Layout::Shard(shard) = &self.new.grid.layout else {
-            let object = store.open(&self.new.grid.packing.key(cell)?, None)?;
+        let Layout::Shard(shard) = &self.new.chunks.layout else {
+            let object = store.open(&self.new.chunks.packing.key(cell)?, None)?;
             let range = object.len().map(|len| 0..len);
             let new = Some(StoredBytes { object, range });
             if bytes && !same(new.as_ref(), finder.find(cell)?.as_ref())? {
@@ -238,7 +238,7 @@ impl Build<'_> {
             tally.moved = 1;
             return Ok(tally);
         };
-        let key = self.new.grid.packing.key(cell)?;
+        let key = self.new.chunks.packing.key(cell)?;
         let Some(opened) = self.new.open_shard(cell)? else {
             return Err(self.differs(cell, &[]));
         };
@@ -268,7 +268,7 @@ impl Build<'_> {
     }
 
     fn differs(&self, cell: &[u64], chunk: &[u64]) -> Error {
-        match self.new.grid.packing.key(cell) {
+        match self.new.chunks.packing.key(cell) {
             Ok(object) => RepackError::Differs { object, chunk: chunk.to_vec() }.into(),
             Err(error) => error.into(),
         }

@@ -20,7 +20,7 @@ use crate::jobs::whole::{check_whole, refuse};
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{ChunkKeyEncoding, NodeMetadata, ZarrFormat};
 use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, DOCUMENT, grid_folder};
-use crate::{Array, Engine, Error, Group, Location, Node};
+use crate::{Array, ArrayNode, Engine, Error, Group, Location, Node};
 
 /// The object at the root of a target that says what is being made there, or was when the program was killed.
 pub const REPACK_MARKER: &str = ".shardine-repack.json";
@@ -192,7 +192,7 @@ impl Out<'_> {
 
     fn array(
         &self,
-        old: &Array,
+        old: &ArrayNode,
         path: &str,
         tell: &mut dyn FnMut(RepackedArray),
     ) -> Result<crate::zarr::metadata::ArrayMetadata, Error> {
@@ -202,10 +202,10 @@ impl Out<'_> {
         let wanted = target::wanted(old, self.options, key_encoding(old))?;
         describe(&mut report, &wanted.metadata);
         let place = Self::place(self.target, path)?;
-        let new = Array::from_metadata(self.engine, &place, wanted.metadata.clone())?;
+        let new = ArrayNode::from_metadata(self.engine, &place, wanted.metadata.clone())?;
         let moves = wanted.same_chunks
-            && old.grid.layout.is_addressable_throughout()
-            && new.grid.layout.is_addressable_throughout();
+            && old.chunks.layout.is_addressable_throughout()
+            && new.chunks.layout.is_addressable_throughout();
         report.moves = moves;
         if self.options.dry_run {
             tell(report);
@@ -341,7 +341,7 @@ fn append_pieces(
 }
 
 /// How the objects of the new array are named: as before, unless that is the way of Zarr v2.
-fn key_encoding(old: &Array) -> ChunkKeyEncoding {
+fn key_encoding(old: &ArrayNode) -> ChunkKeyEncoding {
     match old.zarr_format() {
         ZarrFormat::V2 => ChunkKeyEncoding::default(),
         ZarrFormat::V3 => *old.metadata().key_encoding(),

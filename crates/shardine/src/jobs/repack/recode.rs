@@ -44,8 +44,8 @@ impl Build<'_> {
             }));
         }
         let block = block(self.old, new.chunk_shape(), most_block(self.old));
-        for cell in self.boxes(new.grid.cell_shape(), false)? {
-            let (start, shape) = self.part(&cell, new.grid.cell_shape());
+        for cell in self.boxes(new.chunks.cell_shape(), false)? {
+            let (start, shape) = self.part(&cell, new.chunks.cell_shape());
             if self.resumed && self.is_there(&cell)? {
                 self.kept();
                 done.fetch_add(bytes(&shape, element(new)), Ordering::Relaxed);
@@ -62,11 +62,11 @@ impl Build<'_> {
 
     /// Writes objects that are encoded in memory, a block of them at a time for each worker.
     fn recode_objects(&self) -> Result<(), Error> {
-        let cell_shape = self.new.grid.cell_shape();
+        let cell_shape = self.new.chunks.cell_shape();
         let block = block(self.old, cell_shape, most_block(self.old));
         let block = block.unwrap_or_else(|| cell_shape.to_vec());
         let blocks = self.boxes(&block, false)?;
-        self.new.engine.each_task(blocks, &|at, context| {
+        self.new.engine().each_task(blocks, &|at, context| {
             let (start, shape) = self.part(&at, &block);
             let axes = || start.iter().zip(&shape).zip(cell_shape);
             let first: Vec<u64> = axes().map(|((&start, _), &n)| start / n).collect();
@@ -103,7 +103,7 @@ impl Build<'_> {
         source: &MemorySource<'_>,
         origin: &[u64],
     ) -> Result<(), Error> {
-        let grid = &self.new.grid;
+        let grid = &self.new.chunks;
         let key = grid.packing.key(cell)?;
         let (start, bounds) = self.part(cell, grid.cell_shape());
         let at: Axes<u64> = start.iter().zip(origin).map(|(&a, &b)| a - b).collect();
@@ -142,20 +142,20 @@ impl Build<'_> {
 
     /// Chunks of an object that lie in the array.
     fn chunks_in(&self, cell: &[u64]) -> u64 {
-        let (_, shape) = self.part(cell, self.new.grid.cell_shape());
+        let (_, shape) = self.part(cell, self.new.chunks.cell_shape());
         shape.iter().zip(self.new.chunk_shape()).map(|(&len, &n)| len.div_ceil(n)).product()
     }
 
     /// Whether an earlier run has made this object.
     fn is_there(&self, cell: &[u64]) -> Result<bool, Error> {
-        Ok(self.new.grid.store.contains(&self.new.grid.packing.key(cell)?)?)
+        Ok(self.new.chunks.store.contains(&self.new.chunks.packing.key(cell)?)?)
     }
 
     /// Decodes all that is stored of both arrays, and compares.
     pub(super) fn compare_elements(&self) -> Result<(), Error> {
         let most = COMPARED.min(most_block(self.old));
         let unit = grown(self.new.chunk_shape(), self.new.shape(), element(self.new), most);
-        self.new.engine.each_task(self.boxes(&unit, true)?, &|at, _| {
+        self.new.engine().each_task(self.boxes(&unit, true)?, &|at, _| {
             let (start, shape) = self.part(&at, &unit);
             let region = Region::of_box(&start, &shape);
             if self.old.read(&region)? == self.new.read(&region)? {
@@ -167,7 +167,7 @@ impl Build<'_> {
 }
 
 fn element(array: &Array) -> u64 {
-    array.grid.layout.element_size() as u64
+    array.chunks.layout.element_size() as u64
 }
 
 fn bytes(shape: &[u64], element: u64) -> u64 {
@@ -176,7 +176,7 @@ fn bytes(shape: &[u64], element: u64) -> u64 {
 
 /// The most bytes of a block: what the budget has for each worker, beside what is encoded from it.
 fn most_block(array: &Array) -> u64 {
-    let each = array.engine.memory_in_flight() / (4 * array.engine.threads() as u64);
+    let each = array.engine().memory_in_flight() / (4 * array.engine().threads() as u64);
     each.min(MOST_BLOCK)
 }
 

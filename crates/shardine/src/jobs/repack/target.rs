@@ -10,7 +10,7 @@ use crate::shard::{IndexLocation, MAX_CHUNKS_PER_SHARD};
 use crate::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
-use crate::{Array, CodecSpec, Error};
+use crate::{Array, ArrayNode, CodecSpec, Error};
 
 /// The name of the codec that makes shards.
 const SHARDING: &str = "sharding_indexed";
@@ -117,7 +117,7 @@ pub(super) struct Wanted {
 
 /// Works out what is to be built.
 pub(super) fn wanted(
-    array: &Array,
+    array: &ArrayNode,
     options: &RepackOptions,
     key_encoding: ChunkKeyEncoding,
 ) -> Result<Wanted, Error> {
@@ -234,7 +234,7 @@ pub(in crate::jobs) fn shard_shape(
             let sample = plan::sample(array).map_err(Refused::Error)?;
             let decoded = || {
                 let elements = chunk.iter().fold(1u64, |n, &len| n.saturating_mul(len));
-                elements.saturating_mul(array.grid.layout.element_size() as u64)
+                elements.saturating_mul(array.chunks.layout.element_size() as u64)
             };
             let mean = sample.map_or_else(decoded, |sample| sample.bytes_of(chunk)).max(1);
             if let Some(shards) = &old.shards

@@ -176,7 +176,7 @@ fn make(
     job.beside.copy_mode(&job.name, &job.new)?;
     job.beside.remove_temporaries(&job.new)?;
     let store: Arc<dyn Store> = Arc::new(job.beside.with_modes(modes));
-    let place = Location { store, path: Some(job.new.clone()), format: None };
+    let place = Location::root(store).at(Some(job.new.clone()));
     wanted.build(engine, &place, options, resumed)?;
     let part = |path: &str, is_folder| wanted.part(path, is_folder);
     job.beside.carry_over(&job.name, &job.new, &part)?;
@@ -194,7 +194,7 @@ fn make(
 /// What is stored of the new volume, where the old one was.
 fn count(engine: &Arc<Engine>, job: &Job, marker: &Marker) -> Result<Built, Error> {
     let store: Arc<dyn Store> = Arc::new(job.beside.clone());
-    let place = Location { store, path: Some(job.name.clone()), format: None };
+    let place = Location::root(store).at(Some(job.name.clone()));
     let mut found = 0u64;
     for values in super::packed_values(engine, &place, &marker.from, &marker.to)? {
         values.each_key(engine, &mut |_| found += 1)?;

@@ -75,12 +75,27 @@ pub(crate) fn write(
     resumed: bool,
     options: &RepackVolumeOptions,
 ) -> Result<Tally, Error> {
+    // As many keys at a time as there is memory for.
+    let room = (engine.memory_in_flight() / 4 / KEY).max(1);
+    let moved = |value: &StoredValue| {
+        let StoredValue { key, before, .. } = *value;
+        let shard = match to {
+            Values::Shards { shards, .. } => shards.sharding.place(key).shard,
+            Values::Objects { .. } => key,
+        };
+        Moved { shard, key, before, memory: memory(from, to, value) }
+    };
     let mut total = 0u64;
     let mut homeless = None;
+    let mut all = Some(Vec::new());
     from.each_key(engine, &mut |value| {
         total += 1;
         if !to.has_place(value.key) {
             homeless.get_or_insert(value.key);
+        }
+        match &mut all {
+            Some(keys) if total <= room => keys.push(moved(&value)),
+            all => *all = None,
         }
     })?;
     if let Some(key) = homeless {
@@ -89,9 +104,7 @@ pub(crate) fn write(
         );
         return Err(StoreError::Damaged { key: from.object_key(key)?, reason }.into());
     }
-    // As many keys at a time as there is memory for; then all that is stored is listed again.
-    let room = (engine.memory_in_flight() / 4).max(KEY);
-    let passes = total.saturating_mul(KEY).div_ceil(room).max(1);
+    let passes = total.div_ceil(room).max(1);
     let done = AtomicU64::new(0);
     let progress = |n: u64| {
         let done = done.fetch_add(n, Ordering::Relaxed) + n;
@@ -101,17 +114,16 @@ pub(crate) fn write(
     };
     let mut tally = Tally { total, ..Tally::default() };
     for pass in 0..passes {
-        let mut keys = Vec::new();
-        from.each_key(engine, &mut |value| {
-            let StoredValue { key, before, .. } = value;
-            let shard = match to {
-                Values::Shards { shards, .. } => shards.sharding.place(key).shard,
-                Values::Objects { .. } => key,
-            };
-            if shard % passes == pass {
-                keys.push(Moved { shard, key, before, memory: memory(from, to, &value) });
+        let mut keys = match all.take() {
+            Some(keys) => keys,
+            None => {
+                let mut keys = Vec::new();
+                from.each_key(engine, &mut |value| {
+                    keys.extend(Some(moved(&value)).filter(|moved| moved.shard % passes == pass));
+                })?;
+                keys
             }
-        })?;
+        };
         keys.sort_unstable();
         if let Some(twice) = keys.windows(2).find(|pair| pair[0].key == pair[1].key) {
             let key = from.object_key(twice[0].key)?;

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use shardine_store::{Key, Recovery, StoreError};
 
-use super::verify::volume::DataSet;
+use super::verify::volume::InfoSet;
 use super::verify::{Finding, FindingKind, Origin, Severity, VerifyOptions, verify};
+use crate::dataset::{Documents, detect};
 use crate::jobs::losses::{self, ObjectLosses};
-use crate::zarr::read_document;
-use crate::{Array, Engine, Error, Location, PossibleObject};
+use crate::{Array, ArrayNode, Engine, Error, Location, PossibleObject};
 
 pub(super) use set_aside::SetAside;
 
@@ -426,16 +426,16 @@ impl Repairing<'_> {
 
     /// Whether an `info` tells what there is, and can be read.
     fn is_data_set(&self) -> Result<bool, Error> {
-        match read_document(self.location) {
-            Err(Error::NoNode { .. }) => {}
-            // What could not be read may be anything.
-            Err(error @ Error::Store(_)) => return Err(error),
-            _ => return Ok(false),
-        }
-        match DataSet::open(self.engine, self.location) {
-            Ok(set) => Ok(set.is_some()),
+        let set = match detect(self.location) {
+            Ok(Documents::Info(info)) => InfoSet::of(self.engine, self.location, info),
+            Ok(Documents::Node) | Err(Error::NoNode { .. }) => return Ok(false),
+            Err(error) => Err(error),
+        };
+        match set {
+            Ok(_) => Ok(true),
             // That is told as damage.
-            Err(Error::Info { .. } | Error::Sharding { .. }) => Ok(false),
+            Err(Error::Metadata { .. } | Error::Info { .. } | Error::Sharding { .. }) => Ok(false),
+            // What could not be read may be anything.
             Err(error) => Err(error),
         }
     }
@@ -525,7 +525,7 @@ impl Repairing<'_> {
             arrays.entry(origin.array.clone()).or_default().insert(key, origin);
         }
         for (path, damaged) in arrays {
-            let array = Array::open(self.engine, &self.location.at(path.clone()))?;
+            let array = ArrayNode::open(self.engine, &self.location.at(path.clone()))?;
             let held = array.hold()?;
             let array = held.array();
             let damaged = match array.location().store.files() {
@@ -540,7 +540,7 @@ impl Repairing<'_> {
                 None => damaged,
             };
             for (key, origin) in damaged {
-                let stored = PossibleObject { key, cell: origin.cell, listed: None };
+                let stored = PossibleObject::new(key, origin.cell, None);
                 self.left.clear();
                 match self.object(array, &stored) {
                     // It is gone, and with it what was wrong.

@@ -25,7 +25,7 @@ impl Repairing<'_> {
         let mut options =
             VerifyOptions::new().decode(self.options.decode).all_findings(super::MAX_OF_KIND);
         for round in 0..ROUNDS {
-            let edit = array.grid.store.edit(&stored.key)?;
+            let edit = array.chunks.store.edit(&stored.key)?;
             let mut findings = verify_object(self.engine, array, stored, &options);
             findings.retain(|finding| finding.severity == Severity::Damage);
             if findings.is_empty() {
@@ -38,7 +38,7 @@ impl Repairing<'_> {
             }
             let lost = ObjectLosses::default();
             let mut mend = Mend { repairing: self, array, stored, edit, lost, restored: false };
-            let again = match array.grid.layout.addressable() {
+            let again = match array.chunks.layout.addressable() {
                 Some(shard) => mend.shard(shard, &findings)?,
                 None => mend.opaque(&findings)?,
             };
@@ -317,7 +317,7 @@ impl Mend<'_, '_> {
             IndexLocation::End => 0..index_range.start,
         };
         let new = NewObject {
-            store: &*self.array.grid.store,
+            store: &*self.array.chunks.store,
             key: &self.stored.key,
             condition: self.edit.condition(),
             frame: &IndexedFrame { shard, key: &self.stored.key, cell: &self.stored.cell },
@@ -353,7 +353,7 @@ impl Mend<'_, '_> {
         let object = std::sync::Arc::clone(&self.edit.object);
         let mut repair = Repair::of(RepairKind::IndexRestored, finding);
         repair.range = Some(at..end);
-        let fingerprints = fingerprints(&self.array.grid.layout, &*object, 0..end)?;
+        let fingerprints = fingerprints(&self.array.chunks.layout, &*object, 0..end)?;
         repair.unproved = match &fingerprints {
             Some(found) => found.len() as u64,
             None => self.chunks_below(&[]),
@@ -380,7 +380,7 @@ impl Mend<'_, '_> {
         }
         self.record()?;
         let options = CreateOptions { head: 0, condition: self.edit.condition() };
-        let writer = self.array.grid.store.create(&self.stored.key, options)?;
+        let writer = self.array.chunks.store.create(&self.stored.key, options)?;
         writer.append_from(&*object, 0..end)?;
         self.publish(writer.finish(&[])?)
     }
@@ -396,7 +396,7 @@ impl Mend<'_, '_> {
             let all = 0..self.len();
             repair.set_aside = Some(self.repairing.aside.keep(&*object, all, &repair)?);
             self.record()?;
-            self.array.grid.store.delete(&self.stored.key, &self.edit.condition())?;
+            self.array.chunks.store.delete(&self.stored.key, &self.edit.condition())?;
         }
         self.repairing.tell(repair);
         Ok(false)
@@ -404,7 +404,7 @@ impl Mend<'_, '_> {
 
     /// How many chunks inside the array a path of entries leads to.
     fn chunks_below(&self, path: &[u32]) -> u64 {
-        let grid = &self.array.grid;
+        let grid = &self.array.chunks;
         chunks_below(&grid.layout, path, &grid.bounds(&self.stored.cell))
     }
 
@@ -416,7 +416,7 @@ impl Mend<'_, '_> {
     }
 
     fn publish(&self, staged: Staged) -> Result<bool, Error> {
-        self.array.grid.store.publish(vec![staged])?;
+        self.array.chunks.store.publish(vec![staged])?;
         Ok(true)
     }
 

@@ -13,7 +13,7 @@ use super::agreement::Agreement;
 use super::{Found, Repair, RepairKind, Repairing};
 use crate::jobs::losses::ObjectLosses;
 use crate::jobs::verify::volume::{
-    DataSet, Folder, Form, Names, is_beside, is_known_in_volume, last_part, scale_folder, unpack,
+    Folder, Form, InfoSet, Names, is_beside, is_known_in_volume, last_part, scale_folder, unpack,
     unwrapped,
 };
 use crate::jobs::verify::{Correction, Finding, FindingKind};
@@ -58,7 +58,7 @@ impl Repairing<'_> {
                 corrected.insert(correction.pointer.clone());
             }
         }
-        let Some(set) = DataSet::open(self.engine, self.location)? else { return Ok(()) };
+        let Some(set) = InfoSet::read(self.engine, self.location)? else { return Ok(()) };
         for place in self.places(&set)? {
             // What `info` would say by then is not known to who only looks.
             let forms = !(self.options.dry_run && corrected.contains(&place.folder.pointer));
@@ -79,7 +79,7 @@ impl Repairing<'_> {
     }
 
     /// The folders of shards of a data set.
-    fn places<'a>(&self, set: &'a DataSet) -> Result<Vec<Place<'a>>, Error> {
+    fn places<'a>(&self, set: &'a InfoSet) -> Result<Vec<Place<'a>>, Error> {
         let mut places = Vec::new();
         let values = |folder: Folder, others: &[Option<Key>]| {
             let others = others.to_vec();
@@ -95,16 +95,16 @@ impl Repairing<'_> {
             places.extend(folders.into_iter().map(|folder| values(folder, &keys)));
         };
         match set {
-            DataSet::Folders(_) => {
+            InfoSet::Folders(_) => {
                 // Opened again, so that they are the caller's own.
-                if let Some(DataSet::Folders(own)) = DataSet::open(self.engine, self.location)? {
+                if let Some(InfoSet::Folders(own)) = InfoSet::read(self.engine, self.location)? {
                     add(own);
                 }
             }
-            DataSet::Volume(volume) => {
+            InfoSet::Volume(volume) => {
                 for member in ["mesh", "skeletons"] {
                     if let Some(below) = below(volume, member)
-                        && let Ok(Some(DataSet::Folders(own))) = DataSet::open(self.engine, &below)
+                        && let Ok(Some(InfoSet::Folders(own))) = InfoSet::read(self.engine, &below)
                     {
                         add(own);
                     }
@@ -267,8 +267,8 @@ impl Repairing<'_> {
     }
 
     /// Sets chunks aside that are objects, and damaged.
-    fn boxes(&mut self, set: &DataSet, found: &[Finding]) -> Result<(), Error> {
-        let DataSet::Volume(volume) = set else { return Ok(()) };
+    fn boxes(&mut self, set: &InfoSet, found: &[Finding]) -> Result<(), Error> {
+        let InfoSet::Volume(volume) = set else { return Ok(()) };
         let store = Arc::clone(&self.location.store);
         let damaged = |finding: &&Finding| {
             let kinds = [FindingKind::ChunkSize, FindingKind::Chunk, FindingKind::EmptyObject];

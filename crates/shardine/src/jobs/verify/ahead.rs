@@ -36,7 +36,7 @@ pub(super) struct Pace {
 impl Run<'_> {
     /// How to check `count` objects of an array within the budget; `None` if they are on this machine.
     pub(super) fn pace(&self, array: &Array, count: usize) -> Option<Pace> {
-        let store = &*array.grid.store;
+        let store = &*array.chunks.store;
         let cost = store.read_cost();
         if cost.local {
             return None;
@@ -45,7 +45,7 @@ impl Run<'_> {
         let in_flight = self.engine.at_once(store, 1);
         let largest = self.engine.max_merged_read();
         let piece = (budget / 2 / in_flight as u64).clamp(WORTH.min(largest), largest);
-        let mut each = memory(&array.grid.layout, self.options.decode);
+        let mut each = memory(&array.chunks.layout, self.options.decode);
         if self.options.decode {
             each = each.saturating_add(piece);
         }

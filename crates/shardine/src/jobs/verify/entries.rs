@@ -201,7 +201,7 @@ impl Check<'_, '_> {
                 continue;
             };
             next.sound = false;
-            let layout = &self.array.grid.layout;
+            let layout = &self.array.chunks.layout;
             path.push(first.entry);
             let other = layout.chunk_coordinates(&self.stored.cell, path);
             path.pop();

@@ -6,11 +6,11 @@ use shardine_store::{Key, StoreError};
 
 use super::finding::Origin;
 use super::{Finding, FindingKind, Run, add};
-use crate::engine::Crew;
+use crate::engine::{Crew, GridKey};
 use crate::jobs::losses::LOSS_RECORD;
 use crate::layout::Layout;
 use crate::precomputed::INFO;
-use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, DOCUMENT, Listings, V2_DOCUMENTS, grid_folder};
+use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, DOCUMENT, Listings, V2_DOCUMENTS};
 use crate::{Array, Error, PossibleObject};
 
 /// Objects that are checked before their findings are told in order.
@@ -53,9 +53,9 @@ impl Run<'_> {
             self.left_out_of(location, &listing);
             for (key, len) in listing.objects {
                 let name = key.as_str().get(skip..).unwrap_or_default();
-                match place(array, name) {
+                match place(array, &key) {
                     Place::Cell(cell) => {
-                        batch.push(PossibleObject { key, cell, listed: Some(len) });
+                        batch.push(PossibleObject::new(key, cell, Some(len)));
                         if batch.len() == BATCH {
                             self.batch(array, &std::mem::take(&mut batch));
                         }
@@ -87,8 +87,7 @@ impl Run<'_> {
             }
             let mut inside = Vec::new();
             for key in listing.folders.into_iter().rev() {
-                let name = key.as_str().get(skip..).unwrap_or_default();
-                match place(array, name) {
+                match place(array, &key) {
                     Place::Folder { .. } => inside.push(key),
                     Place::Cell(_) => {
                         self.blocked(key, "is a folder where an object of the grid belongs");
@@ -109,8 +108,8 @@ impl Run<'_> {
         self.unlisted.store(true, Ordering::Relaxed);
         let mut batch = Vec::new();
         for cell in array.cells() {
-            match array.grid.packing.key(&cell) {
-                Ok(key) => batch.push(PossibleObject { key, cell, listed: None }),
+            match array.chunks.packing.key(&cell) {
+                Ok(key) => batch.push(PossibleObject::new(key, cell, None)),
                 Err(error) => self.unreadable(array.location().path.as_ref(), &error.into()),
             }
             if batch.len() == BATCH {
@@ -155,7 +154,7 @@ impl Run<'_> {
 
     /// How many may work at once for the memory of their indexes and chunks to stay in the budget.
     pub(super) fn workers(&self, array: &Array) -> usize {
-        self.engine.workers_within(memory(&array.grid.layout, self.options.decode))
+        self.engine.workers_within(memory(&array.chunks.layout, self.options.decode))
     }
 }
 
@@ -176,20 +175,16 @@ fn payload(layout: &Layout) -> u64 {
     }
 }
 
-fn place(array: &Array, name: &str) -> Place {
-    let rank = array.shape().len();
-    let encoding = array.metadata().key_encoding();
-    let objects = array.metadata().chunk_shape();
+fn place(array: &Array, key: &Key) -> Place {
     let inside = |cell: &[u64]| {
-        let axes = cell.iter().zip(objects).zip(array.shape());
+        let axes = cell.iter().zip(array.cell_shape()).zip(array.shape());
         axes.clone().all(|((&i, &n), &len)| i < len.div_ceil(n))
     };
-    if let Some(cell) = encoding.parse(name, rank) {
-        return if inside(&cell) { Place::Cell(cell) } else { Place::Outside(cell) };
-    }
-    match grid_folder(encoding, name, rank) {
-        Some(numbers) => Place::Folder { used: inside(&numbers) },
-        None => Place::Unknown,
+    match array.chunks.packing.named(key) {
+        GridKey::Object(cell) if inside(&cell) => Place::Cell(cell),
+        GridKey::Object(cell) => Place::Outside(cell),
+        GridKey::Folder(numbers) => Place::Folder { used: inside(&numbers) },
+        GridKey::Other => Place::Unknown,
     }
 }
 

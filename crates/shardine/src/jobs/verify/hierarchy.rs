@@ -17,7 +17,7 @@ use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
 use crate::zarr::{DOCUMENT, consolidated_name, read_document};
-use crate::{Array, Error, Location};
+use crate::{ArrayNode, Error, Location};
 
 /// How long a writer of a document may take that does not replace it as a whole.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -148,7 +148,7 @@ impl Walk<'_, '_> {
                     Some(Ok(NodeMetadata::Array(held))) => held,
                     _ => metadata,
                 };
-                let array = Array::from_metadata(self.run.engine, location, metadata)?;
+                let array = ArrayNode::from_metadata(self.run.engine, location, metadata)?;
                 self.nodes.arrays += 1;
                 self.run.array(&array);
             }

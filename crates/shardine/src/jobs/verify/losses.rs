@@ -20,7 +20,7 @@ impl Run<'_> {
                 return Ok(false);
             }
             let found = losses::in_array(array, losses)?;
-            let layout = &array.grid.layout;
+            let layout = &array.chunks.layout;
             for loss in &found {
                 add(&self.counters.lost, loss.lost);
                 add(&self.counters.unproved, loss.unproved);

@@ -9,8 +9,8 @@ use shardine_store::{Buffer, Key, LeftoverKind, Object, ReadRange, StoreError};
 use super::ahead::{Held, Pace};
 use super::grid::at_cell;
 use super::{Finding, FindingKind, Run, Severity, Untold, add};
+use crate::engine::{First, actual_length, first_read};
 use crate::layout::Layout;
-use crate::zarr::{First, actual_length, first_read};
 use crate::{Array, PossibleObject};
 
 /// How often an object that changes is looked at again.
@@ -119,9 +119,9 @@ impl Run<'_> {
         known: &mut Option<u64>,
     ) -> Result<Vec<Finding>, StoreError> {
         let changed = || StoreError::Changed { key: stored.key.clone() };
-        let store = &array.grid.store;
+        let store = &array.chunks.store;
         let object = store.open(&stored.key, None)?;
-        let shard = array.grid.layout.addressable();
+        let shard = array.chunks.layout.addressable();
         let mut held = Vec::new();
         let len = match object.len().or(*known) {
             Some(len) => len,
@@ -189,7 +189,7 @@ impl Run<'_> {
     fn excuse(&self, check: &mut Check<'_, '_>) -> Result<(), StoreError> {
         let key = &check.stored.key;
         let folder = key.as_str().rsplit_once('/').map(|(folder, _)| Key::new(folder));
-        let leftovers = check.array.grid.store.leftovers(folder.transpose()?.as_ref())?;
+        let leftovers = check.array.chunks.store.leftovers(folder.transpose()?.as_ref())?;
         let journal = leftovers.into_iter().find(|leftover| {
             leftover.kind == LeftoverKind::Journal && leftover.object.as_ref() == Some(key)
         });
@@ -213,12 +213,12 @@ impl Run<'_> {
 
 impl Check<'_, '_> {
     fn whole(&mut self, held: &[Held]) -> Result<(), StoreError> {
-        let layout = &self.array.grid.layout;
+        let layout = &self.array.chunks.layout;
         if self.len == 0 && !may_be_empty(layout) {
             let message = "it has no bytes at all".to_owned();
             return self.find(FindingKind::EmptyObject, &[], Some(0..0), message);
         }
-        let bounds = self.array.grid.bounds(&self.stored.cell);
+        let bounds = self.array.chunks.bounds(&self.stored.cell);
         let object = Arc::clone(&self.object);
         let source = Source::Object { object: &*object, held };
         let wanted = self.wanted(layout, 0..self.len);
@@ -249,7 +249,7 @@ impl Check<'_, '_> {
             self.untold.add(kind, 1);
             return Ok(());
         }
-        let layout = &self.array.grid.layout;
+        let layout = &self.array.chunks.layout;
         let mut finding = Finding::new(kind, Some(self.stored.key.clone()), message);
         finding = at_cell(self.array, finding, &self.stored.cell);
         if let Some(origin) = &mut finding.origin {

@@ -101,7 +101,7 @@ impl Chunks {
     /// How a chunk is decoded, if it can be here.
     pub fn codec(&self, cell: [u64; 3]) -> Option<&ChunkCodec> {
         let [x, y, z] = cell;
-        match self.array.as_ref()?.grid.layout_of(&[x, y, z, 0]) {
+        match self.array.as_ref()?.chunks.layout_of(&[x, y, z, 0]) {
             Layout::Chunk(leaf) => Some(&leaf.codec),
             _ => None,
         }

@@ -12,16 +12,15 @@ mod values;
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-use shardine_store::{Key, StoreExt};
+use serde_json::Value;
+use shardine_store::Key;
 
 use super::hierarchy::{Nodes, refusal, refused};
 use super::{Finding, FindingKind, Run};
-use crate::key_values::PayloadKind;
+use crate::dataset::{Info, KeyFolder, read_info};
 use crate::keyed::KeyedShards;
-use crate::precomputed::{INFO, InfoError, Scale, Volume, VolumeInfo};
-use crate::shard::uint64::Sharding;
-use crate::{Engine, Error, Location};
+use crate::precomputed::{INFO, Scale, Volume};
+use crate::{Engine, Error, KeyFolders, Location};
 
 pub(in crate::jobs) use checked::{Checked, check_open};
 pub(in crate::jobs) use fault::{Fault, ShardFault};
@@ -30,70 +29,39 @@ pub(in crate::jobs) use names::{Names, is_beside, last_part, unwrapped};
 pub(in crate::jobs) use survey::{Form, Survey, Surveyed, codec, unpack};
 pub(in crate::jobs) use values::is_readable;
 
-/// What an `info` tells of.
-pub(in crate::jobs) enum DataSet {
+/// What an `info` tells of, as jobs look at it.
+pub(in crate::jobs) enum InfoSet {
     Volume(Volume),
     /// Shards of meshes, skeletons or annotations.
     Folders(Vec<Folder>),
 }
 
-impl DataSet {
+impl InfoSet {
     /// What there is at a place; `None` if there is no `info`. One read.
-    pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Option<Self>, Error> {
-        let key = location.key(INFO)?;
-        let Some(bytes) = location.store.get(&key)? else { return Ok(None) };
-        let wrong = |source| Error::Info { object: key.clone(), source };
-        let refuse = |reason: String| wrong(InfoError { member: INFO.to_owned(), reason });
-        let document = match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(document)) => document,
-            Ok(_) => return Err(refuse("is not a JSON object".to_owned())),
-            Err(error) => return Err(refuse(format!("is not JSON: {error}"))),
-        };
-        if VolumeInfo::is_volume(&document) {
-            let info = VolumeInfo::from_document(document).map_err(wrong)?;
-            return Ok(Some(Self::Volume(Volume::bind(engine, location, info))));
+    pub fn read(engine: &Arc<Engine>, location: &Location) -> Result<Option<Self>, Error> {
+        read_info(location)?.map(|info| Self::of(engine, location, info)).transpose()
+    }
+
+    /// What an `info` at a place tells of; [`Error::NoKeyValues`] if that is neither a volume nor in shards.
+    pub fn of(engine: &Arc<Engine>, location: &Location, info: Info) -> Result<Self, Error> {
+        match info {
+            Info::Volume(info) => Ok(Self::Volume(Volume::bind(engine, location, info))),
+            Info::Folders(found) => match folders(&found)? {
+                none if none.is_empty() => Err(Error::NoKeyValues { at: location.to_string() }),
+                folders => Ok(Self::Folders(folders)),
+            },
         }
-        let folders = folders(location, &key, &document)?;
-        if folders.is_empty() {
-            return Err(Error::NoKeyValues { at: location.to_string() });
-        }
-        Ok(Some(Self::Folders(folders)))
     }
 }
 
 /// The folders of shards that a document other than a volume's tells of.
-fn folders(
-    location: &Location,
-    info: &Key,
-    document: &Map<String, Value>,
-) -> Result<Vec<Folder>, Error> {
-    let mut found = Vec::new();
-    let kind = PayloadKind::from_info(document);
-    let mut add = |pointer: String, location: Location, sharding: &Value| {
-        let sharding = Sharding::from_json(sharding)
-            .map_err(|source| Error::Sharding { object: info.clone(), source })?;
-        let shards = KeyedShards::new(Arc::clone(&location.store), location.path, sharding);
-        let (info, shards) = (info.clone(), Arc::new(shards));
-        found.push(Folder { info, pointer, shards, payload: Payload::Values(kind) });
-        Ok::<_, Error>(())
+fn folders(found: &KeyFolders) -> Result<Vec<Folder>, Error> {
+    let folder = |KeyFolder { pointer, location, sharding }| {
+        let shards = KeyedShards::new(location.store, location.path, sharding);
+        let (info, shards) = (found.info().clone(), Arc::new(shards));
+        Folder { info, pointer, shards, payload: Payload::Values(found.kind()) }
     };
-    let sharded = |part: &Value| part.get("sharding").filter(|s| !s.is_null()).cloned();
-    if let Some(sharding) = document.get("sharding").filter(|sharding| !sharding.is_null()) {
-        add("/sharding".to_owned(), location.clone(), sharding)?;
-    }
-    let parts = ["relationships", "spatial"].into_iter().flat_map(|name| {
-        let list = document.get(name).and_then(Value::as_array);
-        let list = list.into_iter().flatten().enumerate();
-        list.map(move |(i, part)| (format!("/{name}/{i}"), part))
-    });
-    let by_id = document.get("by_id").map(|part| ("/by_id".to_owned(), part));
-    for (pointer, part) in by_id.into_iter().chain(parts) {
-        let key = part.get("key").and_then(Value::as_str);
-        if let (Some(key), Some(sharding)) = (key, sharded(part)) {
-            add(format!("{pointer}/sharding"), location.join(key)?, &sharding)?;
-        }
-    }
-    Ok(found)
+    Ok(found.folders()?.into_iter().map(folder).collect())
 }
 
 /// The shards of a scale; `None` if it is not sharded.
@@ -135,11 +103,12 @@ impl Run<'_> {
     /// Checks what the `info` at a place tells of; `None` if there is none.
     pub(super) fn data_set(&self, location: &Location) -> Result<Option<Nodes>, Error> {
         let mut nodes = Nodes::default();
+        // It is read while it is held in its place, so that it is the one that is checked.
         let _hold = self.hold(location)?;
-        match DataSet::open(self.engine, location)? {
+        match InfoSet::read(self.engine, location)? {
             None => return Ok(None),
-            Some(DataSet::Volume(volume)) => self.volume(&volume, &mut nodes)?,
-            Some(DataSet::Folders(folders)) => self.value_folders(&folders),
+            Some(InfoSet::Volume(volume)) => self.volume(&volume, &mut nodes)?,
+            Some(InfoSet::Folders(folders)) => self.value_folders(&folders),
         }
         Ok(Some(nodes))
     }
@@ -184,8 +153,8 @@ impl Run<'_> {
         for member in ["mesh", "skeletons"] {
             let name = volume.info().document().get(member).and_then(Value::as_str);
             let Some(place) = name.and_then(|name| location.join(name).ok()) else { continue };
-            match DataSet::open(self.engine, &place) {
-                Ok(Some(DataSet::Folders(folders))) => self.value_folders(&folders),
+            match InfoSet::read(self.engine, &place) {
+                Ok(Some(InfoSet::Folders(folders))) => self.value_folders(&folders),
                 // Without an `info`, or without shards, there is nothing of ours.
                 Ok(_) | Err(Error::NoKeyValues { .. }) => {}
                 Err(error) if refusal(&error).is_some() => self.tell([refused(&place, &error)]),

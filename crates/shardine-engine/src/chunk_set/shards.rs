@@ -7,71 +7,75 @@ use std::time::Duration;
 use shardine_codec::Context;
 use shardine_store::{Buffer, Key, Object, ReadRange, Recovery, StoreError};
 
-use super::Array;
-use super::stored::{PossibleObject, ask_length, told_length};
-use crate::engine::tuning::{AHEAD, REREADS};
-use crate::engine::{ShardEntries, SharedPacking, in_order};
+use super::ChunkSet;
+use super::objects::{PossibleObject, ask_length, told_length};
 use crate::layout::ShardLayout;
 use crate::shard::{IndexLocation, ShardError, ShardIndex};
-use crate::{EngineError, Error};
+use crate::tuning::{AHEAD, REREADS};
+use crate::{Error, ShardEntries, SharedPacking, in_order};
 
 /// A shard whose index was read from the object that is open.
 #[derive(Debug)]
-pub(crate) struct OpenShard {
+pub struct IndexedShard {
+    /// The object that is open.
     pub object: Arc<dyn Object>,
+    /// Its index.
     pub index: ShardIndex,
+    /// Where the index lies.
     pub index_range: Range<u64>,
+    /// Its length in bytes.
     pub len: u64,
 }
 
 /// What came of looking at a shard.
 type FoundEntries = Result<Option<ShardEntries>, Error>;
 
-impl Array {
+impl ChunkSet {
     /// What the index of the shard at `cell` says; `None` if there is no such shard, or the array is not sharded.
     ///
-    /// One open and one read. Of shards in shards the outer ones are told; [`entry_shape`](Self::entry_shape)
-    /// is the shape of what their entries hold.
+    /// One open and one read. Of nested shards these are the entries of the outer one;
+    /// `Array::entry_shape` is the shape of what they hold.
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
-        let key = match self.grid.packing.shared() {
+        let key = match self.packing.shared() {
             Some(shared) => match shared.object_at(cell) {
                 Some(object) => shared.object_key(object)?,
                 None => return Ok(None),
             },
-            None => self.grid.packing.key(cell)?,
+            None => self.packing.key(cell)?,
         };
         let cell = cell.to_vec();
         self.entries_of(&PossibleObject { key, cell, listed: None })
     }
 
-    /// What the indexes of these objects say, in this order; see [`shard_entries`](Self::shard_entries).
+    /// What the indexes of these objects say, in this order; see
+    /// [`shard_entries`](Self::shard_entries).
     ///
-    /// One read for each, and of a far store as many at once as it has in flight and the engine's memory allows.
-    /// After a break no more are read.
+    /// One read each; a remote store is asked in parallel, as far as its limit on requests in
+    /// flight and the engine's memory allow. Stops when `visit` breaks.
     pub fn each_shard(
         &self,
         objects: &[PossibleObject],
         visit: &mut dyn FnMut(&PossibleObject, FoundEntries) -> ControlFlow<()>,
     ) {
         // The index as read and as decoded, and what waits for its turn.
-        let index = self.grid.layout.addressable().map_or(0, |shard| shard.index.len());
-        let index = self.grid.packing.shared().map_or(index, SharedPacking::index_bytes);
+        let index = self.layout.addressable().map_or(0, |shard| shard.index.len());
+        let index = self.packing.shared().map_or(index, SharedPacking::index_bytes);
         let each = index.saturating_mul(2 + 2 * AHEAD as u64);
-        let most = self.engine.at_once(&*self.grid.store, each);
+        let most = self.engine.at_once(&*self.store, each);
         let read = |i: usize| self.entries_of(&objects[i]);
         in_order(most, objects.len(), &read, &mut |i, found| visit(&objects[i], found));
     }
 
     fn entries_of(&self, stored: &PossibleObject) -> FoundEntries {
-        if let Some(shared) = self.grid.packing.shared() {
-            let look = &mut |_| Ok(shared.entries(&self.engine, &stored.cell)?);
+        if let Some(shared) = self.packing.shared() {
+            let look = &mut |_| shared.entries(&self.engine, &stored.cell);
             return Ok(self.attempts(stored, look)?.flatten());
         }
-        let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
+        let Some(shard) = self.layout.addressable() else { return Ok(None) };
         self.attempts(stored, &mut |listed| self.entries_now(shard, stored, listed))
     }
 
-    /// Looks at an object again as long as it is replaced meanwhile; `None` if it is not there.
+    /// Retries while the object is replaced under the reader; `None` if it is not there.
     fn attempts<T>(
         &self,
         stored: &PossibleObject,
@@ -89,7 +93,7 @@ impl Array {
                 Err(error) => return Err(error),
             }
         }
-        Err(EngineError::Unstable { object: stored.key.clone(), attempts: REREADS }.into())
+        Err(Error::Unstable { object: stored.key.clone(), attempts: REREADS })
     }
 
     /// What the index says of one version of a shard.
@@ -99,17 +103,17 @@ impl Array {
         stored: &PossibleObject,
         listed: Option<u64>,
     ) -> Result<ShardEntries, Error> {
-        let OpenShard { index, index_range, len, .. } =
+        let IndexedShard { index, index_range, len, .. } =
             self.open_shard_now(shard, stored, listed)?;
         let PossibleObject { key, cell, .. } = stored;
         ShardEntries::of_index(key, shard, &index, index_range, len)
-            .map_err(|source| EngineError::shard(key, cell, source).into())
+            .map_err(|source| Error::shard(key, cell, source))
     }
 
     /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
-    pub(crate) fn open_shard(&self, cell: &[u64]) -> Result<Option<OpenShard>, Error> {
-        let Some(shard) = self.grid.layout.addressable() else { return Ok(None) };
-        let (key, cell) = (self.grid.packing.key(cell)?, cell.to_vec());
+    pub fn open_shard(&self, cell: &[u64]) -> Result<Option<IndexedShard>, Error> {
+        let Some(shard) = self.layout.addressable() else { return Ok(None) };
+        let (key, cell) = (self.packing.key(cell)?, cell.to_vec());
         let stored = PossibleObject { key, cell, listed: None };
         self.attempts(&stored, &mut |listed| self.open_shard_now(shard, &stored, listed))
     }
@@ -120,9 +124,9 @@ impl Array {
         shard: &ShardLayout,
         stored: &PossibleObject,
         listed: Option<u64>,
-    ) -> Result<OpenShard, Error> {
+    ) -> Result<IndexedShard, Error> {
         let PossibleObject { key, cell, .. } = stored;
-        let damaged = |source| Error::from(EngineError::shard(key, cell, source));
+        let damaged = |source| Error::shard(key, cell, source);
         let read_index = |object: &dyn Object| {
             let (len, bytes) = read_index(shard, key, object, listed)?;
             let index_range = shard.index.range(len).map_err(damaged)?;
@@ -134,11 +138,11 @@ impl Array {
             let index = self.engine.with_context(decode).map_err(damaged)?;
             Ok::<_, Error>((index, index_range, len))
         };
-        let store = &self.grid.store;
+        let store = &self.store;
         let mut object = store.open(key, None)?;
         let mut found = read_index(&*object);
         for attempt in 1..REREADS as u64 {
-            if !matches!(found, Err(Error::Engine(EngineError::Shard { .. }))) {
+            if !matches!(found, Err(Error::Shard { .. })) {
                 break;
             }
             // It may be being changed in place, or have been when its writer died.
@@ -164,11 +168,12 @@ impl Array {
             }
         }
         let (index, index_range, len) = found?;
-        Ok(OpenShard { object, index, index_range, len })
+        Ok(IndexedShard { object, index, index_range, len })
     }
 }
 
-/// Reads the index of a shard, and tells the shard's length; no bytes if that is less than an index has.
+/// Reads the index of a shard, and returns it with the shard's length; no bytes if the shard is
+/// shorter than an index.
 ///
 /// One request. A length that was listed and is not that of the object is [`StoreError::Changed`].
 fn read_index(
@@ -192,7 +197,7 @@ fn read_index(
 }
 
 /// The length of an object, as far as it or the outcome of a read tells.
-pub(crate) fn actual_length<T>(object: &dyn Object, read: &Result<T, StoreError>) -> Option<u64> {
+pub fn actual_length<T>(object: &dyn Object, read: &Result<T, StoreError>) -> Option<u64> {
     object.len().or(match read {
         Err(StoreError::OutOfRange { len, .. }) => Some(*len),
         _ => None,
@@ -201,7 +206,8 @@ pub(crate) fn actual_length<T>(object: &dyn Object, read: &Result<T, StoreError>
 
 /// What the first read of an object tells whose length is not known.
 #[derive(Debug)]
-pub(crate) struct First {
+pub struct First {
+    /// Its length in bytes.
     pub len: u64,
     /// The bytes of its index, if it is a shard and not shorter than that.
     pub index: Option<Buffer>,
@@ -209,7 +215,7 @@ pub(crate) struct First {
 
 /// Learns the length of an object by one request, which brings the index if it is a shard, and may bring up to `most` bytes
 /// for the reads to come.
-pub(crate) fn first_read(
+pub fn first_read(
     shard: Option<&ShardLayout>,
     object: &dyn Object,
     most: u64,

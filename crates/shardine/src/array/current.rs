@@ -1,4 +1,4 @@
-//! What a handle does when another array has taken the place of the one that it was opened on.
+//! What a handle does when another array has replaced the one it was opened on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +7,11 @@ use shardine_codec::strided::Placement;
 use shardine_store::FolderHold;
 
 use super::Array;
-use super::metadata::{ArrayMetadata, NodeMetadata, ZarrFormat};
 use crate::Error;
 use crate::anchor::Anchor;
 use crate::selection::Selection;
 
-/// How often a read is repeated on a new array without keeping that in its place.
+/// How often a read is repeated on a new array before that is held in its place.
 const ATTEMPTS: usize = 4;
 
 /// The array that has taken the place of another one.
@@ -55,10 +54,11 @@ impl HeldArray<'_> {
 }
 
 impl Array {
-    /// Runs a read that opens objects by key, and again if another array has taken the place of this one meanwhile, so
-    /// that all of its outcome, an error too, is of one array.
+    /// Runs a read that opens objects by key, and repeats it if another array has replaced this one
+    /// meanwhile, so that all of the outcome, errors included, is of one array.
     ///
-    /// Costs one `stat` if an object was opened, and nothing if all were open. What is wanted was resolved on this array.
+    /// Costs one `stat` if an object was opened, and nothing if all were open. The selections were
+    /// resolved on this array.
     #[inline]
     pub(super) fn consistently<T>(
         &self,
@@ -75,9 +75,9 @@ impl Array {
                     array
                 }
             };
-            let before = array.grid.lookups.load(Ordering::Relaxed);
+            let before = array.chunks.lookups();
             let outcome = read(array);
-            if outcome.is_ok() && array.grid.lookups.load(Ordering::Relaxed) == before {
+            if outcome.is_ok() && array.chunks.lookups() == before {
                 return outcome;
             }
             if array.is_in_place()? {
@@ -90,13 +90,15 @@ impl Array {
         read(held.array())
     }
 
-    /// Keeps the array in its place until the hold is dropped, and tells which it is: a job in place may have put
-    /// another array with the same elements there since this one was opened.
+    /// Keeps the array in its place until the hold is dropped, and says which array that is: a job
+    /// that rebuilds in place may have replaced the one that was opened by another with the same
+    /// elements.
     ///
-    /// Every call on an array is of one array by itself, and writes need no more than that. A hold is for several calls
-    /// that belong together, such as listing objects and reading their indexes. A job in place waits for it, and gives up
-    /// after half a minute; it is not to be kept without need. Nothing is held in stores that exchange no folders, and
-    /// on file systems without locks.
+    /// Each call on an array sees one array from beginning to end without it. A hold is for several
+    /// calls that belong together, such as listing objects and reading their indexes. Jobs that
+    /// rebuild in place wait for it, and give up after half a minute, so do not keep it longer than
+    /// needed. It does nothing in stores that cannot exchange folders and on file systems without
+    /// locks.
     pub fn hold(&self) -> Result<HeldArray<'_>, Error> {
         loop {
             let successor = self.successor.get();
@@ -112,17 +114,14 @@ impl Array {
         }
     }
 
-    /// Holds the array that was opened, with [`Error::Replaced`] if another one has taken its place: for a job that has
-    /// made its plan already.
+    /// Holds the array that was opened; [`Error::Replaced`] if another one has taken its place. For
+    /// jobs that have made their plan already.
     pub(crate) fn hold_same(&self) -> Result<Option<Arc<FolderHold>>, Error> {
         self.anchor().map_or(Ok(None), Anchor::hold_same)
     }
 
     fn anchor(&self) -> Option<&Anchor> {
-        match &self.scale {
-            Some(scale) => scale.volume.anchor(),
-            None => self.anchor.as_ref(),
-        }
+        self.anchor.as_deref()
     }
 
     /// Whether this is still the array that is at its place.
@@ -132,10 +131,7 @@ impl Array {
 
     /// Opens the array that has taken the place of this one. It must have the same elements.
     fn renew(&self) -> Result<(), Error> {
-        let new = match &self.scale {
-            Some(scale) => scale.reopen()?,
-            None => Self::open(&self.engine, &self.location)?,
-        };
+        let new = self.format.reopen(self.engine(), &self.location)?;
         if new.data_type() != self.data_type() || new.shape().len() != self.shape().len() {
             return Err(Error::Replaced { at: self.location.to_string() });
         }
@@ -143,7 +139,8 @@ impl Array {
         Ok(())
     }
 
-    /// Refuses what lies outside of the array. It was inside the one that was opened.
+    /// Refuses selections that lie outside of this array, though they were inside the one that was
+    /// opened.
     pub(super) fn check_covers<'a>(
         &self,
         selections: impl Iterator<Item = &'a Selection>,
@@ -158,24 +155,4 @@ impl Array {
         });
         if inside { Ok(()) } else { Err(Error::Replaced { at: self.location.to_string() }) }
     }
-}
-
-/// Whether a document tells of an array whose chunks have the same names and mean the same. Its shape and its attributes may
-/// differ.
-pub(crate) fn has_same_chunks(metadata: &ArrayMetadata, document: &[u8]) -> bool {
-    let now = match metadata.zarr_format() {
-        ZarrFormat::V3 => match NodeMetadata::parse(document) {
-            Ok(NodeMetadata::Array(now)) => now,
-            _ => return false,
-        },
-        ZarrFormat::V2 => match ArrayMetadata::parse_v2(document, None) {
-            Ok(now) => now,
-            Err(_) => return false,
-        },
-    };
-    let essence = |of: &ArrayMetadata| {
-        let (grid, keys) = (of.chunk_shape().to_vec(), *of.key_encoding());
-        (grid, keys, of.data_type().clone(), of.fill().clone(), of.codecs().to_vec())
-    };
-    essence(&now) == essence(metadata)
 }

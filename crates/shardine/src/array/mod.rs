@@ -1,0 +1,197 @@
+//! Arrays, whatever format they are stored in.
+//!
+//! An [`Array`] knows its shape and how its chunks are encoded and packed into objects, and that is
+//! all it needs to read and write them. The documents that describe it belong to its format; what
+//! the array needs of those once it is open comes as an [`ArrayFormat`].
+
+mod current;
+mod objects;
+mod read;
+mod write;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use shardine_codec::{DataType, FillValue};
+
+use crate::anchor::Anchor;
+use crate::engine::{ChunkSet, is_streamed};
+use crate::layout::{Layout, ShardLayout};
+use crate::{Engine, Error, Location};
+
+pub use current::HeldArray;
+use current::Successor;
+
+/// An n-dimensional array of chunks, in whatever format it is stored.
+///
+/// A Zarr array is opened or created as an [`ArrayNode`](crate::ArrayNode), which is an array with
+/// its metadata. The scales of a precomputed volume come from
+/// [`Volume::array`](crate::precomputed::Volume::array).
+///
+/// ```
+/// use std::sync::Arc;
+/// use shardine::zarr::metadata::{ArrayMetadata, NodeMetadata};
+/// use shardine::{Array, ArrayNode, Elements, Engine, Location, Region, WriteOptions};
+///
+/// let document = br#"{
+///     "zarr_format": 3, "node_type": "array", "shape": [100, 100], "data_type": "uint8",
+///     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [64, 64]}},
+///     "chunk_key_encoding": {"name": "default"}, "fill_value": 0,
+///     "codecs": [{"name": "sharding_indexed", "configuration": {
+///         "chunk_shape": [16, 16], "codecs": ["bytes", {"name": "zstd", "configuration": {"level": 3, "checksum": false}}],
+///         "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, "crc32c"]}}]
+/// }"#;
+/// let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
+/// let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
+/// let node = ArrayNode::create(&Engine::shared()?, &location, metadata, false)?;
+///
+/// let array: &Array = &node;
+/// let corner: Region = "90:,90:".parse()?;
+/// array.write(&corner, Elements::Fixed(vec![7; 100]).as_ref(), &WriteOptions::new())?;
+/// assert_eq!(array.read(&"89:91,99".parse()?)?, Elements::Fixed(vec![0, 7]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Array {
+    location: Location,
+    /// What everybody sees. That of the chunks is larger while planes are written that are not committed yet.
+    shape: Vec<u64>,
+    pub(crate) chunks: ChunkSet,
+    chunk_shape: Vec<u64>,
+    entry_shape: Option<Vec<u64>>,
+    shard_shape: Option<Vec<u64>>,
+    axis_names: Option<Vec<Option<String>>>,
+    format: Box<dyn ArrayFormat>,
+    /// Tells whether another array has taken its place, where that can happen.
+    anchor: Option<Arc<Anchor>>,
+    /// The array that has taken its place.
+    successor: Successor,
+}
+
+/// What an open array needs of the format it is stored in.
+pub(crate) trait ArrayFormat: Debug + Send + Sync {
+    /// Opens the array that is now at the place of one that was replaced.
+    fn reopen(&self, engine: &Arc<Engine>, location: &Location) -> Result<Array, Error>;
+
+    /// An error if elements must not be written.
+    fn check_writable(&self, _location: &Location) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Array {
+    /// An array of these chunks. `location` is that of the data set whose documents describe it. No request is made.
+    pub(crate) fn new(location: &Location, chunks: ChunkSet, format: Box<dyn ArrayFormat>) -> Self {
+        let layout = &chunks.layout;
+        let cell = chunks.cell_shape();
+        let (entry_shape, shard_shape) = match chunks.packing.shared() {
+            Some(shared) => {
+                let elements = |cells: &[u64]| {
+                    cell.iter().zip(cells).map(|(&n, &cells)| n.saturating_mul(cells)).collect()
+                };
+                (Some(cell.to_vec()), shared.object_shape().map(|cells| elements(&cells)))
+            }
+            None => {
+                let entry = |shard: &ShardLayout| shard.to_array_order(&shard.chunk_shape);
+                let is_shard = !matches!(layout, Layout::Chunk(_));
+                (layout.addressable().map(entry), is_shard.then(|| cell.to_vec()))
+            }
+        };
+        Self {
+            location: location.clone(),
+            shape: chunks.shape.clone(),
+            chunk_shape: layout.innermost_chunk_shape(),
+            entry_shape,
+            shard_shape,
+            chunks,
+            axis_names: None,
+            format,
+            anchor: None,
+            successor: Successor::default(),
+        }
+    }
+
+    /// The same array with names for its axes.
+    pub(crate) fn with_axis_names(mut self, names: Option<Vec<Option<String>>>) -> Self {
+        self.axis_names = names;
+        self
+    }
+
+    /// The same array, which `anchor` tells apart from others that take its place.
+    pub(crate) fn with_anchor(mut self, anchor: Option<Arc<Anchor>>) -> Self {
+        self.anchor = anchor;
+        self
+    }
+
+    /// Changes the shape, once its documents say so too.
+    pub(crate) fn set_shape(&mut self, shape: &[u64]) {
+        self.shape = shape.to_vec();
+        // Cells have the same places and keys in a grid of any shape, so what the engine has cached stays right.
+        self.chunks.shape = shape.to_vec();
+    }
+
+    /// The engine that reads and writes it.
+    pub fn engine(&self) -> &Arc<Engine> {
+        self.chunks.engine()
+    }
+
+    /// The data set whose documents describe it: the array itself, or the volume that it is a scale
+    /// of.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Elements along each axis.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The type of its elements.
+    pub fn data_type(&self) -> &DataType {
+        &self.chunks.layout.spec().data_type
+    }
+
+    /// The value of elements that were never written.
+    pub fn fill(&self) -> &FillValue {
+        &self.chunks.layout.spec().fill
+    }
+
+    /// The names of its axes, in their order; `None` if its format says nothing of them.
+    pub fn axis_names(&self) -> Option<&[Option<String>]> {
+        self.axis_names.as_deref()
+    }
+
+    /// The shape of its chunks: the innermost ones, where it is sharded.
+    ///
+    /// Where a shard can only be decoded whole (a codec such as `delta` before it), that is the
+    /// shard's shape.
+    pub fn chunk_shape(&self) -> &[u64] {
+        &self.chunk_shape
+    }
+
+    /// The shape of its shards; `None` if it is not sharded, or if the chunks of a shard do not
+    /// form a box, as in some volumes.
+    pub fn shard_shape(&self) -> Option<&[u64]> {
+        self.shard_shape.as_deref()
+    }
+
+    /// The shape of the grid's cells: of a shard, or of a chunk where chunks are objects of their
+    /// own or packed into shards by 64-bit key.
+    pub fn cell_shape(&self) -> &[u64] {
+        self.chunks.cell_shape()
+    }
+
+    /// The shape of what an entry of a shard's index refers to: a chunk, or in nested shards the
+    /// next inner shard. `None` if the array is not sharded, or a codec encodes whole shards, index
+    /// and all.
+    ///
+    /// [`shard_entries`](Self::shard_entries) returns the entries.
+    pub fn entry_shape(&self) -> Option<&[u64]> {
+        self.entry_shape.as_deref()
+    }
+
+    /// Whether a write streams its objects, and does not encode them in memory.
+    pub(crate) fn streams(&self) -> bool {
+        is_streamed(&self.chunks.layout)
+    }
+}

@@ -1,0 +1,224 @@
+//! What there is at a place: the one detector.
+//!
+//! Zarr documents go before an `info`. Each document is read once, and what cannot be read is an error, never nothing.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use shardine_store::{Key, StoreExt};
+
+use crate::anchor::Anchor;
+use crate::key_values::{KeyValueStore, PayloadKind};
+use crate::precomputed::{INFO, InfoError, Volume, VolumeInfo};
+use crate::shard::uint64::Sharding;
+use crate::zarr::read_document;
+use crate::{ArrayNode, Engine, Error, Group, Location, Node};
+
+/// A data set, whatever its format.
+#[derive(Debug)]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "data sets are opened by the handful")]
+pub enum DataSet {
+    /// A Zarr array.
+    Array(ArrayNode),
+    /// A Zarr group.
+    Group(Group),
+    /// A volume in Neuroglancer's precomputed format.
+    Volume(Volume),
+    /// A folder with an `info` that is no volume's: of meshes, skeletons or annotations.
+    KeyValues(KeyFolders),
+}
+
+/// Opens what is at a place.
+///
+/// One read for a Zarr array or group; of version 2, three to five; of what has an `info`, four. [`Error::NoNode`] if there is
+/// no document of any of these.
+///
+/// ```
+/// use std::sync::Arc;
+/// use shardine::store::{Condition, Key, MemoryStore, StoreExt};
+/// use shardine::{DataSet, Engine, Error, Location, open};
+///
+/// let (engine, store) = (Engine::shared()?, MemoryStore::new());
+/// let place = Location::root(Arc::new(store.clone()));
+/// assert!(matches!(open(&engine, &place), Err(Error::NoNode { .. })));
+/// let document = br#"{"zarr_format": 3, "node_type": "group", "attributes": {}}"#;
+/// store.put(&Key::new("zarr.json")?, document, Condition::None)?;
+/// assert!(matches!(open(&engine, &place)?, DataSet::Group(_)));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<DataSet, Error> {
+    let nothing = match Node::open(engine, location) {
+        Ok(Node::Array(array)) => return Ok(DataSet::Array(array)),
+        Ok(Node::Group(group)) => return Ok(DataSet::Group(group)),
+        Err(nothing @ Error::NoNode { .. }) => nothing,
+        Err(error) => return Err(error),
+    };
+    // Before the document is read, so that a change between the two is noticed.
+    let anchor = Anchor::of(location, &[INFO])?;
+    match read_info(location)?.ok_or(nothing)? {
+        Info::Volume(info) => {
+            Ok(DataSet::Volume(Volume::bind(engine, location, info).with_anchor(anchor)))
+        }
+        Info::Folders(folders) => {
+            Ok(DataSet::KeyValues(KeyFolders { anchor: anchor.map(Arc::new), ..folders }))
+        }
+    }
+}
+
+/// The documents at a place.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+pub(crate) enum Documents {
+    /// Of a Zarr array or group.
+    Node,
+    Info(Info),
+}
+
+/// What an `info` tells of.
+#[derive(Debug)]
+pub(crate) enum Info {
+    Volume(VolumeInfo),
+    Folders(KeyFolders),
+}
+
+/// Reads the documents at a place; what they describe may be beyond what can be opened here. [`Error::NoNode`] if there are
+/// none. Costs what [`open`] costs.
+pub(crate) fn detect(location: &Location) -> Result<Documents, Error> {
+    match read_document(location) {
+        Ok(_) => Ok(Documents::Node),
+        Err(nothing @ Error::NoNode { .. }) => {
+            Ok(Documents::Info(read_info(location)?.ok_or(nothing)?))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the `info` at a place; `None` if there is none. One read.
+pub(crate) fn read_info(location: &Location) -> Result<Option<Info>, Error> {
+    let key = location.key(INFO)?;
+    let Some(bytes) = location.store.get(&key)? else { return Ok(None) };
+    let wrong = |source| Error::Info { object: key.clone(), source };
+    let refuse = |reason: String| wrong(InfoError { member: INFO.to_owned(), reason });
+    let document = match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(document)) => document,
+        Ok(_) => return Err(refuse("is not a JSON object".to_owned())),
+        Err(error) => return Err(refuse(format!("is not JSON: {error}"))),
+    };
+    if VolumeInfo::is_volume(&document) {
+        return Ok(Some(Info::Volume(VolumeInfo::from_document(document).map_err(wrong)?)));
+    }
+    let location = location.clone();
+    Ok(Some(Info::Folders(KeyFolders { location, info: key, document, anchor: None })))
+}
+
+/// The folders that an `info` of meshes, skeletons or annotations tells of.
+#[derive(Debug)]
+pub struct KeyFolders {
+    location: Location,
+    info: Key,
+    document: Map<String, Value>,
+    /// By what it is told whether another data set has taken its place.
+    anchor: Option<Arc<Anchor>>,
+}
+
+/// A folder of shards by 64-bit key.
+#[derive(Debug)]
+pub(crate) struct KeyFolder {
+    /// Where in the `info` its sharding stands.
+    pub pointer: String,
+    pub location: Location,
+    pub sharding: Sharding,
+}
+
+impl KeyFolders {
+    /// Where it is.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Its `info`.
+    pub fn document(&self) -> &Map<String, Value> {
+        &self.document
+    }
+
+    /// The key of its `info`.
+    pub(crate) fn info(&self) -> &Key {
+        &self.info
+    }
+
+    /// What its values are.
+    pub(crate) fn kind(&self) -> PayloadKind {
+        PayloadKind::from_info(&self.document)
+    }
+
+    /// The values by key that are in its own folder; [`Error::NoKeyValues`] if these are not in shards. No read.
+    pub fn key_values(&self, engine: &Arc<Engine>) -> Result<KeyValueStore, Error> {
+        let no_store = || Error::NoKeyValues { at: self.location.to_string() };
+        let sharding = self.sharding(self.document.get("sharding").ok_or_else(no_store)?)?;
+        let values = KeyValueStore::with_sharding(engine, &self.location, sharding, self.kind());
+        Ok(values.with_anchor(self.anchor.clone()))
+    }
+
+    /// The error for whoever expected a volume.
+    pub fn not_a_volume(&self) -> Error {
+        match VolumeInfo::from_document(self.document.clone()) {
+            Err(source) => Error::Info { object: self.info.clone(), source },
+            Ok(_) => Error::NoVolume { at: self.location.to_string() },
+        }
+    }
+
+    fn sharding(&self, json: &Value) -> Result<Sharding, Error> {
+        Sharding::from_json(json)
+            .map_err(|source| Error::Sharding { object: self.info.clone(), source })
+    }
+
+    /// The folders of shards; none if everything is stored in single objects.
+    pub(crate) fn folders(&self) -> Result<Vec<KeyFolder>, Error> {
+        let mut found = Vec::new();
+        for part in self.parts() {
+            let Some(json) = part.sharding else { continue };
+            let location = match part.key {
+                Some(key) => self.location.join(key)?,
+                None => self.location.clone(),
+            };
+            let (pointer, sharding) = (format!("{}/sharding", part.pointer), self.sharding(json)?);
+            found.push(KeyFolder { pointer, location, sharding });
+        }
+        Ok(found)
+    }
+
+    /// The folders that the `info` tells of: its own, if that has shards, and of annotations those of its indexes.
+    pub(crate) fn parts(&self) -> Vec<KeyPart<'_>> {
+        fn sharding(part: Option<&Value>) -> Option<&Value> {
+            part.filter(|sharding| !sharding.is_null())
+        }
+        let mut parts = Vec::new();
+        if let Some(own) = sharding(self.document.get("sharding")) {
+            parts.push(KeyPart { pointer: String::new(), key: None, sharding: Some(own) });
+        }
+        let lists = ["relationships", "spatial"].into_iter().flat_map(|name| {
+            let list = self.document.get(name).and_then(Value::as_array);
+            let list = list.into_iter().flatten().enumerate();
+            list.map(move |(i, part)| (format!("/{name}/{i}"), part))
+        });
+        let by_id = self.document.get("by_id").map(|part| ("/by_id".to_owned(), part));
+        for (pointer, part) in by_id.into_iter().chain(lists) {
+            let Some(key) = part.get("key").and_then(Value::as_str) else { continue };
+            let sharding = sharding(part.get("sharding"));
+            parts.push(KeyPart { pointer, key: Some(key), sharding });
+        }
+        parts
+    }
+}
+
+/// A folder that an `info` tells of.
+#[derive(Debug)]
+pub(crate) struct KeyPart<'a> {
+    /// Where in the `info` it stands.
+    pointer: String,
+    /// Its path below that of the `info`; `None` if it is the same.
+    pub key: Option<&'a str>,
+    /// As it stands in the `info`; `None` if its values are single objects.
+    pub sharding: Option<&'a Value>,
+}

@@ -1,0 +1,106 @@
+//! Creating an array.
+
+use std::sync::Arc;
+
+use shardine_store::{Condition, Key, StoreError, StoreExt};
+
+use super::consolidated::renew_consolidated_above;
+use super::metadata::{ArrayMetadata, NodeMetadata};
+use super::node::{ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, read_document};
+use super::stored::GridContents;
+use super::{ArrayNode, LOSS_RECORD};
+use crate::anchor::Anchor;
+use crate::{Engine, Error, Location};
+
+impl ArrayNode {
+    /// Creates an array, or with `overwrite` replaces an existing one.
+    ///
+    /// Without `overwrite` the place must be empty. With it the old array's metadata is removed
+    /// first and its chunks after, so that no reader takes them for the new one's; folders that
+    /// this leaves empty go last. Groups are never replaced, nor are nodes with documents of
+    /// version 2. Costs a listing and a write, and to replace an array a listing for each of its
+    /// folders and a removal for each of its objects and folders.
+    ///
+    /// Consolidated metadata of groups above is updated; see [`stale_copies`](Self::stale_copies).
+    pub fn create(
+        engine: &Arc<Engine>,
+        location: &Location,
+        metadata: ArrayMetadata,
+        overwrite: bool,
+    ) -> Result<Self, Error> {
+        let mut array = Self::from_metadata(engine, location, metadata.into_v3())?;
+        let exists = || Error::Exists { at: location.to_string() };
+        let _hold = location.hold()?;
+        let listing = location.store.list(location.path.as_ref())?;
+        if !listing.is_empty() {
+            if overwrite {
+                refuse_v2(location, listing.objects.iter().map(|(key, _)| key))?;
+            }
+            match read_document(&location.clone().with_format(None)) {
+                Ok(NodeMetadata::Group(_)) => {
+                    return Err(Error::GroupExists { at: location.to_string() });
+                }
+                _ if !overwrite => return Err(exists()),
+                Ok(NodeMetadata::Array(old)) => array.clear(Some(&old))?,
+                Err(Error::NoNode { .. }) => array.clear(None)?,
+                Err(error) => return Err(error),
+            }
+        }
+        let document = location.key(DOCUMENT)?;
+        match location.store.put(&document, &array.metadata.to_bytes(), Condition::Absent) {
+            Ok(_) => {
+                array.stale = renew_consolidated_above(location);
+                Ok(array.anchored(Anchor::of(location, &ARRAY_DOCUMENTS)?))
+            }
+            Err(StoreError::Conflict { .. }) => Err(exists()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes the array that this one replaces, and whatever could be taken for chunks of this
+    /// one.
+    fn clear(&self, old: Option<&ArrayMetadata>) -> Result<(), Error> {
+        let store = &self.location().store;
+        store.delete(&self.location().key(DOCUMENT)?, &Condition::None)?;
+        // A reader that trusts a copy of the document would take the missing chunks for empty ones.
+        // Copies that cannot be updated are reported once the new array is there.
+        renew_consolidated_above(self.location());
+        // What was lost of the old array is not missing in the new one.
+        store.delete(&self.location().key(LOSS_RECORD)?, &Condition::None)?;
+        // An old array whose codecs are not known here still has its keys.
+        for metadata in [old, Some(&self.metadata)].into_iter().flatten() {
+            let rank = metadata.shape().len();
+            let found =
+                GridContents::list(self.engine(), self.location(), metadata.key_encoding(), rank)?;
+            for object in &found.objects {
+                store.delete(&object.key, &Condition::None)?;
+            }
+            if let Some(files) = store.files() {
+                // Links are removed, not followed: the new array would be read and written through
+                // them.
+                let keys = found.unlisted.iter().filter_map(|unlisted| unlisted.key.as_ref());
+                keys.into_iter().try_for_each(|key| files.remove_unlisted_at(key))?;
+            }
+            // From the inside out, so that a folder of empty ones is empty when its turn comes.
+            for folder in found.folders.iter().rev() {
+                store.remove_empty_folder(folder)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to replace a node that has documents of version 2: they would describe another array
+/// from then on.
+fn refuse_v2<'a>(
+    location: &Location,
+    objects: impl IntoIterator<Item = &'a Key>,
+) -> Result<(), Error> {
+    for key in objects {
+        let name = key.as_str().rsplit('/').next().unwrap_or_default();
+        if V2_DOCUMENTS.contains(&name) {
+            return Err(Error::ZarrV2 { at: location.to_string(), object: key.clone() });
+        }
+    }
+    Ok(())
+}

@@ -15,6 +15,11 @@ const MACHINE_PATHS: &[&str] = &[concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 /// Work that somebody meant to come back to.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 
+/// The modules of the library from the bottom up: each uses only itself and those before it. `error` is left out: it
+/// gathers what all of them may say.
+const MODULES: &[&str] =
+    &["location", "anchor", "array", "zarr", "precomputed", "dataset", "plan", "jobs"];
+
 /// Looks at every text file of the work tree and lists each line that offends.
 pub fn run() -> Result {
     let mut files = Vec::new();
@@ -47,11 +52,30 @@ fn offence(file: &Path, line: &str) -> Option<String> {
     if let Some(path) = MACHINE_PATHS.iter().find(|path| has_absolute(line, path)) {
         return Some(format!("a path of one machine, {path}"));
     }
+    if let Some(module) = looks_up(file, line) {
+        return Some(format!("uses crate::{module}, which is a layer above"));
+    }
     if file.extension().is_some_and(|extension| extension == "rs") {
         let word = UNFINISHED.iter().find(|word| line.contains(*word))?;
         return Some(format!("{word}: do it, or write down why not"));
     }
     None
+}
+
+/// The module that a line of the library's code uses although it lies above the line's own.
+fn looks_up(file: &Path, line: &str) -> Option<&'static str> {
+    let inside = file.strip_prefix(root().join("crates/shardine/src")).ok()?;
+    let own = Path::new(inside.iter().next()?).file_stem()?;
+    let own = MODULES.iter().position(|module| own == *module)?;
+    let code = line.split("//").next()?;
+    let uses = |module: &str| {
+        let path = format!("crate::{module}");
+        code.match_indices(&path).any(|(at, _)| {
+            let after = code[at + path.len()..].chars().next();
+            !after.is_some_and(|c| c.is_alphanumeric() || c == '_')
+        })
+    };
+    MODULES[own + 1..].iter().find(|module| uses(module)).copied()
 }
 
 /// Whether `path` occurs in `line` as the beginning of a path, not inside a longer one.

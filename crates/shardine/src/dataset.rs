@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use shardine_store::{Key, StoreExt};
 
 use crate::anchor::Anchor;
-use crate::key_values::{KeyValueStore, PayloadKind};
+use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
 use crate::precomputed::{INFO, InfoError, Volume, VolumeInfo};
 use crate::shard::uint64::Sharding;
 use crate::zarr::read_document;

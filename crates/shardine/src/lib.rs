@@ -11,7 +11,6 @@ mod array;
 mod dataset;
 mod error;
 mod jobs;
-mod key_values;
 mod location;
 pub mod plan;
 pub mod precomputed;
@@ -45,9 +44,9 @@ pub use jobs::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySumm
 pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use jobs::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
-pub use key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::{Location, LocationSpec};
+pub use precomputed::key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use selection::{Axis, Region, RegionError, Selection};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;

@@ -7,7 +7,15 @@ use shardine_remote::{RemoteStore, StoreOptions, path_in_url};
 use shardine_store::{FileStore, FolderHold, Key, Store, StoreError};
 
 use crate::Error;
-use crate::zarr::metadata::ZarrFormat;
+
+/// A version of Zarr, by the documents that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ZarrFormat {
+    /// `.zarray`, `.zgroup` and `.zattrs`: read here, and left as they are.
+    V2,
+    /// `zarr.json`
+    V3,
+}
 
 /// Where a data set is: a store and a place in it.
 ///

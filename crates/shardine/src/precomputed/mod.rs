@@ -1,8 +1,8 @@
 //! Volumes in Neuroglancer's precomputed format.
 
-mod as_zarr;
 mod encoding;
 mod info;
+pub(crate) mod key_values;
 mod names;
 mod volume;
 mod volume_scale;

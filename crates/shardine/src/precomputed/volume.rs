@@ -10,9 +10,9 @@ use super::wrapped::WrappedStore;
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
 use crate::engine::{ChunkSet, EdgeLayouts, Packing, Uint64Packing};
-use crate::key_values::{KeyValueStore, PayloadKind};
 use crate::keyed::KeyedShards;
 use crate::layout::Layout;
+use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
 use crate::shard::uint64::Encoding;
 use crate::{Array, Engine, Error, Location};
 
@@ -325,7 +325,7 @@ impl Volume {
     }
 
     /// The codecs that a chunk of a scale goes through.
-    pub(super) fn codecs(&self, scale: &Scale) -> Result<Vec<CodecSpec>, Error> {
+    pub(crate) fn codecs(&self, scale: &Scale) -> Result<Vec<CodecSpec>, Error> {
         let values = scale.sharding.as_ref().map_or(Encoding::Raw, |s| s.data_encoding);
         match scale.encoding.codecs(values, self.gzip_level) {
             Some(codecs) => Ok(codecs),
@@ -338,7 +338,7 @@ impl Volume {
     }
 
     /// Lengths along all axes, given those along x, y and z: chunks have all channels.
-    pub(super) fn with_channels(&self, lengths: [u64; 3]) -> Vec<u64> {
+    pub(crate) fn with_channels(&self, lengths: [u64; 3]) -> Vec<u64> {
         let mut lengths = lengths.to_vec();
         lengths.push(self.info.channels());
         lengths

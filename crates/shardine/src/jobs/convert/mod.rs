@@ -2,6 +2,7 @@
 //! the same on both sides.
 
 mod alike;
+mod as_zarr;
 mod error;
 mod job;
 mod kept;

@@ -7,6 +7,7 @@ use shardine_store::{Condition, StoreExt};
 use super::super::repack::RepackOutcome;
 use super::ConvertError;
 use super::alike::{Side, have_same_chunks};
+use super::as_zarr::scale_metadata;
 use super::job::Job;
 use super::kept::{self, Seen};
 use super::level::Level;
@@ -80,7 +81,7 @@ pub fn convert_to_volume(
     let mut work = Vec::with_capacity(levels.len());
     for (number, old) in levels.into_iter().enumerate() {
         let scale = volume.scale(number)?;
-        let (new, metadata) = (volume.array(number)?, volume.metadata(scale)?);
+        let (new, metadata) = (volume.array(number)?, scale_metadata(&volume, scale)?);
         let made = Side { array: &new, metadata: &metadata };
         let report = ConvertedLevel {
             level: number,

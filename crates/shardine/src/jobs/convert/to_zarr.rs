@@ -10,6 +10,7 @@ use super::super::repack::{
 };
 use super::ConvertError;
 use super::alike::{Side, have_same_chunks};
+use super::as_zarr::scale_metadata;
 use super::job::Job;
 use super::kept;
 use super::level::Level;
@@ -62,7 +63,7 @@ pub fn convert_to_zarr(
     let mut levels = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
         let scale = volume.scale(number)?;
-        let (old, described) = (volume.array(number)?, volume.metadata(scale)?);
+        let (old, described) = (volume.array(number)?, scale_metadata(&volume, scale)?);
         let from = Side { array: &old, metadata: &described };
         let metadata = metadata(from, scale, form, options)?;
         let place = target.join(name)?;

@@ -9,9 +9,9 @@ use super::form::{Form, survey};
 use super::values::Values;
 use super::write::{check, recount, write};
 use super::{Packed, RepackVolumeOptions, RepackedScale};
-use crate::key_values::{KeyValueStore, PayloadKind};
 use crate::keyed::KeyedShards;
 use crate::precomputed::INFO;
+use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location, RepackOutcome};
 

@@ -5,8 +5,8 @@ use shardine_store::{Key, ReadRange, Store, StoreError};
 
 use super::form::chunk;
 use crate::engine::StoredBytes;
-use crate::key_values::PayloadKind;
 use crate::keyed::{KeyedShards, before_values};
+use crate::precomputed::key_values::PayloadKind;
 use crate::precomputed::{BoxNames, BoxObject, Scale, Volume, WrappedStore};
 use crate::shard::uint64::{Encoding, MortonCode};
 use crate::{Engine, Error, RepackError};

@@ -21,6 +21,7 @@ mod node;
 mod tests;
 mod v2;
 
+pub use crate::location::ZarrFormat;
 pub use array::{ArrayMetadata, NewArray};
 pub(crate) use array::{DIMENSIONS, FILL_VALUE};
 pub use document::MAX_DOCUMENT_BYTES;
@@ -30,12 +31,3 @@ pub use key_encoding::{ChunkKeyEncoding, Separator};
 pub use node::{NodeMetadata, check_node_name};
 pub use shardine_codec::{codec_specs_from_json, codec_specs_to_json};
 pub(crate) use v2::{v2_consolidated, v2_names, v2_without};
-
-/// A version of Zarr, by the documents that it has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ZarrFormat {
-    /// `.zarray`, `.zgroup` and `.zattrs`: read here, and left as they are.
-    V2,
-    /// `zarr.json`
-    V3,
-}

@@ -6,9 +6,9 @@ use shardine_codec::{ChunkCodec, ElementSize};
 use shardine_store::Key;
 
 use crate::Array;
-use crate::key_values::PayloadKind;
 use crate::keyed::KeyedShards;
 use crate::layout::Layout;
+use crate::precomputed::key_values::PayloadKind;
 use crate::precomputed::{ChunkEncoding, Scale, VolumeInfo};
 use crate::shard::uint64::{Encoding, MortonCode};
 

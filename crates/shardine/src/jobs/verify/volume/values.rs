@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::folder::{Folder, Payload};
 use super::survey::{Form, Survey, Surveyed, is_gzip, is_zlib, touches, unpack};
 use crate::Engine;
-use crate::key_values::{PayloadKind, fragments_len};
+use crate::precomputed::key_values::{PayloadKind, fragments_len};
 use crate::shard::uint64::Encoding;
 
 /// Bytes at the start of a value that tell how it is stored.

@@ -3,11 +3,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
-use shardine_store::{Buffer, NextRead, Read, ReadBuffer, ReadRange, Reads, StoreError};
+use shardine_store::{Buffer, NextRead, Read, ReadBuffer, ReadRange, Reads, StoreError, StoreExt};
 
 use super::plan::{Fetch, Node, Plan};
 use super::{INLINE, Lost, Opened, Reading};
 use crate::Error;
+use crate::engine::PoolWorkers;
 use crate::engine::budget::Permit;
 
 /// What is done with the bytes of a read, given its number.
@@ -183,7 +184,7 @@ impl<'a> Reading<'a> {
         let permits: Vec<Mutex<Option<Permit>>> = reads.iter().map(|_| Mutex::new(None)).collect();
         let reads = reads.into_iter().enumerate().peekable();
         let mut reads = Admitted { reading: self, opened, reads, permits: &permits };
-        self.grid.store.read_batch(&self.engine.pool, &mut reads, &|i, answer| {
+        self.grid.store.read_batch(&PoolWorkers(&self.engine.pool), &mut reads, &|i, answer| {
             deliver(i, answer);
             permits[i].lock().unwrap_or_else(PoisonError::into_inner).take();
         });

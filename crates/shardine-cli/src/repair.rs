@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::store::StoreExt;
 use shardine::{Location, Repair as Done, RepairKind, RepairOptions, repair as repair_all};
 
 use crate::cli::Machine;
@@ -143,7 +144,7 @@ fn plural(count: u64) -> &'static str {
 /// Where damaged bytes are kept: where the command says, or beside what is repaired, in the same store.
 fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Location, Failure> {
     let of = location.store.name();
-    let is_file = location.store.files().is_some();
+    let is_file = location.store.has_folders();
     let place = match &args.set_aside {
         Some(place) => place.clone(),
         None if is_file => {
@@ -169,7 +170,7 @@ fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Lo
             machine.location(&path.to_string_lossy())?
         }
     };
-    let inside = match (is_file, aside.store.files().is_some()) {
+    let inside = match (is_file, aside.store.has_folders()) {
         (true, true) => {
             let of = std::path::absolute(&of).map_err(|e| Failure::file(Path::new(&of), &e))?;
             Path::new(&aside.store.name()).starts_with(of)

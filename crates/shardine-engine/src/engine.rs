@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use shardine_codec::Context;
-use shardine_store::Store;
+use shardine_store::{Store, Workers};
 
 use crate::Error;
 use crate::budget::{Budget, Permit};
@@ -249,6 +249,20 @@ impl Engine {
     /// The most that is worth reading at once.
     pub fn max_merged_read(&self) -> u64 {
         MAX_MERGED_READ.min(self.budget.total() / 4).max(1)
+    }
+}
+
+/// The threads of a pool, for the batches of a store.
+pub(crate) struct PoolWorkers<'a>(pub &'a rayon::ThreadPool);
+
+impl Workers for PoolWorkers<'_> {
+    fn run<T: Send>(&self, mut next: impl FnMut() -> Option<T>, task: impl Fn(T) + Sync) {
+        let task = &task;
+        self.0.in_place_scope(|scope| {
+            while let Some(given) = next() {
+                scope.spawn(move |_| task(given));
+            }
+        });
     }
 }
 

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use object_store::path::Path;
 use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta};
 use shardine_store::{
-    Buffer, Done, HeaderName, Headers, Key, Object, ReadRange, StoreError, Version,
+    Buffer, Done, HeaderName, Headers, Key, Object, ReadRange, StoreError, Version, copy_into,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -493,5 +493,27 @@ impl Object for RemoteObject {
         let inner = Arc::clone(&self.0);
         // Without a runtime the task is dropped, and whoever waits for the answer learns that.
         drop(runtime::spawn(async move { done(inner.fetch(range).await) }));
+    }
+
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        copy_into(self, start, into)
+    }
+
+    /// Each answer was compared with the version of the first one.
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Whether it was replaced takes a request, as opening it again does.
+    fn can_be_kept(&self) -> bool {
+        false
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn file(&self) -> Option<&std::fs::File> {
+        None
     }
 }

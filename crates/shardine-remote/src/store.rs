@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use object_store::path::Path;
 use object_store::{Attributes, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 use shardine_store::{
-    Condition, CreateOptions, Edit, Headers, Held, InPlace, Key, Listing, Object, ObjectWriter,
-    Pending, ReadCost, ReadRange, Staged, Store, StoreError, Unlisted, UnlistedKind, Version,
+    Condition, CreateOptions, Edit, FolderExchange, Folders, Headers, Held, InPlace, Key, Leftover,
+    Listing, Object, ObjectWriter, Pending, ReadCost, ReadRange, Recovery, Staged, Store,
+    StoreError, Unlisted, UnlistedKind, Version,
 };
 use tokio::sync::Semaphore;
 
@@ -279,6 +280,14 @@ impl Store for RemoteStore {
         self.0.identity.clone()
     }
 
+    fn folders(&self) -> Option<&dyn Folders> {
+        None
+    }
+
+    fn exchange(&self) -> Option<&dyn FolderExchange> {
+        None
+    }
+
     fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
         let remote = &*self.0;
         let path = remote.prefix.strip_suffix('/')?;
@@ -480,6 +489,10 @@ impl Store for RemoteStore {
         })?
     }
 
+    fn delete_last(&self, key: &Key) -> Result<(), StoreError> {
+        self.delete(key, &Condition::None)
+    }
+
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         if self.0.kind == Kind::Http {
             return Err(self.unsupported("list objects, as plain HTTP has no way to"));
@@ -535,5 +548,24 @@ impl Store for RemoteStore {
         listing.folders.sort();
         listing.unlisted.sort();
         Ok(listing)
+    }
+
+    /// What a killed writer leaves are parts of an upload, which no listing tells
+    /// ([`abort_unfinished_uploads`](crate::abort_unfinished_uploads)).
+    fn leftovers(&self, _: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn remove_leftover(&self, _: Option<&Key>, _: &str) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    /// Objects are only replaced whole.
+    fn recover(&self, _: &Key) -> Result<Recovery, StoreError> {
+        Ok(Recovery::Nothing)
+    }
+
+    fn remove_empty_folder(&self, _: &Key) -> Result<(), StoreError> {
+        Ok(())
     }
 }

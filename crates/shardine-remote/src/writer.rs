@@ -232,6 +232,10 @@ impl ObjectWriter for RemoteWriter {
         Ok(offset)
     }
 
+    fn reserve(&self, _: u64) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
     fn write_reserved(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
         let (store, operation) = (self.remote.name.clone(), "write what was not reserved");
         Err(StoreError::Unsupported { store, operation })

@@ -5,18 +5,28 @@ use std::sync::mpsc;
 
 use crate::{Buffer, NextRead, Reads, StoreError};
 
-type Deliver<'a> = &'a (dyn Fn(usize, Result<Buffer, StoreError>) + Sync);
+/// Threads that work side by side, as a batch of reads needs them.
+///
+/// Whoever has a pool of threads lets a store use it by this; the store knows nothing of the pool.
+pub trait Workers {
+    /// Asks `next` for tasks, on the calling thread, until there are no more, and has each done by a worker as soon as it
+    /// is there. Returns when all are done.
+    fn run<T: Send>(&self, next: impl FnMut() -> Option<T>, task: impl Fn(T) + Sync);
+}
+
+pub(crate) type Deliver<'a> = &'a (dyn Fn(usize, Result<Buffer, StoreError>) + Sync);
 
 /// Each read is made by a worker, who uses it at once.
-pub(crate) fn by_workers(workers: &rayon::ThreadPool, reads: &mut dyn Reads, deliver: Deliver<'_>) {
-    workers.in_place_scope(|scope| {
-        let mut count = 0;
-        while let NextRead::Read(read) = reads.next_read(true) {
-            let i = count;
+pub(crate) fn by_workers(workers: &impl Workers, reads: &mut dyn Reads, deliver: Deliver<'_>) {
+    let mut count = 0;
+    let next = || match reads.next_read(true) {
+        NextRead::Read(read) => {
             count += 1;
-            scope.spawn(move |_| deliver(i, read.object.read(read.range)));
+            Some((count - 1, read))
         }
-    });
+        NextRead::Later | NextRead::End => None,
+    };
+    workers.run(next, |(i, read)| deliver(i, read.object.read(read.range)));
 }
 
 /// Up to `most` reads are under way at once, and each answer is handed to a worker when it comes.
@@ -24,38 +34,36 @@ pub(crate) fn by_workers(workers: &rayon::ThreadPool, reads: &mut dyn Reads, del
 /// The calling thread alone draws reads and takes answers. It waits for memory only when it has no answer to wait
 /// for, so that batches that share a budget cannot wait for each other.
 pub(crate) fn in_flight(
-    workers: &rayon::ThreadPool,
+    workers: &impl Workers,
     reads: &mut dyn Reads,
     deliver: Deliver<'_>,
     most: usize,
 ) {
     let (answers, arriving) = mpsc::channel();
-    workers.in_place_scope(|scope| {
-        let (mut count, mut under_way, mut more) = (0, 0, true);
-        loop {
-            while more && under_way < most.max(1) {
-                match reads.next_read(under_way == 0) {
-                    NextRead::Read(read) => {
-                        let (i, answers) = (count, answers.clone());
-                        count += 1;
-                        under_way += 1;
-                        let mut sender = Sender { i, answers, sent: false };
-                        let done = move |answer| sender.send(answer);
-                        read.object.read_then(read.range, Box::new(done));
-                    }
-                    NextRead::Later => break,
-                    NextRead::End => more = false,
+    let (mut count, mut under_way, mut more) = (0, 0, true);
+    let next = || {
+        while more && under_way < most.max(1) {
+            match reads.next_read(under_way == 0) {
+                NextRead::Read(read) => {
+                    let (i, answers) = (count, answers.clone());
+                    count += 1;
+                    under_way += 1;
+                    let mut sender = Sender { i, answers, sent: false };
+                    let done = move |answer| sender.send(answer);
+                    read.object.read_then(read.range, Box::new(done));
                 }
+                NextRead::Later => break,
+                NextRead::End => more = false,
             }
-            if under_way == 0 {
-                // With nothing under way the source of reads may wait, so it has come to its end.
-                break;
-            }
-            let Ok((i, answer)) = arriving.recv() else { break };
-            under_way -= 1;
-            scope.spawn(move |_| deliver(i, answer));
         }
-    });
+        if under_way == 0 {
+            // With nothing under way the source of reads may wait, so it has come to its end.
+            return None;
+        }
+        under_way -= 1;
+        arriving.recv().ok()
+    };
+    workers.run(next, |(i, answer)| deliver(i, answer));
 }
 
 /// Passes an answer on; also that there will be none.

@@ -1,10 +1,10 @@
-use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::layer::{self, Step};
 use crate::{
-    Buffer, Condition, CreateOptions, Done, Edit, Key, Leftover, Listing, Object, ObjectWriter,
-    Pending, ReadCost, ReadRange, Reads, Recovery, Staged, Store, StoreError, Version,
+    Buffer, Done, FolderExchange, Folders, Key, Object, ObjectWriter, ReadRange, Staged, Store,
+    StoreError,
 };
 
 /// One call that a [`CountingStore`] has seen. Calls that failed are among them.
@@ -95,7 +95,8 @@ pub struct Counts {
 /// operation costs. Clones share the memory.
 ///
 /// Reads in a batch are counted one by one. Bytes that are moved from file to file are still moved in the
-/// kernel; they count as an append, not as a read.
+/// kernel; they count as an append, not as a read. What goes past the methods of a store could not be counted, so it has no
+/// [folders](Store::folders) and no [exchange](Store::exchange), and knows of nothing [above](Store::above) it.
 #[derive(Debug, Clone)]
 pub struct CountingStore<S> {
     inner: S,
@@ -158,91 +159,45 @@ impl<S> CountingStore<S> {
     }
 }
 
-impl<S: Store> Store for CountingStore<S> {
-    fn name(&self) -> String {
-        self.inner.name()
+impl<S: Store> layer::StoreLayer for CountingStore<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.inner
     }
 
-    fn identity(&self) -> String {
-        self.inner.identity()
+    fn before(&self, step: Step<'_>) -> Result<(), StoreError> {
+        self.log.add(match step {
+            Step::Open(key) => Call::Open { key: key.clone() },
+            Step::Create(key) => Call::Create { key: key.clone() },
+            Step::Publish(staged) => {
+                Call::Publish { keys: staged.iter().map(|s| s.key.clone()).collect() }
+            }
+            Step::Delete(key) => Call::Delete { key: key.clone() },
+            Step::List(prefix) => Call::List { prefix: prefix.cloned() },
+            Step::RemoveFolder(folder) => Call::RemoveFolder { folder: folder.clone() },
+        });
+        Ok(())
     }
 
-    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
-        self.log.add(Call::Open { key: key.clone() });
-        let inner = self.inner.open(key, expected)?;
-        Ok(Arc::new(CountingObject { inner, key: key.clone(), log: self.log.clone() }))
+    fn object(&self, key: &Key, inner: Arc<dyn Object>) -> Arc<dyn Object> {
+        Arc::new(CountingObject { inner, key: key.clone(), log: self.log.clone() })
     }
 
-    fn read_batch(
-        &self,
-        workers: &rayon::ThreadPool,
-        reads: &mut dyn Reads,
-        deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
-    ) {
-        // The objects in the batch are counting ones, so however the store runs it, each read is seen.
-        self.inner.read_batch(workers, reads, deliver);
+    fn writer(&self, key: &Key, inner: Box<dyn ObjectWriter>) -> Box<dyn ObjectWriter> {
+        Box::new(CountingWriter { inner, key: key.clone(), log: self.log.clone() })
     }
 
-    fn read_cost(&self) -> ReadCost {
-        self.inner.read_cost()
+    fn folders(&self) -> Option<&dyn Folders> {
+        None
     }
 
-    fn create(
-        &self,
-        key: &Key,
-        options: CreateOptions,
-    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
-        self.log.add(Call::Create { key: key.clone() });
-        let inner = self.inner.create(key, options)?;
-        Ok(Box::new(CountingWriter { inner, key: key.clone(), log: self.log.clone() }))
+    fn exchange(&self) -> Option<&dyn FolderExchange> {
+        None
     }
 
-    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
-        self.log.add(Call::Publish { keys: staged.iter().map(|s| s.key.clone()).collect() });
-        self.inner.publish(staged)
-    }
-
-    fn publish_later(&self, staged: Vec<Staged>) -> Pending {
-        self.log.add(Call::Publish { keys: staged.iter().map(|s| s.key.clone()).collect() });
-        self.inner.publish_later(staged)
-    }
-
-    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
-        self.log.add(Call::Open { key: key.clone() });
-        let edit = self.inner.edit(key)?;
-        let (inner, log) = (Arc::clone(&edit.object), self.log.clone());
-        Ok(edit.with_object(Arc::new(CountingObject { inner, key: key.clone(), log })))
-    }
-
-    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
-        self.log.add(Call::Delete { key: key.clone() });
-        self.inner.delete(key, condition)
-    }
-
-    fn can_list(&self) -> bool {
-        self.inner.can_list()
-    }
-
-    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
-        self.log.add(Call::List { prefix: prefix.cloned() });
-        self.inner.list(prefix)
-    }
-
-    fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
-        self.inner.leftovers(prefix)
-    }
-
-    fn remove_leftover(&self, prefix: Option<&Key>, name: &str) -> Result<bool, StoreError> {
-        self.inner.remove_leftover(prefix, name)
-    }
-
-    fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
-        self.inner.recover(key)
-    }
-
-    fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
-        self.log.add(Call::RemoveFolder { folder: folder.clone() });
-        self.inner.remove_empty_folder(folder)
+    fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
+        None
     }
 }
 
@@ -253,13 +208,9 @@ struct CountingObject {
     log: Log,
 }
 
-impl Object for CountingObject {
-    fn len(&self) -> Option<u64> {
-        self.inner.len()
-    }
-
-    fn version(&self) -> Option<Version> {
-        self.inner.version()
+impl layer::ObjectLayer for CountingObject {
+    fn inner(&self) -> &Arc<dyn Object> {
+        &self.inner
     }
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
@@ -294,17 +245,9 @@ impl Object for CountingObject {
         self.inner.check_unchanged()
     }
 
-    fn can_be_kept(&self) -> bool {
-        self.inner.can_be_kept()
-    }
-
     fn is_current(&self) -> Result<bool, StoreError> {
         self.log.add(Call::Check { key: self.key.clone() });
         self.inner.is_current()
-    }
-
-    fn file(&self) -> Option<&File> {
-        self.inner.file()
     }
 }
 
@@ -344,7 +287,8 @@ impl ObjectWriter for CountingWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileStore, MemoryStore, Read, StoreExt};
+    use crate::conformance::ThreadEach;
+    use crate::{Condition, CreateOptions, FileStore, MemoryStore, Read, StoreExt};
 
     #[test]
     fn every_call_is_counted_and_recorded() {
@@ -399,10 +343,9 @@ mod tests {
         let key = Key::new("a").unwrap();
         store.put(&key, b"hello", Condition::None).unwrap();
         let object = store.open(&key, None).unwrap();
-        let workers = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         let read = |range| Read { object: Arc::clone(&object), range: ReadRange::Bounded(range) };
         let mut reads = [read(0..1), read(1..4)].into_iter();
-        store.read_batch(&workers, &mut reads, &|_, answer| assert!(answer.is_ok()));
+        store.read_batch(&ThreadEach, &mut reads, &|_, answer| assert!(answer.is_ok()));
         assert_eq!((store.counts().reads, store.counts().bytes_read), (2, 4));
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Condition, Object, StoreError, Version};
+use crate::{Condition, Key, Object, ReadRange, Store, StoreError, Version};
 
 /// An object that is about to be changed, as it is now.
 ///
@@ -21,6 +21,18 @@ pub struct Edit {
 }
 
 impl Edit {
+    /// Of an object in a store without locks, as it is now: [`Store::edit`] of such a store.
+    pub fn by_version<S: Store + ?Sized>(store: &S, key: &Key) -> Result<Self, StoreError> {
+        let object = store.open(key, None)?;
+        if object.version().is_none() {
+            // A store to which opening is free learns the version with the first read.
+            object.read(ReadRange::Bounded(0..0))?;
+        }
+        let changed = || StoreError::Changed { key: key.clone() };
+        let version = object.version().ok_or_else(changed)?;
+        Ok(Self::unlocked(object, version))
+    }
+
     /// Of a store without locks.
     pub fn unlocked(object: Arc<dyn Object>, version: Version) -> Self {
         Self { object, version, held: None }

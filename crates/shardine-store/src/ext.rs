@@ -1,9 +1,10 @@
-use crate::{Buffer, Condition, CreateOptions, Key, ReadRange, Store, StoreError, Version};
+use crate::batch::{self, Deliver, Workers};
+use crate::{Buffer, Condition, CreateOptions, Key, ReadRange, Reads, Store, StoreError, Version};
 
 /// The largest object that [`StoreExt::get`] reads: 64 MiB. Documents, such as a `zarr.json`, are far smaller.
 pub const MAX_SMALL_OBJECT: u64 = 64 << 20;
 
-/// Whole small objects in one call, for every store.
+/// What every store can do by the methods of [`Store`]: whole small objects in one call, and many reads in a batch.
 pub trait StoreExt: Store {
     /// All of an object, or `None` if there is none. One open and one read.
     ///
@@ -53,12 +54,23 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Removes an object as the last step of a job whose result is durable: it is not waited for that the removal is, so that no
-    /// failure can come after it. If it is undone by a power failure, the job can be given again.
-    fn delete_last(&self, key: &Key) -> Result<(), StoreError> {
-        match self.files() {
-            Some(files) => files.remove_last(key),
-            None => self.delete(key, &Condition::None),
+    /// Whether the objects are files in folders of this machine.
+    fn has_folders(&self) -> bool {
+        self.folders().is_some()
+    }
+
+    /// Runs many reads and hands each answer to `deliver`, with its place in the batch, as it comes.
+    ///
+    /// Answers come in any order and on any thread of `workers`; `reads` is drawn on the calling thread, and only as
+    /// fast as it allows, so whoever has to wait for memory holds the batch back. Returns when all answers are delivered.
+    /// From a local store each read is made by the worker that gets the answer; of others as many are under way
+    /// ([`Object::read_then`](crate::Object::read_then)) as [`Store::read_cost`] says.
+    fn read_batch(&self, workers: &impl Workers, reads: &mut dyn Reads, deliver: Deliver<'_>) {
+        let cost = self.read_cost();
+        if cost.local {
+            batch::by_workers(workers, reads, deliver);
+        } else {
+            batch::in_flight(workers, reads, deliver, cost.in_flight);
         }
     }
 }

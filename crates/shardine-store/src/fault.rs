@@ -1,11 +1,11 @@
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::layer::{self, Step};
 use crate::{
-    Buffer, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter, ReadCost,
-    ReadRange, Reads, Recovery, Staged, Store, StoreError, Version,
+    Buffer, Done, FolderExchange, Folders, Key, Object, ObjectWriter, Pending, ReadRange, Staged,
+    Store, StoreError, Version,
 };
 
 /// What a [`FaultStore`] can be told to fail.
@@ -53,6 +53,9 @@ impl Operation {
 
 /// Passes everything on to another store, but fails where it is told to, so that a test can show that
 /// nothing is torn. Clones share their faults.
+///
+/// What goes past the methods of a store could not fail, so it has no [folders](Store::folders) and no
+/// [exchange](Store::exchange), and knows of nothing [above](Store::above) it.
 ///
 /// ```
 /// use shardine_store::{Condition, FaultStore, Key, MemoryStore, Operation, StoreError, StoreExt};
@@ -124,42 +127,31 @@ impl<S> FaultStore<S> {
     }
 }
 
-impl<S: Store> Store for FaultStore<S> {
-    fn name(&self) -> String {
-        self.inner.name()
+impl<S: Store> layer::StoreLayer for FaultStore<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.inner
     }
 
-    fn identity(&self) -> String {
-        self.inner.identity()
+    fn before(&self, step: Step<'_>) -> Result<(), StoreError> {
+        match step {
+            Step::Open(key) => self.faults.pass(Operation::Open, Some(key)),
+            Step::Create(key) => self.faults.pass(Operation::Create, Some(key)),
+            // Counted in objects, below.
+            Step::Publish(_) => Ok(()),
+            Step::Delete(key) => self.faults.pass(Operation::Delete, Some(key)),
+            Step::List(prefix) => self.faults.pass(Operation::List, prefix),
+            Step::RemoveFolder(folder) => self.faults.pass(Operation::RemoveFolder, Some(folder)),
+        }
     }
 
-    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
-        self.faults.pass(Operation::Open, Some(key))?;
-        let inner = self.inner.open(key, expected)?;
-        Ok(Arc::new(FaultObject { inner, key: key.clone(), faults: self.faults.clone() }))
+    fn object(&self, key: &Key, inner: Arc<dyn Object>) -> Arc<dyn Object> {
+        Arc::new(FaultObject { inner, key: key.clone(), faults: self.faults.clone() })
     }
 
-    fn read_batch(
-        &self,
-        workers: &rayon::ThreadPool,
-        reads: &mut dyn Reads,
-        deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
-    ) {
-        self.inner.read_batch(workers, reads, deliver);
-    }
-
-    fn read_cost(&self) -> ReadCost {
-        self.inner.read_cost()
-    }
-
-    fn create(
-        &self,
-        key: &Key,
-        options: CreateOptions,
-    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
-        self.faults.pass(Operation::Create, Some(key))?;
-        let inner = self.inner.create(key, options)?;
-        Ok(Box::new(FaultWriter { inner, key: key.clone(), faults: self.faults.clone() }))
+    fn writer(&self, key: &Key, inner: Box<dyn ObjectWriter>) -> Box<dyn ObjectWriter> {
+        Box::new(FaultWriter { inner, key: key.clone(), faults: self.faults.clone() })
     }
 
     fn publish(&self, mut staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
@@ -177,42 +169,21 @@ impl<S: Store> Store for FaultStore<S> {
         Ok(versions)
     }
 
-    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
-        self.faults.pass(Operation::Open, Some(key))?;
-        let edit = self.inner.edit(key)?;
-        let (inner, key, faults) = (Arc::clone(&edit.object), key.clone(), self.faults.clone());
-        Ok(edit.with_object(Arc::new(FaultObject { inner, key, faults })))
+    /// Not put off, so that a fault comes in the order in which objects are published.
+    fn publish_later(&self, staged: Vec<Staged>) -> Pending {
+        Pending::done(Store::publish(self, staged))
     }
 
-    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
-        self.faults.pass(Operation::Delete, Some(key))?;
-        self.inner.delete(key, condition)
+    fn folders(&self) -> Option<&dyn Folders> {
+        None
     }
 
-    fn can_list(&self) -> bool {
-        self.inner.can_list()
+    fn exchange(&self) -> Option<&dyn FolderExchange> {
+        None
     }
 
-    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
-        self.faults.pass(Operation::List, prefix)?;
-        self.inner.list(prefix)
-    }
-
-    fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
-        self.inner.leftovers(prefix)
-    }
-
-    fn remove_leftover(&self, prefix: Option<&Key>, name: &str) -> Result<bool, StoreError> {
-        self.inner.remove_leftover(prefix, name)
-    }
-
-    fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
-        self.inner.recover(key)
-    }
-
-    fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
-        self.faults.pass(Operation::RemoveFolder, Some(folder))?;
-        self.inner.remove_empty_folder(folder)
+    fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
+        None
     }
 }
 
@@ -223,13 +194,9 @@ struct FaultObject {
     faults: Faults,
 }
 
-impl Object for FaultObject {
-    fn len(&self) -> Option<u64> {
-        self.inner.len()
-    }
-
-    fn version(&self) -> Option<Version> {
-        self.inner.version()
+impl layer::ObjectLayer for FaultObject {
+    fn inner(&self) -> &Arc<dyn Object> {
+        &self.inner
     }
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
@@ -242,20 +209,11 @@ impl Object for FaultObject {
         self.inner.read_into(start, into)
     }
 
-    fn check_unchanged(&self) -> Result<(), StoreError> {
-        self.inner.check_unchanged()
-    }
-
-    fn can_be_kept(&self) -> bool {
-        self.inner.can_be_kept()
-    }
-
-    fn is_current(&self) -> Result<bool, StoreError> {
-        self.inner.is_current()
-    }
-
-    fn file(&self) -> Option<&File> {
-        self.inner.file()
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        match self.faults.pass(Operation::Read, Some(&self.key)) {
+            Ok(()) => Arc::clone(&self.inner).read_then(range, done),
+            Err(error) => done(Err(error)),
+        }
     }
 }
 
@@ -295,7 +253,7 @@ impl ObjectWriter for FaultWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryStore, StoreExt};
+    use crate::{Condition, CreateOptions, MemoryStore, StoreExt};
 
     #[test]
     fn the_chosen_read_fails_and_the_others_do_not() {

@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use crate::{Store, StoreError};
+
 /// What a store keeps with an object beside its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -43,6 +45,14 @@ impl Headers {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// An error if there are any, for a store that keeps none.
+    pub fn refuse<S: Store + ?Sized>(&self, store: &S) -> Result<(), StoreError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        Err(StoreError::Unsupported { store: store.name(), operation: "keep headers of objects" })
     }
 
     /// All of them.

@@ -16,12 +16,15 @@ mod error;
 mod ext;
 mod fault;
 mod file;
-mod forward;
+mod folders;
 mod headers;
 mod key;
+pub mod layer;
 mod memory;
+mod object;
 mod store;
 
+pub use batch::Workers;
 pub use buffer::{Buffer, BufferPool, ReadBuffer};
 pub use counting::{Call, CountingStore, Counts};
 pub use edit::{Edit, Held, Holding, InPlace};
@@ -32,11 +35,12 @@ pub use file::{
     DiskLook, DiskObserver, DiskStep, DocumentStamp, FileStore, FolderAlone, FolderHold, FolderId,
     FolderIdentity, FolderLock, FolderPart, JobLock, Modes, Survey, Verdict, is_own_file,
 };
+pub use folders::{FolderExchange, Folders};
 pub use headers::{HeaderName, Headers};
 pub use key::Key;
 pub use memory::MemoryStore;
+pub use object::{Done, NextRead, Object, Read, ReadRange, Reads, Version, copy_into};
 pub use store::{
-    Condition, CreateOptions, Done, Leftover, LeftoverKind, Listing, NextRead, Object,
-    ObjectWriter, Pending, Read, ReadCost, ReadRange, Reads, Recovery, Staged, Store, Unlisted,
-    UnlistedKind, Version,
+    Condition, CreateOptions, Leftover, LeftoverKind, Listing, ObjectWriter, Pending, ReadCost,
+    Recovery, Staged, Store, Unlisted, UnlistedKind,
 };

@@ -9,8 +9,9 @@ use bytes::Bytes;
 
 use crate::error::check_head;
 use crate::{
-    Buffer, Condition, CreateOptions, Key, Listing, Object, ObjectWriter, ReadCost, ReadRange,
-    Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Done, Edit, FolderExchange, Folders, Headers, Key, Leftover,
+    Listing, Object, ObjectWriter, Pending, ReadCost, ReadRange, Recovery, Staged, Store,
+    StoreError, Version, copy_into,
 };
 
 /// A store in memory. Clones are the same store.
@@ -69,12 +70,40 @@ impl Store for MemoryStore {
         "memory".to_owned()
     }
 
+    fn identity(&self) -> String {
+        self.name()
+    }
+
+    fn folders(&self) -> Option<&dyn Folders> {
+        None
+    }
+
+    fn exchange(&self) -> Option<&dyn FolderExchange> {
+        None
+    }
+
+    fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
+        None
+    }
+
     fn open(&self, key: &Key, _: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
         let objects = self.0.objects.read().unwrap_or_else(PoisonError::into_inner);
         match objects.get(key) {
             Some(stored) => Ok(Arc::new(MemoryObject { key: key.clone(), stored: stored.clone() })),
             None => Err(StoreError::NotFound { key: key.clone(), store: self.name() }),
         }
+    }
+
+    fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+        self.open(key, None)
+    }
+
+    fn keeps_headers(&self) -> bool {
+        false
+    }
+
+    fn can_list(&self) -> bool {
+        true
     }
 
     /// No bytes are moved either way, so a gap costs nothing; a request costs its bookkeeping.
@@ -100,6 +129,16 @@ impl Store for MemoryStore {
         }))
     }
 
+    fn create_with_headers(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+        headers: &Headers,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        headers.refuse(self)?;
+        self.create(key, options)
+    }
+
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
         let mut ready = Vec::with_capacity(staged.len());
         for staged in staged {
@@ -122,11 +161,23 @@ impl Store for MemoryStore {
         Ok(versions)
     }
 
+    fn publish_later(&self, staged: Vec<Staged>) -> Pending {
+        Pending::done(self.publish(staged))
+    }
+
+    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
+        Edit::by_version(self, key)
+    }
+
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
         let mut objects = self.0.objects.write().unwrap_or_else(PoisonError::into_inner);
         check(key, objects.get(key), condition)?;
         objects.remove(key);
         Ok(())
+    }
+
+    fn delete_last(&self, key: &Key) -> Result<(), StoreError> {
+        self.delete(key, &Condition::None)
     }
 
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
@@ -155,6 +206,23 @@ impl Store for MemoryStore {
         // "a.b" sorts before "a/", but the folder "a" before the folder "a.b".
         listing.folders.sort();
         Ok(listing)
+    }
+
+    /// What is not published is memory of its writer.
+    fn leftovers(&self, _: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn remove_leftover(&self, _: Option<&Key>, _: &str) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    fn recover(&self, _: &Key) -> Result<Recovery, StoreError> {
+        Ok(Recovery::Nothing)
+    }
+
+    fn remove_empty_folder(&self, _: &Key) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 
@@ -185,6 +253,35 @@ impl Object for MemoryObject {
         // Both ends are at most the length, which is a usize.
         Ok(data.slice(range.start as usize..range.end as usize).into())
     }
+
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        copy_into(self, start, into)
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        done(self.read(range));
+    }
+
+    /// It is a snapshot.
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn can_be_kept(&self) -> bool {
+        false
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn headers(&self) -> Headers {
+        Headers::default()
+    }
+
+    fn file(&self) -> Option<&std::fs::File> {
+        None
+    }
 }
 
 struct MemoryWriter {
@@ -209,6 +306,10 @@ impl ObjectWriter for MemoryWriter {
             .map_err(|e| MemoryStore::io("append to", &self.key, e.into()))?;
         data.extend_from_slice(added);
         Ok(offset)
+    }
+
+    fn reserve(&self, _: u64) -> Result<Option<u64>, StoreError> {
+        Ok(None)
     }
 
     fn write_reserved(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {

@@ -3,178 +3,7 @@ use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Buffer, Edit, FileStore, Headers, Holding, Key, StoreError, batch};
-
-/// Which bytes of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReadRange {
-    /// All of it.
-    All,
-    /// All of it if it has at most so many bytes, else [`StoreError::TooLarge`], before any of it is read.
-    AtMost(u64),
-    /// These bytes. A range that reaches past the end is an error, never a short answer.
-    Bounded(Range<u64>),
-    /// The last `n` bytes. An object that is shorter is an error.
-    Suffix(u64),
-    /// The first `need` bytes. More will be read of this object: up to `most` may be fetched by the same request, and
-    /// kept with the open object for the reads to come.
-    Head {
-        /// Bytes that the answer has.
-        need: u64,
-        /// Bytes that may be fetched.
-        most: u64,
-    },
-    /// The last `need` bytes, otherwise like [`Head`](Self::Head).
-    Tail {
-        /// Bytes that the answer has.
-        need: u64,
-        /// Bytes that may be fetched.
-        most: u64,
-    },
-}
-
-impl ReadRange {
-    /// The bytes that this means in an object of `len` bytes, or [`StoreError::OutOfRange`].
-    ///
-    /// What comes back lies in `0..len`, so it may be allocated once `len` is known to be real.
-    pub fn resolve(&self, key: &Key, len: u64) -> Result<Range<u64>, StoreError> {
-        let (range, fits) = match self {
-            Self::AtMost(limit) if len > *limit => {
-                return Err(StoreError::TooLarge { key: key.clone(), len, limit: *limit });
-            }
-            Self::All | Self::AtMost(_) => (0..len, true),
-            Self::Bounded(r) => (r.clone(), r.start <= r.end && r.end <= len),
-            Self::Head { need, .. } => (0..*need, *need <= len),
-            Self::Suffix(n) | Self::Tail { need: n, .. } => match len.checked_sub(*n) {
-                Some(start) => (start..len, true),
-                None => (0..*n, false),
-            },
-        };
-        if fits {
-            return Ok(range);
-        }
-        Err(StoreError::OutOfRange { key: key.clone(), start: range.start, end: range.end, len })
-    }
-}
-
-/// The state of an object: two equal versions of one key have the same bytes.
-///
-/// A file's inode, length and times, or an ETag; opaque to everyone but the store that made it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Version(pub Arc<str>);
-
-/// An object open for reading. All its reads see one version of it.
-///
-/// If the object changed since it was opened, a read still sees the old bytes (a file replaced
-/// by a rename) or fails with [`StoreError::Changed`]; it never mixes the two.
-#[allow(clippy::len_without_is_empty, reason = "the length may be unknown")]
-pub trait Object: Debug + Send + Sync {
-    /// The length, if it is known without another request.
-    fn len(&self) -> Option<u64>;
-
-    /// The version, if it is known without another request. Known at the latest after the first read.
-    fn version(&self) -> Option<Version>;
-
-    /// Reads a range, whole or not at all. One request.
-    fn read(&self, range: ReadRange) -> Result<Buffer, StoreError>;
-
-    /// Reads the bytes from `start` on into memory that the caller has, which they fill. One request.
-    ///
-    /// A store that receives bytes in memory of its own copies them; one that can read straight into the
-    /// caller's says so with [`ReadCost::local`].
-    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
-        let end = start.saturating_add(into.len() as u64);
-        let bytes = self.read(ReadRange::Bounded(start..end))?;
-        if bytes.len() != into.len() {
-            let message = format!("{} bytes were read instead of {}", bytes.len(), into.len());
-            let (path, source) = (format!("{self:?}"), std::io::Error::other(message));
-            return Err(StoreError::Io { operation: "read", path, source });
-        }
-        into.copy_from_slice(&bytes);
-        Ok(())
-    }
-
-    /// Begins a read, and returns before the answer is there where the store has requests in flight; `done` gets the
-    /// answer, on whatever thread that comes.
-    ///
-    /// As it comes on a thread that others wait for, `done` does no more than pass it on.
-    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
-        done(self.read(range));
-    }
-
-    /// Fails with [`StoreError::Changed`] if the bytes behind this open object were overwritten in place.
-    ///
-    /// A store whose objects are only ever replaced whole has nothing to check and answers `Ok`. A file
-    /// can be overwritten by a program of another make; whoever read several ranges of one calls this
-    /// after the last. One `fstat` on a file, no request elsewhere.
-    fn check_unchanged(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    /// Whether the object may be kept open from one read to the next, because
-    /// [`is_current`](Self::is_current) tells at once if it was replaced.
-    fn can_be_kept(&self) -> bool {
-        false
-    }
-
-    /// Whether the key still stands for this object, with the bytes that it had when it was opened.
-    ///
-    /// Reads of an object that was kept open see the version that was opened, so whoever makes them asks this
-    /// after the last one and only then believes them. Costs less than opening the object again. One that
-    /// cannot be kept says no.
-    fn is_current(&self) -> Result<bool, StoreError> {
-        Ok(false)
-    }
-
-    /// The headers that the store keeps with the object, as far as they are known: at the latest after the first read.
-    ///
-    /// Of an object whose bytes were decoded on the way the encoding is not among them.
-    fn headers(&self) -> Headers {
-        Headers::default()
-    }
-
-    /// The open file behind the object, where there is one, so that its bytes can be moved in the kernel.
-    fn file(&self) -> Option<&std::fs::File> {
-        None
-    }
-}
-
-/// Who gets the answer of a read.
-pub type Done = Box<dyn FnOnce(Result<Buffer, StoreError>) + Send>;
-
-/// One read of a batch.
-#[derive(Debug, Clone)]
-pub struct Read {
-    /// From which object.
-    pub object: Arc<dyn Object>,
-    /// Which bytes.
-    pub range: ReadRange,
-}
-
-/// The reads of a batch, one after the other.
-///
-/// An iterator of reads is one that never has to wait.
-pub trait Reads {
-    /// The next one. If it must not wait, and would have to, it is to be asked [`Later`](NextRead::Later).
-    fn next_read(&mut self, may_wait: bool) -> NextRead;
-}
-
-/// What comes next in a batch.
-#[derive(Debug)]
-pub enum NextRead {
-    /// This read.
-    Read(Read),
-    /// Something, once answers of this batch have been used.
-    Later,
-    /// Nothing.
-    End,
-}
-
-impl<I: Iterator<Item = Read>> Reads for I {
-    fn next_read(&mut self, _: bool) -> NextRead {
-        self.next().map_or(NextRead::End, NextRead::Read)
-    }
-}
+use crate::{Edit, FolderExchange, Folders, Headers, Holding, Key, Object, StoreError, Version};
 
 /// What must hold for a write or a removal to take place.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -221,11 +50,9 @@ pub trait ObjectWriter: Debug + Send + Sync {
     ///
     /// So whoever has to keep an order claims in that order, which takes no time, and writes side by side
     /// with others. `None` means that bytes can only be appended.
-    fn reserve(&self, _len: u64) -> Result<Option<u64>, StoreError> {
-        Ok(None)
-    }
+    fn reserve(&self, len: u64) -> Result<Option<u64>, StoreError>;
 
-    /// Writes the bytes of a claim, all of them at once.
+    /// Writes the bytes of a claim, all of them at once. [`StoreError::Unsupported`] where nothing can be claimed.
     fn write_reserved(&self, offset: u64, data: &[u8]) -> Result<(), StoreError>;
 
     /// Adds a range of another object at the end; in the kernel where both are files.
@@ -457,27 +284,29 @@ impl ReadCost {
 
 /// A place where objects live.
 ///
-/// Few methods are required; a store that cannot do one of them answers
-/// [`StoreError::Unsupported`], never with a weaker promise.
+/// A store that cannot do one of these things answers [`StoreError::Unsupported`], never with a weaker promise.
+///
+/// No method has a default: a store that passes calls on to another one and forgot a method would answer in its place,
+/// and nobody would notice (an interrupted change would not be recovered, say, and pass for damage). Such a store is a
+/// [`StoreLayer`](crate::layer::StoreLayer), which passes on whatever it does not change. What can be made of these
+/// methods for every store is in [`StoreExt`](crate::StoreExt).
 pub trait Store: Debug + Send + Sync {
     /// A name for messages: the URL or path of its root.
     fn name(&self) -> String;
 
     /// What tells its root from the roots of all others, whatever they are called: same text, same place. Without secrets.
-    fn identity(&self) -> String {
-        self.name()
-    }
+    fn identity(&self) -> String;
 
-    /// The store itself, if its objects are files of this machine: for what only files can do.
-    fn files(&self) -> Option<&FileStore> {
-        None
-    }
+    /// What can be done because the objects are files in folders of this machine; `None` if they are not.
+    fn folders(&self) -> Option<&dyn Folders>;
+
+    /// What keeps the folder of a data set in its place, and exchanges it for another one; `None` where keys mean the same
+    /// for ever.
+    fn exchange(&self) -> Option<&dyn FolderExchange>;
 
     /// The store of what its root lies in, and the name that its root has there; `None` if nothing lies above it, or the store
     /// knows of nothing there. Makes no request.
-    fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
-        None
-    }
+    fn above(&self) -> Option<(Arc<dyn Store>, Key)>;
 
     /// Opens an object for reading.
     ///
@@ -490,50 +319,23 @@ pub trait Store: Debug + Send + Sync {
     ///
     /// [`open`](Self::open) undoes the encoding that the headers of an object tell of (`Content-Encoding`), this does
     /// not. In a store without headers there is no difference.
-    fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
-        self.open(key, None)
-    }
+    fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError>;
 
     /// Whether objects have headers here, so that they can be kept when an object is copied.
-    fn keeps_headers(&self) -> bool {
-        false
-    }
+    fn keeps_headers(&self) -> bool;
 
     /// Begins a new object, or a new version of an old one, with headers.
+    ///
+    /// A store without headers takes none ([`Headers::refuse`]), and is the same as [`create`](Self::create) then.
     fn create_with_headers(
         &self,
         key: &Key,
         options: CreateOptions,
         headers: &Headers,
-    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
-        if headers.is_empty() {
-            return self.create(key, options);
-        }
-        Err(StoreError::Unsupported { store: self.name(), operation: "keep headers of objects" })
-    }
+    ) -> Result<Box<dyn ObjectWriter>, StoreError>;
 
     /// Whether what is there can be listed at all. If not, [`list`](Self::list) is [`StoreError::Unsupported`].
-    fn can_list(&self) -> bool {
-        true
-    }
-
-    /// Runs many reads and hands each answer to `deliver`, with its place in the batch, as it comes.
-    ///
-    /// Answers come in any order and on any thread of `workers`; `reads` is drawn on the calling thread, and only as
-    /// fast as it allows, so whoever has to wait for memory holds the batch back. Returns when all answers are delivered.
-    fn read_batch(
-        &self,
-        workers: &rayon::ThreadPool,
-        reads: &mut dyn Reads,
-        deliver: &(dyn Fn(usize, Result<Buffer, StoreError>) + Sync),
-    ) {
-        let cost = self.read_cost();
-        if cost.local {
-            batch::by_workers(workers, reads, deliver);
-        } else {
-            batch::in_flight(workers, reads, deliver, cost.in_flight);
-        }
-    }
+    fn can_list(&self) -> bool;
 
     /// What a request costs, for merging ranges.
     fn read_cost(&self) -> ReadCost;
@@ -553,29 +355,26 @@ pub trait Store: Debug + Send + Sync {
     /// published side by side, and some of them may be there though another failed.
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError>;
 
-    /// The same, but the caller can go on meanwhile, where the store has requests in flight.
+    /// The same, but the caller can go on meanwhile, where the store has requests in flight. Elsewhere it is
+    /// [`Pending::done`].
     ///
     /// The outcome is that of [`Pending::wait`]; what is dropped without that is published or not.
-    fn publish_later(&self, staged: Vec<Staged>) -> Pending {
-        Pending::done(self.publish(staged))
-    }
+    fn publish_later(&self, staged: Vec<Staged>) -> Pending;
 
-    /// Gets hold of an object that exists, to change it. Waits for others who do, where the store has locks.
+    /// Gets hold of an object that exists, to change it. Waits for others who do, where the store has locks; elsewhere
+    /// [`Edit::by_version`] does.
     ///
     /// A missing object is [`StoreError::NotFound`].
-    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
-        let object = self.open(key, None)?;
-        if object.version().is_none() {
-            // A store to which opening is free learns the version with the first read.
-            object.read(ReadRange::Bounded(0..0))?;
-        }
-        let changed = || StoreError::Changed { key: key.clone() };
-        let version = object.version().ok_or_else(changed)?;
-        Ok(Edit::unlocked(object, version))
-    }
+    fn edit(&self, key: &Key) -> Result<Edit, StoreError>;
 
     /// Removes an object; removing what is not there is no error unless the condition says so.
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError>;
+
+    /// Removes an object as the last step of a job whose result is durable: it is not waited for that the removal is, so that no
+    /// failure can come after it. If it is undone by a power failure, the job can be given again.
+    ///
+    /// Where a removal is durable when it is answered, this is [`delete`](Self::delete) without a condition.
+    fn delete_last(&self, key: &Key) -> Result<(), StoreError>;
 
     /// What is directly below `prefix` (`None`: the root), in order of keys. A prefix without objects lists as empty.
     ///
@@ -583,30 +382,24 @@ pub trait Store: Debug + Send + Sync {
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError>;
 
     /// Files directly below `prefix` that writers made on the way and have not removed (yet). Listings leave them out.
-    fn leftovers(&self, _prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
-        Ok(Vec::new())
-    }
+    ///
+    /// None in a store whose writers leave nothing behind.
+    fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError>;
 
     /// Removes a leftover that is not a journal, unless its writer is still at work. Tells whether it is gone.
-    fn remove_leftover(&self, _prefix: Option<&Key>, _name: &str) -> Result<bool, StoreError> {
-        Ok(true)
-    }
+    fn remove_leftover(&self, prefix: Option<&Key>, name: &str) -> Result<bool, StoreError>;
 
     /// Finishes or undoes a change in place of an object that was interrupted.
     ///
     /// For whoever finds that an object makes no sense. Waits for nobody: of an object that is being changed
-    /// right now, or that may not be written to, it shows what was there before.
-    fn recover(&self, _key: &Key) -> Result<Recovery, StoreError> {
-        Ok(Recovery::Nothing)
-    }
+    /// right now, or that may not be written to, it shows what was there before. Where objects are only replaced whole,
+    /// it is [`Recovery::Nothing`].
+    fn recover(&self, key: &Key) -> Result<Recovery, StoreError>;
 
     /// Removes the folder `folder` if there is nothing in it, so that an object can take its name.
     ///
     /// What is not empty stays, and so does what is no folder; neither is an error, nor is a folder that is
     /// not there. The folders above it stay. In a store where a folder is but the beginning that the keys of
-    /// objects share, an empty one does not exist and there is nothing to do, which is the answer given here.
-    /// A store that keeps folders of their own, and a store that passes calls on to another, must say more.
-    fn remove_empty_folder(&self, _folder: &Key) -> Result<(), StoreError> {
-        Ok(())
-    }
+    /// objects share, an empty one does not exist and there is nothing to do.
+    fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError>;
 }

@@ -9,9 +9,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use shardine_store::{
-    DocumentStamp, FileStore, FolderHold, FolderIdentity, Key, StoreError, StoreExt,
-};
+use shardine_store::{DocumentStamp, FolderHold, FolderIdentity, Key, Store, StoreError, StoreExt};
 
 use crate::{Error, Location};
 
@@ -21,7 +19,7 @@ type IsAlike = dyn Fn(&[u8]) -> bool + Send + Sync;
 /// What a data set of files was opened by.
 pub(crate) struct Anchor {
     is_alike: Box<IsAlike>,
-    files: FileStore,
+    store: Arc<dyn Store>,
     /// The folder that is exchanged as a whole.
     folder: Option<Key>,
     document: Key,
@@ -39,25 +37,25 @@ impl Anchor {
     ///
     /// A document that was changed is another data set's unless [`with_alike`](Self::with_alike) says more.
     ///
-    /// `None` if the store has no files, or there is no such document.
+    /// `None` if the store exchanges no folders, or there is no such document.
     pub fn of(location: &Location, documents: &[&str]) -> Result<Option<Self>, Error> {
-        let Some(files) = location.store.files() else { return Ok(None) };
+        let Some(exchange) = location.store.exchange() else { return Ok(None) };
         let folder = location.path.clone();
         // The folder first: if it is exchanged in between, the document is not the one that is read.
-        let Some(folder_was) = files.folder_identity(folder.as_ref())? else { return Ok(None) };
+        let Some(folder_was) = exchange.folder_identity(folder.as_ref())? else { return Ok(None) };
         for name in documents {
             let document = location.key(name)?;
-            if let Some(seen) = files.document_stamp(&document)? {
+            if let Some(seen) = exchange.document_stamp(&document)? {
                 let is_alike: Box<IsAlike> = if seen.is_telling() {
                     Box::new(|_: &[u8]| false)
                 } else {
                     // Its times cannot tell, so its bytes have to.
-                    let before = files.get(&document)?.map(|bytes| bytes.to_vec());
+                    let before = location.store.get(&document)?.map(|bytes| bytes.to_vec());
                     Box::new(move |now: &[u8]| before.as_deref() == Some(now))
                 };
                 return Ok(Some(Self {
                     is_alike,
-                    files: files.clone(),
+                    store: Arc::clone(&location.store),
                     folder,
                     document,
                     folder_was,
@@ -79,13 +77,15 @@ impl Anchor {
     ///
     /// One `stat` if nothing was changed.
     pub fn is_same(&self) -> Result<bool, Error> {
-        let Some(now) = self.files.document_stamp(&self.document)? else { return Ok(false) };
+        // A store that exchanges nothing has no anchors.
+        let Some(exchange) = self.store.exchange() else { return Ok(true) };
+        let Some(now) = exchange.document_stamp(&self.document)? else { return Ok(false) };
         let before = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if now.is_certainly(&before) {
             return Ok(true);
         }
-        let Some(bytes) = self.files.get(&self.document)? else { return Ok(false) };
-        let folder = self.files.folder_identity(self.folder.as_ref())?;
+        let Some(bytes) = self.store.get(&self.document)? else { return Ok(false) };
+        let folder = exchange.folder_identity(self.folder.as_ref())?;
         if folder.as_ref() != Some(&self.folder_was) || !(self.is_alike)(&bytes) {
             return Ok(false);
         }
@@ -102,7 +102,8 @@ impl Anchor {
         if let Some(hold) = held.upgrade() {
             return Ok(Some(hold));
         }
-        let hold = self.files.hold(self.folder.as_ref())?.map(Arc::new);
+        let Some(exchange) = self.store.exchange() else { return Ok(None) };
+        let hold = exchange.hold(self.folder.as_ref())?.map(Arc::new);
         *held = hold.as_ref().map_or_else(Weak::new, Arc::downgrade);
         Ok(hold)
     }
@@ -119,7 +120,7 @@ impl Anchor {
         if self.is_same()? {
             return Ok(());
         }
-        let folder = Location::root(Arc::new(self.files.clone())).at(self.folder.clone());
+        let folder = Location::root(Arc::clone(&self.store)).at(self.folder.clone());
         Err(Error::Replaced { at: folder.to_string() })
     }
 }

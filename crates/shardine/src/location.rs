@@ -218,8 +218,8 @@ impl Location {
     /// Keeps the folder of a data set in its place until this is dropped, so that no job in place exchanges it for
     /// another one. `None` where nothing is exchanged, or there are no locks to rely on, or there is no folder.
     pub(crate) fn hold(&self) -> Result<Option<FolderHold>, Error> {
-        let Some(files) = self.store.files() else { return Ok(None) };
-        match files.hold(self.path.as_ref()) {
+        let Some(exchange) = self.store.exchange() else { return Ok(None) };
+        match exchange.hold(self.path.as_ref()) {
             Err(StoreError::Io { source, .. })
                 if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
             {

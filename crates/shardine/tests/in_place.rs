@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use shardine::store::{
-    Condition, CreateOptions, DiskObserver, DiskStep, FileStore, Key, Listing, MemoryStore, Object,
-    ObjectWriter, ReadCost, Recovery, Staged, Store, StoreError, Verdict, Version,
+    DiskObserver, DiskStep, FileStore, Key, MemoryStore, Recovery, Store, StoreError, Verdict,
+    layer,
 };
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
@@ -192,33 +192,11 @@ fn a_shard_that_somebody_else_put_there_is_not_cut_by_an_old_journal() {
 #[derive(Debug)]
 struct Replaced(FileStore);
 
-impl Store for Replaced {
-    fn name(&self) -> String {
-        self.0.name()
-    }
+impl layer::StoreLayer for Replaced {
+    type Inner = FileStore;
 
-    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
-        self.0.open(key, expected)
-    }
-
-    fn read_cost(&self) -> ReadCost {
-        self.0.read_cost()
-    }
-
-    fn create(&self, key: &Key, to: CreateOptions) -> Result<Box<dyn ObjectWriter>, StoreError> {
-        self.0.create(key, to)
-    }
-
-    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
-        self.0.publish(staged)
-    }
-
-    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
-        self.0.delete(key, condition)
-    }
-
-    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
-        self.0.list(prefix)
+    fn inner(&self) -> &FileStore {
+        &self.0
     }
 
     fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {

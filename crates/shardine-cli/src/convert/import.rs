@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 use shardine::plan::chunks_per_shard_for;
-use shardine::store::FileStore;
+use shardine::store::{FileStore, Folders};
 use shardine::zarr::metadata::ArrayMetadata;
 use shardine::{
     Array, ArrayNode, Axis, DataType, ElementSize, Engine, Packing, Region, Selection, Source,
@@ -31,8 +31,8 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let location = machine.location(&args.target)?;
     let mut input = Input::open(Path::new(&args.source))?;
-    if let (Some(files), true) = (location.store.files(), input.found.is_some()) {
-        refuse_inside(files, Path::new(&args.source), &args.target)?;
+    if let (Some(folders), true) = (location.store.folders(), input.found.is_some()) {
+        refuse_inside(folders, Path::new(&args.source), &args.target)?;
     }
     let (shape, data_type) = described(args, &input)?;
     let (engine, memory) = machine.engine_and_buffer()?;
@@ -72,10 +72,10 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
 }
 
 /// Refuses a file in the folder that is to become an array: what is there is removed.
-fn refuse_inside(target: &FileStore, source: &Path, name: &str) -> Result<(), Failure> {
+fn refuse_inside(target: &dyn Folders, source: &Path, name: &str) -> Result<(), Failure> {
     let resolved = source.canonicalize().map_err(|error| Failure::file(source, &error))?;
     let above = FileStore::new(resolved.parent().unwrap_or(&resolved));
-    let ids = |files: &FileStore| files.folder_ids(None).map_err(shardine::Error::from);
+    let ids = |folders: &dyn Folders| folders.folder_ids(None).map_err(shardine::Error::from);
     let ((above, _), (target, exists)) = (ids(&above)?, ids(target)?);
     if exists && target.first().is_some_and(|target| above.contains(target)) {
         return Err(Failure::new(format!("{} lies in {name}", source.display()))

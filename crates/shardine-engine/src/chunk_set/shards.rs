@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardine_codec::Context;
-use shardine_store::{Buffer, Key, Object, ReadRange, Recovery, StoreError};
+use shardine_store::{Buffer, Key, Object, ReadRange, Recovery, StoreError, StoreExt};
 
 use super::ChunkSet;
 use super::objects::{PossibleObject, ask_length, told_length};
@@ -149,7 +149,7 @@ impl ChunkSet {
             let mut is_last = false;
             match store.recover(key)? {
                 // Only a file can be read while it is changed.
-                Recovery::Nothing if store.files().is_none() => is_last = true,
+                Recovery::Nothing if !store.has_folders() => is_last = true,
                 Recovery::Nothing => {
                     // The change has ended since it was read, or it is damaged, and stays so.
                     let again = store.open(key, None)?;

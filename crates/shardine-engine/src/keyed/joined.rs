@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use shardine_store::{Buffer, Key, Object, ReadRange, StoreError, Version};
+use shardine_store::{
+    Buffer, Done, Headers, Key, Object, ReadRange, StoreError, Version, copy_into,
+};
 
 /// Two objects as one.
 #[derive(Debug)]
@@ -59,6 +61,14 @@ impl Object for Joined {
         Ok(bytes::Bytes::from(bytes).into())
     }
 
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        copy_into(self, start, into)
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        done(self.read(range));
+    }
+
     fn check_unchanged(&self) -> Result<(), StoreError> {
         self.first.check_unchanged()?;
         self.second.check_unchanged()
@@ -70,5 +80,14 @@ impl Object for Joined {
 
     fn is_current(&self) -> Result<bool, StoreError> {
         Ok(self.first.is_current()? && self.second.is_current()?)
+    }
+
+    fn headers(&self) -> Headers {
+        Headers::default()
+    }
+
+    /// There are two.
+    fn file(&self) -> Option<&std::fs::File> {
+        None
     }
 }

@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use quick_cache::Weighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 use shardine_codec::Context;
-use shardine_store::{Key, Object, ReadRange, Store, StoreError, Version};
+use shardine_store::{Key, Object, ReadRange, Store, StoreError, StoreExt, Version};
 
 use super::joined::Joined;
 use crate::on_threads;
@@ -186,7 +186,7 @@ impl KeyedShards {
     /// Refuses a shard that somebody has compressed as a whole: nobody could read it, and it is not missing.
     fn refuse_wrapped(&self, shard: u64) -> Result<(), StoreError> {
         // In object stores such a thing has a header, and its own name. What can only be asked for is asked for.
-        if self.store.files().is_none() && self.store.can_list() {
+        if !self.store.has_folders() && self.store.can_list() {
             return Ok(());
         }
         let key = self.object_key(&format!("{}.gz", self.sharding.shard_name(shard)))?;

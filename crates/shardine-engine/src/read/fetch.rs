@@ -3,12 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
-use shardine_store::{Buffer, NextRead, Read, ReadBuffer, ReadRange, Reads, StoreError};
+use shardine_store::{Buffer, NextRead, Read, ReadBuffer, ReadRange, Reads, StoreError, StoreExt};
 
 use super::plan::{Fetch, Node, Plan};
 use super::{Lost, Opened, Reading};
 use crate::Error;
 use crate::budget::Permit;
+use crate::engine::PoolWorkers;
 use crate::tuning::INLINE_READ;
 
 /// What is done with the bytes of a read, given its number.
@@ -184,7 +185,7 @@ impl<'a> Reading<'a> {
         let permits: Vec<Mutex<Option<Permit>>> = reads.iter().map(|_| Mutex::new(None)).collect();
         let reads = reads.into_iter().enumerate().peekable();
         let mut reads = Admitted { reading: self, opened, reads, permits: &permits };
-        self.grid.store.read_batch(&self.engine.pool, &mut reads, &|i, answer| {
+        self.grid.store.read_batch(&PoolWorkers(&self.engine.pool), &mut reads, &|i, answer| {
             deliver(i, answer);
             permits[i].lock().unwrap_or_else(PoisonError::into_inner).take();
         });

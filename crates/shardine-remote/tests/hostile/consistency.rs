@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use shardine_remote::RemoteStore;
+use shardine_store::conformance::ThreadEach;
 use shardine_store::{Condition, Read, ReadRange, Store as _, StoreError, StoreExt as _};
 
 use super::common::{azure, fresh, s3};
@@ -94,7 +95,6 @@ fn a_version_that_is_expected_is_the_one_that_is_read() {
 #[test]
 fn batches_do_not_mix_versions() {
     within(60, || {
-        let workers = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         for (store, other) in stores() {
             let versions = [vec![1u8; LEN], vec![2u8; LEN]];
             store.put(&key("o"), &versions[0], Condition::None).unwrap();
@@ -107,7 +107,7 @@ fn batches_do_not_mix_versions() {
                 }
                 Read { object: object.clone(), range: range(i) }
             });
-            store.read_batch(&workers, &mut reads, &|_, answer| match answer {
+            store.read_batch(&ThreadEach, &mut reads, &|_, answer| match answer {
                 Ok(bytes) => seen.lock().unwrap().extend_from_slice(&bytes),
                 Err(StoreError::Changed { .. }) => seen.lock().unwrap().push(0),
                 Err(error) => panic!("{error}"),

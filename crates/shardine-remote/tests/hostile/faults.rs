@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use shardine_remote::RemoteStore;
+use shardine_store::conformance::ThreadEach;
 use shardine_store::{Condition, Read, ReadRange, Store as _, StoreExt as _};
 use shardine_testbed::{Fault, Faults, Proxy, Rule};
 
@@ -87,7 +88,6 @@ fn reads_bring_the_right_bytes() {
 fn batches_bring_the_right_bytes() {
     within(90, || {
         let data = pattern(LEN, 2);
-        let workers = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         let proxy = s3_proxy();
         let prefix = fresh("batches");
         s3(&prefix).put(&key("o"), &data, Condition::None).unwrap();
@@ -99,7 +99,7 @@ fn batches_bring_the_right_bytes() {
         let mut reads =
             (0..200).map(|i| Read { object: object.clone(), range: ReadRange::Bounded(range(i)) });
         let seen = Mutex::new(vec![0; 200]);
-        faulty.read_batch(&workers, &mut reads, &|i, answer| {
+        faulty.read_batch(&ThreadEach, &mut reads, &|i, answer| {
             let range = range(i);
             assert_eq!(*answer.unwrap(), data[range.start as usize..range.end as usize]);
             seen.lock().unwrap()[i] += 1;

@@ -1,8 +1,8 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::{Make, open, pattern, put, suite};
-use crate::{Buffer, Read, ReadRange, Reads, Store, StoreError};
+use super::{Make, ThreadEach, open, pattern, put, suite};
+use crate::{Buffer, Read, ReadRange, Reads, Store, StoreError, StoreExt};
 
 suite![
     a_batch_delivers_each_answer_once,
@@ -13,11 +13,10 @@ suite![
 
 type Answers = Vec<(usize, Result<Buffer, StoreError>)>;
 
-/// Runs a batch on two workers; the answers by their place.
+/// Runs a batch; the answers by their place.
 fn read_batch(store: &dyn Store, reads: &mut dyn Reads) -> Answers {
-    let workers = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let answers = Mutex::new(Vec::new());
-    store.read_batch(&workers, reads, &|i, answer| answers.lock().unwrap().push((i, answer)));
+    store.read_batch(&ThreadEach, reads, &|i, answer| answers.lock().unwrap().push((i, answer)));
     let mut answers = answers.into_inner().unwrap();
     answers.sort_by_key(|(i, _)| *i);
     answers

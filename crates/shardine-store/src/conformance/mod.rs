@@ -21,8 +21,26 @@ mod read;
 mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
 
-use crate::{Condition, CreateOptions, Key, Object, ReadRange, Store, StoreError, StoreExt};
+use crate::{
+    Condition, CreateOptions, Key, Object, ReadRange, Store, StoreError, StoreExt, Workers,
+};
+
+/// Workers for batches in tests: a thread for each task.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadEach;
+
+impl Workers for ThreadEach {
+    fn run<T: Send>(&self, mut next: impl FnMut() -> Option<T>, task: impl Fn(T) + Sync) {
+        let task = &task;
+        thread::scope(|scope| {
+            while let Some(given) = next() {
+                scope.spawn(move || task(given));
+            }
+        });
+    }
+}
 
 /// Makes a new, empty store at every call.
 pub type Make<'a> = &'a dyn Fn() -> Box<dyn Store>;

@@ -283,7 +283,8 @@ impl FileStore {
         self.0.disk.open(OpenOptions::new().read(true).custom_flags(flags), path)
     }
 
-    fn folder_path(&self, folder: Option<&Key>) -> PathBuf {
+    /// The path of a folder, or that of the root.
+    pub(crate) fn folder_path(&self, folder: Option<&Key>) -> PathBuf {
         folder.map_or_else(|| self.0.root.clone(), |key| self.path(key))
     }
 }

@@ -28,8 +28,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use nix::errno::Errno;
 
 use crate::{
-    BufferPool, Condition, CreateOptions, Edit, Key, Leftover, Listing, Object, ObjectWriter,
-    ReadCost, Recovery, Staged, Store, StoreError, Version,
+    BufferPool, Condition, CreateOptions, Edit, FolderExchange, Folders, Headers, Key, Leftover,
+    Listing, Object, ObjectWriter, Pending, ReadCost, Recovery, Staged, Store, StoreError, Version,
 };
 
 pub use dataset::{DocumentStamp, FolderAlone, FolderHold, FolderIdentity};
@@ -189,8 +189,25 @@ impl Store for FileStore {
         self.0.root.display().to_string()
     }
 
+    /// Its path, as it was given: a link to a folder and the folder are two places.
+    fn identity(&self) -> String {
+        self.name()
+    }
+
     fn open(&self, key: &Key, _: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
         Ok(Arc::new(object::FileObject::open(self, key)?))
+    }
+
+    fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+        self.open(key, None)
+    }
+
+    fn keeps_headers(&self) -> bool {
+        false
+    }
+
+    fn can_list(&self) -> bool {
+        true
     }
 
     /// 16 KiB. At a random place of a cached file, a `pread` takes 0.7 to 1.5 µs before its bytes count
@@ -199,7 +216,11 @@ impl Store for FileStore {
         ReadCost::local(16 << 10)
     }
 
-    fn files(&self) -> Option<&FileStore> {
+    fn folders(&self) -> Option<&dyn Folders> {
+        Some(self)
+    }
+
+    fn exchange(&self) -> Option<&dyn FolderExchange> {
         Some(self)
     }
 
@@ -220,8 +241,22 @@ impl Store for FileStore {
         Ok(Box::new(writer::FileWriter::create(self, key, options)?))
     }
 
+    fn create_with_headers(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+        headers: &Headers,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        headers.refuse(self)?;
+        self.create(key, options)
+    }
+
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
         publish::publish(self, staged)
+    }
+
+    fn publish_later(&self, staged: Vec<Staged>) -> Pending {
+        Pending::done(self.publish(staged))
     }
 
     fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
@@ -234,6 +269,10 @@ impl Store for FileStore {
 
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
         publish::delete(self, key, condition)
+    }
+
+    fn delete_last(&self, key: &Key) -> Result<(), StoreError> {
+        self.remove_last(key)
     }
 
     /// Costs one `stat` per object. A folder is listed even if it is empty. A link to a file is an object; one to a folder is

@@ -2,8 +2,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use nix::sys::stat::fstat;
 use super::lock::mark_read;
 use super::stamp::Stamp;
 use super::{DiskLook, FileStore, failed, is_missing};
-use crate::{Buffer, Key, Object, ReadRange, StoreError, Version};
+use crate::{Buffer, Done, Headers, Key, Object, ReadRange, StoreError, Version};
 
 /// Milliseconds for which a path is taken to lead to the file that it led to.
 pub(super) const TRUST: u64 = 100;
@@ -132,6 +132,10 @@ impl Object for FileObject {
         self.fill(into, start).map_err(|e| self.failed(e))
     }
 
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        done(self.read(range));
+    }
+
     fn check_unchanged(&self) -> Result<(), StoreError> {
         let now = self.store.0.disk.examine_open(&self.file, &self.path);
         let now = now.map_err(|e| failed("examine", &self.path, e))?;
@@ -172,6 +176,10 @@ impl Object for FileObject {
             Err(e) if is_missing(&e) => Ok(false),
             Err(e) => Err(failed("examine", &self.path, e)),
         }
+    }
+
+    fn headers(&self) -> Headers {
+        Headers::default()
     }
 
     fn file(&self) -> Option<&File> {

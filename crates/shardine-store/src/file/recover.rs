@@ -16,7 +16,7 @@ use super::lock::{Tried, WriterLock};
 use super::object::FileObject;
 use super::temporary::{aside_name, journal_name};
 use super::{FileStore, failed, is_missing};
-use crate::{Buffer, Key, Object, ReadRange, Recovery, StoreError, Version};
+use crate::{Buffer, Done, Headers, Key, Object, ReadRange, Recovery, StoreError, Version};
 
 /// The state of a file that a journal speaks of.
 #[derive(Debug, PartialEq, Eq)]
@@ -311,6 +311,28 @@ impl Object for ObjectBefore {
     /// whoever reads it.
     fn check_unchanged(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        done(self.read(range));
+    }
+
+    /// The change may end at any time.
+    fn can_be_kept(&self) -> bool {
+        false
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn headers(&self) -> Headers {
+        Headers::default()
+    }
+
+    /// The file has other bytes.
+    fn file(&self) -> Option<&File> {
+        None
     }
 }
 

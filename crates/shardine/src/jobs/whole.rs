@@ -18,13 +18,14 @@ const NAMED: usize = 20;
 ///
 /// Reads the folders of a data set that is files; that of another store is not looked at before it is walked.
 pub(super) fn check_whole(source: &Location, target: Option<&Location>) -> Result<(), Error> {
-    let Some(files) = source.store.files() else { return Ok(()) };
-    let unwanted: HashSet<_> = match target.and_then(|target| Some((target.store.files()?, target)))
+    let Some(folders) = source.store.folders() else { return Ok(()) };
+    let unwanted: HashSet<_> = match target
+        .and_then(|target| Some((target.store.folders()?, target)))
     {
         Some((store, target)) => store.folder_ids(target.path.as_ref())?.0.into_iter().collect(),
         None => HashSet::new(),
     };
-    let survey = files.survey(source.path.as_ref(), &unwanted)?;
+    let survey = folders.survey(source.path.as_ref(), &unwanted)?;
     if let (Some(met), Some(target)) = (survey.met, target) {
         let (from, to) = (met.display().to_string(), target.to_string());
         return Err(CopyError::Overlap { from, to }.into());
@@ -35,8 +36,8 @@ pub(super) fn check_whole(source: &Location, target: Option<&Location>) -> Resul
 /// Refuses a data set of files that is to be changed in its place, if it holds what may be a part of it and is not walked. All
 /// else that is in its folders is carried over.
 pub(super) fn check_walked(location: &Location) -> Result<(), Error> {
-    let Some(files) = location.store.files() else { return Ok(()) };
-    let survey = files.survey(location.path.as_ref(), &HashSet::new())?;
+    let Some(folders) = location.store.folders() else { return Ok(()) };
+    let survey = folders.survey(location.path.as_ref(), &HashSet::new())?;
     let mut refused = Vec::new();
     for unlisted in survey.unlisted {
         let may_hold = match unlisted.kind {
@@ -89,8 +90,8 @@ pub(super) fn refuse(source: &Location, unlisted: &[Unlisted], more: u64) -> Res
 
 /// Refuses to empty a folder into which another one is mounted: that one is not part of it.
 pub(super) fn check_removable(target: &Location) -> Result<(), Error> {
-    let Some(files) = target.store.files() else { return Ok(()) };
-    match files.mounted_inside(target.path.as_ref())? {
+    let Some(folders) = target.store.folders() else { return Ok(()) };
+    match folders.mounted_inside(target.path.as_ref())? {
         Some(mount) => {
             let (at, mount) = (target.to_string(), mount.display().to_string());
             Err(CopyError::Mounted { at, mount }.into())

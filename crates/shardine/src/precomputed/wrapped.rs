@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
 use shardine_codec::{BytesToBytes, Codec, CodecSpec, Context, from_spec};
 use shardine_store::{
-    Buffer, Condition, CreateOptions, Done, Edit, Key, Listing, Object, ObjectWriter, ReadCost,
-    ReadRange, Staged, Store, StoreError, Version,
+    Buffer, Condition, CreateOptions, Done, Edit, Headers, Key, Object, ObjectWriter, ReadRange,
+    Staged, Store, StoreError, StoreExt, Version, copy_into, layer,
 };
 
 /// Endings that are understood, and the codec that each means.
@@ -39,12 +39,12 @@ struct Stands {
 impl WrappedStore {
     /// Whether compressed files have names of their own: in object stores they have a header instead.
     fn has_endings(&self) -> bool {
-        self.inner.files().is_some()
+        self.inner.has_folders()
     }
 
     /// Whether a web server may have such files, as what is there can only be asked for by name.
     fn may_have_endings(&self) -> bool {
-        self.inner.files().is_none() && !self.inner.can_list()
+        !self.inner.has_folders() && !self.inner.can_list()
     }
 
     /// Which object stands for a key; `None` if none does.
@@ -271,16 +271,23 @@ fn other_names() -> Vec<OtherName> {
     understood.chain(KNOWN.map(|ending| (ending, None))).collect()
 }
 
+impl Sought {
+    /// The object as far as it is known which one it is.
+    fn object(&self) -> &dyn Object {
+        match self.0.found.get() {
+            Some((_, object)) => &**object,
+            None => &*self.0.plain,
+        }
+    }
+}
+
 impl Object for Sought {
     fn len(&self) -> Option<u64> {
         self.0.plain.len().or(self.0.len.get().copied())
     }
 
     fn version(&self) -> Option<Version> {
-        match self.0.found.get() {
-            Some((_, object)) => object.version(),
-            None => self.0.plain.version(),
-        }
+        self.object().version()
     }
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
@@ -295,6 +302,31 @@ impl Object for Sought {
 
     fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
         Arc::clone(&self.0).read_then(range, done);
+    }
+
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        copy_into(self, start, into)
+    }
+
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        self.object().check_unchanged()
+    }
+
+    /// What has one name now may have another one later.
+    fn can_be_kept(&self) -> bool {
+        false
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn headers(&self) -> Headers {
+        Headers::default()
+    }
+
+    fn file(&self) -> Option<&std::fs::File> {
+        None
     }
 }
 
@@ -321,8 +353,34 @@ impl Object for Unwrapped {
         Ok(unpack(&self.key, self.codec, &encoded, self.limit, &range)?.0)
     }
 
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        copy_into(self, start, into)
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        done(self.read(range));
+    }
+
     fn check_unchanged(&self) -> Result<(), StoreError> {
         self.object.check_unchanged()
+    }
+
+    /// The plain name, which goes before, may be taken at any time.
+    fn can_be_kept(&self) -> bool {
+        false
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn headers(&self) -> Headers {
+        Headers::default()
+    }
+
+    /// The file has other bytes.
+    fn file(&self) -> Option<&std::fs::File> {
+        None
     }
 }
 
@@ -345,6 +403,10 @@ impl ObjectWriter for Wrapping {
         let at = bytes.len() as u64;
         bytes.extend_from_slice(data);
         Ok(at)
+    }
+
+    fn reserve(&self, _: u64) -> Result<Option<u64>, StoreError> {
+        Ok(None)
     }
 
     fn write_reserved(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
@@ -375,20 +437,18 @@ impl ObjectWriter for Wrapping {
     }
 }
 
-impl Store for WrappedStore {
-    fn name(&self) -> String {
-        self.inner.name()
-    }
+impl layer::StoreLayer for WrappedStore {
+    type Inner = dyn Store;
 
-    fn identity(&self) -> String {
-        self.inner.identity()
+    fn inner(&self) -> &Self::Inner {
+        &*self.inner
     }
 
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
-        match self.inner.open(key, expected) {
+        match self.inner().open(key, expected) {
             Err(StoreError::NotFound { .. }) if self.has_endings() => {
                 let stands = self.find(key)?.ok_or_else(|| self.not_found(key))?;
-                let object = self.inner.open(&stands.key, None)?;
+                let object = self.inner().open(&stands.key, None)?;
                 Ok(self.unwrap(stands, object))
             }
             Ok(plain) if self.may_have_endings() => {
@@ -400,8 +460,13 @@ impl Store for WrappedStore {
         }
     }
 
-    fn read_cost(&self) -> ReadCost {
-        self.inner.read_cost()
+    /// The name says how it is compressed, so that is undone here as well.
+    fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+        if self.has_endings() {
+            Store::open(self, key, None)
+        } else {
+            self.inner().open_stored(key)
+        }
     }
 
     fn create(
@@ -412,25 +477,30 @@ impl Store for WrappedStore {
         if self.has_endings()
             && let Some(Stands { key, codec: Some(codec) }) = self.find(key)?
         {
-            let writer = self.inner.create(&key, CreateOptions { head: 0, ..options })?;
+            let writer = self.inner().create(&key, CreateOptions { head: 0, ..options })?;
             return Ok(Box::new(Wrapping { codec, writer, bytes: Mutex::default() }));
         }
-        self.inner.create(key, options)
+        self.inner().create(key, options)
     }
 
-    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
-        self.inner.publish(staged)
-    }
-
-    fn publish_later(&self, staged: Vec<Staged>) -> shardine_store::Pending {
-        self.inner.publish_later(staged)
+    fn create_with_headers(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+        headers: &Headers,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        if !self.has_endings() {
+            return self.inner().create_with_headers(key, options, headers);
+        }
+        headers.refuse(self)?;
+        Store::create(self, key, options)
     }
 
     fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
-        match self.inner.edit(key) {
+        match self.inner().edit(key) {
             Err(StoreError::NotFound { .. }) if self.has_endings() => {
                 let stands = self.find(key)?.ok_or_else(|| self.not_found(key))?;
-                let edit = self.inner.edit(&stands.key)?;
+                let edit = self.inner().edit(&stands.key)?;
                 let object = self.unwrap(stands, Arc::clone(&edit.object));
                 Ok(edit.with_object(object))
             }
@@ -442,28 +512,24 @@ impl Store for WrappedStore {
         if self.has_endings()
             && let Some(stands) = self.find(key)?
         {
-            self.inner.delete(&stands.key, condition)?;
+            self.inner().delete(&stands.key, condition)?;
             // Another spelling would be found from now on.
             for (ending, _) in UNDERSTOOD {
                 let key = Key::new(&format!("{key}{ending}"))?;
-                if self.inner.open(&key, None).is_ok() {
-                    self.inner.delete(&key, &Condition::None)?;
+                if self.inner().open(&key, None).is_ok() {
+                    self.inner().delete(&key, &Condition::None)?;
                 }
             }
             return Ok(());
         }
-        self.inner.delete(key, condition)
+        self.inner().delete(key, condition)
     }
 
-    fn can_list(&self) -> bool {
-        self.inner.can_list()
-    }
-
-    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
-        self.inner.list(prefix)
-    }
-
-    fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
-        self.inner.remove_empty_folder(folder)
+    fn delete_last(&self, key: &Key) -> Result<(), StoreError> {
+        if self.has_endings() {
+            Store::delete(self, key, &Condition::None)
+        } else {
+            self.inner().delete_last(key)
+        }
     }
 }

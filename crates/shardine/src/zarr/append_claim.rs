@@ -73,9 +73,9 @@ impl AppendClaim {
     /// The same of the array at a place.
     pub(crate) fn at(location: &Location, take_over: bool) -> Result<Self, Error> {
         let location = location.clone();
-        let lock = match location.store.files() {
+        let lock = match location.store.exchange() {
             None => None,
-            Some(files) => match files.lock_in(location.path.as_ref(), LOCK) {
+            Some(exchange) => match exchange.lock_in(location.path.as_ref(), LOCK) {
                 Ok(Some(lock)) => Some(lock),
                 Ok(None) => return Err(Error::AppendUnderWay { at: location.to_string() }),
                 Err(StoreError::Unsupported { .. }) => None,

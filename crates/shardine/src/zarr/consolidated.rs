@@ -5,7 +5,6 @@
 //! is ever followed.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::MAX_DEPTH;
@@ -103,8 +102,8 @@ fn above(location: &Location, stale: &mut Vec<StaleCopy>) -> Vec<(Location, Stri
     let mut found: Vec<(Location, String)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
     let mut places = vec![location.clone().with_format(None)];
-    if let Some(files) = location.store.files() {
-        let folder = folder_of(files, location.path.as_ref());
+    if let Some(folders) = location.store.folders() {
+        let folder = folders.path_of(location.path.as_ref());
         match folder.canonicalize() {
             Ok(real) if real != folder => {
                 places.push(Location::root(Arc::new(FileStore::new(real))));
@@ -156,15 +155,11 @@ fn is_group(location: &Location) -> Result<bool, Error> {
     }
 }
 
-fn folder_of(files: &FileStore, path: Option<&Key>) -> PathBuf {
-    path.map_or_else(|| files.root().to_owned(), |path| files.root().join(path.as_str()))
-}
-
 /// The same text for the same group, by whatever way it is reached.
 fn identity(location: &Location) -> String {
-    match location.store.files() {
-        Some(files) => {
-            let folder = folder_of(files, location.path.as_ref());
+    match location.store.folders() {
+        Some(folders) => {
+            let folder = folders.path_of(location.path.as_ref());
             folder.canonicalize().unwrap_or(folder).display().to_string()
         }
         None => {

@@ -75,11 +75,11 @@ impl ArrayNode {
             for object in &found.objects {
                 store.delete(&object.key, &Condition::None)?;
             }
-            if let Some(files) = store.files() {
+            if let Some(folders) = store.folders() {
                 // Links are removed, not followed: the new array would be read and written through
                 // them.
                 let keys = found.unlisted.iter().filter_map(|unlisted| unlisted.key.as_ref());
-                keys.into_iter().try_for_each(|key| files.remove_unlisted_at(key))?;
+                keys.into_iter().try_for_each(|key| folders.remove_unlisted_at(key))?;
             }
             // From the inside out, so that a folder of empty ones is empty when its turn comes.
             for folder in found.folders.iter().rev() {

@@ -106,10 +106,44 @@ impl Object for Lazy {
         }
         Ok(())
     }
+
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        copy_into(self, start, into)
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        done(self.read(range));
+    }
+
+    fn can_be_kept(&self) -> bool {
+        false
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn headers(&self) -> Headers {
+        Headers::default()
+    }
+
+    fn file(&self) -> Option<&std::fs::File> {
+        None
+    }
 }
 
-impl Store for OddStore {
+impl layer::StoreLayer for OddStore {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.inner
+    }
+
     fn name(&self) -> String {
+        "odd".into()
+    }
+
+    fn identity(&self) -> String {
         "odd".into()
     }
 
@@ -127,26 +161,18 @@ impl Store for OddStore {
         ReadCost { request_in_bytes: 0, local: false, in_flight: 16 }
     }
 
-    fn create(
-        &self,
-        key: &Key,
-        options: CreateOptions,
-    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
-        self.inner.create(key, options)
+    fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+        Store::open(self, key, None)
     }
 
-    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
-        self.inner.publish(staged)
-    }
-
-    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
-        self.inner.delete(key, condition)
+    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
+        Edit::by_version(self, key)
     }
 
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         let _request = Request::begin(self);
         if self.unlistable.load(Ordering::SeqCst) {
-            return Err(StoreError::Unsupported { store: self.name(), operation: "list" });
+            return Err(StoreError::Unsupported { store: Store::name(self), operation: "list" });
         }
         let listing = self.inner.list(prefix)?;
         let mut replaced = self.replaced.lock().unwrap();

@@ -47,51 +47,31 @@ fn has(keys: &Mutex<Vec<Key>>, key: &Key) -> bool {
     keys.lock().unwrap().contains(key)
 }
 
-impl<S: Store> Store for WrappedStore<S> {
-    fn name(&self) -> String {
-        self.inner.name()
+impl<S: Store> layer::StoreLayer for WrappedStore<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.inner
     }
 
-    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
-        let inner = self.inner.open(key, expected)?;
-        Ok(Arc::new(WrappedObject { inner, key: key.clone(), tricks: Arc::clone(&self.tricks) }))
+    fn object(&self, key: &Key, inner: Arc<dyn Object>) -> Arc<dyn Object> {
+        Arc::new(WrappedObject { inner, key: key.clone(), tricks: Arc::clone(&self.tricks) })
+    }
+
+    fn writer(&self, key: &Key, inner: Box<dyn ObjectWriter>) -> Box<dyn ObjectWriter> {
+        Box::new(WrappedWriter { inner, key: key.clone(), tricks: Arc::clone(&self.tricks) })
     }
 
     fn read_cost(&self) -> ReadCost {
         if self.tricks.near { ReadCost::local(16 << 10) } else { self.inner.read_cost() }
     }
 
-    fn create(
-        &self,
-        key: &Key,
-        options: CreateOptions,
-    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
-        let inner = self.inner.create(key, options)?;
-        Ok(Box::new(WrappedWriter { inner, key: key.clone(), tricks: Arc::clone(&self.tricks) }))
-    }
-
-    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
-        self.inner.publish(staged)
-    }
-
-    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
-        self.inner.delete(key, condition)
-    }
-
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         if self.tricks.no_list {
-            let (store, operation) = (self.name(), "list objects");
+            let (store, operation) = (Store::name(self), "list objects");
             return Err(StoreError::Unsupported { store, operation });
         }
         self.inner.list(prefix)
-    }
-
-    fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
-        self.inner.recover(key)
-    }
-
-    fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
-        self.inner.remove_empty_folder(folder)
     }
 }
 
@@ -117,13 +97,9 @@ impl Drop for Counted {
     }
 }
 
-impl Object for WrappedObject {
-    fn len(&self) -> Option<u64> {
-        self.inner.len()
-    }
-
-    fn version(&self) -> Option<Version> {
-        self.inner.version()
+impl layer::ObjectLayer for WrappedObject {
+    fn inner(&self) -> &Arc<dyn Object> {
+        &self.inner
     }
 
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
@@ -141,6 +117,19 @@ impl Object for WrappedObject {
         let held = tricks.held.fetch_add(len, Ordering::SeqCst) + len;
         tricks.most_held.fetch_max(held, Ordering::SeqCst);
         Ok(bytes::Bytes::from_owner(Counted(bytes, Arc::clone(tricks))).into())
+    }
+
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        copy_into(self, start, into)
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        done(Object::read(&*self, range));
+    }
+
+    /// What is moved in the kernel could not be tricked with.
+    fn file(&self) -> Option<&std::fs::File> {
+        None
     }
 }
 
@@ -162,6 +151,10 @@ impl ObjectWriter for WrappedWriter {
             return self.inner.append(&data);
         }
         self.inner.append(data)
+    }
+
+    fn reserve(&self, _: u64) -> Result<Option<u64>, StoreError> {
+        Ok(None)
     }
 
     fn write_reserved(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {

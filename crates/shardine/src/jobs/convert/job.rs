@@ -91,15 +91,14 @@ impl<'a> Job<'a> {
 
 /// What changes when somebody writes to a data set, where that can be told.
 fn fingerprint(location: &Location) -> Result<Option<u64>, Error> {
-    let Some(files) = location.store.files() else { return Ok(None) };
-    let (beside, name) = files.beside(location.path.as_ref())?;
-    Ok(Some(beside.fingerprint(&name)?))
+    let Some(exchange) = location.store.exchange() else { return Ok(None) };
+    Ok(Some(exchange.fingerprint(location.path.as_ref())?))
 }
 
 /// Removes temporary files of a run that was killed.
 fn remove_leftovers(target: &Location, folder: Option<Key>, depth: usize) -> Result<(), Error> {
     let store = &target.store;
-    if depth > MAX_DEPTH || store.files().is_none() {
+    if depth > MAX_DEPTH || !store.has_folders() {
         return Ok(());
     }
     for leftover in store.leftovers(folder.as_ref())? {

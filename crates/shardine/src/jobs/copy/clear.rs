@@ -58,10 +58,10 @@ pub(in crate::jobs) fn clear(target: &Location, threads: usize, marker: &str) ->
         marker: &marker,
     })?;
     let mut folders = folders.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some(files) = target.store.files() {
+    if let Some(on_disk) = target.store.folders() {
         // Links too, which are removed and not followed: the new data set would be written through them.
-        files.remove_unlisted(target.path.as_ref())?;
-        folders.iter().try_for_each(|folder| files.remove_unlisted(Some(folder)))?;
+        on_disk.remove_unlisted(target.path.as_ref())?;
+        folders.iter().try_for_each(|folder| on_disk.remove_unlisted(Some(folder)))?;
     }
     // From the inside out, so that a folder of empty ones is empty when its turn comes.
     folders.sort();

@@ -83,7 +83,7 @@ impl<'a> Listed<'a> {
     /// Of a place that is to be emptied.
     pub fn new(location: &'a Location) -> Self {
         // What listings of files leave out can be removed all the same.
-        Self { location, root: Mutex::new(None), whole: location.store.files().is_none() }
+        Self { location, root: Mutex::new(None), whole: !location.store.has_folders() }
     }
 }
 
@@ -266,7 +266,7 @@ pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
     };
     if !listing.is_empty() {
         // Files are listed once more when they are held in their place.
-        let known = if source.store.files().is_some() { None } else { Some(listing) };
+        let known = if source.store.has_folders() { None } else { Some(listing) };
         return Ok(Some(Listed { location: source, root: Mutex::new(known), whole: true }));
     }
     let at = source.to_string();

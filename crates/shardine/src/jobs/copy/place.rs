@@ -20,8 +20,12 @@ pub(super) fn name(location: &Location) -> Result<String, Error> {
     if !location.store.read_cost().local {
         return Ok(text);
     }
-    let files = location.store.files().cloned().unwrap_or_else(|| FileStore::new(&text));
-    Ok(files.resolved(Path::new(&text))?.display().to_string())
+    let path = Path::new(&text);
+    let resolved = match location.store.folders() {
+        Some(folders) => folders.resolved(path)?,
+        None => FileStore::new(path).resolved(path)?,
+    };
+    Ok(resolved.display().to_string())
 }
 
 /// Refuses two places of which one is the other or lies in it.
@@ -49,7 +53,7 @@ pub(in crate::jobs) fn check_apart(source: &Location, target: &Location) -> Resu
 /// Whether one of two folders is the other or lies in it, whatever they are called: a folder can be mounted in two places, and
 /// some file systems do not tell upper case from lower case.
 fn share_folder(source: &Location, target: &Location) -> Result<bool, Error> {
-    let (Some(from), Some(to)) = (source.store.files(), target.store.files()) else {
+    let (Some(from), Some(to)) = (source.store.folders(), target.store.folders()) else {
         return Ok(false);
     };
     let (from, from_exists) = from.folder_ids(source.path.as_ref())?;
@@ -61,8 +65,8 @@ fn share_folder(source: &Location, target: &Location) -> Result<bool, Error> {
 /// Whether the place itself is an object.
 pub(super) fn is_object(location: &Location) -> Result<bool, Error> {
     let Some(key) = &location.path else {
-        return match location.store.files() {
-            Some(files) => Ok(files.root_is_file()?),
+        return match location.store.folders() {
+            Some(folders) => Ok(folders.root_is_file()?),
             None => Ok(false),
         };
     };
@@ -80,10 +84,7 @@ pub(super) fn is_object(location: &Location) -> Result<bool, Error> {
 
 #[cfg(test)]
 mod tests {
-    use shardine_store::{
-        CreateOptions, Key, Listing, MemoryStore, Object, ObjectWriter, ReadCost, Staged, Store,
-        Version,
-    };
+    use shardine_store::{MemoryStore, layer};
 
     use super::*;
 
@@ -91,39 +92,19 @@ mod tests {
     #[derive(Debug)]
     struct Named(MemoryStore, &'static str);
 
-    impl Store for Named {
+    impl layer::StoreLayer for Named {
+        type Inner = MemoryStore;
+
+        fn inner(&self) -> &MemoryStore {
+            &self.0
+        }
+
         fn name(&self) -> String {
             self.1.to_owned()
         }
-        fn open(
-            &self,
-            key: &Key,
-            expected: Option<&Version>,
-        ) -> Result<Arc<dyn Object>, StoreError> {
-            self.0.open(key, expected)
-        }
-        fn read_cost(&self) -> ReadCost {
-            self.0.read_cost()
-        }
-        fn create(
-            &self,
-            key: &Key,
-            options: CreateOptions,
-        ) -> Result<Box<dyn ObjectWriter>, StoreError> {
-            self.0.create(key, options)
-        }
-        fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
-            self.0.publish(staged)
-        }
-        fn delete(
-            &self,
-            key: &Key,
-            condition: &shardine_store::Condition,
-        ) -> Result<(), StoreError> {
-            self.0.delete(key, condition)
-        }
-        fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
-            self.0.list(prefix)
+
+        fn identity(&self) -> String {
+            self.1.to_owned()
         }
     }
 

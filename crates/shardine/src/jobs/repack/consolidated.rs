@@ -37,9 +37,8 @@ fn above(
     place: &Location,
 ) -> Result<Vec<Above>, Error> {
     let mut places = vec![beside.root().join(name.as_str())];
-    if let Some(files) = place.store.files() {
-        let path = place.path.as_ref().map(|path| path.as_str()).unwrap_or_default();
-        places.push(files.root().join(path));
+    if let Some(folders) = place.store.folders() {
+        places.push(folders.path_of(place.path.as_ref()));
         places.dedup();
     }
     let mut found: Vec<Above> = Vec::new();

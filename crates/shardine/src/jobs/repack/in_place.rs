@@ -12,10 +12,9 @@
 //! | missing | has a `zarr.json` | the second of the two renames is missing, where folders cannot be exchanged |
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 
-use shardine_store::{Condition, FileStore, FolderPart, Key, LeftoverKind, Modes, StoreExt};
+use shardine_store::{Condition, FolderExchange, FolderPart, Key, LeftoverKind, Modes, StoreExt};
 
 use super::build::{Build, is_stale};
 use super::job::{Built, Job, Marker, WAIT};
@@ -38,14 +37,14 @@ pub(super) fn recover_missing(
     location: &Location,
     depth: usize,
 ) -> Result<(), Error> {
-    let Some(files) = location.store.files() else { return Ok(()) };
+    let Some(exchange) = location.store.exchange() else { return Ok(()) };
     recover(location)?;
     if depth > MAX_DEPTH {
         return Ok(());
     }
     for leftover in location.store.leftovers(location.path.as_ref())? {
         if let (LeftoverKind::Job, Some(array)) = (leftover.kind, leftover.object) {
-            recover_at(files, &files.root().join(array.as_str()))?;
+            recover_at(exchange, Some(&array))?;
         }
     }
     let group = match Node::open(engine, location) {
@@ -69,21 +68,14 @@ pub(super) fn recover_missing(
 /// Whoever packs anew in place does so by himself; this is for who wants to look first at what is there. Does nothing for
 /// stores other than files. Some `stat` if there is nothing to do.
 pub fn recover(location: &Location) -> Result<(), Error> {
-    let Some(files) = location.store.files() else { return Ok(()) };
-    let folder = match &location.path {
-        Some(path) => files.root().join(path.as_str()),
-        None => files.root().to_owned(),
-    };
-    recover_at(files, &folder)
+    let Some(exchange) = location.store.exchange() else { return Ok(()) };
+    recover_at(exchange, location.path.as_ref())
 }
 
 /// The same for what was in this folder.
-fn recover_at(files: &FileStore, folder: &Path) -> Result<(), Error> {
-    let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
-    let Some(name) = name.to_str() else { return Ok(()) };
-    // A name that is no key is that of no job.
-    let Ok(name) = Key::new(name) else { return Ok(()) };
-    let (store, at) = (files.elsewhere(above), folder.display().to_string());
+fn recover_at(exchange: &dyn FolderExchange, folder: Option<&Key>) -> Result<(), Error> {
+    let Some((store, name)) = exchange.beside_missing(folder) else { return Ok(()) };
+    let at = store.root().join(name.as_str()).display().to_string();
     let job = Job::on(store, name, at, DOCUMENT)?;
     let lacks = |job: &Job| -> Result<bool, Error> {
         Ok(!job.beside.has_name(&job.name)? && job.beside.has_folder(&job.old)?)

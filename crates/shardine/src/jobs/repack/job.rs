@@ -102,8 +102,9 @@ pub(crate) struct Job {
 impl Job {
     pub fn of(location: &Location, document: &'static str) -> Result<Self, Error> {
         let at = location.to_string();
-        let files = location.store.files().ok_or(RepackError::NeedsTarget { at: at.clone() })?;
-        let (beside, name) = files.beside(location.path.as_ref())?;
+        let exchange = location.store.exchange();
+        let exchange = exchange.ok_or(RepackError::NeedsTarget { at: at.clone() })?;
+        let (beside, name) = exchange.beside(location.path.as_ref())?;
         Self::on(beside, name, at, document)
     }
 

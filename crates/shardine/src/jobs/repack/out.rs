@@ -118,7 +118,7 @@ impl Out<'_> {
     /// Temporary files of a run that was killed.
     fn remove_leftovers(&self, folder: Option<Key>, depth: usize) -> Result<(), Error> {
         let store = &self.target.store;
-        if depth > MAX_DEPTH || store.files().is_none() {
+        if depth > MAX_DEPTH || !store.has_folders() {
             return Ok(());
         }
         for leftover in store.leftovers(folder.as_ref())? {
@@ -351,7 +351,6 @@ fn key_encoding(old: &ArrayNode) -> ChunkKeyEncoding {
 /// What changes when somebody writes to the array, where that can be told.
 fn fingerprint(array: &Array) -> Result<Option<u64>, Error> {
     let location = array.location();
-    let Some(files) = location.store.files() else { return Ok(None) };
-    let (beside, name) = files.beside(location.path.as_ref())?;
-    Ok(Some(beside.fingerprint(&name)?))
+    let Some(exchange) = location.store.exchange() else { return Ok(None) };
+    Ok(Some(exchange.fingerprint(location.path.as_ref())?))
 }

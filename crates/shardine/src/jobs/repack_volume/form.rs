@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use shardine_store::{Key, Store, StoreError};
+use shardine_store::{Key, Store, StoreError, StoreExt};
 
 use crate::Error;
 use crate::precomputed::{BoxNames, BoxObject, Scale, compressed_ending};
@@ -117,7 +117,7 @@ pub(super) fn survey(
                 "it holds the values of a shard whose index is missing"
             }
             (Form::Chunks { .. }, Named::Part)
-                if store.files().is_none() && compressed_ending(&name).is_some() =>
+                if !store.has_folders() && compressed_ending(&name).is_some() =>
             {
                 "it is called like a compressed file, which no reader finds in this store"
             }

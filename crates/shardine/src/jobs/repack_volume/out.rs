@@ -72,8 +72,8 @@ fn begin(
         marker.begin_part(target, "", state)?;
     }
     let resumed = start == Start::Resumed;
-    if resumed && let Some(files) = target.store.files() {
-        let (beside, name) = files.beside(target.path.as_ref())?;
+    if resumed && let Some(exchange) = target.store.exchange() {
+        let (beside, name) = exchange.beside(target.path.as_ref())?;
         beside.remove_temporaries(&name)?;
     }
     Ok((marker, resumed))
@@ -81,9 +81,8 @@ fn begin(
 
 /// What changes when somebody writes to a data set, where that can be told.
 fn fingerprint(location: &Location) -> Result<Option<u64>, Error> {
-    let Some(files) = location.store.files() else { return Ok(None) };
-    let (beside, name) = files.beside(location.path.as_ref())?;
-    Ok(Some(beside.fingerprint(&name)?))
+    let Some(exchange) = location.store.exchange() else { return Ok(None) };
+    Ok(Some(exchange.fingerprint(location.path.as_ref())?))
 }
 
 /// Copies all that lies in a volume's folder and is not built.

@@ -528,7 +528,7 @@ impl Repairing<'_> {
             let array = ArrayNode::open(self.engine, &self.location.at(path.clone()))?;
             let held = array.hold()?;
             let array = held.array();
-            let damaged = match array.location().store.files() {
+            let damaged = match array.location().store.exchange() {
                 // The array that was looked at may have been exchanged for another one before it was held.
                 Some(_) => {
                     let now = self.look_at(array.location(), true)?;

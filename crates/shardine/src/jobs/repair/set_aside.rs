@@ -5,9 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::json;
-use shardine_store::{
-    Condition, CreateOptions, Key, Modes, Object, Store, StoreError, StoreExt, Version,
-};
+use shardine_store::{Condition, CreateOptions, Key, Object, Store, StoreError, StoreExt, Version};
 
 use super::Repair;
 use crate::{Error, Location};
@@ -90,8 +88,8 @@ impl SetAside {
             base = format!("{base}.chunk_{}", numbers.join("_"));
         }
         // A user who may not read the object may not read what is kept of it.
-        let store: Arc<dyn Store> = match (self.location.store.files(), object.file()) {
-            (Some(files), Some(file)) => Arc::new(files.with_modes(Modes::of(file)?)),
+        let store: Arc<dyn Store> = match (self.location.store.folders(), object.file()) {
+            (Some(folders), Some(file)) => folders.with_modes_of(file)?,
             _ => Arc::clone(&self.location.store),
         };
         let first = self.numbers.get(&base).copied().unwrap_or(0);

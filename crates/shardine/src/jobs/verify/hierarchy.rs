@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shardine_codec::{CodecError, DataTypeError};
-use shardine_store::{FolderHold, Key, Listing, StoreError, Unlisted, UnlistedKind};
+use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, UnlistedKind};
 
 use super::volume::last_part;
 use super::{Finding, FindingKind, Run};
@@ -85,8 +85,8 @@ impl Run<'_> {
 
     /// Tells what is in the folders of a data set and is no part of it; of files, once for all of them.
     pub(super) fn left_out(&self, location: &Location) {
-        let Some(files) = location.store.files() else { return };
-        match files.survey(location.path.as_ref(), &HashSet::new()) {
+        let Some(folders) = location.store.folders() else { return };
+        match folders.survey(location.path.as_ref(), &HashSet::new()) {
             Ok(survey) => {
                 self.tell_unlisted(location.path.as_ref(), survey.unlisted, survey.more_unlisted);
             }
@@ -96,7 +96,7 @@ impl Run<'_> {
 
     /// The same of one folder of another store.
     pub(super) fn left_out_of(&self, location: &Location, listing: &Listing) {
-        if location.store.files().is_none() {
+        if !location.store.has_folders() {
             let unlisted = listing.unlisted.clone();
             self.tell_unlisted(location.path.as_ref(), unlisted, listing.more_unlisted);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shardine_codec::{Context, EncodedSize};
-use shardine_store::{Key, ReadRange, Store, StoreError};
+use shardine_store::{Key, ReadRange, Store, StoreError, StoreExt};
 
 use super::super::object::Source;
 use super::super::{Finding, FindingKind, Run, add, payload};
@@ -82,7 +82,7 @@ impl Run<'_> {
             }
         };
         let names = volume.box_names(scale)?;
-        let has_endings = location.store.files().is_some();
+        let has_endings = location.store.has_folders();
         let copies: Vec<_> = (1..scale.chunk_sizes.len())
             .map(|i| {
                 let mut copy = scale.clone();

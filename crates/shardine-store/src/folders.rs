@@ -1,0 +1,168 @@
+//! What only stores of files can do, as capabilities that a store may have.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fmt::Debug;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{
+    DocumentStamp, FileStore, FolderHold, FolderId, FolderIdentity, FolderLock, Key, Store,
+    StoreError, Survey,
+};
+
+/// Objects that are files, in folders of this machine that have paths, links and mounts.
+///
+/// A data set may then be reached by several paths, and lie beside things that are no objects. From [`Store::folders`].
+pub trait Folders: Debug + Send + Sync {
+    /// Where a file or a folder lies, by its key; `None` is the root. Looks at nothing.
+    fn path_of(&self, key: Option<&Key>) -> PathBuf;
+
+    /// A path without links, as far as it exists.
+    fn resolved(&self, path: &Path) -> Result<PathBuf, StoreError>;
+
+    /// Whether there is a file where the root would be.
+    fn root_is_file(&self) -> Result<bool, StoreError>;
+
+    /// The folder that `folder` is, and all above it, with all links resolved; of a folder that does not exist, those above
+    /// it that do. Whether it exists itself.
+    fn folder_ids(&self, folder: Option<&Key>) -> Result<(Vec<FolderId>, bool), StoreError>;
+
+    /// Walks a folder and those inside it, without following links, and tells what is no object and no folder; stops at the
+    /// first folder that is one of `unwanted`. Reads folders only: one `stat` for each, and one for each link.
+    fn survey(
+        &self,
+        folder: Option<&Key>,
+        unwanted: &HashSet<FolderId>,
+    ) -> Result<Survey, StoreError>;
+
+    /// Another file system, or another part of one, that is mounted inside of a folder: what is there is not part of the
+    /// folder.
+    fn mounted_inside(&self, folder: Option<&Key>) -> Result<Option<PathBuf>, StoreError>;
+
+    /// Removes what a listing of a folder tells as unlisted. Links are removed, not followed.
+    fn remove_unlisted(&self, folder: Option<&Key>) -> Result<(), StoreError>;
+
+    /// Removes a link, socket, pipe or device; a file or folder stays. Links are removed, not followed.
+    fn remove_unlisted_at(&self, key: &Key) -> Result<(), StoreError>;
+
+    /// The same store, in which new files get the mode and the owner of an open file instead of those that the process
+    /// gives them.
+    fn with_modes_of(&self, file: &File) -> Result<Arc<dyn Store>, StoreError>;
+}
+
+/// Exchanging the folder of a data set for another one, and keeping it in its place.
+///
+/// A job in place exchanges the whole folder, after which all keys below it mean something else. So whoever uses a data
+/// set in such a store looks whether it is still the one that was opened, or holds it. From [`Store::exchange`].
+///
+/// The jobs themselves work on the disk, in a folder beside that of the data set: they link and move folders, give them
+/// modes and lock them. That is made of files or it is not at all, so here, and nowhere else, a store is asked for the
+/// [`FileStore`] that does it ([`beside`](Self::beside), [`beside_missing`](Self::beside_missing)).
+pub trait FolderExchange: Debug + Send + Sync {
+    /// The state of a document; `None` if there is none. One `stat`.
+    fn document_stamp(&self, key: &Key) -> Result<Option<DocumentStamp>, StoreError>;
+
+    /// Which folder is at a place now; `None` if there is none.
+    fn folder_identity(&self, folder: Option<&Key>) -> Result<Option<FolderIdentity>, StoreError>;
+
+    /// Keeps the folder of a data set in its place until the hold is dropped; waits for a job that is exchanging it.
+    ///
+    /// `None` where there are no locks to rely on, or the folder may not be opened. [`StoreError::Io`] with `NotFound`
+    /// if there is no folder.
+    fn hold(&self, folder: Option<&Key>) -> Result<Option<FolderHold>, StoreError>;
+
+    /// Takes the lock `name` in a folder that exists; `None` if somebody else has it, in this process or in another one.
+    /// [`StoreError::Unsupported`] where the file system has no locks.
+    fn lock_in(&self, folder: Option<&Key>, name: &str) -> Result<Option<FolderLock>, StoreError>;
+
+    /// What changes when anything in a folder is written, by whatever program. A `stat` for each file.
+    fn fingerprint(&self, folder: Option<&Key>) -> Result<u64, StoreError>;
+
+    /// The store of the folder in which a folder lies, and the key of that folder in it.
+    ///
+    /// Links are resolved first: what is beside a link to a folder is not beside the folder.
+    fn beside(&self, folder: Option<&Key>) -> Result<(FileStore, Key), StoreError>;
+
+    /// The same by the path alone, for a folder that may be missing; `None` if its name is not a key, and so that of no
+    /// job. Looks at nothing.
+    fn beside_missing(&self, folder: Option<&Key>) -> Option<(FileStore, Key)>;
+}
+
+// What they mean is implemented with the other functions of a `FileStore`.
+
+impl Folders for FileStore {
+    fn path_of(&self, key: Option<&Key>) -> PathBuf {
+        self.folder_path(key)
+    }
+
+    fn resolved(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        Self::resolved(self, path)
+    }
+
+    fn root_is_file(&self) -> Result<bool, StoreError> {
+        Self::root_is_file(self)
+    }
+
+    fn folder_ids(&self, folder: Option<&Key>) -> Result<(Vec<FolderId>, bool), StoreError> {
+        Self::folder_ids(self, folder)
+    }
+
+    fn survey(
+        &self,
+        folder: Option<&Key>,
+        unwanted: &HashSet<FolderId>,
+    ) -> Result<Survey, StoreError> {
+        Self::survey(self, folder, unwanted)
+    }
+
+    fn mounted_inside(&self, folder: Option<&Key>) -> Result<Option<PathBuf>, StoreError> {
+        Self::mounted_inside(self, folder)
+    }
+
+    fn remove_unlisted(&self, folder: Option<&Key>) -> Result<(), StoreError> {
+        Self::remove_unlisted(self, folder)
+    }
+
+    fn remove_unlisted_at(&self, key: &Key) -> Result<(), StoreError> {
+        Self::remove_unlisted_at(self, key)
+    }
+
+    fn with_modes_of(&self, file: &File) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(self.with_modes(crate::Modes::of(file)?)))
+    }
+}
+
+impl FolderExchange for FileStore {
+    fn document_stamp(&self, key: &Key) -> Result<Option<DocumentStamp>, StoreError> {
+        Self::document_stamp(self, key)
+    }
+
+    fn folder_identity(&self, folder: Option<&Key>) -> Result<Option<FolderIdentity>, StoreError> {
+        Self::folder_identity(self, folder)
+    }
+
+    fn hold(&self, folder: Option<&Key>) -> Result<Option<FolderHold>, StoreError> {
+        Self::hold(self, folder)
+    }
+
+    fn lock_in(&self, folder: Option<&Key>, name: &str) -> Result<Option<FolderLock>, StoreError> {
+        Self::lock_in(self, folder, name)
+    }
+
+    fn fingerprint(&self, folder: Option<&Key>) -> Result<u64, StoreError> {
+        let (beside, name) = Self::beside(self, folder)?;
+        Self::fingerprint(&beside, &name)
+    }
+
+    fn beside(&self, folder: Option<&Key>) -> Result<(FileStore, Key), StoreError> {
+        Self::beside(self, folder)
+    }
+
+    fn beside_missing(&self, folder: Option<&Key>) -> Option<(FileStore, Key)> {
+        let path = self.folder_path(folder);
+        let name = path.file_name().and_then(OsStr::to_str)?;
+        Some((self.elsewhere(path.parent()?), Key::new(name).ok()?))
+    }
+}

@@ -1,0 +1,341 @@
+//! Stores and objects that stand in front of others and pass calls on.
+//!
+//! A [`StoreLayer`] writes down what it changes; all else reaches the store behind it, because that is what the trait
+//! does where nothing is said. It is a [`Store`] by the one implementation in this module, which a new method of `Store`
+//! does not compile without. [`ObjectLayer`] is the same for objects. `conformance::check_layer` checks a layer that changes
+//! nothing but what it says.
+//!
+//! The methods are called like those of `Store` and `Object`, so a module that implements a layer names the trait by its
+//! path instead of importing it:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use shardine_store::{Condition, Key, MemoryStore, Store, StoreError, StoreExt, layer};
+//!
+//! /// A store that cannot be listed.
+//! #[derive(Debug)]
+//! struct Unlisted(MemoryStore);
+//!
+//! impl layer::StoreLayer for Unlisted {
+//!     type Inner = MemoryStore;
+//!
+//!     fn inner(&self) -> &MemoryStore {
+//!         &self.0
+//!     }
+//!
+//!     fn can_list(&self) -> bool {
+//!         false
+//!     }
+//! }
+//!
+//! let store: Arc<dyn Store> = Arc::new(Unlisted(MemoryStore::new()));
+//! store.put(&Key::new("a")?, b"hello", Condition::None)?;
+//! assert!(!store.can_list());
+//! # Ok::<(), StoreError>(())
+//! ```
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::{
+    Buffer, Condition, CreateOptions, Done, Edit, FolderExchange, Folders, Headers, Key, Leftover,
+    Listing, Object, ObjectWriter, Pending, ReadCost, ReadRange, Recovery, Staged, Store,
+    StoreError, Version,
+};
+
+/// A call that a layer is about to pass on, for [`StoreLayer::before`].
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Step<'a> {
+    /// An object is opened, for reading or to be changed.
+    Open(&'a Key),
+    /// A new object is begun.
+    Create(&'a Key),
+    /// These are published.
+    Publish(&'a [Staged]),
+    /// An object is removed.
+    Delete(&'a Key),
+    /// A prefix is listed.
+    List(Option<&'a Key>),
+    /// A folder is removed if it is empty.
+    RemoveFolder(&'a Key),
+}
+
+/// Writes each method once: as one of the layer, with what it does where nothing is said, and as the method of the store
+/// that calls it.
+macro_rules! store_layer {
+    (
+        $(#[$about:meta])*
+        trait { $($own:tt)* }
+        $(fn $name:ident(&$this:ident $(, $arg:ident: $of:ty)*) $(-> $answer:ty)? $body:block)*
+    ) => {
+        $(#[$about])*
+        pub trait StoreLayer: Debug + Send + Sync {
+            $($own)*
+            $(
+                #[doc = concat!("See [`Store::", stringify!($name), "`].")]
+                fn $name(&$this $(, $arg: $of)*) $(-> $answer)? $body
+            )*
+        }
+
+        impl<L: StoreLayer> Store for L {
+            $(
+                fn $name(&$this $(, $arg: $of)*) $(-> $answer)? {
+                    StoreLayer::$name($this $(, $arg)*)
+                }
+            )*
+        }
+    };
+}
+
+store_layer! {
+    /// A store in front of another one.
+    ///
+    /// Beside the methods of [`Store`] there are three that act on all calls of a kind: [`before`](Self::before),
+    /// [`object`](Self::object) and [`writer`](Self::writer). A layer that looks at every object does so by these, as
+    /// there are several ways to get at one.
+    trait {
+        /// What is behind it.
+        type Inner: Store + ?Sized;
+
+        /// The store behind it.
+        fn inner(&self) -> &Self::Inner;
+
+        /// Called before a call is passed on; with an error it is not.
+        fn before(&self, _: Step<'_>) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        /// What callers get for an object of the store behind it, however they got at that.
+        fn object(&self, _: &Key, object: Arc<dyn Object>) -> Arc<dyn Object> {
+            object
+        }
+
+        /// What callers get for a new object of the store behind it.
+        fn writer(&self, _: &Key, writer: Box<dyn ObjectWriter>) -> Box<dyn ObjectWriter> {
+            writer
+        }
+    }
+
+    fn name(&self) -> String {
+        self.inner().name()
+    }
+
+    fn identity(&self) -> String {
+        self.inner().identity()
+    }
+
+    fn folders(&self) -> Option<&dyn Folders> {
+        self.inner().folders()
+    }
+
+    fn exchange(&self) -> Option<&dyn FolderExchange> {
+        self.inner().exchange()
+    }
+
+    fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
+        self.inner().above()
+    }
+
+    fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError> {
+        self.before(Step::Open(key))?;
+        Ok(self.object(key, self.inner().open(key, expected)?))
+    }
+
+    fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
+        self.before(Step::Open(key))?;
+        Ok(self.object(key, self.inner().open_stored(key)?))
+    }
+
+    fn keeps_headers(&self) -> bool {
+        self.inner().keeps_headers()
+    }
+
+    fn create_with_headers(&self, key: &Key, options: CreateOptions, headers: &Headers) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        self.before(Step::Create(key))?;
+        Ok(self.writer(key, self.inner().create_with_headers(key, options, headers)?))
+    }
+
+    fn can_list(&self) -> bool {
+        self.inner().can_list()
+    }
+
+    fn read_cost(&self) -> ReadCost {
+        self.inner().read_cost()
+    }
+
+    fn create(&self, key: &Key, options: CreateOptions) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        self.before(Step::Create(key))?;
+        Ok(self.writer(key, self.inner().create(key, options)?))
+    }
+
+    fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError> {
+        self.before(Step::Publish(&staged))?;
+        self.inner().publish(staged)
+    }
+
+    fn publish_later(&self, staged: Vec<Staged>) -> Pending {
+        match self.before(Step::Publish(&staged)) {
+            Ok(()) => self.inner().publish_later(staged),
+            Err(error) => Pending::done(Err(error)),
+        }
+    }
+
+    fn edit(&self, key: &Key) -> Result<Edit, StoreError> {
+        self.before(Step::Open(key))?;
+        let edit = self.inner().edit(key)?;
+        let object = self.object(key, Arc::clone(&edit.object));
+        Ok(edit.with_object(object))
+    }
+
+    fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
+        self.before(Step::Delete(key))?;
+        self.inner().delete(key, condition)
+    }
+
+    fn delete_last(&self, key: &Key) -> Result<(), StoreError> {
+        self.before(Step::Delete(key))?;
+        self.inner().delete_last(key)
+    }
+
+    fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
+        self.before(Step::List(prefix))?;
+        self.inner().list(prefix)
+    }
+
+    fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
+        self.inner().leftovers(prefix)
+    }
+
+    fn remove_leftover(&self, prefix: Option<&Key>, name: &str) -> Result<bool, StoreError> {
+        self.inner().remove_leftover(prefix, name)
+    }
+
+    fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
+        Ok(match self.inner().recover(key)? {
+            Recovery::Before(object) => Recovery::Before(self.object(key, object)),
+            recovery => recovery,
+        })
+    }
+
+    fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
+        self.before(Step::RemoveFolder(folder))?;
+        self.inner().remove_empty_folder(folder)
+    }
+}
+
+// A pointer to a store is a store, so that layers take shared and boxed ones.
+
+impl<S: Store + ?Sized> StoreLayer for Arc<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        self
+    }
+}
+
+impl<S: Store + ?Sized> StoreLayer for Box<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        self
+    }
+}
+
+/// An object in front of another one with the same bytes.
+///
+/// The three ways to read are not passed on unless it says so: whoever acts on reads has to act on all of them. An object
+/// whose bytes are other ones than those behind it is no layer, and answers for each method itself.
+pub trait ObjectLayer: Debug + Send + Sync {
+    /// The object behind it.
+    fn inner(&self) -> &Arc<dyn Object>;
+
+    /// See [`Object::read`].
+    fn read(&self, range: ReadRange) -> Result<Buffer, StoreError>;
+
+    /// See [`Object::read_into`].
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError>;
+
+    /// See [`Object::read_then`].
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done);
+
+    /// See [`Object::len`].
+    #[allow(clippy::len_without_is_empty, reason = "the length may be unknown")]
+    fn len(&self) -> Option<u64> {
+        self.inner().len()
+    }
+
+    /// See [`Object::version`].
+    fn version(&self) -> Option<Version> {
+        self.inner().version()
+    }
+
+    /// See [`Object::check_unchanged`].
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        self.inner().check_unchanged()
+    }
+
+    /// See [`Object::can_be_kept`].
+    fn can_be_kept(&self) -> bool {
+        self.inner().can_be_kept()
+    }
+
+    /// See [`Object::is_current`].
+    fn is_current(&self) -> Result<bool, StoreError> {
+        self.inner().is_current()
+    }
+
+    /// See [`Object::headers`].
+    fn headers(&self) -> Headers {
+        self.inner().headers()
+    }
+
+    /// See [`Object::file`].
+    fn file(&self) -> Option<&File> {
+        self.inner().file()
+    }
+}
+
+impl<L: ObjectLayer> Object for L {
+    fn len(&self) -> Option<u64> {
+        ObjectLayer::len(self)
+    }
+
+    fn version(&self) -> Option<Version> {
+        ObjectLayer::version(self)
+    }
+
+    fn read(&self, range: ReadRange) -> Result<Buffer, StoreError> {
+        ObjectLayer::read(self, range)
+    }
+
+    fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        ObjectLayer::read_into(self, start, into)
+    }
+
+    fn read_then(self: Arc<Self>, range: ReadRange, done: Done) {
+        ObjectLayer::read_then(self, range, done);
+    }
+
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        ObjectLayer::check_unchanged(self)
+    }
+
+    fn can_be_kept(&self) -> bool {
+        ObjectLayer::can_be_kept(self)
+    }
+
+    fn is_current(&self) -> Result<bool, StoreError> {
+        ObjectLayer::is_current(self)
+    }
+
+    fn headers(&self) -> Headers {
+        ObjectLayer::headers(self)
+    }
+
+    fn file(&self) -> Option<&File> {
+        ObjectLayer::file(self)
+    }
+}

@@ -34,7 +34,7 @@ pub(crate) use in_order::{AHEAD, in_order};
 pub(crate) use object::{
     Batch, Finished, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
 };
-pub(crate) use packing::{KeyShard, PackedCells, Packing, StoredBytes, shard_box};
+pub(crate) use packing::{KeyShard, PackedCells, Packing, StoredBytes, shard_box, shard_numbers};
 pub use packing::{ShardEntries, StoredObject};
 pub(crate) use publisher::{JOB_BATCH, Publisher, WRITE_BATCH};
 pub(crate) use read::read;

@@ -12,7 +12,7 @@ use shardine_store::{Key, Object, ReadRange, Store, StoreError};
 use super::Engine;
 use crate::Error;
 
-pub(crate) use key_shards::{KeyShard, shard_box};
+pub(crate) use key_shards::{KeyShard, shard_box, shard_numbers};
 pub(crate) use uint64::PackedCells;
 
 /// How cells are packed into objects. Unless a packing says otherwise, each cell is an object of its own.

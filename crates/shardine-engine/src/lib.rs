@@ -47,7 +47,7 @@ pub use object::{
 };
 pub use packing::{
     GridKey, ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredBytes,
-    StoredObject, Uint64Packing, shard_box,
+    StoredObject, Uint64Packing, shard_box, shard_numbers,
 };
 pub use publisher::Publisher;
 pub use tasks::on_threads;

@@ -11,6 +11,7 @@ use crate::anchor::Anchor;
 use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
 use crate::precomputed::{INFO, InfoError, Volume, VolumeInfo};
 use crate::shard::uint64::Sharding;
+use crate::zarr::metadata::NodeMetadata;
 use crate::zarr::read_document;
 use crate::{ArrayNode, Engine, Error, Group, Location, Node};
 
@@ -71,7 +72,7 @@ pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<DataSet, Error>
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(crate) enum Documents {
     /// Of a Zarr array or group.
-    Node,
+    Node(NodeMetadata),
     Info(Info),
 }
 
@@ -86,7 +87,7 @@ pub(crate) enum Info {
 /// none. Costs what [`open`] costs.
 pub(crate) fn detect(location: &Location) -> Result<Documents, Error> {
     match read_document(location) {
-        Ok(_) => Ok(Documents::Node),
+        Ok(node) => Ok(Documents::Node(node)),
         Err(nothing @ Error::NoNode { .. }) => {
             Ok(Documents::Info(read_info(location)?.ok_or(nothing)?))
         }

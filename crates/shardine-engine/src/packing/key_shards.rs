@@ -20,8 +20,29 @@ pub(super) fn key_shards(
 ) -> Box<dyn Iterator<Item = ObjectCells> + Send + '_> {
     match shard_box(sharding, code) {
         Some(shape) => Box::new(boxes(sharding, code, shape)),
-        None => Box::new(scattered(sharding, code)),
+        None => Box::new(scattered(sharding.clone(), code)),
     }
+}
+
+/// The numbers of all shards that may have room for a chunk of the grid, without their keys: memory is small however many
+/// chunks a shard has.
+pub fn shard_numbers(
+    sharding: &Sharding,
+    code: MortonCode,
+) -> Box<dyn Iterator<Item = u64> + Send> {
+    let (sharding, grid) = (sharding.clone(), code.grid());
+    if let Some(shape) = shard_box(&sharding, code) {
+        let count = (0..3).map(|axis| grid[axis].div_ceil(shape[axis])).collect();
+        return Box::new(Cells::new(count).map(move |at| {
+            let first = std::array::from_fn(|axis| at[axis] * shape[axis]);
+            sharding.place(code.encode(first)).shard
+        }));
+    }
+    let last = u64::MAX.checked_shr(64u32.saturating_sub(sharding.shard_bits)).unwrap_or(0);
+    if last < Cells::new(grid.to_vec()).count {
+        return Box::new(0..=last);
+    }
+    Box::new(scattered(sharding, code).map(|shard| shard.object))
 }
 
 fn boxes(
@@ -41,10 +62,7 @@ fn boxes(
 }
 
 /// Goes through all keys as often as it takes to sort some of the shards at a time.
-fn scattered(
-    sharding: &Sharding,
-    code: MortonCode,
-) -> impl Iterator<Item = ObjectCells> + Send + '_ {
+fn scattered(sharding: Sharding, code: MortonCode) -> impl Iterator<Item = ObjectCells> + Send {
     let grid = code.grid().to_vec();
     let shards = 1u128 << sharding.shard_bits.min(64);
     let passes = u128::from(Cells::new(grid.clone()).count.div_ceil(SORTED_KEYS)).clamp(1, shards);
@@ -71,7 +89,7 @@ fn scattered(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -101,6 +119,10 @@ mod tests {
                     keys.sort_unstable();
                 }
                 assert_eq!(found, expected, "{grid:?} {bits:?}");
+                let numbers: Vec<u64> = shard_numbers(&sharding, code).collect();
+                let distinct: BTreeSet<u64> = numbers.iter().copied().collect();
+                assert_eq!(distinct.len(), numbers.len(), "{grid:?} {bits:?}");
+                assert!(expected.keys().all(|number| distinct.contains(number)));
             }
         }
     }

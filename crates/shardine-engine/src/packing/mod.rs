@@ -17,7 +17,7 @@ use crate::keyed::{Change, ChangeReport};
 use crate::layout::ShardLayout;
 use crate::shard::{Gaps, ShardError, ShardIndex};
 
-pub use key_shards::shard_box;
+pub use key_shards::{shard_box, shard_numbers};
 pub use uint64::Uint64Packing;
 
 /// How cells are packed into objects. Unless [`shared`](Self::shared) says otherwise, each cell is an object of its own.

@@ -8,7 +8,7 @@ use shardine_codec::Context;
 use shardine_store::{Key, Store, StoreError};
 use smallvec::SmallVec;
 
-use super::key_shards::{key_shards, shard_box};
+use super::key_shards::{key_shards, shard_box, shard_numbers};
 use super::{
     GridKey, ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredObject,
 };
@@ -190,8 +190,8 @@ impl SharedPacking for Uint64Packing {
     }
 
     fn places(&self) -> Box<dyn Iterator<Item = Vec<u64>> + '_> {
-        let shards = key_shards(&self.shards.sharding, self.code);
-        Box::new(shards.filter_map(|shard| self.place_of(shard.object)))
+        let shards = shard_numbers(&self.shards.sharding, self.code);
+        Box::new(shards.filter_map(|shard| self.place_of(shard)))
     }
 
     /// Memory is that of the keys of one shard, or where shards are no boxes of about a million of them.

@@ -60,6 +60,27 @@ pub struct Volume {
     anchor: Option<Arc<Anchor>>,
 }
 
+/// The folder that a path means which is relative to a place; `None` if it leads out of the store.
+pub(crate) fn resolved(location: &Location, path: &str) -> Result<Option<Option<Key>>, Error> {
+    let root = location.path.as_ref().map(Key::as_str);
+    let mut parts: Vec<&str> = root.map_or(Vec::new(), |root| root.split('/').collect());
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                if parts.pop().is_none() {
+                    return Ok(None);
+                }
+            }
+            part => parts.push(part),
+        }
+    }
+    if parts.is_empty() {
+        return Ok(Some(None));
+    }
+    Ok(Some(Some(Key::new(&parts.join("/"))?)))
+}
+
 /// A chunk of a volume that is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -184,31 +205,13 @@ impl Volume {
 
     /// The folder that holds the chunks of a scale.
     pub(crate) fn folder(&self, scale: &Scale) -> Result<Option<Key>, Error> {
-        let mut parts: Vec<&str> = self
-            .location
-            .path
-            .as_ref()
-            .map_or(Vec::new(), |path| path.as_str().split('/').collect());
-        for part in scale.key.split('/') {
-            match part {
-                "" | "." => {}
-                ".." => {
-                    if parts.pop().is_none() {
-                        let reason = format!(
-                            "\"{}\" leads out of {}; open a folder above, with this volume as a path in it",
-                            scale.key,
-                            self.location.store.name()
-                        );
-                        return Err(self.wrong_key(reason));
-                    }
-                }
-                part => parts.push(part),
-            }
-        }
-        if parts.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(Key::new(&parts.join("/"))?))
+        resolved(&self.location, &scale.key)?.ok_or_else(|| {
+            self.wrong_key(format!(
+                "\"{}\" leads out of {}; open a folder above, with this volume as a path in it",
+                scale.key,
+                self.location.store.name()
+            ))
+        })
     }
 
     fn wrong_key(&self, reason: String) -> Error {

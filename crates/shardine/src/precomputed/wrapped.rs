@@ -16,7 +16,12 @@ const KNOWN: [&str; 3] = [".br", ".bz2", ".xz"];
 
 /// The ending of a name that says how the file is compressed, if it has one.
 pub(crate) fn compressed_ending(name: &str) -> Option<&'static str> {
-    UNDERSTOOD.iter().map(|(ending, _)| *ending).chain(KNOWN).find(|ending| name.ends_with(ending))
+    compressed_endings().find(|ending| name.ends_with(ending))
+}
+
+/// All such endings, the most common one first.
+pub(crate) fn compressed_endings() -> impl Iterator<Item = &'static str> {
+    UNDERSTOOD.iter().map(|(ending, _)| *ending).chain(KNOWN)
 }
 
 /// A store in which an object may also have a name with `.gz` or the like behind it, and be compressed then.

@@ -38,6 +38,8 @@ pub(super) struct ObjectTask {
     /// How often it has changed while it was read.
     pub attempts: usize,
     pub folder: Arc<FolderCheck>,
+    /// What may be there instead of it, if it is not there.
+    pub instead: Vec<ObjectTask>,
 }
 
 /// What a thread does in one go.
@@ -194,29 +196,42 @@ impl<'a> Job<'a> {
 
     /// Makes tasks; what an earlier run has left of trusted ones need not be copied again.
     fn tasks(&self, objects: Vec<FoundObject>, trusted: bool) -> Result<Vec<ObjectTask>, Error> {
-        let mut folders: BTreeMap<Option<Key>, Vec<(FoundObject, Key)>> = BTreeMap::new();
+        let mut folders: BTreeMap<Option<Key>, Vec<FoundObject>> = BTreeMap::new();
         for object in objects {
-            let target = self.target_key(&object.key)?;
-            folders.entry(parent(&target)).or_default().push((object, target));
+            let folder = parent(&self.target_key(&object.key)?);
+            folders.entry(folder).or_default().push(object);
         }
         let mut tasks = Vec::new();
         for (folder, objects) in folders {
             let there = if trusted { self.existing(folder.as_ref())? } else { HashMap::new() };
             let missing = AtomicUsize::new(objects.len());
             let folder = Arc::new(FolderCheck { folder, missing, expected: Mutex::default() });
-            tasks.extend(objects.into_iter().map(|(FoundObject { key, len }, target)| {
-                ObjectTask {
-                    needed: is_document(&key),
-                    source: key,
-                    existing: there.get(&target).copied(),
-                    target,
-                    len,
-                    attempts: 0,
-                    folder: Arc::clone(&folder),
-                }
-            }));
+            for object in objects {
+                tasks.push(self.task(object, &there, &folder)?);
+            }
         }
         Ok(tasks)
+    }
+
+    fn task(
+        &self,
+        object: FoundObject,
+        there: &HashMap<Key, u64>,
+        folder: &Arc<FolderCheck>,
+    ) -> Result<ObjectTask, Error> {
+        let FoundObject { key, len, instead } = object;
+        let target = self.target_key(&key)?;
+        let instead = instead.into_iter().map(|object| self.task(object, there, folder));
+        Ok(ObjectTask {
+            needed: is_document(&key),
+            source: key,
+            existing: there.get(&target).copied(),
+            target,
+            len,
+            attempts: 0,
+            folder: Arc::clone(folder),
+            instead: instead.collect::<Result<_, _>>()?,
+        })
     }
 
     /// What an earlier run has put into a folder of the target.
@@ -262,9 +277,13 @@ impl<'a> Job<'a> {
         self.there(task, Some(len))
     }
 
-    /// The source does not have it.
-    pub fn absent(&self, task: &ObjectTask) -> Result<(), Error> {
-        self.there(task, None)
+    /// The source does not have it; what may be there instead of it is what is to be done next.
+    pub fn absent(&self, mut task: ObjectTask) -> Result<Vec<Task>, Error> {
+        let instead = std::mem::take(&mut task.instead);
+        // All of them lie in the same folder.
+        task.folder.missing.fetch_add(instead.len(), Ordering::Relaxed);
+        self.there(&task, None)?;
+        Ok(instead.into_iter().map(Task::Object).collect())
     }
 
     /// An object is in its place; after the last one of a folder, the folder is checked.

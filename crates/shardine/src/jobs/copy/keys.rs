@@ -4,17 +4,20 @@ use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Key, Listing, StoreError, StoreExt};
 
+use super::info_keys::check_inside;
 use super::{CopyError, place};
+use crate::dataset::read_info;
 use crate::jobs::whole::refuse;
+use crate::precomputed::INFO;
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
-use crate::zarr::{DOCUMENT, LOSS_RECORD, consolidated_name, node_documents, read_document};
+use crate::zarr::{DOCUMENT, LOSS_RECORD, consolidated_name, node_documents};
 use crate::{Error, Location};
 
 /// Deeper than any hierarchy with its chunks that is not a loop of links.
 const MAX_DEPTH: usize = 128;
 
 /// Keys of a grid that are made at once.
-const CELLS: usize = 1024;
+pub(super) const CELLS: usize = 1024;
 
 /// An object of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +25,15 @@ pub(super) struct FoundObject {
     pub key: Key,
     /// As a listing told it; the object may have changed since.
     pub len: Option<u64>,
+    /// What may be there instead of it, if it is not there.
+    pub instead: Vec<FoundObject>,
+}
+
+impl FoundObject {
+    /// One that may be missing.
+    pub fn possible(key: Key) -> Self {
+        Self { key, len: None, instead: Vec::new() }
+    }
 }
 
 /// What came of looking at a branch.
@@ -52,7 +64,7 @@ pub(super) trait KeySource: Sync {
 pub(super) fn document_rank(key: &Key) -> Option<u8> {
     match key.as_str().rsplit('/').next()? {
         ".zattrs" => Some(0),
-        DOCUMENT | ".zarray" | ".zgroup" | "info" => Some(1),
+        DOCUMENT | ".zarray" | ".zgroup" | INFO => Some(1),
         ".zmetadata" => Some(2),
         _ => None,
     }
@@ -77,13 +89,16 @@ pub(super) struct Listed<'a> {
     root: Mutex<Option<Listing>>,
     /// Whether what is left out of a listing is an error.
     whole: bool,
+    /// Whether it is to be copied, so that what an `info` tells of has to lie in it.
+    copied: bool,
 }
 
 impl<'a> Listed<'a> {
     /// Of a place that is to be emptied.
     pub fn new(location: &'a Location) -> Self {
         // What listings of files leave out can be removed all the same.
-        Self { location, root: Mutex::new(None), whole: !location.store.has_folders() }
+        let whole = !location.store.has_folders();
+        Self { location, root: Mutex::new(None), whole, copied: false }
     }
 }
 
@@ -117,7 +132,11 @@ impl KeySource for Listed<'_> {
         if self.whole {
             refuse(self.location, &listing.unlisted, listing.more_unlisted)?;
         }
-        let object = |(key, len)| FoundObject { key, len: Some(len) };
+        // That of the root has been looked at.
+        if self.copied && folder != self.location.path {
+            check_listed(self.location, &self.location.at(folder), &listing)?;
+        }
+        let object = |(key, len)| FoundObject { len: Some(len), ..FoundObject::possible(key) };
         Ok(Found {
             objects: listing.objects.into_iter().map(object).collect(),
             branches: listing.folders.into_iter().map(Some).collect(),
@@ -141,20 +160,10 @@ pub(super) enum NodePart {
 }
 
 impl FromMetadata {
-    /// Reads the document at a place: an array, or a group with consolidated metadata. One read.
-    pub fn read(location: &Location) -> Result<Self, Error> {
+    /// The document of a place: an array, or a group with consolidated metadata.
+    pub fn of(location: &Location, root: NodeMetadata) -> Result<Self, Error> {
         let unlisted =
             |reason| Error::from(CopyError::Unlisted { at: location.to_string(), reason });
-        let root = match read_document(location) {
-            Ok(root) => root,
-            Err(Error::NoNode { .. }) if place::is_object(location)? => {
-                return Err(CopyError::SingleObject { at: location.to_string() }.into());
-            }
-            Err(Error::NoNode { .. }) => {
-                return Err(unlisted("there is no zarr.json, .zarray or .zgroup that tells them"));
-            }
-            Err(error) => return Err(error),
-        };
         let mut nodes = Vec::new();
         if let NodeMetadata::Group(group) = &root {
             let Some(entries) = group.consolidated() else {
@@ -189,7 +198,7 @@ impl FromMetadata {
                 break;
             }
             let key = location.key(&array.key_encoding().key(&at))?;
-            found.objects.push(FoundObject { key, len: None });
+            found.objects.push(FoundObject::possible(key));
             cell = next_cell(at, &grid);
         }
         Ok(found)
@@ -237,12 +246,12 @@ impl KeySource for FromMetadata {
                     let key = location.key(name)?;
                     // All but the first may be missing.
                     if i == 0 || location.store.get(&key)?.is_some() {
-                        objects.push(FoundObject { key, len: None });
+                        objects.push(FoundObject::possible(key));
                     }
                 }
                 if let NodeMetadata::Array(_) = metadata {
                     // The copy has to say what is missing in it.
-                    objects.push(FoundObject { key: location.key(LOSS_RECORD)?, len: None });
+                    objects.push(FoundObject::possible(location.key(LOSS_RECORD)?));
                 }
                 let branches = match metadata {
                     NodeMetadata::Array(array) if !grid(array).contains(&0) => {
@@ -265,15 +274,31 @@ pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
         Err(error) => return Err(error.into()),
     };
     if !listing.is_empty() {
+        check_listed(source, source, &listing)?;
         // Files are listed once more when they are held in their place.
         let known = if source.store.has_folders() { None } else { Some(listing) };
-        return Ok(Some(Listed { location: source, root: Mutex::new(known), whole: true }));
+        let root = Mutex::new(known);
+        return Ok(Some(Listed { location: source, root, whole: true, copied: true }));
     }
     let at = source.to_string();
     Err(match place::is_object(source)? {
         true => CopyError::SingleObject { at }.into(),
         false => CopyError::Nothing { at }.into(),
     })
+}
+
+/// Refuses a folder with an `info` that tells of what lies outside of the source. One read if there is one.
+fn check_listed(source: &Location, folder: &Location, listing: &Listing) -> Result<(), Error> {
+    let info = folder.key(INFO)?;
+    if !listing.objects.iter().any(|(key, _)| *key == info) {
+        return Ok(());
+    }
+    match read_info(folder) {
+        Ok(Some(info)) => check_inside(source, folder, &info),
+        // One that makes no sense tells of nothing, and is copied as it is.
+        Ok(None) | Err(Error::Info { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(super) mod clear;
 mod error;
+mod info_keys;
 mod job;
 pub(super) mod keys;
 pub(super) mod marker;
@@ -12,7 +13,9 @@ mod queue;
 mod worker;
 
 use super::whole::check_whole;
+use crate::dataset::{Documents, detect};
 use crate::{Error, Location};
+use info_keys::FromInfo;
 use job::Job;
 use keys::{FromMetadata, KeySource};
 use marker::{COPY, Marker, Start};
@@ -41,10 +44,11 @@ pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
 /// its writer died, is copied as it was before or after. An object that disappears is left out, unless it is metadata.
 ///
 /// A source that holds something that is not copied, such as a link to a folder, is [`Error::LeftOut`]; that of files before
-/// anything is written. A link to a file is copied as the file.
+/// anything is written. A link to a file is copied as the file. So is one with an `info` that tells of folders outside of the
+/// source, which would not be copied.
 ///
-/// A source that cannot be listed is copied if it is a Zarr array, or a group with consolidated metadata: then every
-/// object that the grids could have is asked for.
+/// A source that cannot be listed is copied if it is a Zarr array, a group with consolidated metadata, or a precomputed volume
+/// whose meshes and skeletons are in shards, if it has some: then every object that the grids could have is asked for.
 ///
 /// Costs a listing for each folder of the source, and for each object one request to read it (one for each 8 MiB) and what
 /// the target needs to write it; a check of lengths one listing for each folder of the target, a check of contents reads all of it.
@@ -72,7 +76,20 @@ pub fn copy(
     check_whole(source, Some(target))?;
     match keys::list(source)? {
         Some(listed) => run(source, target, options, &listed),
-        None => run(source, target, options, &FromMetadata::read(source)?),
+        None => match detect(source) {
+            Ok(Documents::Node(node)) => {
+                run(source, target, options, &FromMetadata::of(source, node)?)
+            }
+            Ok(Documents::Info(info)) => run(source, target, options, &FromInfo::of(source, info)?),
+            Err(Error::NoNode { at }) if place::is_object(source)? => {
+                Err(CopyError::SingleObject { at }.into())
+            }
+            Err(Error::NoNode { at }) => {
+                let reason = "there is no zarr.json, .zarray, .zgroup or info that tells them";
+                Err(CopyError::Unlisted { at, reason }.into())
+            }
+            Err(error) => Err(error),
+        },
     }
 }
 

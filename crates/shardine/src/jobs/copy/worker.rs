@@ -13,6 +13,7 @@ use super::pieces::{Pieces, check_len};
 use super::queue::{Queue, Work, Worker};
 use super::{CopyCheck, CopyError};
 use crate::engine::Permit;
+use crate::precomputed::compressed_ending;
 use crate::{EngineError, Error, Location};
 
 /// How often an object is begun again that changes while it is read.
@@ -112,7 +113,10 @@ impl<'a, B: Send> CopyWorker<'a, B> {
             // It is shorter than when it was listed.
             StoreError::OutOfRange { .. } => self.again(task),
             // A shard that has come to hold nothing but fill value is removed, and an array need not have all.
-            StoreError::NotFound { .. } if !task.needed => self.job.absent(&task),
+            StoreError::NotFound { .. } if !task.needed => {
+                self.queue.add(Vec::new(), self.job.absent(task)?);
+                Ok(())
+            }
             error => Err(error.into()),
         }
     }
@@ -162,15 +166,27 @@ impl<'a, B: Send> CopyWorker<'a, B> {
     /// Opens an object as it was before or after a change in place, whatever became of that.
     ///
     /// Where the target keeps headers, objects are copied as they are stored. Elsewhere what their headers say they are
-    /// encoded with has to be undone, or nobody could.
+    /// encoded with has to be undone, or nobody could; unless their names say it too, and with that who is to undo it.
     fn open(&self, location: &Location, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
         match location.store.recover(key)? {
             Recovery::Before(object) => Ok(object),
-            Recovery::Nothing | Recovery::Done if self.job.target.store.keeps_headers() => {
+            Recovery::Nothing | Recovery::Done
+                if self.keeps_headers() || compressed_ending(key.as_str()).is_some() =>
+            {
                 location.store.open_stored(key)
             }
             Recovery::Nothing | Recovery::Done => location.store.open(key, None),
         }
+    }
+
+    fn keeps_headers(&self) -> bool {
+        self.job.target.store.keeps_headers()
+    }
+
+    /// What the bytes of an object are encoded with, of which the target has to tell.
+    fn encoding(&self, headers: &Headers) -> Option<String> {
+        let encoding = headers.get(&HeaderName::ContentEncoding);
+        encoding.filter(|_| self.keeps_headers()).map(str::to_owned)
     }
 
     /// Length, checksum and encoding of an object, read piece by piece.
@@ -186,7 +202,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
             start = end;
         }
         object.check_unchanged()?;
-        Ok((len, checksum, encoding(&object.headers())))
+        Ok((len, checksum, self.encoding(&object.headers())))
     }
 
     /// Compares what is in the target with what was written.
@@ -268,7 +284,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         drop(buffer);
         self.job.moved(len);
         // A far store has the bytes in memory until they are sent, which is now.
-        let written = self.written(task, writer, len, Some(checksum), encoding(&headers));
+        let written = self.written(task, writer, len, Some(checksum), self.encoding(&headers));
         drop(permit);
         written
     }
@@ -322,7 +338,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         let moved = pieces.written();
         match pieces.end() {
             Ok(moved) => {
-                let encoding = encoding(&moved.headers);
+                let encoding = self.encoding(&moved.headers);
                 self.written(task, moved.writer, moved.len, Some(moved.checksum), encoding)
             }
             Err(error) => {
@@ -356,11 +372,6 @@ enum Beginning {
     Part(u64, Option<(Buffer, Permit)>),
     /// The length of a file that the kernel can move.
     File(u64),
-}
-
-/// What the bytes of an object are encoded with.
-fn encoding(headers: &Headers) -> Option<String> {
-    headers.get(&HeaderName::ContentEncoding).map(str::to_owned)
 }
 
 /// How long an object is. No request if that is known, else one.

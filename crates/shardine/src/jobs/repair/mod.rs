@@ -428,7 +428,7 @@ impl Repairing<'_> {
     fn is_data_set(&self) -> Result<bool, Error> {
         let set = match detect(self.location) {
             Ok(Documents::Info(info)) => InfoSet::of(self.engine, self.location, info),
-            Ok(Documents::Node) | Err(Error::NoNode { .. }) => return Ok(false),
+            Ok(Documents::Node(_)) | Err(Error::NoNode { .. }) => return Ok(false),
             Err(error) => Err(error),
         };
         match set {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
-use shardine_codec::{CodecError, DataTypeError};
+use shardine_codec::{CodecError, DataTypeError, ExtensionError};
 use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, UnlistedKind};
 
 use super::volume::last_part;
@@ -321,7 +321,7 @@ pub(super) fn refusal(error: &Error) -> Option<FindingKind> {
             **source,
             MetadataError::ZarrV2
                 | MetadataError::UnknownFormat { .. }
-                | MetadataError::UnknownMember { .. }
+                | MetadataError::Member(ExtensionError::UnknownMember { .. })
                 | MetadataError::Unsupported { .. }
                 | MetadataError::DataType { reason: DataTypeError::Unknown { .. }, .. }
         ),

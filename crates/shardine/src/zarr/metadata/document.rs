@@ -154,7 +154,7 @@ impl Document {
         for (member, value) in &self.members {
             let ignorable = value.get("must_understand") == Some(&Value::Bool(false));
             if !known.contains(&member.as_str()) && !ignorable {
-                return Err(MetadataError::UnknownMember { member: member.clone() });
+                return Err(MetadataError::unknown(member));
             }
         }
         match self.members.get("attributes") {

@@ -29,29 +29,9 @@ pub enum MetadataError {
         /// The member's value.
         found: String,
     },
-    /// A member that every document of its kind has is not there.
-    #[error("{member} is missing")]
-    Missing {
-        /// Its place.
-        member: String,
-    },
-    /// A member has a value that it cannot have.
-    #[error("{member}: {reason}")]
-    Invalid {
-        /// Its place.
-        member: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A member is not known, and nothing says that it may be ignored.
-    #[error(
-        "{member} is not known; it may be an extension that this version does not have (a member is ignored \
-         only if it is an object with \"must_understand\": false)"
-    )]
-    UnknownMember {
-        /// Its place.
-        member: String,
-    },
+    /// A member is missing, is not known, or has a value that it cannot have.
+    #[error(transparent)]
+    Member(#[from] ExtensionError),
     /// An extension that the array cannot be read without is not known.
     #[error("{member} \"{name}\" is not supported: {reason}")]
     Unsupported {
@@ -74,21 +54,14 @@ pub enum MetadataError {
 
 impl MetadataError {
     pub(crate) fn invalid(member: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self::Invalid { member: member.into(), reason: reason.into() }
+        ExtensionError::Invalid { member: member.into(), reason: reason.into() }.into()
     }
 
     pub(super) fn missing(member: impl Into<String>) -> Self {
-        Self::Missing { member: member.into() }
+        ExtensionError::Missing { member: member.into() }.into()
     }
-}
 
-impl From<ExtensionError> for MetadataError {
-    fn from(error: ExtensionError) -> Self {
-        match error {
-            ExtensionError::Missing { member } => Self::Missing { member },
-            ExtensionError::UnknownMember { member } => Self::UnknownMember { member },
-            ExtensionError::Invalid { member, reason } => Self::Invalid { member, reason },
-            error => Self::Invalid { member: "extension".into(), reason: error.to_string() },
-        }
+    pub(super) fn unknown(member: impl Into<String>) -> Self {
+        ExtensionError::UnknownMember { member: member.into() }.into()
     }
 }

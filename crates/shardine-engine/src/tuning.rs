@@ -57,6 +57,9 @@ pub const AHEAD: usize = 2;
 /// Bytes that may be read between indexes, to have them with one read.
 pub const INDEX_GAP: u64 = 64 << 10;
 
+/// Memory that is reckoned for a metadata document on its way.
+pub const DOCUMENT: u64 = 64 << 10;
+
 /// Bytes of a table up to which it is read whole; of a larger one only the entries that are wanted.
 pub const WHOLE_TABLE: u64 = 1 << 20;
 
@@ -72,6 +75,9 @@ pub const KNOWN_STALE: usize = 1024;
 pub const KEPT_OBJECTS: usize = 64;
 
 // Writing.
+
+/// How hard gzip tries in shards of volumes where nothing else is said.
+pub const GZIP_LEVEL: u8 = 6;
 
 /// Decoded bytes from which the chunks of one object are made in parallel, and not several objects.
 pub const STREAM: u64 = 1 << 20;
@@ -103,7 +109,7 @@ pub const HELD_CHUNKS: usize = 8 << 20;
 /// Bytes that a rewrite has to move for a change in place to be worth its journal, which is two waits for the disk more.
 pub const WORTH_A_JOURNAL: u64 = 2 << 20;
 
-/// Bytes that are read at a time while older indexes are looked for.
+/// Bytes that are read at a time of what is looked through or hashed.
 pub const SCANNED: u64 = 1 << 20;
 
 /// Objects that are removed together.
@@ -126,6 +132,16 @@ pub const JOB_BATCH: usize = 256;
 pub const OPEN_SOURCES: usize = 2;
 
 // Memory.
+
+/// The most bytes of a block of old chunks that is decoded as a whole for one worker, to be encoded again.
+pub const MAX_BLOCK: u64 = 16 << 20;
+
+/// How much longer a value may get that is decompressed, where nothing says.
+pub const EXPANDS: u64 = 8;
+
+/// Bytes of a compressed value, or of a whole compressed object, that are held in memory decompressed. Chunks have a known
+/// size; this is for values and files of which nothing says how large they are.
+pub const MAX_DECOMPRESSED: u64 = 1 << 30;
 
 /// From this length on, a result is put into huge pages.
 pub const HUGE: usize = 4 << 20;

@@ -9,6 +9,7 @@ use super::volume_scale::VolumeScale;
 use super::wrapped::WrappedStore;
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
+use crate::engine::tuning::GZIP_LEVEL;
 use crate::engine::{ChunkSet, EdgeLayouts, Packing, Uint64Packing};
 use crate::keyed::KeyedShards;
 use crate::layout::Layout;
@@ -18,9 +19,6 @@ use crate::{Array, Engine, Error, Location};
 
 /// The name of the document that makes a volume.
 pub const INFO: &str = "info";
-
-/// How hard gzip tries where nothing else is said.
-const GZIP_LEVEL: u8 = 6;
 
 /// The axes of a volume.
 pub(crate) const AXES: [&str; 4] = ["x", "y", "z", "channel"];

@@ -9,7 +9,7 @@ use super::metadata::{
     ArrayMetadata, ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata, ZarrFormat,
 };
 use crate::anchor::Anchor;
-use crate::engine::in_order;
+use crate::engine::{in_order, tuning};
 use crate::{Engine, Error, Location};
 
 /// The name of the document that makes a node.
@@ -168,9 +168,6 @@ pub struct Child {
     pub listed: bool,
 }
 
-/// Memory that is reckoned for a document on its way.
-const IN_FLIGHT: u64 = 64 << 10;
-
 /// A group: a place with attributes that has arrays and groups below it.
 #[derive(Debug)]
 pub struct Group {
@@ -249,7 +246,7 @@ impl Group {
             .map(|folder| folder.as_str().rsplit('/').next().unwrap_or_default())
             .collect();
         let open = |i: usize| Node::open(&self.engine, &self.location.join(names[i])?);
-        let most = self.engine.at_once(&*self.location.store, IN_FLIGHT);
+        let most = self.engine.at_once(&*self.location.store, tuning::DOCUMENT);
         in_order(most, names.len(), &open, &mut |i, node| {
             match node {
                 Err(Error::NoNode { .. }) => {}

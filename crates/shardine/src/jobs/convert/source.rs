@@ -8,11 +8,9 @@ use shardine_codec::strided::{self, Placement};
 
 use super::super::repack::block;
 use super::view::View;
+use crate::engine::tuning::MAX_BLOCK;
 use crate::source::extents;
 use crate::{Array, Region, Source, SourceError};
-
-/// The most bytes of a block that is decoded as a whole.
-const MOST_BLOCK: u64 = 16 << 20;
 
 /// An array as the source of a write to another one.
 pub(super) struct ViewSource<'a> {
@@ -42,7 +40,7 @@ impl<'a> ViewSource<'a> {
     pub fn new(array: &'a Array, view: &'a View, chunk: &[u64]) -> Self {
         let threads = array.engine().threads().max(1);
         let memory = array.engine().memory_in_flight();
-        let most = (memory / (8 * threads as u64)).min(MOST_BLOCK);
+        let most = (memory / (8 * threads as u64)).min(MAX_BLOCK);
         let chunk = view.to_array(chunk, 1);
         let blocks = block(array, &chunk, most).filter(|block| *block != chunk).map(|shape| {
             // A worker needs one, and those of its neighbours may be needed again.

@@ -7,6 +7,7 @@ use shardine_store::{Key, Object, ReadRange, StoreError};
 
 use super::{Fingerprint, Losses, ObjectLosses};
 use crate::engine::GridKey;
+use crate::engine::tuning::SCANNED;
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::ShardIndex;
 use crate::{Array, Error};
@@ -178,13 +179,10 @@ fn collect(
     Ok(true)
 }
 
-/// Bytes that are read at a time to be hashed.
-const PIECE: u64 = 1 << 20;
-
 fn hash(object: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
     let (mut hash, mut at) = (0xcbf2_9ce4_8422_2325_u64, range.start);
     while at < range.end {
-        let end = range.end.min(at + PIECE);
+        let end = range.end.min(at + SCANNED);
         for &byte in object.read(ReadRange::Bounded(at..end))?.iter() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -7,14 +7,11 @@ use serde_json::{Map, Value};
 use shardine_store::{StoreExt, Unlisted, UnlistedKind};
 
 use super::{MigrateError, RefusedNode};
-use crate::engine::in_order;
+use crate::engine::{in_order, tuning};
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{DIMENSIONS, FILL_VALUE, GroupMetadata, MetadataError, NodeMetadata};
 use crate::zarr::{read_v2, read_v3};
 use crate::{ArrayNode, Engine, Error, Location};
-
-/// Memory that is reckoned for a document on its way.
-const IN_FLIGHT: u64 = 64 << 10;
 
 /// The documents of a node.
 #[derive(Debug)]
@@ -132,7 +129,7 @@ impl Nodes {
         }
         let places: Vec<Location> =
             folders.into_iter().map(|folder| location.at(Some(folder))).collect();
-        let most = engine.at_once(&*location.store, IN_FLIGHT);
+        let most = engine.at_once(&*location.store, tuning::DOCUMENT);
         let mut result = Ok(());
         in_order(most, places.len(), &|i| read(&places[i]), &mut |i, documents| {
             result = self.add(engine, &places[i], documents, depth + 1);

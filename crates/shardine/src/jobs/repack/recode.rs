@@ -12,6 +12,7 @@ use shardine_store::{Condition, CreateOptions, StoreExt};
 use super::build::{Build, Tally};
 use super::{RepackError, RepackProgress};
 use crate::engine::Cells;
+use crate::engine::tuning::MAX_BLOCK;
 use crate::layout::{EncodeOptions, SourceView, Update};
 use crate::selection::Selection;
 use crate::source::{MemorySource, extents};
@@ -19,9 +20,6 @@ use crate::{Array, EngineError, Error, Region, Source, SourceError, WriteOptions
 
 /// Elements are compared in boxes of about so many bytes.
 const COMPARED: u64 = 4 << 20;
-
-/// The most bytes of a block that is decoded as a whole for one worker.
-const MOST_BLOCK: u64 = 16 << 20;
 
 impl Build<'_> {
     pub(super) fn recode_all(&self) -> Result<(), Error> {
@@ -177,7 +175,7 @@ fn bytes(shape: &[u64], element: u64) -> u64 {
 /// The most bytes of a block: what the budget has for each worker, beside what is encoded from it.
 fn most_block(array: &Array) -> u64 {
     let each = array.engine().memory_in_flight() / (4 * array.engine().threads() as u64);
-    each.min(MOST_BLOCK)
+    each.min(MAX_BLOCK)
 }
 
 /// The shape of boxes of new objects or chunks that are best decoded together: a multiple of the chunks of both arrays, as far

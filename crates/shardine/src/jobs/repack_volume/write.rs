@@ -6,7 +6,7 @@ use shardine_store::{Condition, CreateOptions, StoreError, StoreExt};
 
 use super::options::RepackVolumeOptions;
 use super::values::{StoredValue, Values};
-use crate::engine::tuning::JOB_BATCH;
+use crate::engine::tuning::{EXPANDS, GZIP_LEVEL, JOB_BATCH};
 use crate::engine::{Engine, FirstError, Publisher, StoredBytes};
 use crate::keyed::{Change, ChangeReport, Encoded, KeyedShards, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
@@ -15,14 +15,8 @@ use crate::{Error, RepackError};
 /// Bytes that a value may have when it is decompressed.
 const LIMIT: usize = 2 << 30;
 
-/// How hard gzip tries.
-const GZIP_LEVEL: u8 = 6;
-
 /// Bytes of memory for a key that is to be moved.
 const KEY: u64 = size_of::<Moved>() as u64;
-
-/// How much longer a value may get that is decompressed, where nothing tells.
-const EXPANDS: u64 = 8;
 
 /// The most that is reckoned for a value, whatever an index says.
 const MOST: u64 = 1 << 40;

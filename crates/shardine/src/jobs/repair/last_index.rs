@@ -6,11 +6,9 @@ use shardine_codec::Context;
 use shardine_store::{Object, ReadRange};
 
 use crate::Error;
+use crate::engine::tuning::SCANNED;
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{ChecksumScan, IndexLocation, ShardIndex};
-
-/// Bytes that are read at a time while an index is looked for.
-const PIECE: u64 = 1 << 20;
 
 /// Where the last index begins that is valid and whose entries hold.
 pub(super) fn find_last_index(
@@ -26,7 +24,7 @@ pub(super) fn find_last_index(
     let mut found = Vec::new();
     let mut at = 0;
     while at < len {
-        let end = len.min(at + PIECE);
+        let end = len.min(at + SCANNED);
         let bytes = object.read(ReadRange::Bounded(at..end))?;
         scan.take(&bytes, |at| found.push(at));
         at = end;

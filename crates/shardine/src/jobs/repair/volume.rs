@@ -11,6 +11,7 @@ use shardine_store::{
 
 use super::agreement::Agreement;
 use super::{Found, Repair, RepairKind, Repairing};
+use crate::engine::tuning::MAX_DECOMPRESSED;
 use crate::jobs::losses::ObjectLosses;
 use crate::jobs::verify::volume::{
     Folder, Form, InfoSet, Names, is_beside, is_known_in_volume, last_part, scale_folder, unpack,
@@ -22,9 +23,6 @@ use crate::{Error, Location};
 
 /// How often a folder is looked at again after something in it was mended.
 const ROUNDS: usize = 5;
-
-/// Bytes of a compressed shard, compressed or not, that are held in memory.
-const LIMIT: u64 = 1 << 30;
 
 /// A folder of shards, and the names in it that are something else.
 struct Place<'a> {
@@ -211,10 +209,10 @@ impl Repairing<'_> {
         let object = store.open(key, None)?;
         let len = object.len().unwrap_or(u64::MAX);
         let mut bytes = Vec::new();
-        let unwrapped = key.as_str().ends_with(".gz") && len <= LIMIT && {
+        let unwrapped = key.as_str().ends_with(".gz") && len <= MAX_DECOMPRESSED && {
             let encoded = object.read(ReadRange::All)?;
             let gzip = |context: &mut Context| {
-                unpack(Form::Gzip, context, &encoded, LIMIT, &mut bytes).is_ok()
+                unpack(Form::Gzip, context, &encoded, MAX_DECOMPRESSED, &mut bytes).is_ok()
             };
             self.engine.with_context(gzip)
         };

@@ -10,6 +10,7 @@ use shardine_store::{Edit, Key, Object, ReadRange, StoreError};
 use super::agreement::Agreement;
 use super::{Repair, RepairKind, Repairing};
 use crate::Error;
+use crate::engine::tuning::{EXPANDS, MAX_DECOMPRESSED};
 use crate::engine::{Batch, NewObject, Slots, Uint64Frame};
 use crate::jobs::losses::{ObjectLosses, cells_of};
 use crate::jobs::verify::volume::{
@@ -18,12 +19,6 @@ use crate::jobs::verify::volume::{
 };
 use crate::jobs::verify::{FindingKind, Severity};
 use crate::shard::uint64::Encoding;
-
-/// Bytes of a value that are held in memory to be compressed.
-const LIMIT: u64 = 1 << 30;
-
-/// How much longer a value may get that is decompressed, where nothing tells.
-const EXPANDS: u64 = 8;
 
 /// A value that the new shard has.
 pub(super) struct Kept {
@@ -386,7 +381,7 @@ impl Held<'_> {
         let encoded = self.edit.object.read(ReadRange::Bounded(kept.range.clone()))?;
         let mut encode = || {
             let mut value = Vec::new();
-            unpack(kept.form, context, &encoded, LIMIT, &mut value)?;
+            unpack(kept.form, context, &encoded, MAX_DECOMPRESSED, &mut value)?;
             if self.folder.data_encoding() == Encoding::Raw {
                 return Ok(value);
             }

@@ -11,7 +11,7 @@ use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, U
 
 use super::volume::last_part;
 use super::{Finding, FindingKind, Run};
-use crate::engine::in_order;
+use crate::engine::{in_order, tuning};
 use crate::layout::LayoutError;
 use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
@@ -21,9 +21,6 @@ use crate::{ArrayNode, Error, Location};
 
 /// How long a writer of a document may take that does not replace it as a whole.
 const SETTLE: Duration = Duration::from_millis(20);
-
-/// Memory that is reckoned for a document on its way.
-const IN_FLIGHT: u64 = 64 << 10;
 
 /// How many nodes were checked.
 #[derive(Debug, Default)]
@@ -193,7 +190,7 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let child = |folder: &Key| location.at(Some(folder.clone()));
-        let most = self.run.engine.at_once(&*location.store, IN_FLIGHT);
+        let most = self.run.engine.at_once(&*location.store, tuning::DOCUMENT);
         let read = |i: usize| settled_document(&child(&folders[i]));
         in_order(most, folders.len(), &read, &mut |i, document| {
             let (folder, child) = (&folders[i], child(&folders[i]));

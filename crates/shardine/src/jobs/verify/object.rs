@@ -9,12 +9,10 @@ use shardine_store::{Buffer, Key, LeftoverKind, Object, ReadRange, StoreError};
 use super::ahead::{Held, Pace};
 use super::grid::at_cell;
 use super::{Finding, FindingKind, Run, Severity, Untold, add};
+use crate::engine::tuning::REREADS;
 use crate::engine::{First, actual_length, first_read};
 use crate::layout::Layout;
 use crate::{Array, PossibleObject};
-
-/// How often an object that changes is looked at again.
-const ATTEMPTS: u64 = 8;
 
 /// Findings of one object that are kept until all of it is checked.
 const PENDING: usize = 256;
@@ -95,7 +93,7 @@ impl Run<'_> {
         };
         // A store may learn the true length only when it reads.
         let mut len = stored.listed;
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..REREADS as u64 {
             match self.attempt(array, stored, pace, &mut len) {
                 Ok(findings) => return Some(findings),
                 Err(StoreError::NotFound { .. }) => return None,
@@ -107,7 +105,7 @@ impl Run<'_> {
                 }
             }
         }
-        let message = format!("it kept changing, and was given up after {ATTEMPTS} attempts");
+        let message = format!("it kept changing, and was given up after {REREADS} attempts");
         Some(vec![finding(FindingKind::NotChecked, message)])
     }
 

@@ -9,17 +9,11 @@ use shardine_store::{FolderHold, Key, ReadRange, StoreError, StoreExt};
 use super::{PayloadKind, fragments_len};
 use crate::anchor::Anchor;
 use crate::engine::Publisher;
-use crate::engine::tuning::WRITE_BATCH;
+use crate::engine::tuning::{GZIP_LEVEL, MAX_DECOMPRESSED, WRITE_BATCH};
 use crate::keyed::{Change, Encoded, KeyedShards, OldValue, OpenShard, change_shard, gzip};
 use crate::precomputed::{INFO, VolumeInfo};
 use crate::shard::uint64::{Encoding, Sharding};
 use crate::{Engine, Error, Location};
-
-/// Bytes that a value may have when it is decompressed.
-const LIMIT: usize = 1 << 30;
-
-/// How hard gzip tries.
-const GZIP_LEVEL: u8 = 6;
 
 /// A folder of `neuroglancer_uint64_sharded_v1` shards as the store of values by 64-bit key that it is.
 #[derive(Debug)]
@@ -204,7 +198,7 @@ impl KeyValueStore {
         let mut value = Vec::new();
         let decoded = self.engine.with_context(|context| {
             gzip(GZIP_LEVEL)?
-                .decode(context, &encoded, LIMIT, &mut value)
+                .decode(context, &encoded, MAX_DECOMPRESSED as usize, &mut value)
                 .map_err(|error| {
                     let shard = self.shards.shard_key(self.sharding().place(key).shard)?;
                     let reason = format!("the value of key {key} cannot be decompressed: {error}");

@@ -14,11 +14,9 @@ use super::names::{last_part, unwrapped};
 use super::survey::{codec, is_gzip};
 use crate::Error;
 use crate::engine::Crew;
+use crate::engine::tuning::MAX_DECOMPRESSED;
 use crate::jobs::losses::LOSS_RECORD;
 use crate::precomputed::{BoxObject, Scale, Volume};
-
-/// Bytes that one file may hold when it is decompressed.
-const LIMIT: u64 = 1 << 30;
 
 /// Chunks that are handed to the workers at a time.
 const BATCH: usize = 1024;
@@ -236,14 +234,14 @@ impl Run<'_> {
             return sound;
         }
         let Some(chunk_codec) = chunks.codec(chunk.cell) else { return sound };
-        if chunk.len > LIMIT && chunk_codec.encoded_size() == EncodedSize::Unbounded {
+        if chunk.len > MAX_DECOMPRESSED && chunk_codec.encoded_size() == EncodedSize::Unbounded {
             let message = format!("a chunk of {} bytes is not decoded", chunk.len);
             return seen(FindingKind::NotChecked, message);
         }
         let bytes = object()?.read(ReadRange::All)?;
         let mut plain = context.take_buffer();
         let unpacked = wrapping.map(|(name, _)| {
-            let limit = usize::try_from(LIMIT).unwrap_or(usize::MAX);
+            let limit = usize::try_from(MAX_DECOMPRESSED).unwrap_or(usize::MAX);
             let decode = codec(name).and_then(|c| c.decode(context, &bytes, limit, &mut plain));
             decode
                 .err()

@@ -6,17 +6,11 @@ use shardine_codec::{BytesToBytes, Codec, CodecError, CodecSpec, Context, from_s
 use shardine_store::{Object, ReadRange, StoreError};
 
 use super::fault::{Fault, ShardFault};
-use crate::shard::uint64::{Encoding, KeyPlace, Minishard, MinishardEntry, Sharding};
+use crate::engine::tuning::{INDEX_GAP, MAX_MERGED_READ};
+use crate::shard::uint64::{Encoding, KeyPlace, MAX_INDEX, Minishard, MinishardEntry, Sharding};
 
 /// Bytes of the table that are looked at at a time.
 const TABLE_PIECE: u64 = 1 << 20;
-
-/// Bytes that may be read between indexes to have them with one read, and the most that is read at once.
-const GAP: u64 = 64 << 10;
-const MAX_READ: u64 = 8 << 20;
-
-/// Bytes of an index, decoded or not, that are believed.
-const MAX_INDEX: u64 = 256 << 20;
 
 /// Values of a shard that are kept to be compared: they and what is said of them take some 200 MiB.
 const MOST_ENTRIES: u64 = 1 << 21;
@@ -167,7 +161,7 @@ impl Survey {
     ) -> Result<(), StoreError> {
         let mut rest = found;
         while let Some(((minishard, first), more)) = rest.split_first() {
-            if first.end - first.start > MAX_INDEX {
+            if first.end - first.start > MAX_INDEX as u64 {
                 let (minishard, range) = (*minishard, first.clone());
                 self.faults.push(ShardFault::IndexTooLarge { minishard, range });
                 rest = more;
@@ -175,8 +169,8 @@ impl Survey {
             }
             let mut read = first.clone();
             let together = more.iter().take_while(|(_, range)| {
-                let joined = range.start <= read.end.saturating_add(GAP)
-                    && range.end - read.start <= MAX_READ;
+                let joined = range.start <= read.end.saturating_add(INDEX_GAP)
+                    && range.end - read.start <= MAX_MERGED_READ;
                 if joined {
                     read.end = range.end;
                 }
@@ -216,10 +210,10 @@ impl Survey {
         let mut decoded = context.take_buffer();
         let (form, bytes) = match sharding.minishard_index_encoding {
             Encoding::Raw if is_gzip(encoded) => {
-                (Form::Gzip, unpack(Form::Gzip, context, encoded, MAX_INDEX, &mut decoded))
+                (Form::Gzip, unpack(Form::Gzip, context, encoded, MAX_INDEX as u64, &mut decoded))
             }
             Encoding::Gzip if is_zlib(encoded) => {
-                (Form::Zlib, unpack(Form::Zlib, context, encoded, MAX_INDEX, &mut decoded))
+                (Form::Zlib, unpack(Form::Zlib, context, encoded, MAX_INDEX as u64, &mut decoded))
             }
             Encoding::Gzip if !is_gzip(encoded) => {
                 decoded.extend_from_slice(encoded);

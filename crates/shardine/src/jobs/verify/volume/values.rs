@@ -14,17 +14,12 @@ use super::fault::Fault;
 use super::folder::{Folder, Payload};
 use super::survey::{Form, Survey, Surveyed, is_gzip, is_zlib, touches, unpack};
 use crate::Engine;
+use crate::engine::tuning::{INDEX_GAP, MAX_DECOMPRESSED};
 use crate::precomputed::key_values::{PayloadKind, fragments_len};
 use crate::shard::uint64::Encoding;
 
 /// Bytes at the start of a value that tell how it is stored.
 const HEAD: u64 = 16;
-
-/// Bytes of a value that are decompressed.
-const LIMIT: u64 = 1 << 30;
-
-/// Bytes between values that are read rather than skipped.
-const GAP: u64 = 64 << 10;
 
 /// Values that are handed to the workers at a time.
 const SHARE: usize = 1024;
@@ -209,7 +204,7 @@ impl Look<'_> {
         bytes: &[u8],
     ) -> Result<Form, Fault> {
         let mut decoded = context.take_buffer();
-        let unpacked = unpack(Form::Gzip, context, bytes, LIMIT, &mut decoded);
+        let unpacked = unpack(Form::Gzip, context, bytes, MAX_DECOMPRESSED, &mut decoded);
         let len = decoded.len() as u64;
         context.give_buffer(decoded);
         let raw_len = match &self.folder.payload {
@@ -238,7 +233,7 @@ impl Look<'_> {
         let mut rest = sound;
         while let Some((&first, more)) = rest.split_first() {
             let mut read = survey.entries[first].range();
-            if read.end - read.start > LIMIT {
+            if read.end - read.start > MAX_DECOMPRESSED {
                 let len = read.end - read.start;
                 let reason = format!("has {len} bytes, which is more than is decoded at once");
                 all.push((first, Seen::Fault(Fault::TooLarge { reason })));
@@ -247,7 +242,7 @@ impl Look<'_> {
             }
             let together = more.iter().take(SHARE).take_while(|&&i| {
                 let range = survey.entries[i].range();
-                let joined = range.start <= read.end.saturating_add(GAP)
+                let joined = range.start <= read.end.saturating_add(INDEX_GAP)
                     && range.end - read.start <= largest;
                 if joined {
                     read.end = read.end.max(range.end);
@@ -321,7 +316,7 @@ impl Look<'_> {
                     (form, _) => form,
                 };
                 let mut value = context.take_buffer();
-                let unpacked = unpack(stored, context, bytes, LIMIT, &mut value);
+                let unpacked = unpack(stored, context, bytes, MAX_DECOMPRESSED, &mut value);
                 let need = fragments_len(&value);
                 context.give_buffer(value);
                 if let Err(error) = unpacked {

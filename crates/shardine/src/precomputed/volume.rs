@@ -19,6 +19,9 @@ use crate::{Array, Engine, Error, Location};
 /// The name of the document that makes a volume.
 pub const INFO: &str = "info";
 
+/// The member of a scale that says how large its chunks are.
+pub(crate) const CHUNK_SIZES: &str = "chunk_sizes";
+
 /// How hard gzip tries where nothing else is said.
 const GZIP_LEVEL: u8 = 6;
 
@@ -298,7 +301,7 @@ impl Volume {
         let codecs = self.codecs(scale)?;
         let object = self.location.key(INFO)?;
         if cell.iter().try_fold(1_u64, |n, &len| n.checked_mul(len)).is_none() {
-            let source = InfoError::new("chunk_sizes", "a chunk would have 2^64 voxels or more");
+            let source = InfoError::new(CHUNK_SIZES, "a chunk would have 2^64 voxels or more");
             return Err(Error::Info { object, source });
         }
         let wrong = |source| Error::Layout { object: object.clone(), source: Box::new(source) };

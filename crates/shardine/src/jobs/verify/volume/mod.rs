@@ -18,7 +18,7 @@ use shardine_store::{Key, StoreExt};
 use super::hierarchy::{Nodes, refusal, refused};
 use super::{Finding, FindingKind, Run};
 use crate::keyed::{KeyedShards, PayloadKind};
-use crate::precomputed::{INFO, InfoError, Scale, Volume, VolumeInfo};
+use crate::precomputed::{CHUNK_SIZES, INFO, InfoError, Scale, Volume, VolumeInfo};
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location};
 
@@ -198,8 +198,8 @@ impl Run<'_> {
     fn decodable(&self, volume: &Volume, level: usize) -> Result<(), Error> {
         let Err(error) = volume.array(level) else { return Ok(()) };
         let kind = match &error {
-            // An encoding that is not known here.
-            Error::Info { .. } => FindingKind::NotChecked,
+            // An encoding that is not known here, or a folder out of reach: the chunks may be fine.
+            Error::Info { source, .. } if source.member != CHUNK_SIZES => FindingKind::NotChecked,
             error => refusal(error).unwrap_or(FindingKind::NotChecked),
         };
         if kind == FindingKind::NotChecked && !self.options.decode {

@@ -443,6 +443,16 @@ fn an_info_that_is_none_is_damage_and_beside_zarr_a_notice() {
     assert_eq!((only(&findings).kind.name(), summary.is_ok()), ("two-documents", true));
 }
 
+#[test]
+fn chunks_of_more_voxels_than_can_be_counted_are_damage() {
+    let at = volume(&[scale("1", [64, 64, 64], None)]);
+    let side = 1_u64 << 22;
+    edit_info(&at, |info| info["scales"][0]["chunk_sizes"] = json!([[side, side, side]]));
+    for decode in [false, true] {
+        assert_eq!(kinds(&at, decode), ["metadata"]);
+    }
+}
+
 /// A manifest of one fragment of so many bytes.
 fn manifest(bytes: u32) -> Vec<u8> {
     let words = [&[0u32; 6][..], &[1], &[0; 4], &[1], &[0, 0, 0, bytes]].concat();

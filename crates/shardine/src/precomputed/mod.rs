@@ -12,6 +12,6 @@ pub use encoding::ChunkEncoding;
 pub(crate) use info::DATA_TYPES;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
 pub(crate) use names::{BoxNames, BoxObject};
-pub(crate) use volume::{AXES, axis_names, resolved};
+pub(crate) use volume::{AXES, CHUNK_SIZES, axis_names, resolved};
 pub use volume::{INFO, StoredChunk, Volume};
 pub(crate) use wrapped::{WrappedStore, compressed_ending, compressed_endings};

@@ -20,6 +20,9 @@ use crate::{Array, Engine, Error, Location};
 /// The name of the document that makes a volume.
 pub const INFO: &str = "info";
 
+/// The member of a scale that says how large its chunks are.
+pub(crate) const CHUNK_SIZES: &str = "chunk_sizes";
+
 /// The axes of a volume.
 pub(crate) const AXES: [&str; 4] = ["x", "y", "z", "channel"];
 
@@ -295,7 +298,7 @@ impl Volume {
         let codecs = self.codecs(scale)?;
         let object = self.location.key(INFO)?;
         if cell.iter().try_fold(1_u64, |n, &len| n.checked_mul(len)).is_none() {
-            let source = InfoError::new("chunk_sizes", "a chunk would have 2^64 voxels or more");
+            let source = InfoError::new(CHUNK_SIZES, "a chunk would have 2^64 voxels or more");
             return Err(Error::Info { object, source });
         }
         let wrong = |source| Error::Layout { object: object.clone(), source: Box::new(source) };

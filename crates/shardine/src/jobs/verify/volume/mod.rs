@@ -19,7 +19,7 @@ use super::hierarchy::{Nodes, refusal, refused};
 use super::{Finding, FindingKind, Run};
 use crate::dataset::{Info, KeyFolder, read_info};
 use crate::keyed::KeyedShards;
-use crate::precomputed::{INFO, Scale, Volume};
+use crate::precomputed::{CHUNK_SIZES, INFO, Scale, Volume};
 use crate::{Engine, Error, KeyFolders, Location};
 
 pub(in crate::jobs) use checked::{Checked, check_open};
@@ -168,8 +168,8 @@ impl Run<'_> {
     fn decodable(&self, volume: &Volume, level: usize) -> Result<(), Error> {
         let Err(error) = volume.array(level) else { return Ok(()) };
         let kind = match &error {
-            // An encoding that is not known here.
-            Error::Info { .. } => FindingKind::NotChecked,
+            // An encoding that is not known here, or a folder out of reach: the chunks may be fine.
+            Error::Info { source, .. } if source.member != CHUNK_SIZES => FindingKind::NotChecked,
             error => refusal(error).unwrap_or(FindingKind::NotChecked),
         };
         if kind == FindingKind::NotChecked && !self.options.decode {

@@ -2,8 +2,8 @@
 //!
 //! A [`StoreLayer`] writes down what it changes; all else reaches the store behind it, because that is what the trait
 //! does where nothing is said. It is a [`Store`] by the one implementation in this module, which a new method of `Store`
-//! does not compile without. [`ObjectLayer`] is the same for objects. `conformance::check_layer` checks a layer that changes
-//! nothing but what it says.
+//! does not compile without. [`ObjectLayer`] is the same for objects. [`check_layer`](crate::conformance::check_layer)
+//! checks that a layer changes nothing but what it says.
 //!
 //! The methods are called like those of `Store` and `Object`, so a module that implements a layer names the trait by its
 //! path instead of importing it:
@@ -79,6 +79,9 @@ macro_rules! store_layer {
                 fn $name(&$this $(, $arg: $of)*) $(-> $answer)? $body
             )*
         }
+
+        /// The names of all methods of a store.
+        pub(crate) const STORE_METHODS: &[&str] = &[$(stringify!($name)),*];
 
         impl<L: StoreLayer> Store for L {
             $(

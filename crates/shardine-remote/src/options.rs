@@ -99,7 +99,7 @@ pub(crate) struct Tuning {
 /// The least that S3 takes as a part that is not the last.
 const LEAST_PART: u64 = 5 << 20;
 
-/// The most that S3 takes in one request, be it an object or a part. So it is taken to be for others.
+/// The most that S3 takes in one request, be it an object or a part; used for Azure too.
 pub(crate) const LARGEST_PUT: u64 = 5 << 30;
 
 /// The most that Google Cloud Storage takes in one request.

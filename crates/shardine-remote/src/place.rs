@@ -38,8 +38,9 @@ pub(crate) struct Place {
     pub store: Arc<dyn ObjectStore>,
     pub multipart: Option<Arc<dyn MultipartStore>>,
     pub secrets: Secrets,
-    /// Whether its vendor documents that an upload in parts is completed only if its condition holds. That a trial
-    /// succeeds says nothing: what some stores get wrong is two completions at the same time.
+    /// Whether its vendor documents that an upload in parts is completed only if its condition
+    /// holds. That a trial succeeds says nothing: what some stores get wrong is two completions at
+    /// the same time.
     pub conditional_uploads: bool,
 }
 
@@ -75,7 +76,8 @@ impl<'a> Address<'a> {
         if bucket.is_empty() {
             return Err("it names no bucket: scheme://bucket/path");
         }
-        // Azure's URLs may have an account behind an @, and names of Amazon's resources have colons.
+        // Azure's URLs may have an account behind an @, and names of Amazon's resources have
+        // colons.
         let is_name = !bucket.contains(':') || bucket.starts_with("arn:");
         if !is_name || (kind != Kind::Azure && bucket.contains('@')) {
             return Err("what it names is no bucket; users and passwords are given as options");
@@ -118,7 +120,8 @@ struct Order<'a> {
     /// Those of the `object_store` crate.
     options: Vec<(String, String)>,
     connector: Connector,
-    /// All their values: what is wrong with one can be said without it, and under a wrong name it may be anything.
+    /// All their values: what is wrong with one can be said without it, and under a wrong name it
+    /// may be anything.
     values: Secrets,
 }
 
@@ -167,7 +170,8 @@ pub(crate) fn connect(
         |reason: &str| StoreError::Url { url: without_secrets(url), reason: reason.to_owned() };
     let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
     let kind = kind_of(scheme).ok_or_else(|| bad("its scheme is not one of a remote store"))?;
-    // Both of TLS's possible engines may be linked; this says which, and that somebody has said so before is fine.
+    // Both of TLS's possible engines may be linked; this says which, and that somebody has said so
+    // before is fine.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut secrets = Secrets::default();
     secrets.add_pairs(options.iter().map(|(name, value)| (name.as_str(), value.as_str())));
@@ -342,7 +346,8 @@ pub(crate) fn user_of(url: &str) -> Option<&str> {
     let port = host.rsplit_once(':').map(|(_, port)| port);
     let user = match host.rfind('@') {
         Some(at) => &host[..at],
-        // What looks like a port and is none is the beginning of a password with a / or the like in it.
+        // What looks like a port and is none is the beginning of a password with a / or the like in
+        // it.
         None if port.is_some_and(|port| !port.bytes().all(|b| b.is_ascii_digit())) => {
             &rest[..rest.rfind('@')?]
         }

@@ -1,4 +1,4 @@
-//! Whether a layer passes on what it does not change.
+//! Checks that a layer forwards what it does not change.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,8 +12,8 @@ use crate::{
     Staged, Store, StoreError, Version,
 };
 
-/// A store that has nothing, answers everything, and remembers which of its methods were called, and those of its objects
-/// and writers. Clones share the memory.
+/// An empty store that answers every call and records which of its methods were called, and those
+/// of its objects and writers. Clones share the record.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     called: Called,
@@ -33,11 +33,12 @@ impl Called {
     }
 }
 
-/// Checks that all calls to a layer reach the store behind it, and that its answers come back; those to objects and new
-/// objects too, by whatever way they were got.
+/// Checks that every call to a layer reaches the wrapped store and that its answer comes back; the
+/// same for objects and writers, whichever method returned them.
 ///
-/// `itself` names the methods of [`Store`] that the layer answers without calling the same method of the store behind it, or
-/// answers otherwise. One that is named there and passed on after all is a failure as well.
+/// `itself` lists the methods of [`Store`] that the layer does not forward to the same method of
+/// the wrapped store, or whose answer it changes. A method that is listed but forwarded is a
+/// failure as well.
 ///
 /// ```
 /// use shardine_store::{CountingStore, conformance};
@@ -81,7 +82,7 @@ pub fn check_layer<L: Store>(layer: impl FnOnce(Recorder) -> L, itself: &[&str])
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
 }
 
-/// Which methods of something do not reach what is behind it.
+/// The methods that do not reach what is wrapped.
 fn unreached<T>(
     called: &Called,
     calls: &[(&'static str, fn(&T))],
@@ -118,7 +119,7 @@ fn writers(store: &dyn Store) -> Vec<(&'static str, Box<dyn ObjectWriter>)> {
     ]
 }
 
-/// Calls each method; whether the answer is that of a [`Recorder`].
+/// Calls each method, and returns whether the answer is that of a [`Recorder`].
 const CALLS: &[(&str, fn(&dyn Store) -> bool)] = &[
     ("name", |store| store.name() == "recorder"),
     ("identity", |store| store.identity() == "recorder's identity"),
@@ -149,7 +150,7 @@ const CALLS: &[(&str, fn(&dyn Store) -> bool)] = &[
     ("remove_empty_folder", |store| store.remove_empty_folder(&key("a")).is_ok()),
 ];
 
-/// Methods of an object that reach the same method of the one behind it.
+/// Methods of an object that must reach the same method of the wrapped one.
 const OBJECT_CALLS: [(&str, fn(&Arc<dyn Object>)); 7] = [
     ("len", |object| assert_eq!(object.len(), Some(LEN))),
     ("version", |object| assert_eq!(object.version(), Some(recorded()))),
@@ -160,7 +161,7 @@ const OBJECT_CALLS: [(&str, fn(&Arc<dyn Object>)); 7] = [
     ("file", |object| assert!(object.file().is_none())),
 ];
 
-/// The ways to read an object. They may reach the one behind it by each other.
+/// The ways to read an object. Each may reach the wrapped one by another of them.
 const READS: [fn(&Arc<dyn Object>); 3] = [
     |object| assert_eq!(object.read(ReadRange::All).unwrap().len() as u64, LEN),
     |object| object.read_into(0, &mut [0; LEN as usize]).unwrap(),
@@ -172,7 +173,7 @@ const READS: [fn(&Arc<dyn Object>); 3] = [
 
 const READ_METHODS: [&str; 3] = ["read", "read_into", "read_then"];
 
-/// Methods of a writer that reach the same method of the one behind it.
+/// Methods of a writer that must reach the same method of the wrapped one.
 const WRITER_CALLS: [(&str, fn(&Box<dyn ObjectWriter>)); 4] = [
     ("append", |writer| assert_eq!(writer.append(b"x").unwrap(), 3)),
     ("reserve", |writer| assert_eq!(writer.reserve(5).unwrap(), Some(4))),

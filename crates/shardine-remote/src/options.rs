@@ -113,8 +113,11 @@ pub(crate) struct Tuning {
 /// The least that S3 takes as a part that is not the last.
 const LEAST_PART: u64 = 5 << 20;
 
-/// The most that S3 takes as a part.
-const LARGEST_PART: u64 = 5 << 30;
+/// The most that S3 takes in one request, be it an object or a part; used for Azure too.
+pub(crate) const LARGEST_PUT: u64 = 5 << 30;
+
+/// The most that Google Cloud Storage takes in one request.
+pub(crate) const LARGEST_GOOGLE_PUT: u64 = 5 << 40;
 
 impl Tuning {
     /// Takes its options out of the others, which are returned.
@@ -139,7 +142,7 @@ impl Tuning {
             };
             match name.to_ascii_lowercase().as_str() {
                 "requests" => tuning.requests = number(1, 4096)? as usize,
-                "part_size" => tuning.part_size = number(LEAST_PART, LARGEST_PART)? as usize,
+                "part_size" => tuning.part_size = number(LEAST_PART, LARGEST_PUT)? as usize,
                 "max_retries" => tuning.max_retries = number(0, 1000)? as usize,
                 "retry_timeout" => tuning.retry_timeout = Duration::from_secs(number(0, 86_400)?),
                 "read_timeout" => tuning.read_timeout = Duration::from_secs(number(1, 86_400)?),
@@ -148,7 +151,7 @@ impl Tuning {
                     let said = said.map_err(|_| refuse(name, "it takes true or false"))?;
                     tuning.conditional_uploads = Some(said);
                 }
-                "put_limit" => tuning.put_limit = Some(number(1, 5 << 40)?),
+                "put_limit" => tuning.put_limit = Some(number(1, LARGEST_GOOGLE_PUT)?),
                 "decoded_limit" => tuning.decoded_limit = number(1, 1 << 40)?,
                 other => others.push((other.to_owned(), value.clone())),
             }

@@ -1,10 +1,11 @@
 //! From a URL to a client.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::multipart::MultipartStore;
 use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
@@ -41,8 +42,9 @@ pub(crate) struct Place {
     pub store: Arc<dyn ObjectStore>,
     pub multipart: Option<Arc<dyn MultipartStore>>,
     pub secrets: Secrets,
-    /// Whether its vendor documents that an upload in parts is completed only if its condition holds. That a trial
-    /// succeeds says nothing: what some stores get wrong is two completions at the same time.
+    /// Whether its vendor documents that an upload in parts is completed only if its condition
+    /// holds. That a trial succeeds says nothing: what some stores get wrong is two completions at
+    /// the same time.
     pub conditional_uploads: bool,
 }
 
@@ -57,151 +59,140 @@ pub(crate) fn kind_of(scheme: &str) -> Option<Kind> {
     })
 }
 
+/// What a URL of an object store names.
+struct Address<'a> {
+    kind: Kind,
+    scheme: &'a str,
+    bucket: &'a str,
+    /// Below the bucket, without slashes around it.
+    path: &'a str,
+}
+
+impl<'a> Address<'a> {
+    /// Takes apart what follows the scheme; a reason why not.
+    fn parse(kind: Kind, scheme: &'a str, rest: &'a str) -> Result<Self, &'static str> {
+        if rest.contains(['?', '#']) {
+            return Err(
+                "the name of an object is taken as it is, and ? and # are not allowed in it",
+            );
+        }
+        let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if bucket.is_empty() {
+            return Err("it names no bucket: scheme://bucket/path");
+        }
+        // Azure's URLs may have an account behind an @, and names of Amazon's resources have
+        // colons.
+        let is_name = !bucket.contains(':') || bucket.starts_with("arn:");
+        if !is_name || (kind != Kind::Azure && bucket.contains('@')) {
+            return Err("what it names is no bucket; users and passwords are given as options");
+        }
+        Ok(Self { kind, scheme, bucket, path: path.trim_matches('/') })
+    }
+
+    /// For messages.
+    fn name(&self) -> String {
+        let Self { scheme, bucket, path, .. } = self;
+        if path.is_empty() {
+            format!("{scheme}://{bucket}")
+        } else {
+            format!("{scheme}://{bucket}/{path}")
+        }
+    }
+
+    /// What all keys begin with.
+    fn prefix(&self) -> String {
+        if self.path.is_empty() { String::new() } else { format!("{}/", self.path) }
+    }
+
+    /// The same for the same place at a host, whatever it is called.
+    fn identity(&self, host: &str) -> String {
+        let canonical = match self.kind {
+            Kind::S3 => "s3",
+            Kind::Google => "gs",
+            _ => "az",
+        };
+        let bucket = self.bucket.split_once('@').map_or(self.bucket, |(container, _)| container);
+        let identity = format!("{canonical}://{host}/{bucket}/{}", self.path);
+        identity.trim_end_matches('/').to_owned()
+    }
+}
+
+/// What a client is made from.
+struct Order<'a> {
+    address: Address<'a>,
+    tuning: &'a Tuning,
+    /// Those of the `object_store` crate.
+    options: Vec<(String, String)>,
+    connector: Connector,
+    /// All their values: what is wrong with one can be said without it, and under a wrong name it
+    /// may be anything.
+    values: Secrets,
+}
+
+impl Order<'_> {
+    /// The options, with their names as the builder of a store knows them.
+    fn config<K: FromStr>(
+        &self,
+        store: &'static str,
+    ) -> impl Iterator<Item = Result<(K, String), StoreError>> {
+        self.options.iter().map(move |(name, value)| {
+            let key = name.parse().map_err(|_| unknown(name, store))?;
+            Ok((key, value.clone()))
+        })
+    }
+
+    /// What the HTTP client is told unless the user has said otherwise.
+    fn client_config(&self, plain: bool) -> Vec<(ClientConfigKey, String)> {
+        client_config(self.tuning, plain, &client_names(&self.options))
+    }
+
+    /// What is wrong with the options, without secrets.
+    fn failed(&self, secrets: &Secrets, error: &object_store::Error) -> StoreError {
+        let reason = self.values.hide(&secrets.hide(&chain(error)));
+        StoreError::Url { url: self.address.name(), reason }
+    }
+}
+
+/// A client of an object store.
+struct Client {
+    /// What tells it from other stores of its kind.
+    host: String,
+    store: Arc<dyn ObjectStore>,
+    multipart: Arc<dyn MultipartStore>,
+    /// See [`Place::conditional_uploads`].
+    conditional_uploads: bool,
+}
+
 /// Makes the client that a URL asks for. No request is made.
 pub(crate) fn connect(
     url: &str,
     tuning: &Tuning,
-    others: Vec<(String, String)>,
+    options: Vec<(String, String)>,
     connector: Connector,
 ) -> Result<Place, StoreError> {
     let bad =
         |reason: &str| StoreError::Url { url: without_secrets(url), reason: reason.to_owned() };
     let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
     let kind = kind_of(scheme).ok_or_else(|| bad("its scheme is not one of a remote store"))?;
-    // Both of TLS's possible engines may be linked; this says which, and that somebody has said so before is fine.
+    // Both of TLS's possible engines may be linked; this says which, and that somebody has said so
+    // before is fine.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut secrets = Secrets::default();
-    secrets.add_pairs(others.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    // What is wrong with a value can be said without it, and under a wrong name it may be anything.
+    secrets.add_pairs(options.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let mut values = secrets.clone();
-    others.iter().for_each(|(_, value)| values.add(Some(value)));
+    options.iter().for_each(|(_, value)| values.add(Some(value)));
     if kind == Kind::Http {
-        return http(url, tuning, others, connector, secrets, &|error| bad(&values.hide(error)));
+        return http(url, tuning, options, connector, secrets, &|error| bad(&values.hide(error)));
     }
-    if rest.contains(['?', '#']) {
-        return Err(bad(
-            "the name of an object is taken as it is, and ? and # are not allowed in it",
-        ));
-    }
-    let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if bucket.is_empty() {
-        return Err(bad("it names no bucket: scheme://bucket/path"));
-    }
-    // Azure's URLs may have an account behind an @, and names of Amazon's resources have colons.
-    let is_name = !bucket.contains(':') || bucket.starts_with("arn:");
-    if !is_name || (kind != Kind::Azure && bucket.contains('@')) {
-        return Err(bad("what it names is no bucket; users and passwords are given as options"));
-    }
-    let path = path.trim_matches('/');
-    let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
-    let name = if path.is_empty() {
-        format!("{scheme}://{bucket}")
-    } else {
-        format!("{scheme}://{bucket}/{path}")
+    let address = Address::parse(kind, scheme, rest).map_err(bad)?;
+    let order = Order { address, tuning, options, connector, values };
+    let Client { host, store, multipart, conditional_uploads } = match kind {
+        Kind::S3 => s3(&order, &mut secrets)?,
+        Kind::Google => google(&order, &mut secrets)?,
+        _ => azure(&order, &mut secrets)?,
     };
-    let failed = |secrets: &Secrets, error: object_store::Error| StoreError::Url {
-        url: name.clone(),
-        reason: values.hide(&secrets.hide(&chain(&error))),
-    };
-    let retry = retry(tuning);
-    let named = client_names(&others);
-    let plain = |value: &str| value.to_ascii_lowercase().starts_with("http://");
-    let host = |endpoint: &str| {
-        let endpoint = without_secrets(endpoint);
-        endpoint
-            .split_once("://")
-            .map_or(endpoint.as_str(), |(_, host)| host)
-            .trim_end_matches('/')
-            .to_owned()
-    };
-    let mut conditional_uploads = false;
-    let (host, store, multipart): (String, Arc<dyn ObjectStore>, Arc<dyn MultipartStore>) =
-        match kind {
-            Kind::S3 => {
-                // Objects are removed one by one, for which not every store takes a list.
-                let mut builder = AmazonS3Builder::from_env().with_disable_bulk_delete(true);
-                for (name, value) in others {
-                    let key: AmazonS3ConfigKey = name.parse().map_err(|_| unknown(&name, "S3"))?;
-                    builder = builder.with_config(key, value);
-                }
-                let endpoints = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
-                let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
-                let is_plain = endpoint.as_deref().is_some_and(plain);
-                conditional_uploads = endpoint.as_deref().is_none_or(is_amazon);
-                let host = endpoint.map_or_else(|| "aws".to_owned(), |endpoint| host(&endpoint));
-                let keys = [AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
-                keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
-                let client_key = |key| AmazonS3ConfigKey::Client(key);
-                for (key, value) in client_config(tuning, is_plain, &named) {
-                    builder = builder.with_config(client_key(key), value);
-                }
-                let builder = builder.with_bucket_name(bucket).with_retry(retry);
-                let store = builder.with_http_connector(connector.clone()).build();
-                let store = Arc::new(store.map_err(|error| failed(&secrets, error))?);
-                drop(connector.signer.set(Signer::S3((*store).clone())));
-                (host, Arc::clone(&store) as Arc<dyn ObjectStore>, store)
-            }
-            Kind::Google => {
-                let mut builder = GoogleCloudStorageBuilder::from_env();
-                for (name, value) in others {
-                    let key: GoogleConfigKey =
-                        name.parse().map_err(|_| unknown(&name, "Google Cloud Storage"))?;
-                    builder = builder.with_config(key, value);
-                }
-                secrets
-                    .add(builder.get_config_value(&GoogleConfigKey::ServiceAccountKey).as_deref());
-                let client_key = |key| GoogleConfigKey::Client(key);
-                for (key, value) in client_config(tuning, false, &named) {
-                    builder = builder.with_config(client_key(key), value);
-                }
-                let builder = builder.with_bucket_name(bucket).with_retry(retry);
-                let store = builder.with_http_connector(connector).build();
-                let store = Arc::new(store.map_err(|error| failed(&secrets, error))?);
-                ("google".to_owned(), Arc::clone(&store) as Arc<dyn ObjectStore>, store)
-            }
-            _ => {
-                let mut builder = MicrosoftAzureBuilder::from_env();
-                for (name, value) in others {
-                    let key: AzureConfigKey = name.parse().map_err(|_| unknown(&name, "Azure"))?;
-                    builder = builder.with_config(key, value);
-                }
-                let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
-                let is_plain = endpoint.as_deref().is_some_and(plain);
-                let keys = [
-                    AzureConfigKey::AccessKey,
-                    AzureConfigKey::ClientSecret,
-                    AzureConfigKey::SasKey,
-                ];
-                keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
-                let client_key = |key| AzureConfigKey::Client(key);
-                for (key, value) in client_config(tuning, is_plain, &named) {
-                    builder = builder.with_config(client_key(key), value);
-                }
-                let builder = match bucket.split_once('@') {
-                    Some(_) => builder.with_url(format!("{scheme}://{bucket}")),
-                    None => builder.with_container_name(bucket),
-                };
-                let account = builder.get_config_value(&AzureConfigKey::AccountName);
-                let builder = builder.with_retry(retry).with_http_connector(connector.clone());
-                let store = Arc::new(builder.build().map_err(|error| failed(&secrets, error))?);
-                // The emulator's account has this name, which the builder knows and does not tell.
-                let from_url = bucket.split_once('@').and_then(|(_, host)| host.split('.').next());
-                let account = account.or(from_url.map(str::to_owned));
-                let account = account.unwrap_or_else(|| "devstoreaccount1".to_owned());
-                let host = endpoint.map_or_else(|| account.clone(), |endpoint| host(&endpoint));
-                drop(connector.signer.set(Signer::Azure { store: (*store).clone(), account }));
-                conditional_uploads = true;
-                (host, Arc::clone(&store) as Arc<dyn ObjectStore>, store)
-            }
-        };
-    let canonical = match kind {
-        Kind::S3 => "s3",
-        Kind::Google => "gs",
-        _ => "az",
-    };
-    let bucket = bucket.split_once('@').map_or(bucket, |(container, _)| container);
-    let identity = format!("{canonical}://{host}/{bucket}/{path}").trim_end_matches('/').to_owned();
-    let multipart = Some(multipart);
+    let (name, prefix) = (order.address.name(), order.address.prefix());
+    let (identity, multipart) = (order.address.identity(&host), Some(multipart));
     Ok(Place {
         kind,
         url: name.clone(),
@@ -214,6 +205,91 @@ pub(crate) fn connect(
         secrets,
         conditional_uploads,
     })
+}
+
+fn s3(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError> {
+    // Objects are removed one by one, for which not every store takes a list.
+    let mut builder = AmazonS3Builder::from_env().with_disable_bulk_delete(true);
+    for pair in order.config::<AmazonS3ConfigKey>("S3") {
+        let (key, value) = pair?;
+        builder = builder.with_config(key, value);
+    }
+    let endpoints = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
+    let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
+    let conditional_uploads = endpoint.as_deref().is_none_or(is_amazon);
+    let keys = [AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
+    keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
+    for (key, value) in order.client_config(endpoint.as_deref().is_some_and(is_plain)) {
+        builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
+    }
+    let builder = builder.with_bucket_name(order.address.bucket).with_retry(retry(order.tuning));
+    let store = builder.with_http_connector(order.connector.clone()).build();
+    let store = Arc::new(store.map_err(|error| order.failed(secrets, &error))?);
+    drop(order.connector.signer.set(Signer::S3((*store).clone())));
+    let host = endpoint.map_or_else(|| "aws".to_owned(), |endpoint| host_of(&endpoint));
+    Ok(Client { host, multipart: Arc::<AmazonS3>::clone(&store), store, conditional_uploads })
+}
+
+fn google(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError> {
+    let mut builder = GoogleCloudStorageBuilder::from_env();
+    for pair in order.config::<GoogleConfigKey>("Google Cloud Storage") {
+        let (key, value) = pair?;
+        builder = builder.with_config(key, value);
+    }
+    secrets.add(builder.get_config_value(&GoogleConfigKey::ServiceAccountKey).as_deref());
+    for (key, value) in order.client_config(false) {
+        builder = builder.with_config(GoogleConfigKey::Client(key), value);
+    }
+    let builder = builder.with_bucket_name(order.address.bucket).with_retry(retry(order.tuning));
+    let store = builder.with_http_connector(order.connector.clone()).build();
+    let store = Arc::new(store.map_err(|error| order.failed(secrets, &error))?);
+    let (host, conditional_uploads) = ("google".to_owned(), false);
+    let multipart = Arc::<GoogleCloudStorage>::clone(&store);
+    Ok(Client { host, multipart, store, conditional_uploads })
+}
+
+fn azure(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError> {
+    let mut builder = MicrosoftAzureBuilder::from_env();
+    for pair in order.config::<AzureConfigKey>("Azure") {
+        let (key, value) = pair?;
+        builder = builder.with_config(key, value);
+    }
+    let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
+    let keys = [AzureConfigKey::AccessKey, AzureConfigKey::ClientSecret, AzureConfigKey::SasKey];
+    keys.iter().for_each(|key| secrets.add(builder.get_config_value(key).as_deref()));
+    for (key, value) in order.client_config(endpoint.as_deref().is_some_and(is_plain)) {
+        builder = builder.with_config(AzureConfigKey::Client(key), value);
+    }
+    let Address { scheme, bucket, .. } = order.address;
+    let with_account = bucket.split_once('@');
+    let builder = match with_account {
+        Some(_) => builder.with_url(format!("{scheme}://{bucket}")),
+        None => builder.with_container_name(bucket),
+    };
+    let account = builder.get_config_value(&AzureConfigKey::AccountName);
+    let builder = builder.with_retry(retry(order.tuning));
+    let store = builder.with_http_connector(order.connector.clone()).build();
+    let store = Arc::new(store.map_err(|error| order.failed(secrets, &error))?);
+    let from_url = with_account.and_then(|(_, host)| host.split('.').next());
+    // The emulator's account has this name, which the builder knows and does not tell.
+    let account = account.or(from_url.map(str::to_owned));
+    let account = account.unwrap_or_else(|| "devstoreaccount1".to_owned());
+    let host = endpoint.map_or_else(|| account.clone(), |endpoint| host_of(&endpoint));
+    drop(order.connector.signer.set(Signer::Azure { store: (*store).clone(), account }));
+    let multipart = Arc::<MicrosoftAzure>::clone(&store);
+    Ok(Client { host, multipart, store, conditional_uploads: true })
+}
+
+/// Whether an endpoint is reached without TLS.
+fn is_plain(endpoint: &str) -> bool {
+    endpoint.to_ascii_lowercase().starts_with("http://")
+}
+
+/// An endpoint without its scheme and secrets.
+fn host_of(endpoint: &str) -> String {
+    let endpoint = without_secrets(endpoint);
+    let host = endpoint.split_once("://").map_or(endpoint.as_str(), |(_, host)| host);
+    host.trim_end_matches('/').to_owned()
 }
 
 /// Whether an endpoint is one of Amazon's own.
@@ -289,7 +365,8 @@ pub(crate) fn user_of(url: &str) -> Option<&str> {
     let port = host.rsplit_once(':').map(|(_, port)| port);
     let user = match host.rfind('@') {
         Some(at) => &host[..at],
-        // What looks like a port and is none is the beginning of a password with a / or the like in it.
+        // What looks like a port and is none is the beginning of a password with a / or the like in
+        // it.
         None if port.is_some_and(|port| !port.bytes().all(|b| b.is_ascii_digit())) => {
             &rest[..rest.rfind('@')?]
         }

@@ -9,9 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
-
-/// Bytes that are in memory at a time, of one that is sent.
-const PIECE: u64 = 1 << 20;
+use shardine_store::COPY_PIECE;
 
 /// A file without a name, in the folder for temporary files. It ends with its owner, however that ends.
 #[derive(Debug)]
@@ -53,7 +51,7 @@ impl Spool {
     }
 
     fn piece(&self, at: u64) -> io::Result<Bytes> {
-        let mut piece = vec![0; PIECE.min(self.len.saturating_sub(at)) as usize];
+        let mut piece = vec![0; COPY_PIECE.min(self.len.saturating_sub(at)) as usize];
         self.file.read_exact_at(&mut piece, at)?;
         Ok(piece.into())
     }
@@ -102,7 +100,7 @@ mod tests {
     #[test]
     fn what_was_written_is_sent_and_digested() {
         let mut spool = Spool::new(3).unwrap();
-        let data: Vec<u8> = (0..3 * PIECE + 17).map(|i| (i % 251) as u8).collect();
+        let data: Vec<u8> = (0..3 * COPY_PIECE + 17).map(|i| (i % 251) as u8).collect();
         for part in data.chunks(700_000) {
             spool.append(part).unwrap();
         }

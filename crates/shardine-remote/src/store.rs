@@ -16,7 +16,7 @@ use crate::cost::Cost;
 use crate::error::{Secrets, failed};
 use crate::exchange::{Connector, Exchange};
 use crate::object::RemoteObject;
-use crate::options::{StoreOptions, Tuning};
+use crate::options::{LARGEST_GOOGLE_PUT, LARGEST_PUT, StoreOptions, Tuning};
 use crate::place::{self, Kind, Place};
 use crate::probe::{Probe, is_probe};
 use crate::runtime;
@@ -233,8 +233,8 @@ impl Remote {
     /// Bytes that can be sent in one request.
     pub fn put_limit(&self) -> u64 {
         self.tuning.put_limit.unwrap_or(match self.kind {
-            Kind::Google => 5 << 40,
-            _ => 5 << 30,
+            Kind::Google => LARGEST_GOOGLE_PUT,
+            _ => LARGEST_PUT,
         })
     }
 

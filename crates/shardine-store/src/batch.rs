@@ -5,12 +5,12 @@ use std::sync::mpsc;
 
 use crate::{Buffer, NextRead, Reads, StoreError};
 
-/// Threads that work side by side, as a batch of reads needs them.
+/// Threads that work in parallel on the answers of a batch of reads.
 ///
-/// Whoever has a pool of threads lets a store use it by this; the store knows nothing of the pool.
+/// Implemented by callers for their own pool of threads, which the store knows nothing about.
 pub trait Workers {
-    /// Asks `next` for tasks, on the calling thread, until there are no more, and has each done by a worker as soon as it
-    /// is there. Returns when all are done.
+    /// Calls `next` on the calling thread until it returns `None`, and runs `task` on a worker for
+    /// each item as soon as it is there. Returns when all tasks are done.
     fn run<T: Send>(&self, next: impl FnMut() -> Option<T>, task: impl Fn(T) + Sync);
 }
 
@@ -31,8 +31,8 @@ pub(crate) fn by_workers(workers: &impl Workers, reads: &mut dyn Reads, deliver:
 
 /// Up to `most` reads are under way at once, and each answer is handed to a worker when it comes.
 ///
-/// The calling thread alone draws reads and takes answers. It waits for memory only when it has no answer to wait
-/// for, so that batches that share a budget cannot wait for each other.
+/// The calling thread alone draws reads and takes answers. It waits for memory only when it has no
+/// answer to wait for, so that batches that share a budget cannot wait for each other.
 pub(crate) fn in_flight(
     workers: &impl Workers,
     reads: &mut dyn Reads,

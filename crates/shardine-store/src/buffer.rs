@@ -8,6 +8,9 @@ use bytes::Bytes;
 /// From this length on the system is asked first whether it has so much memory.
 const PROBED: usize = 64 << 20;
 
+/// Bytes that are held in memory at a time while a file is copied or sent piece by piece: 1 MiB.
+pub const COPY_PIECE: u64 = 1 << 20;
+
 /// Bytes that a read brought. Memory from a [`BufferPool`] goes back to it when the buffer is dropped.
 pub struct Buffer(Inner);
 

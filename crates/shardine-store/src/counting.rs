@@ -95,8 +95,9 @@ pub struct Counts {
 /// operation costs. Clones share the memory.
 ///
 /// Reads in a batch are counted one by one. Bytes that are moved from file to file are still moved in the
-/// kernel; they count as an append, not as a read. What goes past the methods of a store could not be counted, so it has no
-/// [folders](Store::folders) and no [exchange](Store::exchange), and knows of nothing [above](Store::above) it.
+/// kernel; they count as an append, not as a read. The capabilities [`folders`](Store::folders) and
+/// [`exchange`](Store::exchange) and the store [`above`](Store::above) are withheld, since calls to
+/// them would bypass the count.
 #[derive(Debug, Clone)]
 pub struct CountingStore<S> {
     inner: S,

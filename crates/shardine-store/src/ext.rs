@@ -1,16 +1,20 @@
 use crate::batch::{self, Deliver, Workers};
 use crate::{Buffer, Condition, CreateOptions, Key, ReadRange, Reads, Store, StoreError, Version};
 
-/// The largest object that [`StoreExt::get`] reads: 64 MiB. Documents, such as a `zarr.json`, are far smaller.
+/// The largest object that [`StoreExt::get`] reads: 64 MiB. Documents, such as a `zarr.json`, are
+/// far smaller.
 pub const MAX_SMALL_OBJECT: u64 = 64 << 20;
 
-/// What every store can do by the methods of [`Store`]: whole small objects in one call, and many reads in a batch.
+/// What every store can do by the methods of [`Store`]: whole small objects in one call, and reads
+/// in batches.
 pub trait StoreExt: Store {
     /// All of an object, or `None` if there is none. One open and one read.
     ///
-    /// An object of more than [`MAX_SMALL_OBJECT`] bytes is [`StoreError::TooLarge`], and none of it is read.
+    /// An object of more than [`MAX_SMALL_OBJECT`] bytes is [`StoreError::TooLarge`], and none of
+    /// it is read.
     fn get(&self, key: &Key) -> Result<Option<Buffer>, StoreError> {
-        // A store to which opening is free learns only at the first read that the object is missing.
+        // A store to which opening is free learns only at the first read that the object is
+        // missing.
         match self
             .open(key, None)
             .and_then(|object| object.read(ReadRange::AtMost(MAX_SMALL_OBJECT)))
@@ -21,7 +25,8 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Whether there is an object. One open, and a read of nothing, as opening is free in some stores and tells nothing there.
+    /// Whether there is an object. One open, and a read of nothing, as opening is free in some
+    /// stores and tells nothing there.
     fn contains(&self, key: &Key) -> Result<bool, StoreError> {
         match self.open(key, None).and_then(|object| object.read(ReadRange::Bounded(0..0))) {
             Ok(_) => Ok(true),
@@ -59,11 +64,13 @@ pub trait StoreExt: Store {
         self.folders().is_some()
     }
 
-    /// Runs many reads and hands each answer to `deliver`, with its place in the batch, as it comes.
+    /// Runs many reads and hands each answer to `deliver`, with its place in the batch, as it
+    /// comes.
     ///
-    /// Answers come in any order and on any thread of `workers`; `reads` is drawn on the calling thread, and only as
-    /// fast as it allows, so whoever has to wait for memory holds the batch back. Returns when all answers are delivered.
-    /// From a local store each read is made by the worker that gets the answer; of others as many are under way
+    /// Answers come in any order and on any thread of `workers`; `reads` is drawn on the calling
+    /// thread, and only as fast as it allows, so whoever has to wait for memory holds the batch
+    /// back. Returns when all answers are delivered. Local reads are made by the worker that uses
+    /// the answer. Of others as many are in flight
     /// ([`Object::read_then`](crate::Object::read_then)) as [`Store::read_cost`] says.
     fn read_batch(&self, workers: &impl Workers, reads: &mut dyn Reads, deliver: Deliver<'_>) {
         let cost = self.read_cost();

@@ -54,8 +54,8 @@ impl Operation {
 /// Passes everything on to another store, but fails where it is told to, so that a test can show that
 /// nothing is torn. Clones share their faults.
 ///
-/// What goes past the methods of a store could not fail, so it has no [folders](Store::folders) and no
-/// [exchange](Store::exchange), and knows of nothing [above](Store::above) it.
+/// The capabilities [`folders`](Store::folders) and [`exchange`](Store::exchange) and the store
+/// [`above`](Store::above) are withheld, since calls to them would bypass the faults.
 ///
 /// ```
 /// use shardine_store::{Condition, FaultStore, Key, MemoryStore, Operation, StoreError, StoreExt};
@@ -169,7 +169,7 @@ impl<S: Store> layer::StoreLayer for FaultStore<S> {
         Ok(versions)
     }
 
-    /// Not put off, so that a fault comes in the order in which objects are published.
+    /// Publishes immediately, so that faults come in the order in which objects are published.
     fn publish_later(&self, staged: Vec<Staged>) -> Pending {
         Pending::done(Store::publish(self, staged))
     }

@@ -1,4 +1,4 @@
-//! What only stores of files can do, as capabilities that a store may have.
+//! Capabilities that only stores of files have.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -12,11 +12,12 @@ use crate::{
     StoreError, Survey,
 };
 
-/// Objects that are files, in folders of this machine that have paths, links and mounts.
+/// Objects are files, in folders of this machine with paths, links and mounts.
 ///
-/// A data set may then be reached by several paths, and lie beside things that are no objects. From [`Store::folders`].
+/// A data set may then be reached by several paths, and lie next to things that are not objects.
+/// See [`Store::folders`].
 pub trait Folders: Debug + Send + Sync {
-    /// Where a file or a folder lies, by its key; `None` is the root. Looks at nothing.
+    /// The path of a key; `None` is the root. Does not touch the disk.
     fn path_of(&self, key: Option<&Key>) -> PathBuf;
 
     /// A path without links, as far as it exists.
@@ -25,41 +26,45 @@ pub trait Folders: Debug + Send + Sync {
     /// Whether there is a file where the root would be.
     fn root_is_file(&self) -> Result<bool, StoreError>;
 
-    /// The folder that `folder` is, and all above it, with all links resolved; of a folder that does not exist, those above
-    /// it that do. Whether it exists itself.
+    /// The ids of `folder` and of all folders above it, with all links resolved; if it does not
+    /// exist, of those above it that do. Also whether it exists itself.
     fn folder_ids(&self, folder: Option<&Key>) -> Result<(Vec<FolderId>, bool), StoreError>;
 
-    /// Walks a folder and those inside it, without following links, and tells what is no object and no folder; stops at the
-    /// first folder that is one of `unwanted`. Reads folders only: one `stat` for each, and one for each link.
+    /// Walks a folder and those inside it, without following links, and reports what is neither
+    /// object nor folder; stops at the first folder that is one of `unwanted`. Reads folders only:
+    /// one `stat` for each, and one for each link.
     fn survey(
         &self,
         folder: Option<&Key>,
         unwanted: &HashSet<FolderId>,
     ) -> Result<Survey, StoreError>;
 
-    /// Another file system, or another part of one, that is mounted inside of a folder: what is there is not part of the
+    /// A mount point inside a folder, if there is one: what is mounted there is not part of the
     /// folder.
     fn mounted_inside(&self, folder: Option<&Key>) -> Result<Option<PathBuf>, StoreError>;
 
-    /// Removes what a listing of a folder tells as unlisted. Links are removed, not followed.
+    /// Removes what a listing of a folder reports as unlisted. Links are removed, not followed.
     fn remove_unlisted(&self, folder: Option<&Key>) -> Result<(), StoreError>;
 
-    /// Removes a link, socket, pipe or device; a file or folder stays. Links are removed, not followed.
+    /// Removes a link, socket, pipe or device; a file or folder stays. Links are removed, not
+    /// followed.
     fn remove_unlisted_at(&self, key: &Key) -> Result<(), StoreError>;
 
-    /// The same store, in which new files get the mode and the owner of an open file instead of those that the process
-    /// gives them.
+    /// The same store, except that new files get the mode and the owner of an open file instead of
+    /// those that the process gives them.
     fn with_modes_of(&self, file: &File) -> Result<Arc<dyn Store>, StoreError>;
 }
 
-/// Exchanging the folder of a data set for another one, and keeping it in its place.
+/// The folder of a data set can be exchanged for another one, or held in its place.
 ///
-/// A job in place exchanges the whole folder, after which all keys below it mean something else. So whoever uses a data
-/// set in such a store looks whether it is still the one that was opened, or holds it. From [`Store::exchange`].
+/// A job in place exchanges the whole folder, after which all keys below it mean something else. A
+/// reader therefore checks that the data set is still the one it opened, and a writer holds the
+/// folder. See [`Store::exchange`].
 ///
-/// The jobs themselves work on the disk, in a folder beside that of the data set: they link and move folders, give them
-/// modes and lock them. That is made of files or it is not at all, so here, and nowhere else, a store is asked for the
-/// [`FileStore`] that does it ([`beside`](Self::beside), [`beside_missing`](Self::beside_missing)).
+/// The jobs themselves work on the disk, in a folder next to that of the data set: they link, move
+/// and lock folders and set their modes. No other kind of store can do that, so this is the one
+/// place where a store gives out a concrete [`FileStore`] ([`beside`](Self::beside),
+/// [`beside_missing`](Self::beside_missing)).
 pub trait FolderExchange: Debug + Send + Sync {
     /// The state of a document; `None` if there is none. One `stat`.
     fn document_stamp(&self, key: &Key) -> Result<Option<DocumentStamp>, StoreError>;
@@ -67,30 +72,32 @@ pub trait FolderExchange: Debug + Send + Sync {
     /// Which folder is at a place now; `None` if there is none.
     fn folder_identity(&self, folder: Option<&Key>) -> Result<Option<FolderIdentity>, StoreError>;
 
-    /// Keeps the folder of a data set in its place until the hold is dropped; waits for a job that is exchanging it.
+    /// Keeps the folder of a data set in its place until the hold is dropped; waits for a job that
+    /// is exchanging it.
     ///
-    /// `None` where there are no locks to rely on, or the folder may not be opened. [`StoreError::Io`] with `NotFound`
-    /// if there is no folder.
+    /// `None` where there are no locks to rely on, or the folder may not be opened.
+    /// [`StoreError::Io`] with `NotFound` if there is no folder.
     fn hold(&self, folder: Option<&Key>) -> Result<Option<FolderHold>, StoreError>;
 
-    /// Takes the lock `name` in a folder that exists; `None` if somebody else has it, in this process or in another one.
-    /// [`StoreError::Unsupported`] where the file system has no locks.
+    /// Takes the lock `name` in a folder that exists; `None` if it is taken, by this process or
+    /// another one. [`StoreError::Unsupported`] where the file system has no locks.
     fn lock_in(&self, folder: Option<&Key>, name: &str) -> Result<Option<FolderLock>, StoreError>;
 
-    /// What changes when anything in a folder is written, by whatever program. A `stat` for each file.
+    /// A number that changes when any program writes to anything in a folder. A `stat` for each
+    /// file.
     fn fingerprint(&self, folder: Option<&Key>) -> Result<u64, StoreError>;
 
-    /// The store of the folder in which a folder lies, and the key of that folder in it.
+    /// The store of the folder that contains a folder, and the key of the latter in it.
     ///
-    /// Links are resolved first: what is beside a link to a folder is not beside the folder.
+    /// Links are resolved first: what is next to a link to a folder is not next to the folder.
     fn beside(&self, folder: Option<&Key>) -> Result<(FileStore, Key), StoreError>;
 
-    /// The same by the path alone, for a folder that may be missing; `None` if its name is not a key, and so that of no
-    /// job. Looks at nothing.
+    /// The same by the path alone, for a folder that may be missing. `None` if its name cannot be a
+    /// key, so that there is no job on it. Does not touch the disk.
     fn beside_missing(&self, folder: Option<&Key>) -> Option<(FileStore, Key)>;
 }
 
-// What they mean is implemented with the other functions of a `FileStore`.
+// The work is done by the functions of `FileStore` with the same names.
 
 impl Folders for FileStore {
     fn path_of(&self, key: Option<&Key>) -> PathBuf {

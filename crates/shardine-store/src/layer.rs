@@ -1,12 +1,13 @@
-//! Stores and objects that stand in front of others and pass calls on.
+//! Stores and objects that wrap others.
 //!
-//! A [`StoreLayer`] writes down what it changes; all else reaches the store behind it, because that is what the trait
-//! does where nothing is said. It is a [`Store`] by the one implementation in this module, which a new method of `Store`
-//! does not compile without. [`ObjectLayer`] is the same for objects. `conformance::check_layer` checks a layer that changes
-//! nothing but what it says.
+//! A [`StoreLayer`] implements what it changes; every other call reaches the store behind it, since
+//! that is what the default methods do. One blanket implementation makes each layer a [`Store`],
+//! and it does not compile until a new method of `Store` is forwarded. [`ObjectLayer`] does the
+//! same for objects. [`check_layer`](crate::conformance::check_layer) checks that a layer changes
+//! only what it declares.
 //!
-//! The methods are called like those of `Store` and `Object`, so a module that implements a layer names the trait by its
-//! path instead of importing it:
+//! The methods have the names of those of `Store` and `Object`. To keep calls unambiguous, refer to
+//! these traits by path instead of importing them:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -45,7 +46,7 @@ use crate::{
     StoreError, Version,
 };
 
-/// A call that a layer is about to pass on, for [`StoreLayer::before`].
+/// A call that is about to be forwarded, as seen by [`StoreLayer::before`].
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Step<'a> {
@@ -63,13 +64,15 @@ pub enum Step<'a> {
     RemoveFolder(&'a Key),
 }
 
-/// Writes each method once: as one of the layer, with what it does where nothing is said, and as the method of the store
-/// that calls it.
+/// Declares each method once, with its default body, and generates both the method of the layer and
+/// the method of `Store` that calls it.
 macro_rules! store_layer {
     (
         $(#[$about:meta])*
         trait { $($own:tt)* }
-        $(fn $name:ident(&$this:ident $(, $arg:ident: $of:ty)*) $(-> $answer:ty)? $body:block)*
+        $(
+            fn $name:ident(&$this:ident $(, $arg:ident: $of:ty)* $(,)?) $(-> $answer:ty)? $body:block
+        )*
     ) => {
         $(#[$about])*
         pub trait StoreLayer: Debug + Send + Sync {
@@ -79,6 +82,9 @@ macro_rules! store_layer {
                 fn $name(&$this $(, $arg: $of)*) $(-> $answer)? $body
             )*
         }
+
+        /// The names of all methods of a store.
+        pub(crate) const STORE_METHODS: &[&str] = &[$(stringify!($name)),*];
 
         impl<L: StoreLayer> Store for L {
             $(
@@ -91,29 +97,29 @@ macro_rules! store_layer {
 }
 
 store_layer! {
-    /// A store in front of another one.
+    /// A store that wraps another one.
     ///
-    /// Beside the methods of [`Store`] there are three that act on all calls of a kind: [`before`](Self::before),
-    /// [`object`](Self::object) and [`writer`](Self::writer). A layer that looks at every object does so by these, as
-    /// there are several ways to get at one.
+    /// Beside the methods of [`Store`] there are three hooks that see all calls of a kind:
+    /// [`before`](Self::before), [`object`](Self::object) and [`writer`](Self::writer). Use these
+    /// to wrap objects: there are several ways to open one, and a hook misses none.
     trait {
-        /// What is behind it.
+        /// The type of the wrapped store.
         type Inner: Store + ?Sized;
 
-        /// The store behind it.
+        /// The wrapped store.
         fn inner(&self) -> &Self::Inner;
 
-        /// Called before a call is passed on; with an error it is not.
+        /// Runs before a call is forwarded; an error is returned to the caller instead.
         fn before(&self, _: Step<'_>) -> Result<(), StoreError> {
             Ok(())
         }
 
-        /// What callers get for an object of the store behind it, however they got at that.
+        /// Wraps an object of the inner store, whichever method opened it.
         fn object(&self, _: &Key, object: Arc<dyn Object>) -> Arc<dyn Object> {
             object
         }
 
-        /// What callers get for a new object of the store behind it.
+        /// Wraps a writer of the inner store, whichever method created it.
         fn writer(&self, _: &Key, writer: Box<dyn ObjectWriter>) -> Box<dyn ObjectWriter> {
             writer
         }
@@ -153,7 +159,12 @@ store_layer! {
         self.inner().keeps_headers()
     }
 
-    fn create_with_headers(&self, key: &Key, options: CreateOptions, headers: &Headers) -> Result<Box<dyn ObjectWriter>, StoreError> {
+    fn create_with_headers(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+        headers: &Headers,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
         self.before(Step::Create(key))?;
         Ok(self.writer(key, self.inner().create_with_headers(key, options, headers)?))
     }
@@ -166,7 +177,11 @@ store_layer! {
         self.inner().read_cost()
     }
 
-    fn create(&self, key: &Key, options: CreateOptions) -> Result<Box<dyn ObjectWriter>, StoreError> {
+    fn create(
+        &self,
+        key: &Key,
+        options: CreateOptions,
+    ) -> Result<Box<dyn ObjectWriter>, StoreError> {
         self.before(Step::Create(key))?;
         Ok(self.writer(key, self.inner().create(key, options)?))
     }
@@ -226,7 +241,7 @@ store_layer! {
     }
 }
 
-// A pointer to a store is a store, so that layers take shared and boxed ones.
+// Pointers are layers too, so that a wrapper can hold a shared or boxed store.
 
 impl<S: Store + ?Sized> StoreLayer for Arc<S> {
     type Inner = S;
@@ -244,12 +259,13 @@ impl<S: Store + ?Sized> StoreLayer for Box<S> {
     }
 }
 
-/// An object in front of another one with the same bytes.
+/// An object that wraps another one with the same bytes.
 ///
-/// The three ways to read are not passed on unless it says so: whoever acts on reads has to act on all of them. An object
-/// whose bytes are other ones than those behind it is no layer, and answers for each method itself.
+/// The three read methods have no defaults: a layer that acts on reads must act on all of them. An
+/// object whose bytes differ from those of the object it wraps is not a layer; it implements
+/// [`Object`] in full.
 pub trait ObjectLayer: Debug + Send + Sync {
-    /// The object behind it.
+    /// The wrapped object.
     fn inner(&self) -> &Arc<dyn Object>;
 
     /// See [`Object::read`].

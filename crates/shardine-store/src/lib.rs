@@ -25,7 +25,7 @@ mod object;
 mod store;
 
 pub use batch::Workers;
-pub use buffer::{Buffer, BufferPool, ReadBuffer};
+pub use buffer::{Buffer, BufferPool, COPY_PIECE, ReadBuffer};
 pub use counting::{Call, CountingStore, Counts};
 pub use edit::{Edit, Held, Holding, InPlace};
 pub use error::StoreError;

@@ -9,14 +9,15 @@ use crate::{Buffer, Headers, Key, StoreError};
 pub enum ReadRange {
     /// All of it.
     All,
-    /// All of it if it has at most so many bytes, else [`StoreError::TooLarge`], before any of it is read.
+    /// All of it if it has at most so many bytes, else [`StoreError::TooLarge`], before any of it
+    /// is read.
     AtMost(u64),
     /// These bytes. A range that reaches past the end is an error, never a short answer.
     Bounded(Range<u64>),
     /// The last `n` bytes. An object that is shorter is an error.
     Suffix(u64),
-    /// The first `need` bytes. More will be read of this object: up to `most` may be fetched by the same request, and
-    /// kept with the open object for the reads to come.
+    /// The first `need` bytes. More will be read of this object: up to `most` may be fetched by the
+    /// same request, and kept with the open object for the reads to come.
     Head {
         /// Bytes that the answer has.
         need: u64,
@@ -67,36 +68,40 @@ pub struct Version(pub Arc<str>);
 /// If the object changed since it was opened, a read still sees the old bytes (a file replaced
 /// by a rename) or fails with [`StoreError::Changed`]; it never mixes the two.
 ///
-/// No method has a default: an object that stands for another one and forgot a method would answer for it, and not
-/// tell. Those that pass most calls on are an [`ObjectLayer`](crate::layer::ObjectLayer).
+/// No method has a default, because a wrapper would inherit it and silently answer for the object
+/// behind it. Wrappers implement [`ObjectLayer`](crate::layer::ObjectLayer).
 #[allow(clippy::len_without_is_empty, reason = "the length may be unknown")]
 pub trait Object: Debug + Send + Sync {
     /// The length, if it is known without another request.
     fn len(&self) -> Option<u64>;
 
-    /// The version, if it is known without another request. Known at the latest after the first read.
+    /// The version, if it is known without another request. Known at the latest after the first
+    /// read.
     fn version(&self) -> Option<Version>;
 
     /// Reads a range, whole or not at all. One request.
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError>;
 
-    /// Reads the bytes from `start` on into memory that the caller has, which they fill. One request.
+    /// Reads the bytes from `start` on into memory that the caller has, which they fill. One
+    /// request.
     ///
-    /// A store that can read straight into the caller's memory says so with [`ReadCost::local`](crate::ReadCost); one
-    /// that receives bytes in memory of its own copies them ([`copy_into`]).
+    /// A store that can read straight into the caller's memory says so with
+    /// [`ReadCost::local`](crate::ReadCost); others copy what they receive ([`copy_into`]).
     fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError>;
 
-    /// Begins a read, and returns before the answer is there where the store has requests in flight; `done` gets the
-    /// answer, on whatever thread that comes. Where there is nothing to wait for, it is `done(self.read(range))`.
+    /// Begins a read, and returns before the answer is there where the store has requests in
+    /// flight; `done` gets the answer, on whatever thread that comes. Where there is nothing to
+    /// wait for, it is `done(self.read(range))`.
     ///
     /// As it comes on a thread that others wait for, `done` does no more than pass it on.
     fn read_then(self: Arc<Self>, range: ReadRange, done: Done);
 
-    /// Fails with [`StoreError::Changed`] if the bytes behind this open object were overwritten in place.
+    /// Fails with [`StoreError::Changed`] if the bytes behind this open object were overwritten in
+    /// place.
     ///
-    /// A store whose objects are only ever replaced whole has nothing to check and answers `Ok`. A file
-    /// can be overwritten by a program of another make; whoever read several ranges of one calls this
-    /// after the last. One `fstat` on a file, no request elsewhere.
+    /// A store whose objects are only ever replaced whole has nothing to check and answers `Ok`. A
+    /// file can be overwritten by a program of another make; whoever read several ranges of one
+    /// calls this after the last. One `fstat` on a file, no request elsewhere.
     fn check_unchanged(&self) -> Result<(), StoreError>;
 
     /// Whether the object may be kept open from one read to the next, because
@@ -105,22 +110,24 @@ pub trait Object: Debug + Send + Sync {
 
     /// Whether the key still stands for this object, with the bytes that it had when it was opened.
     ///
-    /// Reads of an object that was kept open see the version that was opened, so whoever makes them asks this
-    /// after the last one and only then believes them. Costs less than opening the object again. One that
-    /// cannot be kept says no.
+    /// Reads of an object that was kept open see the version that was opened, so whoever makes them
+    /// asks this after the last one and only then believes them. Costs less than opening the object
+    /// again. One that cannot be kept says no.
     fn is_current(&self) -> Result<bool, StoreError>;
 
-    /// The headers that the store keeps with the object, as far as they are known: at the latest after the first read.
+    /// The headers that the store keeps with the object, as far as they are known: at the latest
+    /// after the first read.
     ///
-    /// None in a store without headers. Of an object whose bytes were decoded on the way the encoding is not among them.
+    /// None in a store without headers. Of an object whose bytes were decoded on the way the
+    /// encoding is not among them.
     fn headers(&self) -> Headers;
 
-    /// The open file behind the object, where there is one that holds the same bytes, so that they can be moved in the
-    /// kernel.
+    /// The open file behind the object, where there is one that holds the same bytes, so that they
+    /// can be moved in the kernel.
     fn file(&self) -> Option<&std::fs::File>;
 }
 
-/// [`Object::read_into`] of an object whose reads bring memory of their own: reads, and copies what came.
+/// [`Object::read_into`] for objects whose reads allocate: reads, then copies.
 pub fn copy_into<O: Object + ?Sized>(
     object: &O,
     start: u64,
@@ -153,7 +160,8 @@ pub struct Read {
 ///
 /// An iterator of reads is one that never has to wait.
 pub trait Reads {
-    /// The next one. If it must not wait, and would have to, it is to be asked [`Later`](NextRead::Later).
+    /// The next one. If it must not wait, and would have to, it is to be asked
+    /// [`Later`](NextRead::Later).
     fn next_read(&mut self, may_wait: bool) -> NextRead;
 }
 

@@ -42,17 +42,20 @@ pub struct CreateOptions {
 
 /// A new object being written; invisible until it is published. Dropping it leaves nothing behind.
 pub trait ObjectWriter: Debug + Send + Sync {
-    /// Adds bytes at the end and tells at which offset they landed. May be called from several threads.
+    /// Adds bytes at the end and tells at which offset they landed. May be called from several
+    /// threads.
     fn append(&self, data: &[u8]) -> Result<u64, StoreError>;
 
-    /// Claims `len` bytes at the end and tells where they are, if the store can take bytes in any order; the
-    /// claim is to be filled by one [`write_reserved`](Self::write_reserved) before the end.
+    /// Claims `len` bytes at the end and tells where they are, if the store can take bytes in any
+    /// order; the claim is to be filled by one [`write_reserved`](Self::write_reserved) before the
+    /// end.
     ///
-    /// So whoever has to keep an order claims in that order, which takes no time, and writes side by side
-    /// with others. `None` means that bytes can only be appended.
+    /// So whoever has to keep an order claims in that order, which takes no time, and writes side
+    /// by side with others. `None` means that bytes can only be appended.
     fn reserve(&self, len: u64) -> Result<Option<u64>, StoreError>;
 
-    /// Writes the bytes of a claim, all of them at once. [`StoreError::Unsupported`] where nothing can be claimed.
+    /// Writes the bytes of a claim, all of them at once. [`StoreError::Unsupported`] where nothing
+    /// can be claimed.
     fn write_reserved(&self, offset: u64, data: &[u8]) -> Result<(), StoreError>;
 
     /// Adds a range of another object at the end; in the kernel where both are files.
@@ -162,7 +165,8 @@ impl Listing {
 /// It is told so that nobody takes a listing for the whole of a folder when it is not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unlisted {
-    /// Its path below the root of the store, for messages: bytes that are not text are written as `\xff`.
+    /// Its path below the root of the store, for messages: bytes that are not text are written as
+    /// `\xff`.
     pub name: String,
     /// Its key, if the name can be one.
     pub key: Option<Key>,
@@ -185,7 +189,8 @@ pub enum UnlistedKind {
     Special,
     /// It has the name of a file that the store makes for itself, but is not one.
     LikeOwn,
-    /// The folder of an interrupted job, which holds the only copy of the data set beside which it lies.
+    /// The folder of an interrupted job, which holds the only copy of the data set beside which it
+    /// lies.
     OnlyCopy,
 }
 
@@ -256,20 +261,23 @@ pub enum Recovery {
     Nothing,
     /// An interrupted change was finished or undone; open the object again.
     Done,
-    /// A change is under way, or was interrupted and cannot be undone here: this shows the object as it was before.
+    /// A change is under way, or was interrupted and cannot be undone here: this shows the object
+    /// as it was before.
     Before(Arc<dyn Object>),
 }
 
 /// What a request costs beside the bytes that it moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadCost {
-    /// How many bytes could be read in the time that a request takes beside them: a gap of at most this many between
-    /// two ranges is cheaper to read than to skip, if the second one has to wait for the first.
+    /// How many bytes could be read in the time that a request takes beside them: a gap of at most
+    /// this many between two ranges is cheaper to read than to skip, if the second one has to wait
+    /// for the first.
     pub request_in_bytes: u64,
-    /// Whether a read is a copy from the memory or a disk of this machine, made by the thread that asks.
+    /// Whether a read is a copy from the memory or a disk of this machine, made by the thread that
+    /// asks.
     ///
-    /// Then nothing is gained by handing over many reads at once, and much by reading what a cache can
-    /// hold and using it at once.
+    /// Then nothing is gained by handing over many reads at once, and much by reading what a cache
+    /// can hold and using it at once.
     pub local: bool,
     /// How many requests the store has in flight at once; one more waits for one of these.
     pub in_flight: usize,
@@ -284,41 +292,45 @@ impl ReadCost {
 
 /// A place where objects live.
 ///
-/// A store that cannot do one of these things answers [`StoreError::Unsupported`], never with a weaker promise.
+/// A store that cannot do one of these things answers [`StoreError::Unsupported`], never with a
+/// weaker promise.
 ///
-/// No method has a default: a store that passes calls on to another one and forgot a method would answer in its place,
-/// and nobody would notice (an interrupted change would not be recovered, say, and pass for damage). Such a store is a
-/// [`StoreLayer`](crate::layer::StoreLayer), which passes on whatever it does not change. What can be made of these
-/// methods for every store is in [`StoreExt`](crate::StoreExt).
+/// No method has a default, because a wrapper would inherit it and silently answer for the store
+/// behind it: one that forgot `recover` would make an interrupted change look like damage. Wrappers
+/// implement [`StoreLayer`](crate::layer::StoreLayer), which forwards whatever they do not change.
+/// What follows from these methods for every store is in [`StoreExt`](crate::StoreExt).
 pub trait Store: Debug + Send + Sync {
     /// A name for messages: the URL or path of its root.
     fn name(&self) -> String;
 
-    /// What tells its root from the roots of all others, whatever they are called: same text, same place. Without secrets.
+    /// What tells its root from the roots of all others, whatever they are called: same text, same
+    /// place. Without secrets.
     fn identity(&self) -> String;
 
-    /// What can be done because the objects are files in folders of this machine; `None` if they are not.
+    /// What can be done because the objects are files in folders of this machine; `None` if they
+    /// are not.
     fn folders(&self) -> Option<&dyn Folders>;
 
-    /// What keeps the folder of a data set in its place, and exchanges it for another one; `None` where keys mean the same
-    /// for ever.
+    /// Holds and exchanges the folders of data sets; `None` where a folder is never exchanged for
+    /// another one.
     fn exchange(&self) -> Option<&dyn FolderExchange>;
 
-    /// The store of what its root lies in, and the name that its root has there; `None` if nothing lies above it, or the store
-    /// knows of nothing there. Makes no request.
+    /// The store of what its root lies in, and the name that its root has there; `None` if nothing
+    /// lies above it, or the store knows of nothing there. Makes no request.
     fn above(&self) -> Option<(Arc<dyn Store>, Key)>;
 
     /// Opens an object for reading.
     ///
     /// `expected` is the version that the caller knows something about. A store to which opening is
     /// free may use it to pin the reads to that version; others open what is there, and the caller
-    /// compares [`Object::version`]. A missing object is [`StoreError::NotFound`], here or at the first read.
+    /// compares [`Object::version`]. A missing object is [`StoreError::NotFound`], here or at the
+    /// first read.
     fn open(&self, key: &Key, expected: Option<&Version>) -> Result<Arc<dyn Object>, StoreError>;
 
     /// Opens an object for reading as it is stored, with all its headers.
     ///
-    /// [`open`](Self::open) undoes the encoding that the headers of an object tell of (`Content-Encoding`), this does
-    /// not. In a store without headers there is no difference.
+    /// [`open`](Self::open) undoes the encoding that the headers of an object tell of
+    /// (`Content-Encoding`), this does not. In a store without headers there is no difference.
     fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError>;
 
     /// Whether objects have headers here, so that they can be kept when an object is copied.
@@ -326,7 +338,8 @@ pub trait Store: Debug + Send + Sync {
 
     /// Begins a new object, or a new version of an old one, with headers.
     ///
-    /// A store without headers takes none ([`Headers::refuse`]), and is the same as [`create`](Self::create) then.
+    /// A store without headers refuses any ([`Headers::refuse`]); without them this is
+    /// [`create`](Self::create).
     fn create_with_headers(
         &self,
         key: &Key,
@@ -334,7 +347,8 @@ pub trait Store: Debug + Send + Sync {
         headers: &Headers,
     ) -> Result<Box<dyn ObjectWriter>, StoreError>;
 
-    /// Whether what is there can be listed at all. If not, [`list`](Self::list) is [`StoreError::Unsupported`].
+    /// Whether what is there can be listed at all. If not, [`list`](Self::list) is
+    /// [`StoreError::Unsupported`].
     fn can_list(&self) -> bool;
 
     /// What a request costs, for merging ranges.
@@ -349,20 +363,20 @@ pub trait Store: Debug + Send + Sync {
 
     /// Makes staged objects durable and visible, and tells their versions.
     ///
-    /// Each appears whole and at once. All are made durable before the first appears. If one fails, the
-    /// ones before it have been published and the ones after it have not; a condition that does not
-    /// hold is [`StoreError::Conflict`]. Where each object is a request, neighbours without a condition are
-    /// published side by side, and some of them may be there though another failed.
+    /// Each appears whole and at once. All are made durable before the first appears. If one fails,
+    /// the ones before it have been published and the ones after it have not; a condition that does
+    /// not hold is [`StoreError::Conflict`]. Where each object is a request, neighbours without a
+    /// condition are published side by side, and some of them may be there though another failed.
     fn publish(&self, staged: Vec<Staged>) -> Result<Vec<Version>, StoreError>;
 
-    /// The same, but the caller can go on meanwhile, where the store has requests in flight. Elsewhere it is
-    /// [`Pending::done`].
+    /// The same, but the caller can go on meanwhile, where the store has requests in flight.
+    /// Elsewhere it is [`Pending::done`].
     ///
     /// The outcome is that of [`Pending::wait`]; what is dropped without that is published or not.
     fn publish_later(&self, staged: Vec<Staged>) -> Pending;
 
-    /// Gets hold of an object that exists, to change it. Waits for others who do, where the store has locks; elsewhere
-    /// [`Edit::by_version`] does.
+    /// Gets hold of an object that exists, to change it. Waits for others who do, where the store
+    /// has locks; a store without locks returns [`Edit::by_version`].
     ///
     /// A missing object is [`StoreError::NotFound`].
     fn edit(&self, key: &Key) -> Result<Edit, StoreError>;
@@ -370,36 +384,41 @@ pub trait Store: Debug + Send + Sync {
     /// Removes an object; removing what is not there is no error unless the condition says so.
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError>;
 
-    /// Removes an object as the last step of a job whose result is durable: it is not waited for that the removal is, so that no
-    /// failure can come after it. If it is undone by a power failure, the job can be given again.
+    /// Removes an object as the last step of a job whose result is durable: it is not waited for
+    /// that the removal is, so that no failure can come after it. If it is undone by a power
+    /// failure, the job can be given again.
     ///
-    /// Where a removal is durable when it is answered, this is [`delete`](Self::delete) without a condition.
+    /// Where a removal is durable when it is answered, this is [`delete`](Self::delete) without a
+    /// condition.
     fn delete_last(&self, key: &Key) -> Result<(), StoreError>;
 
-    /// What is directly below `prefix` (`None`: the root), in order of keys. A prefix without objects lists as empty.
+    /// What is directly below `prefix` (`None`: the root), in order of keys. A prefix without
+    /// objects lists as empty.
     ///
     /// Files that the store itself makes on the way (temporary ones) are left out.
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError>;
 
-    /// Files directly below `prefix` that writers made on the way and have not removed (yet). Listings leave them out.
+    /// Files directly below `prefix` that writers made on the way and have not removed (yet).
+    /// Listings leave them out.
     ///
     /// None in a store whose writers leave nothing behind.
     fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError>;
 
-    /// Removes a leftover that is not a journal, unless its writer is still at work. Tells whether it is gone.
+    /// Removes a leftover that is not a journal, unless its writer is still at work. Tells whether
+    /// it is gone.
     fn remove_leftover(&self, prefix: Option<&Key>, name: &str) -> Result<bool, StoreError>;
 
     /// Finishes or undoes a change in place of an object that was interrupted.
     ///
-    /// For whoever finds that an object makes no sense. Waits for nobody: of an object that is being changed
-    /// right now, or that may not be written to, it shows what was there before. Where objects are only replaced whole,
-    /// it is [`Recovery::Nothing`].
+    /// For whoever finds that an object makes no sense. Waits for nobody: of an object that is
+    /// being changed right now, or that may not be written to, it shows what was there before.
+    /// Where objects are only replaced whole, it is [`Recovery::Nothing`].
     fn recover(&self, key: &Key) -> Result<Recovery, StoreError>;
 
     /// Removes the folder `folder` if there is nothing in it, so that an object can take its name.
     ///
-    /// What is not empty stays, and so does what is no folder; neither is an error, nor is a folder that is
-    /// not there. The folders above it stay. In a store where a folder is but the beginning that the keys of
-    /// objects share, an empty one does not exist and there is nothing to do.
+    /// What is not empty stays, and so does what is no folder; neither is an error, nor is a folder
+    /// that is not there. The folders above it stay. In a store where a folder is but the beginning
+    /// that the keys of objects share, an empty one does not exist and there is nothing to do.
     fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError>;
 }

@@ -1,9 +1,13 @@
 //! Every store of this crate keeps the promises of a store.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use shardine_store::{CountingStore, FaultStore, FileStore, MemoryStore, Store, conformance};
+use shardine_store::{
+    CountingStore, FaultStore, FileStore, Key, MemoryStore, Recovery, Store, StoreError,
+    conformance, layer,
+};
 use tempfile::TempDir;
 
 /// Stores on new folders that live as long as this.
@@ -51,6 +55,44 @@ fn the_faulty_store_without_faults_conforms() {
 fn a_pointer_to_a_store_conforms() {
     let boxed: fn() -> Box<dyn Store> = || Box::new(MemoryStore::new());
     conformance::run(|| Box::new(CountingStore::new(boxed())));
+}
+
+#[test]
+fn layers_pass_on_what_they_do_not_change() {
+    conformance::check_layer(Arc::new, &[]);
+    conformance::check_layer(Box::new, &[]);
+    conformance::check_layer(|store| Arc::new(store) as Arc<dyn Store>, &[]);
+    // What goes past the methods of a store could be neither counted nor made to fail.
+    conformance::check_layer(CountingStore::new, &["folders", "exchange", "above"]);
+    let itself = ["folders", "exchange", "above", "publish_later"];
+    conformance::check_layer(FaultStore::new, &itself);
+}
+
+/// A layer that answers in the place of the store behind it.
+#[derive(Debug)]
+struct Forgetful<S>(S);
+
+impl<S: Store> layer::StoreLayer for Forgetful<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.0
+    }
+
+    fn recover(&self, _: &Key) -> Result<Recovery, StoreError> {
+        Ok(Recovery::Before(self.0.open(&Key::new("a")?, None)?))
+    }
+}
+
+#[test]
+fn a_layer_that_drops_a_call_is_named() {
+    let dropped = std::panic::catch_unwind(|| conformance::check_layer(Forgetful, &[]));
+    let message = *dropped.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(message, "recover is not passed on");
+    conformance::check_layer(Forgetful, &["recover"]);
+    let passed_on = std::panic::catch_unwind(|| conformance::check_layer(Arc::new, &["edit"]));
+    let message = *passed_on.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(message, "edit is passed on after all");
 }
 
 #[test]

@@ -14,11 +14,14 @@
 
 mod batch;
 mod edit;
+mod layer;
 mod list;
 mod publish;
 mod race;
 mod read;
 mod write;
+
+pub use layer::{Recorder, check_layer};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;

@@ -21,7 +21,7 @@ use super::modes::Modes;
 use super::stamp::Stamp;
 use super::temporary::{is_job_folder, is_own_file, job_folder, kind_of, lock_name};
 use super::{FileStore, Inner, failed, is_missing};
-use crate::{Key, LeftoverKind, StoreError};
+use crate::{COPY_PIECE, Key, LeftoverKind, StoreError};
 
 /// The name of the file in the folder of a job whose lock says that the job is under way.
 pub(super) const LOCK_FILE: &str = "lock";
@@ -34,9 +34,6 @@ const CARRIED: &str = ".shardine-carried.tmp";
 
 /// The folder in the folder of a job onto which it is tried to rename another.
 const PROBE: &str = "probe";
-
-/// Bytes that are copied at once.
-const PIECE: usize = 1 << 20;
 
 /// What becomes of something in a folder that is carried over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -472,9 +469,9 @@ impl FileStore {
         disk.ask(DiskStep::Create { path: &temporary })?;
         let target = File::options().write(true).create(true).truncate(true).open(&temporary)?;
         let (mut at, len) = (0, disk.examine_open(&source, from)?.len());
-        let mut piece = vec![0; PIECE];
+        let mut piece = vec![0; COPY_PIECE as usize];
         while at < len {
-            let n = usize::try_from(len - at).map_or(PIECE, |left| left.min(PIECE));
+            let n = COPY_PIECE.min(len - at) as usize;
             disk.read(&source, from, &mut piece[..n], at)?;
             disk.write(&target, &temporary, &piece[..n], at)?;
             at += n as u64;

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::temporary::{Temporary, is_own_file};
 use super::{FileStore, failed};
 use crate::error::check_head;
-use crate::{Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, Staged, StoreError};
-
-/// Bytes of another object are moved through memory in pieces of this many where the kernel cannot.
-const PIECE: u64 = 1 << 20;
+use crate::{
+    COPY_PIECE, Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, Staged, StoreError,
+};
 
 /// A file that is being written under a temporary name.
 #[derive(Debug)]
@@ -99,11 +98,11 @@ impl FileWriter {
         disk.write(&self.file, path, data, offset).map_err(|e| failed("write", &self.path, e))
     }
 
-    /// Copies through memory, a piece at a time.
+    /// Copies through memory, a piece at a time, what the kernel cannot move.
     fn copy(&self, source: &dyn Object, range: Range<u64>, to: u64) -> Result<(), StoreError> {
         let (mut from, mut to) = (range.start, to);
         while from < range.end {
-            let piece = from..range.end.min(from.saturating_add(PIECE));
+            let piece = from..range.end.min(from.saturating_add(COPY_PIECE));
             let data = source.read(ReadRange::Bounded(piece.clone()))?;
             self.write_at(&data, to)?;
             to += piece.end - piece.start;

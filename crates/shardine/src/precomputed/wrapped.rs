@@ -538,3 +538,18 @@ impl layer::StoreLayer for WrappedStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use shardine_store::conformance;
+
+    use super::*;
+
+    #[test]
+    fn what_has_nothing_to_do_with_endings_is_passed_on() {
+        let layer = |store| WrappedStore { inner: Arc::new(store), limit: 100 };
+        // These go by way of open, create and delete, which know the endings.
+        let itself = ["open_stored", "create_with_headers", "delete_last"];
+        conformance::check_layer(layer, &itself);
+    }
+}

@@ -19,6 +19,7 @@ Examples:
   shardine copy image.zarr backup.zarr --overwrite
   shardine copy image.zarr s3://bucket/image.zarr
   shardine copy s3://bucket/image.zarr az://container/image.zarr --source-option aws_region=eu-west-1
+  shardine copy https://example.org/volume volume
 
 Everything below SRC is copied as it is: metadata, shards, and whatever else lies there. Objects appear whole, and metadata
 after all that it describes. A run that was stopped goes on when the same command is given again, and objects that are
@@ -30,7 +31,7 @@ docs/copy.md has the details.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Copy {
-    /// The data set
+    /// The data set: a Zarr array or group, a precomputed volume, or what else has metadata at its root
     #[arg(value_name = "SRC")]
     source: String,
     /// Where the copy is to be; nothing is there yet, or an unfinished copy of SRC

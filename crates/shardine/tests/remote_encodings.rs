@@ -267,6 +267,14 @@ fn a_volume_of_compressed_files_is_read_and_converted_over_http() {
         let there = copy_of(&made, folder.path(), below);
         let ours = levels[0].chunks_moved + levels[0].chunks_recoded;
         assert_eq!(ours, there, "as many chunks as of files");
+        // A copy has the same files under the same names.
+        let copied = folder.path().join(format!("copied-{below}"));
+        let options = CopyOptions::new().check(CopyCheck::Content);
+        copy(&far, &local(&copied), &options).unwrap();
+        assert_eq!(files(&copied), files(&served));
+        for file in files(&served) {
+            assert!(fs::read(copied.join(&file)).unwrap() == fs::read(served.join(&file)).unwrap());
+        }
     }
     // What is there and cannot be read is not missing.
     let name = files(&served).into_iter().find(|name| name.ends_with(".gz")).unwrap();

@@ -4,6 +4,7 @@ mod boxes;
 mod measure;
 mod report;
 mod scratch;
+mod source;
 mod subject;
 mod workload;
 
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::cli::Machine;
+use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::units;
 use report::Report;
@@ -25,6 +27,7 @@ Examples:
   shardine bench image.zarr
   shardine bench image.zarr --only chunks,regions --repeats 10
   shardine bench image.zarr --write --scratch /fast/disk
+  shardine bench volume --level 1
   shardine bench image.zarr --json | jq '.workloads[] | [.name, .bytes_per_second]'
 
 What is measured:
@@ -49,15 +52,19 @@ Seconds and CPU seconds (user and system, all threads) are those of the calls al
 and calls are what the store was asked for. Peak memory is that of the whole process during a run,
 the elements included.
 
+Of a volume whose shards hold chunks from all over it, each chunk is taken by itself.
+
 The array is only read. With --write some of its shards are copied to a temporary folder beside it
 or in --scratch, and written there; the folder is removed at the end.";
 
-/// Measure how fast an array is here
+/// Measure how fast an array, or a level of a precomputed volume, is here
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Bench {
-    /// The array
+    /// The array or volume
     url: String,
+    #[command(flatten)]
+    level: Level,
     /// Measure only these
     #[arg(long, value_name = "WORKLOADS", value_enum, value_delimiter = ',')]
     only: Vec<What>,
@@ -104,7 +111,7 @@ pub fn run(args: &Bench, machine: &Machine) -> Result<(), Failure> {
     }
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
-    let subject = Subject::open(&engine, &location, &args.url, args.limit)?;
+    let subject = Subject::open(&engine, &location, args.level, &args.url, args.limit)?;
     let runner = Runner { machine, location: &location, subject: &subject, repeats: args.repeats };
     // Before anything is measured, so that a place where no copy can be made is told at once.
     let scratch = match writes {

@@ -68,7 +68,7 @@ impl Report<'_> {
     pub fn json(&self) -> Value {
         let array = &self.subject.array;
         let workloads: Vec<Value> = self.workloads.iter().map(describe).collect();
-        json!({
+        let mut report = json!({
             "url": self.name,
             "shape": array.shape(),
             "dtype": array.data_type().to_json(),
@@ -82,7 +82,11 @@ impl Report<'_> {
             "limit": self.subject.limit,
             "repeats": self.repeats,
             "workloads": workloads,
-        })
+        });
+        if let Some(level) = self.subject.level_number() {
+            report["level"] = level.into();
+        }
+        report
     }
 
     /// Bytes of all elements; `None` if they vary in length.
@@ -128,6 +132,9 @@ impl Report<'_> {
         let chunk = units::shape(array.chunk_shape());
         let (packing, objects) = match array.shard_shape() {
             Some(shard) => (format!("chunks {chunk} in shards {}", units::shape(shard)), "shard"),
+            None if self.subject.is_scattered() => {
+                (format!("chunks {chunk} in shards that are no boxes"), "chunk")
+            }
             None => (format!("chunks {chunk}, not sharded"), "chunk"),
         };
         let possible = units::count(self.subject.objects_possible(), objects);

@@ -1,16 +1,20 @@
 //! A copy of some shards to write to: the array itself is never written.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use shardine::store::{Condition, CreateOptions, FileStore, ReadRange, StoreError, StoreExt};
+use serde_json::Value;
+use shardine::precomputed::INFO;
+use shardine::store::{Condition, CreateOptions, FileStore, Key, ReadRange, StoreError, StoreExt};
 use shardine::{ArrayNode, Location, WriteOptions};
 use tempfile::TempDir;
 
 use super::measure::Meter;
-use super::subject::{Picked, Subject};
+use super::source::Source;
+use super::subject::{Picked, Subject, VolumeLevel};
 use super::workload::{Runner, Title, Workload, byte_len, counted};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -21,6 +25,9 @@ const SHARDS: u64 = 64;
 
 /// Updates of a run, at most: each of them writes a shard.
 const UPDATES: u64 = 32;
+
+/// The folder of the only scale of a copy.
+const SCALE: &str = "0";
 
 /// A folder with a part of an array, gone when this is dropped, and on Ctrl-C.
 #[derive(Debug)]
@@ -64,14 +71,55 @@ impl Scratch {
     /// Copies some shards as they are, in the kernel where it can.
     pub fn copy(&self, subject: &Subject, from: &Location) -> Result<(), Failure> {
         let to = self.location();
-        let names = self.cells.iter().map(|cell| subject.array.metadata().key_encoding().key(cell));
+        if let Some(level) = &subject.level {
+            return self.copy_level(level, from, &to);
+        }
+        let node = ArrayNode::open(subject.array.engine(), from)?;
+        let names = self.cells.iter().map(|cell| node.metadata().key_encoding().key(cell));
         let progress = Progress::things("copying shards", self.cells.len() as u64);
         // Of an array of version 2 the copy is one of version 3 with the same chunks.
-        let document = subject.array.metadata().to_bytes();
+        let document = node.metadata().to_bytes();
         let put = to.store.put(&to.key("zarr.json")?, &document, Condition::Absent);
         put.map_err(shardine::Error::from)?;
         for name in names {
             copy_object(from, &from.key(&name)?, &to, &name)?;
+            progress.add(1);
+        }
+        progress.finish();
+        Ok(())
+    }
+
+    /// The same of a level of a volume, which becomes the only one of a volume.
+    fn copy_level(
+        &self,
+        level: &VolumeLevel,
+        from: &Location,
+        to: &Location,
+    ) -> Result<(), Failure> {
+        let mut keys: BTreeSet<Key> =
+            self.cells.iter().filter_map(|cell| level.keys.get(cell).cloned()).collect();
+        // A shard in its older form is two objects, and goes by the name of the first.
+        let older: Vec<&str> =
+            keys.iter().filter_map(|key| key.as_str().strip_suffix(".index")).collect();
+        let older = older.into_iter().map(|stem| Key::new(&format!("{stem}.data")));
+        let older = older.collect::<Result<Vec<_>, _>>().map_err(shardine::Error::from)?;
+        keys.extend(older);
+        let mut info = level.volume.info().document().clone();
+        let scale = info.get("scales").and_then(|scales| scales.get(level.number)).cloned();
+        let mut scale = scale.unwrap_or_default();
+        scale["key"] = SCALE.into();
+        // Of several copies in other shapes only the first is read, and there is nothing to disagree with.
+        if let Some(sizes) = scale["chunk_sizes"].as_array_mut() {
+            sizes.truncate(1);
+        }
+        info.insert("scales".to_owned(), Value::Array(vec![scale]));
+        let info = Value::Object(info).to_string();
+        let put = to.store.put(&to.key(INFO)?, info.as_bytes(), Condition::Absent);
+        put.map_err(shardine::Error::from)?;
+        let progress = Progress::things("copying shards", keys.len() as u64);
+        for key in keys {
+            let name = key.as_str().rsplit('/').next().unwrap_or_default();
+            copy_object(from, &key, to, &format!("{SCALE}/{name}"))?;
             progress.add(1);
         }
         progress.finish();
@@ -106,8 +154,10 @@ impl Scratch {
     ) -> Result<Workload, Failure> {
         let engine = runner.machine.engine()?;
         let (store, location) = counted(&self.location());
+        let level = runner.subject.level_number().map(|_| 0);
+        let source = Source::open(&engine, &location, level)?;
         runner.measure(title, picked, |progress| {
-            let copy = ArrayNode::open(&engine, &location)?;
+            let copy = source.array()?;
             let mut meter = Meter::start(&store);
             for piece in &picked.pieces {
                 let region = piece.region();
@@ -154,16 +204,10 @@ fn parent(location: &Location, folder: Option<&Path>) -> Result<PathBuf, Failure
     Ok(folder)
 }
 
-fn copy_object(
-    from: &Location,
-    key: &shardine::store::Key,
-    to: &Location,
-    name: &str,
-) -> Result<(), Failure> {
+fn copy_object(from: &Location, key: &Key, to: &Location, name: &str) -> Result<(), Failure> {
     let copy = || -> Result<(), StoreError> {
         let object = from.store.open(key, None)?;
-        let writer =
-            to.store.create(&shardine::store::Key::new(name)?, CreateOptions::default())?;
+        let writer = to.store.create(&Key::new(name)?, CreateOptions::default())?;
         match object.len() {
             Some(0) => {}
             Some(len) => drop(writer.append_from(&*object, 0..len)?),

@@ -1,11 +1,15 @@
 //! The array that is measured, and what of it each workload touches.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shardine::{ArrayNode, ElementSize, Engine, Location};
+use shardine::precomputed::Volume;
+use shardine::store::{Key, StoreError};
+use shardine::{Array, DataSet, ElementSize, Engine, Error, Location, open};
 
 use super::boxes::{Piece, Random, Tiles, grown, touched};
 use super::measure;
+use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::units;
 
@@ -28,13 +32,24 @@ const REGION_BYTES: u64 = 64 << 20;
 /// An array, and how much of it may be read at a time.
 #[derive(Debug)]
 pub struct Subject {
-    pub array: ArrayNode,
-    /// The places of the objects that are stored.
+    pub array: Array,
+    /// The places of the objects that are stored. Where the chunks of a shard are no box, those of the chunks.
     pub cells: Vec<Vec<u64>>,
+    /// If it is a level of a volume.
+    pub level: Option<VolumeLevel>,
     /// Bytes of elements that a run may decode.
     pub limit: u64,
     /// Bytes of elements that may be in memory at once.
     share: u64,
+}
+
+/// The level of a volume that is measured.
+#[derive(Debug)]
+pub struct VolumeLevel {
+    pub volume: Volume,
+    pub number: usize,
+    /// The object that holds each of the places.
+    pub keys: BTreeMap<Vec<u64>, Key>,
 }
 
 /// Boxes for the calls of a run, and whether they are all there is.
@@ -45,14 +60,21 @@ pub struct Picked {
 }
 
 impl Subject {
-    /// Opens an array and looks which objects it has: one read, and a listing for each folder.
+    /// Opens an array, or a level of a volume, and looks which objects it has: one read, or of a volume five, and a listing for each
+    /// folder. Of shards whose chunks are no box the indexes are read too.
     pub fn open(
         engine: &Arc<Engine>,
         location: &Location,
+        level: Level,
         name: &str,
         limit: u64,
     ) -> Result<Self, Failure> {
-        let array = ArrayNode::open(engine, location)?;
+        let set = open(engine, location)?;
+        let volume = match &set {
+            DataSet::Volume(volume) => Some(volume.clone()),
+            _ => None,
+        };
+        let array = level.of(set, location, None)?;
         if array.shape().contains(&0) {
             return Err(Failure::new(format!(
                 "{name}: an array of {} has no elements, so there is nothing to measure",
@@ -60,14 +82,39 @@ impl Subject {
             )));
         }
         let objects = array.objects()?;
-        let cells = objects.into_iter().map(|object| object.cell).collect();
+        let mut keys: BTreeMap<Vec<u64>, Key> =
+            objects.into_iter().map(|object| (object.cell, object.key)).collect();
+        let mut of_volume = None;
+        if let Some(volume) = volume {
+            let number = level.number();
+            if is_scattered(&array) {
+                keys = chunks_in(&volume, number, keys.into_values())?;
+            }
+            of_volume = Some((volume, number));
+        }
+        let cells = keys.keys().cloned().collect();
+        let level = of_volume.map(|(volume, number)| VolumeLevel { volume, number, keys });
         let available = measure::available_memory().unwrap_or(UNKNOWN_MEMORY);
-        Ok(Self { array, cells, limit: limit.max(1), share: (available / 4).max(1) })
+        let share = (available / 4).max(1);
+        Ok(Self { array, cells, level, limit: limit.max(1), share })
+    }
+
+    /// The number of the level, if it is one of a volume.
+    pub fn level_number(&self) -> Option<usize> {
+        self.level.as_ref().map(|level| level.number)
+    }
+
+    /// Whether it has shards whose chunks are no box, so that each chunk is taken for an object.
+    pub fn is_scattered(&self) -> bool {
+        is_scattered(&self.array)
     }
 
     /// The shape of what one object holds.
     pub fn object_shape(&self) -> &[u64] {
-        self.array.cell_shape()
+        match self.array.shard_shape() {
+            Some(shard) if self.level.is_some() => shard,
+            _ => self.array.cell_shape(),
+        }
     }
 
     /// The shape of what has to be decoded for one element.
@@ -188,6 +235,10 @@ impl Subject {
 
     /// How many shards to pick chunks from, so that their indexes fit in so many bytes.
     pub fn shards_with_indexes_in(&self, bytes: u64) -> u64 {
+        if self.is_scattered() {
+            // They are chunks, whose indexes have been read.
+            return MOST_OBJECTS;
+        }
         (bytes / self.index_bytes()).clamp(1, MOST_SHARDS)
     }
 
@@ -221,9 +272,17 @@ impl Subject {
         out: &mut Vec<Piece>,
     ) -> Result<(), Failure> {
         let object = self.object(cell);
-        let entries = match (self.array.entry_shape(), self.array.shard_entries(cell)?) {
+        let found = match self.is_scattered() {
+            true => None,
+            false => self.array.shard_entries(cell)?,
+        };
+        // Of a very large shard the places of its entries are not told.
+        let found = found.filter(|found| found.grid.len() == object.shape.len());
+        let entries = match (self.array.entry_shape(), found) {
             (Some(shape), Some(entries)) => {
-                let tiles = Tiles::new(self.object_shape(), shape);
+                let axes = entries.grid.iter().zip(shape);
+                let extent: Vec<u64> = axes.map(|(&n, &len)| n.saturating_mul(len)).collect();
+                let tiles = Tiles::new(&extent, shape);
                 let stored = (0u64..).zip(&entries.entries).filter(|(_, entry)| entry.is_some());
                 let stored = stored.map(|(i, _)| tiles.at(i).inside(&object));
                 stored.filter(|entry| entry.elements() > 0).collect()
@@ -293,6 +352,35 @@ impl Subject {
             units::size(self.object_bytes())
         ))
         .hint("without --write all that reads is measured"))
+    }
+}
+
+/// Whether an array has shards whose chunks are no box.
+fn is_scattered(array: &Array) -> bool {
+    array.entry_shape().is_some() && array.shard_shape().is_none()
+}
+
+/// The chunks that are stored in shards, and which shard each is in; none if the store cannot list.
+fn chunks_in(
+    volume: &Volume,
+    level: usize,
+    shards: impl Iterator<Item = Key>,
+) -> Result<BTreeMap<Vec<u64>, Key>, Failure> {
+    // In its older form a shard goes by the name of its index.
+    let stem = |name: &str| {
+        let name = name.rsplit('/').next().unwrap_or_default();
+        name.split('.').next().unwrap_or_default().to_owned()
+    };
+    let shards: BTreeMap<String, Key> = shards.map(|key| (stem(key.as_str()), key)).collect();
+    let mut found = BTreeMap::new();
+    let listed = volume.stored_chunks(level, |chunk| {
+        if let (Some([x, y, z]), Some(key)) = (chunk.cell, shards.get(&stem(&chunk.object))) {
+            found.insert(vec![x, y, z, 0], key.clone());
+        }
+    });
+    match listed {
+        Ok(()) | Err(Error::Store(StoreError::Unsupported { .. })) => Ok(found),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use shardine::store::CountingStore;
-use shardine::{Array, ArrayNode, ElementSize, Elements, Engine, Location};
+use shardine::{Array, ElementSize, Elements, Engine, Location};
 
 use super::boxes::Piece;
 use super::measure::{CountedStore, Meter, Run};
+use super::source::Source;
 use super::subject::{Picked, Subject};
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -58,6 +59,8 @@ enum Memory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Indexes {
     Unknown,
+    /// Nor when a call begins.
+    ReadForEach,
     Known,
 }
 
@@ -127,7 +130,7 @@ impl Runner<'_> {
         let indexes = self.subject.memory_for_indexes(cells.len() as u64);
         let title = Title { name: "chunks", what: format!("{what}, the index read for each") };
         let engine = self.machine.engine_with_indexes(0)?;
-        let cold = self.read(title, &picked, &engine, Memory::Reused, Indexes::Unknown)?;
+        let cold = self.read(title, &picked, &engine, Memory::Reused, Indexes::ReadForEach)?;
         let title = Title { name: "chunks_cached", what: format!("{what}, all indexes cached") };
         let engine = self.machine.engine_with_indexes(indexes)?;
         let warm = self.read(title, &picked, &engine, Memory::Reused, Indexes::Known)?;
@@ -178,7 +181,8 @@ impl Runner<'_> {
     ) -> Result<Workload, Failure> {
         let (store, location) = counted(self.location);
         let mut buffer = self.buffer(picked, memory)?;
-        let mut array = ArrayNode::open(engine, &location)?;
+        let source = Source::open(engine, &location, self.subject.level_number())?;
+        let mut array = source.array()?;
         if indexes == Indexes::Known {
             let mut unmeasured = Meter::start(&store);
             for piece in &picked.pieces {
@@ -186,12 +190,16 @@ impl Runner<'_> {
             }
         }
         self.measure(title, picked, |progress| {
-            if indexes == Indexes::Unknown {
+            if indexes != Indexes::Known {
                 // One that is opened anew knows no index.
-                array = ArrayNode::open(engine, &location)?;
+                array = source.array()?;
             }
             let mut meter = Meter::start(&store);
             for piece in &picked.pieces {
+                if let (Indexes::ReadForEach, Source::Volume(..)) = (indexes, &source) {
+                    // The engine was told to keep none, but an array of a volume keeps its own.
+                    array = source.array()?;
+                }
                 read_piece(&mut meter, &array, piece, buffer.as_deref_mut())?;
                 progress.add(1);
             }

@@ -428,3 +428,137 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
     assert!(folder.refused(&["bench", "a", "--repeats", "0"]).contains("--repeats"));
     assert!(folder.refused(&["bench", "a", "--limit", "much"]).contains("--limit"));
 }
+
+/// A volume of 2 x 2 x 1 shards of 2 x 2 x 1 chunks of 32 x 32 x 32 that are stored as they are, packed as `shard` says.
+fn volume(shard: &[&str]) -> Folder {
+    let folder = Folder::new();
+    let create = [
+        "create",
+        "v",
+        "--to",
+        "precomputed",
+        "--shape",
+        "128,128,32",
+        "--dtype",
+        "uint8",
+        "--chunk",
+        "32,32,32",
+        "--resolution",
+        "8,8,8",
+    ];
+    folder.ok(&create);
+    folder.put("in.raw", &noise(128 * 128 * 32));
+    folder.ok(&["write", "v", "in.raw"]);
+    if !shard.is_empty() {
+        folder.ok(&[&["reshard", "v"], shard].concat());
+    }
+    folder
+}
+
+const VOXELS: u64 = 32 * 32 * 32;
+
+#[test]
+fn a_volume_is_measured_however_it_is_packed() {
+    let boxes = ["--shard", "64,64,32", "--data-encoding", "raw"];
+    let scattered = [
+        "--hash",
+        "murmurhash3_x86_128",
+        "--preshift-bits",
+        "0",
+        "--minishard-bits",
+        "1",
+        "--shard-bits",
+        "2",
+        "--data-encoding",
+        "raw",
+    ];
+    for (packing, stored, shard_shape, chunk_loads) in [
+        (&boxes[..], 4, json!([64, 64, 32, 1]), &["chunks", "chunks_cached"][..]),
+        (&scattered, 16, Value::Null, &["chunks", "chunks_cached"]),
+        (&["--shard", "none"], 16, Value::Null, &["chunks"]),
+    ] {
+        let folder = volume(packing);
+        let before = contents(&folder.path("v"));
+        let report = folder.json(&["bench", "v", "--json", "--repeats", "1"]);
+        assert!(contents(&folder.path("v")) == before);
+        let what = format!("{packing:?}: {report:#}");
+        assert_eq!(report["shape"], json!([128, 128, 32, 1]), "{what}");
+        assert_eq!(report["chunk_shape"], json!([32, 32, 32, 1]), "{what}");
+        assert_eq!((&report["shard_shape"], &report["level"]), (&shard_shape, &json!(0)), "{what}");
+        assert_eq!(report["objects_stored"], stored, "{what}");
+        assert_eq!(report["objects_possible"], stored, "{what}");
+        let expected = [&["whole", "shards"], chunk_loads, &["regions", "planes"]].concat();
+        assert_eq!(names(&report), expected, "{what}");
+        for name in ["whole", "shards", "chunks"] {
+            assert_eq!(workload(&report, name)["decoded_bytes"], 16 * VOXELS, "{what}");
+        }
+        assert_eq!(workload(&report, "shards")["calls"], stored, "{what}");
+        assert_eq!(workload(&report, "chunks")["calls"], 16, "{what}");
+        if chunk_loads.len() == 2 {
+            let reads = |name: &str| workload(&report, name)["store"]["reads"].as_u64().unwrap();
+            // A chunk, and if it is not known yet what leads to it: a table and an index.
+            assert_eq!(reads("chunks_cached"), 16, "{what}");
+            assert!(reads("chunks") >= 32, "{what}");
+        }
+        let text = folder.text(&["bench", "v", "--only", "shards", "--repeats", "1"]);
+        assert!(text.contains(if stored == 4 { "4 shards" } else { "16 chunks" }), "{text}");
+    }
+}
+
+#[test]
+fn writing_to_a_volume_is_measured_on_a_copy_that_is_gone_afterwards() {
+    let boxes = ["--shard", "64,64,32", "--data-encoding", "raw"];
+    let scattered = [
+        "--hash",
+        "murmurhash3_x86_128",
+        "--preshift-bits",
+        "0",
+        "--minishard-bits",
+        "1",
+        "--shard-bits",
+        "2",
+        "--data-encoding",
+        "gzip",
+    ];
+    for (packing, objects) in [(&boxes[..], 4), (&scattered, 16), (&["--shard", "none"], 16)] {
+        let folder = volume(packing);
+        let before = contents(&folder.path("v"));
+        let arguments =
+            ["bench", "v", "--json", "--only", "write,update", "--write", "--repeats", "1"];
+        let report = folder.json(&arguments);
+        assert!(contents(&folder.path("v")) == before);
+        assert_eq!(folder.names(), ["in.raw", "v"]);
+        let write = workload(&report, "write");
+        assert_eq!((&write["calls"], &write["complete"]), (&json!(objects), &json!(true)));
+        assert_eq!(write["decoded_bytes"], 16 * VOXELS);
+        assert_eq!(write["store"]["creates"], objects);
+        let update = workload(&report, "update");
+        assert_eq!(
+            (&update["calls"], &update["call_shape"]),
+            (&json!(16), &json!([32, 32, 32, 1]))
+        );
+        assert_eq!(update["store"]["creates"], 16);
+    }
+}
+
+#[test]
+fn a_level_of_a_volume_is_measured_and_one_of_an_array_is_refused() {
+    let folder = volume(&[]);
+    let mut info: Value = serde_json::from_slice(&folder.get("v/info")).unwrap();
+    let mut coarse = info["scales"][0].clone();
+    coarse["key"] = "coarse".into();
+    coarse["size"] = json!([64, 64, 32]);
+    coarse["resolution"] = json!([16, 16, 8]);
+    info["scales"].as_array_mut().unwrap().push(coarse);
+    folder.put("v/info", info.to_string().as_bytes());
+    folder.put("coarse.raw", &noise(64 * 64 * 32));
+    folder.ok(&["write", "v", "coarse.raw", "--level", "1"]);
+    let arguments = ["bench", "v", "--level", "1", "--json", "--write", "--repeats", "1"];
+    let report = folder.json(&arguments);
+    assert_eq!((&report["level"], &report["objects_stored"]), (&json!(1), &json!(4)));
+    assert_eq!(report["shape"], json!([64, 64, 32, 1]));
+    assert_eq!(workload(&report, "update")["calls"], 4);
+    assert!(folder.refused(&["bench", "v", "--level", "2"]).contains("no level 2"));
+    let folder = sharded();
+    assert!(folder.refused(&["bench", "a", "--level", "1"]).contains("no levels"));
+}

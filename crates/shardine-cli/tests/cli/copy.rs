@@ -51,6 +51,43 @@ fn a_data_set_is_copied_as_it_is() {
 }
 
 #[test]
+fn a_volume_is_copied_with_all_that_lies_in_its_folder() {
+    let folder = Folder::new();
+    folder.ok(&[
+        "create",
+        "v",
+        "--to",
+        "precomputed",
+        "--shape",
+        "40,40,20",
+        "--dtype",
+        "uint8",
+        "--chunk",
+        "16,16,16",
+        "--resolution",
+        "8,8,8",
+        "--shard",
+        "32,32,32",
+    ]);
+    folder.put("in.raw", &[7; 40 * 40 * 20]);
+    folder.ok(&["write", "v", "in.raw"]);
+    std::fs::create_dir(folder.path("v/mesh")).unwrap();
+    folder.put("v/mesh/7:0", b"fragments");
+    for check in ["none", "size", "content"] {
+        folder.ok(&["copy", "v", check, "--verify", check]);
+        assert!(same(&folder, "v", check));
+    }
+    folder.ok(&["verify", "content", "--decode"]);
+    assert!(folder.refused(&["copy", "v", "content"]).contains("content"));
+    // What its `info` tells of and lies elsewhere would not be copied.
+    let info = String::from_utf8(folder.get("v/info")).unwrap();
+    folder.put("v/info", info.replace("\"8_8_8\"", "\"../8_8_8\"").as_bytes());
+    let errors = folder.refused(&["copy", "v", "w"]);
+    assert!(errors.contains("../8_8_8"), "{errors}");
+    assert!(!folder.exists("w"));
+}
+
+#[test]
 fn the_same_command_goes_on_where_it_stopped() {
     let folder = data_set();
     folder.ok(&["copy", "set", "to"]);

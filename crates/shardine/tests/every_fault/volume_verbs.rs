@@ -291,6 +291,17 @@ pub fn all() -> Vec<Verb> {
             both,
         ),
         verb(
+            "copy a volume of single chunks",
+            set_up_plain,
+            |_, root| {
+                let options = CopyOptions::new().threads(1);
+                copy(&root.join("v").unwrap(), &root.join("w").unwrap(), &options).map_err(told)?;
+                Ok(String::new())
+            },
+            v,
+            both,
+        ),
+        verb(
             "convert a volume to Zarr",
             set_up,
             |engine, root| {

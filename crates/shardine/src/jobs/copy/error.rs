@@ -83,6 +83,16 @@ pub enum CopyError {
         /// Why its metadata does not help.
         reason: &'static str,
     },
+    /// An `info` tells of a folder that is not below the source, so that the copy would lack it.
+    #[error("\"{info}\" tells of \"{folder}\", which lies outside of {at} and would not be copied")]
+    Outside {
+        /// The source.
+        at: String,
+        /// The document.
+        info: Key,
+        /// The folder, as the document names it.
+        folder: String,
+    },
     /// Folders in folders without an end.
     #[error("\"{folder}\" lies too deep: the links around it may be a loop")]
     TooDeep {
@@ -128,6 +138,7 @@ impl CopyError {
             Self::Length { .. } | Self::Content { .. } => {
                 "copy again: what is there already is kept".into()
             }
+            Self::Outside { .. } => "copy the folder above, which holds both".into(),
             Self::Mounted { .. } => "unmount it first, or choose another place".into(),
             Self::Nothing { .. }
             | Self::Overlap { .. }

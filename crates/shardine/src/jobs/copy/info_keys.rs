@@ -261,8 +261,8 @@ pub(super) fn check_inside(source: &Location, at: &Location, info: &Info) -> Res
         match resolved(at, &folder)? {
             Some(path) if is_inside(path.as_ref()) => {}
             _ => {
-                let what = format!("\"{folder}\", of which \"{}\" tells", at.key(INFO)?);
-                return Err(Error::LeftOut { at: source.to_string(), what });
+                let (at, info) = (source.to_string(), at.key(INFO)?);
+                return Err(CopyError::Outside { at, info, folder }.into());
             }
         }
     }

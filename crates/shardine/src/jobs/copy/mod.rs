@@ -44,8 +44,8 @@ pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
 /// its writer died, is copied as it was before or after. An object that disappears is left out, unless it is metadata.
 ///
 /// A source that holds something that is not copied, such as a link to a folder, is [`Error::LeftOut`]; that of files before
-/// anything is written. A link to a file is copied as the file. So is one with an `info` that tells of folders outside of the
-/// source, which would not be copied.
+/// anything is written. A link to a file is copied as the file. An `info` that tells of folders outside of the source, which would
+/// not be copied, is [`CopyError::Outside`].
 ///
 /// A source that cannot be listed is copied if it is a Zarr array, a group with consolidated metadata, or a precomputed volume
 /// whose meshes and skeletons are in shards, if it has some: then every object that the grids could have is asked for.

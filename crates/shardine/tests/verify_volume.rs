@@ -447,7 +447,11 @@ fn an_info_that_is_none_is_damage_and_beside_zarr_a_notice() {
 fn chunks_of_more_voxels_than_can_be_counted_are_damage() {
     let at = volume(&[scale("1", [64, 64, 64], None)]);
     let side = 1_u64 << 22;
-    edit_info(&at, |info| info["scales"][0]["chunk_sizes"] = json!([[side, side, side]]));
+    edit_info(&at, |info| {
+        // A chunk is no longer than the volume.
+        info["scales"][0]["size"] = json!([side, side, side]);
+        info["scales"][0]["chunk_sizes"] = json!([[side, side, side]]);
+    });
     for decode in [false, true] {
         assert_eq!(kinds(&at, decode), ["metadata"]);
     }

@@ -51,6 +51,9 @@ pub const DECODE_PIECE: u64 = 64 << 10;
 /// Chunks that are taken out of a shard in memory before any of them is decoded.
 pub const MANY_CHUNKS: usize = 4096;
 
+/// Bytes that are read at a time to be compared.
+pub const COMPARED: u64 = 256 << 10;
+
 /// What is read ahead of its turn, as a multiple of what is read at once: one slow answer does not hold up the others.
 pub const AHEAD: usize = 2;
 

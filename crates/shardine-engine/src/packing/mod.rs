@@ -16,6 +16,7 @@ use crate::Error;
 use crate::keyed::{Change, ChangeReport};
 use crate::layout::ShardLayout;
 use crate::shard::{Gaps, ShardError, ShardIndex};
+use crate::tuning::COMPARED;
 
 pub use key_shards::{shard_box, shard_numbers};
 pub use uint64::Uint64Packing;
@@ -204,6 +205,43 @@ impl StoredBytes {
             Some(range) => ReadRange::Bounded(range.clone()),
             None => ReadRange::All,
         }
+    }
+
+    /// The same with bytes that lie before it.
+    pub fn starting_before(self, bytes: u64) -> Self {
+        let range = self.range.map(|range| range.start.saturating_sub(bytes)..range.end);
+        Self { range, ..self }
+    }
+
+    /// Whether the same bytes are there, and here. They are read piece by piece, so that both pieces are in the cache when
+    /// they are compared.
+    pub fn has_bytes_of(&self, other: &Self) -> Result<bool, StoreError> {
+        let (Some(a), Some(b)) = (&self.range, &other.range) else {
+            // Of a remote store the length is not known before it is read.
+            let here = self.object.read(self.read_range());
+            return match (here, other.object.read(other.read_range())) {
+                (here, Err(StoreError::NotFound { .. })) => {
+                    Ok(matches!(here, Err(StoreError::NotFound { .. })))
+                }
+                (here, there) => Ok(*here? == *there?),
+            };
+        };
+        let len = a.end - a.start;
+        if len != b.end - b.start {
+            return Ok(false);
+        }
+        let mut at = 0;
+        while at < len {
+            let piece = COMPARED.min(len - at);
+            let read = |object: &dyn Object, start: u64| {
+                object.read(ReadRange::Bounded(start + at..start + at + piece))
+            };
+            if *read(&*self.object, a.start)? != *read(&*other.object, b.start)? {
+                return Ok(false);
+            }
+            at += piece;
+        }
+        Ok(true)
     }
 
     /// What brings chunks of one object together, in the order in which they lie there.

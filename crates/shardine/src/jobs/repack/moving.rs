@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardine_store::{Buffer, Condition, CreateOptions, Key, Object, ReadRange, StoreError};
+use shardine_store::{Buffer, Condition, CreateOptions, Key, ReadRange, StoreError};
 
 use super::build::{Build, Tally};
 use super::chunks::ChunkFinder;
@@ -19,9 +19,6 @@ const WINDOW: usize = 1024;
 
 /// Chunks that are open as files of their own at once, by all workers. A process may commonly have a thousand files open.
 const OPEN_CHUNKS: usize = 384;
-
-/// Bytes that are compared at once.
-const PIECE: u64 = 256 << 10;
 
 impl Build<'_> {
     /// Makes a shard of chunks that are moved into it.
@@ -277,31 +274,8 @@ impl Build<'_> {
 
 /// Whether two chunks have the same bytes; one that is not stored is only the same as another such.
 fn same(new: Option<&StoredBytes>, old: Option<&StoredBytes>) -> Result<bool, StoreError> {
-    let (Some(new), Some(old)) = (new, old) else { return Ok(new.is_none() && old.is_none()) };
-    let (Some(a), Some(b)) = (&new.range, &old.range) else {
-        // Of a far store the length is not known before it is read.
-        let (a, b) = (new.object.read(new.read_range()), old.object.read(old.read_range()));
-        return match (a, b) {
-            (a, Err(StoreError::NotFound { .. })) => {
-                Ok(matches!(a, Err(StoreError::NotFound { .. })))
-            }
-            (a, b) => Ok(*a? == *b?),
-        };
-    };
-    let len = a.end - a.start;
-    if len != b.end - b.start {
-        return Ok(false);
+    match (new, old) {
+        (Some(new), Some(old)) => new.has_bytes_of(old),
+        (new, old) => Ok(new.is_none() && old.is_none()),
     }
-    let mut at = 0;
-    while at < len {
-        let piece = PIECE.min(len - at);
-        let read = |object: &dyn Object, start: u64| {
-            object.read(ReadRange::Bounded(start + at..start + at + piece))
-        };
-        if *read(&*new.object, a.start)? != *read(&*old.object, b.start)? {
-            return Ok(false);
-        }
-        at += piece;
-    }
-    Ok(true)
 }

@@ -32,8 +32,8 @@ pub(super) fn key_shards(
     }
 }
 
-/// The numbers of all shards that may have room for a chunk of the grid, without their keys: memory is small however many
-/// chunks a shard has.
+/// The numbers of all shards that may have room for a chunk of the grid, without their keys: memory
+/// is small however many chunks a shard has.
 pub(crate) fn shard_numbers(
     sharding: &Sharding,
     code: MortonCode,

@@ -1,5 +1,5 @@
-//! The objects that an `info` tells of, each of which may be missing, for stores that cannot list; and whether they all lie
-//! in the place that is copied.
+//! The objects that an `info` tells of, each of which may be missing, for stores that cannot list;
+//! and whether they all lie in the place that is copied.
 
 use serde_json::{Map, Value};
 use shardine_store::Key;
@@ -59,7 +59,8 @@ pub(super) enum InfoPart {
 }
 
 impl<'a> FromInfo<'a> {
-    /// What an `info` at a place tells of. One read for each folder of meshes, skeletons or properties.
+    /// What an `info` at a place tells of. One read for each folder of meshes, skeletons or
+    /// properties.
     pub fn of(source: &'a Location, info: Info) -> Result<Self, Error> {
         let mut found = Self { source, objects: Vec::new(), grids: Vec::new() };
         found.add(source, info, 0)?;

@@ -70,7 +70,6 @@ pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<DataSet, Error>
 
 /// The documents at a place.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(crate) enum Documents {
     /// Of a Zarr array or group.
     Node(NodeMetadata),

@@ -36,7 +36,7 @@ enum Grid {
     /// Chunks that are objects.
     Boxes(BoxNames, [u64; 3]),
     /// Shards of chunks, or of values by any key.
-    Shards(KeyedShards, ShardsOf),
+    Shards(Box<KeyedShards>, ShardsOf),
 }
 
 /// What shards are there for.
@@ -124,7 +124,7 @@ impl<'a> FromInfo<'a> {
         if let Some(sharding) = &scale.sharding {
             let of = scale.morton().map_or(ShardsOf::AnyKey, ShardsOf::Scale);
             let shards = KeyedShards::new(at.store.clone(), folder, sharding.clone());
-            self.grids.push(Grid::Shards(shards, of));
+            self.grids.push(Grid::Shards(Box::new(shards), of));
             return Ok(());
         }
         // For each size of chunks there is a copy of the data.
@@ -145,7 +145,7 @@ impl<'a> FromInfo<'a> {
             self.object(folder.location.key(LOSS_RECORD)?);
             let Location { store, path, .. } = folder.location;
             let shards = KeyedShards::new(store, path, folder.sharding);
-            self.grids.push(Grid::Shards(shards, ShardsOf::AnyKey));
+            self.grids.push(Grid::Shards(Box::new(shards), ShardsOf::AnyKey));
         }
         Ok(())
     }

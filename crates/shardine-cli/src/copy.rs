@@ -31,7 +31,8 @@ docs/copy.md has the details.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Copy {
-    /// The data set: a Zarr array or group, a precomputed volume, or what else has metadata at its root
+    /// The data set: a Zarr array or group, a precomputed volume, or what else has metadata at its
+    /// root
     #[arg(value_name = "SRC")]
     source: String,
     /// Where the copy is to be; nothing is there yet, or an unfinished copy of SRC

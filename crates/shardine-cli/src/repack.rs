@@ -172,7 +172,8 @@ impl Place {
                 Err(Error::NoKeyValues { .. }) => Source::Node,
                 Err(error) => return Err(error.into()),
             },
-            // With an `info` alone nobody else would find what is wrong, and what cannot be read may be anything.
+            // The job would only say that there is no Zarr; and what cannot be read may be
+            // anything.
             Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
             // What else is wrong is reported by the job, which looks closer.
             Ok(_) | Err(_) => Source::Node,

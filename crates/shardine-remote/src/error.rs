@@ -77,7 +77,8 @@ fn is_named_like_secret(name: &str) -> bool {
     NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Whether the value of an option of this name is a secret, and not where one is found, which one is meant, or whether.
+/// Whether the value of an option of this name is a secret, and not where one is found, which one
+/// is meant, or whether.
 pub(crate) fn names_secret(name: &str) -> bool {
     const ABOUT: [&str; 7] =
         ["key_id", "_file", "_uri", "_url", "_type", "_enabled", "application_credentials"];

@@ -67,7 +67,8 @@ impl StoreOptions {
         self
     }
 
-    /// The name of an option whose value is a secret, or a URL with a user in it; `None` if there is none.
+    /// The name of an option whose value is a secret, or a URL with a user in it; `None` if there
+    /// is none.
     ///
     /// Options that only tell where a secret is found, such as the name of a file, are none.
     pub fn secret(&self) -> Option<&str> {

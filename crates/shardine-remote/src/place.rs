@@ -377,7 +377,8 @@ pub(crate) fn user_of(url: &str) -> Option<&str> {
     (!is_container).then_some(user)
 }
 
-/// A path as it stands in a URL: all but letters, digits, `-`, `.`, `_`, `~` and slashes is escaped.
+/// A path as it stands in a URL: all but letters, digits, `-`, `.`, `_`, `~` and slashes is
+/// escaped.
 pub fn path_in_url(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for byte in path.bytes() {

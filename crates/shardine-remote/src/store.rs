@@ -128,8 +128,9 @@ impl RemoteStore {
         })))
     }
 
-    /// The URL of an object or a folder, or of the root; `None` if no URL says it, as `?` and `#` in names of objects in a
-    /// bucket. A user and a password are left out: [`has_user`](Self::has_user) tells that there was one.
+    /// The URL of an object or a folder, or of the root; `None` if no URL says it, as `?` and `#`
+    /// in names of objects in a bucket. A user and a password are left out:
+    /// [`has_user`](Self::has_user) tells that there was one.
     pub fn url(&self, path: Option<&Key>) -> Option<String> {
         let Remote { kind, url, .. } = &*self.0;
         let Some(path) = path else { return Some(url.clone()) };

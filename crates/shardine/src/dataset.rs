@@ -1,6 +1,7 @@
 //! What there is at a place: the one detector.
 //!
-//! Zarr documents go before an `info`. Each document is read once, and what cannot be read is an error, never nothing.
+//! Zarr documents go before an `info`. Each document is read once, and what cannot be read is an
+//! error, never nothing.
 
 use std::sync::Arc;
 
@@ -32,8 +33,8 @@ pub enum DataSet {
 
 /// Opens what is at a place.
 ///
-/// One read for a Zarr array or group; of version 2, three to five; of what has an `info`, four. [`Error::NoNode`] if there is
-/// no document of any of these.
+/// One read for a Zarr array or group; of version 2, three to five; of what has an `info`, four.
+/// [`Error::NoNode`] if there is no document of any of these.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -69,7 +70,6 @@ pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<DataSet, Error>
 
 /// The documents at a place.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(crate) enum Documents {
     /// Of a Zarr array or group.
     Node(NodeMetadata),
@@ -83,8 +83,8 @@ pub(crate) enum Info {
     Folders(KeyFolders),
 }
 
-/// Reads the documents at a place; what they describe may be beyond what can be opened here. [`Error::NoNode`] if there are
-/// none. Costs what [`open`] costs.
+/// Reads the documents at a place; what they describe may be beyond what can be opened here.
+/// [`Error::NoNode`] if there are none. Costs what [`open`] costs.
 pub(crate) fn detect(location: &Location) -> Result<Documents, Error> {
     match read_document(location) {
         Ok(node) => Ok(Documents::Node(node)),
@@ -153,7 +153,8 @@ impl KeyFolders {
         PayloadKind::from_info(&self.document)
     }
 
-    /// The values by key that are in its own folder; [`Error::NoKeyValues`] if these are not in shards. No read.
+    /// The values by key that are in its own folder; [`Error::NoKeyValues`] if these are not in
+    /// shards. No read.
     pub fn key_values(&self, engine: &Arc<Engine>) -> Result<KeyValueStore, Error> {
         let no_store = || Error::NoKeyValues { at: self.location.to_string() };
         let sharding = self.sharding(self.document.get("sharding").ok_or_else(no_store)?)?;
@@ -161,7 +162,7 @@ impl KeyFolders {
         Ok(values.with_anchor(self.anchor.clone()))
     }
 
-    /// The error for whoever expected a volume.
+    /// The error where a volume was expected.
     pub fn not_a_volume(&self) -> Error {
         match VolumeInfo::from_document(self.document.clone()) {
             Err(source) => Error::Info { object: self.info.clone(), source },
@@ -189,7 +190,8 @@ impl KeyFolders {
         Ok(found)
     }
 
-    /// The folders that the `info` tells of: its own, if that has shards, and of annotations those of its indexes.
+    /// The folders that the `info` tells of: its own, if that has shards, and of annotations those
+    /// of its indexes.
     pub(crate) fn parts(&self) -> Vec<KeyPart<'_>> {
         fn sharding(part: Option<&Value>) -> Option<&Value> {
             part.filter(|sharding| !sharding.is_null())

@@ -56,10 +56,12 @@ enum Origin {
     },
 }
 
-/// A [`Location`] as plain data, for another process: the URL of its store, the place in it, and the options.
+/// A [`Location`] as plain data, for another process: the URL of its store, the place in it, and
+/// the options.
 ///
-/// It holds no secrets: [`Location::spec`] refuses what has some. The environment is not part of it either, so the other
-/// process takes credentials, and what else was not said by options, from its own.
+/// It holds no secrets: [`Location::spec`] refuses what has some. The environment is not part of it
+/// either, so the other process takes credentials, and what else was not said by options, from its
+/// own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocationSpec {
@@ -124,7 +126,8 @@ impl Location {
         Ok(Self { origin: Origin::Files(files.clone()), ..Self::root(Arc::new(files)) })
     }
 
-    /// Makes the place that another process has described. No request is made, and nothing needs to exist there.
+    /// Makes the place that another process has described. No request is made, and nothing needs to
+    /// exist there.
     pub fn from_spec(spec: &LocationSpec) -> Result<Self, Error> {
         let mut options = StoreOptions::new();
         if let Some(StoreSpec { options: pairs, single_writer, memory }) = &spec.store {
@@ -146,8 +149,8 @@ impl Location {
 
     /// Describes the place for another process.
     ///
-    /// [`Error::Url`] if its store was not made from a URL, or there is a secret in the URL or the options: those belong into
-    /// the environment of both processes.
+    /// [`Error::Url`] if its store was not made from a URL, or there is a secret in the URL or the
+    /// options: those belong into the environment of both processes.
     pub fn spec(&self) -> Result<LocationSpec, Error> {
         let refuse = |reason: &str| Error::Url { url: self.to_string(), reason: reason.to_owned() };
         let (url, store) = match &self.origin {
@@ -182,11 +185,11 @@ impl Location {
         Ok(LocationSpec { url, path, store, zarr_format })
     }
 
-    /// The URL of the place, without a user and a password; that of files is absolute. [`parse`](Self::parse) makes the same
-    /// place of it, if it gets the same options.
+    /// The URL of the place, without a user and a password; that of files is absolute.
+    /// [`parse`](Self::parse) makes the same place of it, if it gets the same options.
     ///
-    /// `None` if the store was not made from a URL, or no URL says it: a path that is not UTF-8, or a `?` or `#` in the name of an
-    /// object in a bucket.
+    /// `None` if the store was not made from a URL, or no URL says it: a path that is not UTF-8, or
+    /// a `?` or `#` in the name of an object in a bucket.
     pub fn url(&self) -> Option<String> {
         match &self.origin {
             Origin::Store => None,

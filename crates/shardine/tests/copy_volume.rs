@@ -52,8 +52,8 @@ fn values(at: &Location, name: &str, kind: &str) {
     store.update(&changes).unwrap();
 }
 
-/// Three scales: shards that are boxes, shards by hash, and chunks, some of which are compressed; meshes, skeletons,
-/// properties, a shard in its older form, and a record of what was lost.
+/// Three scales: shards that are boxes, shards by hash, and chunks, some of which are compressed;
+/// meshes, skeletons, properties, a shard in its older form, and a record of what was lost.
 fn rich(store: &Arc<dyn Store>) {
     let boxes = sharding(0, 1, 4, "gzip", "raw");
     let mut hashed = sharding(0, 1, 2, "raw", "gzip");
@@ -123,7 +123,8 @@ fn a_volume_that_cannot_be_listed_is_copied_by_its_info() {
         let report = copy(&unlisted(&from), &at(&to), &options().check(check)).unwrap();
         assert_eq!(dump(&*to), expected);
         assert_eq!(report.objects_copied, expected.len() as u64);
-        // Again, after it was interrupted at its very end: four documents are copied again, and nothing else.
+        // Again, after it was interrupted at its very end: four documents are copied again, and
+        // nothing else.
         let marker = json!({"shardine_copy": 1, "source": "memory", "clearing": false});
         put(&at(&to), COPY_MARKER, marker.to_string().as_bytes());
         let report = copy(&unlisted(&from), &at(&to), &options().check(check)).unwrap();
@@ -223,7 +224,8 @@ fn what_a_copy_would_leave_out_is_refused() {
     assert!(matches!(error, Error::Store(_)), "{error}");
 }
 
-/// What an interrupted copy may leave: whole objects, and an `info` only where all that it tells of is there.
+/// What an interrupted copy may leave: whole objects, and an `info` only where all that it tells of
+/// is there.
 fn check_left(left: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>) {
     for (key, data) in left.iter().filter(|(key, _)| *key != COPY_MARKER) {
         assert_eq!(Some(data), expected.get(key), "{key}");

@@ -108,7 +108,8 @@ impl Scratch {
         let scale = info.get("scales").and_then(|scales| scales.get(level.number)).cloned();
         let mut scale = scale.unwrap_or_default();
         scale["key"] = SCALE.into();
-        // Of several copies in other shapes only the first is read, and there is nothing to disagree with.
+        // Of several copies in other shapes only the first is read, and there is nothing to
+        // disagree with.
         if let Some(sizes) = scale["chunk_sizes"].as_array_mut() {
             sizes.truncate(1);
         }

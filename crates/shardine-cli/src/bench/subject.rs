@@ -33,7 +33,8 @@ const REGION_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct Subject {
     pub array: Array,
-    /// The places of the objects that are stored. Where the chunks of a shard are no box, those of the chunks.
+    /// The places of the objects that are stored. Where the chunks of a shard are no box, those of
+    /// the chunks.
     pub cells: Vec<Vec<u64>>,
     /// If it is a level of a volume.
     pub level: Option<VolumeLevel>,
@@ -60,8 +61,9 @@ pub struct Picked {
 }
 
 impl Subject {
-    /// Opens an array, or a level of a volume, and looks which objects it has: one read, or of a volume five, and a listing for each
-    /// folder. Of shards whose chunks are no box the indexes are read too.
+    /// Opens an array, or a level of a volume, and looks which objects it has: one read, or of a
+    /// volume five, and a listing for each folder. Of shards whose chunks are no box the indexes
+    /// are read too.
     pub fn open(
         engine: &Arc<Engine>,
         location: &Location,

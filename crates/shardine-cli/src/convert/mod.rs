@@ -146,7 +146,7 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let is_volume = match open(&machine.engine()?, &source) {
         Ok(DataSet::Volume(_)) => true,
         Ok(DataSet::KeyValues(folders)) => return Err(folders.not_a_volume().into()),
-        // With an `info` alone nobody else would find what is wrong, and what cannot be read may be anything.
+        // The job would only say that there is no Zarr; and what cannot be read may be anything.
         Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
         // What else is wrong is reported by the conversion, which looks closer.
         Ok(_) | Err(_) => false,

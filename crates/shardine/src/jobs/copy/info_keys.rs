@@ -1,5 +1,5 @@
-//! The objects that an `info` tells of, each of which may be missing, for stores that cannot list; and whether they all lie
-//! in the place that is copied.
+//! The objects that an `info` tells of, each of which may be missing, for stores that cannot list;
+//! and whether they all lie in the place that is copied.
 
 use serde_json::{Map, Value};
 use shardine_store::Key;
@@ -36,7 +36,7 @@ enum Grid {
     /// Chunks that are objects.
     Boxes(BoxNames, [u64; 3]),
     /// Shards of chunks, or of values by any key.
-    Shards(KeyedShards, ShardsOf),
+    Shards(Box<KeyedShards>, ShardsOf),
 }
 
 /// What shards are there for.
@@ -59,7 +59,8 @@ pub(super) enum InfoPart {
 }
 
 impl<'a> FromInfo<'a> {
-    /// What an `info` at a place tells of. One read for each folder of meshes, skeletons or properties.
+    /// What an `info` at a place tells of. One read for each folder of meshes, skeletons or
+    /// properties.
     pub fn of(source: &'a Location, info: Info) -> Result<Self, Error> {
         let mut found = Self { source, objects: Vec::new(), grids: Vec::new() };
         found.add(source, info, 0)?;
@@ -123,7 +124,7 @@ impl<'a> FromInfo<'a> {
         if let Some(sharding) = &scale.sharding {
             let of = scale.morton().map_or(ShardsOf::AnyKey, ShardsOf::Scale);
             let shards = KeyedShards::new(at.store.clone(), folder, sharding.clone());
-            self.grids.push(Grid::Shards(shards, of));
+            self.grids.push(Grid::Shards(Box::new(shards), of));
             return Ok(());
         }
         // For each size of chunks there is a copy of the data.
@@ -144,7 +145,7 @@ impl<'a> FromInfo<'a> {
             self.object(folder.location.key(LOSS_RECORD)?);
             let Location { store, path, .. } = folder.location;
             let shards = KeyedShards::new(store, path, folder.sharding);
-            self.grids.push(Grid::Shards(shards, ShardsOf::AnyKey));
+            self.grids.push(Grid::Shards(Box::new(shards), ShardsOf::AnyKey));
         }
         Ok(())
     }

@@ -43,12 +43,14 @@ pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
 /// An object that changes while it is read is begun again. A shard that is being changed in place, or was when
 /// its writer died, is copied as it was before or after. An object that disappears is left out, unless it is metadata.
 ///
-/// A source that holds something that is not copied, such as a link to a folder, is [`Error::LeftOut`]; that of files before
-/// anything is written. A link to a file is copied as the file. An `info` that tells of folders outside of the source, which would
-/// not be copied, is [`CopyError::Outside`].
+/// A source that holds something that is not copied, such as a link to a folder, is
+/// [`Error::LeftOut`]; that of files before anything is written. A link to a file is copied as the
+/// file. An `info` that tells of folders outside of the source, which would not be copied, is
+/// [`CopyError::Outside`].
 ///
-/// A source that cannot be listed is copied if it is a Zarr array, a group with consolidated metadata, or a precomputed volume
-/// whose meshes and skeletons are in shards, if it has some: then every object that the grids could have is asked for.
+/// A source that cannot be listed is copied if it is a Zarr array, a group with consolidated
+/// metadata, or a precomputed volume whose meshes and skeletons are in shards, if it has some: then
+/// every object that the grids could have is asked for.
 ///
 /// Costs a listing for each folder of the source, and for each object one request to read it (one for each 8 MiB) and what
 /// the target needs to write it; a check of lengths one listing for each folder of the target, a check of contents reads all of it.

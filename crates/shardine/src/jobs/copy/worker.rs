@@ -165,8 +165,9 @@ impl<'a, B: Send> CopyWorker<'a, B> {
 
     /// Opens an object as it was before or after a change in place, whatever became of that.
     ///
-    /// Where the target keeps headers, objects are copied as they are stored. Elsewhere what their headers say they are
-    /// encoded with has to be undone, or nobody could; unless their names say it too, and with that who is to undo it.
+    /// Where the target keeps headers, objects are copied as they are stored. Elsewhere what their
+    /// headers say they are encoded with has to be undone, or nobody could; unless their names say
+    /// it too, as `.gz` does.
     fn open(&self, location: &Location, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
         match location.store.recover(key)? {
             Recovery::Before(object) => Ok(object),

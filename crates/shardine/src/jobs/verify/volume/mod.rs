@@ -42,7 +42,8 @@ impl InfoSet {
         read_info(location)?.map(|info| Self::of(engine, location, info)).transpose()
     }
 
-    /// What an `info` at a place tells of; [`Error::NoKeyValues`] if that is neither a volume nor in shards.
+    /// What an `info` at a place tells of; [`Error::NoKeyValues`] if that is neither a volume nor
+    /// in shards.
     pub fn of(engine: &Arc<Engine>, location: &Location, info: Info) -> Result<Self, Error> {
         match info {
             Info::Volume(info) => Ok(Self::Volume(Volume::bind(engine, location, info))),

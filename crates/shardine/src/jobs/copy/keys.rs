@@ -1,6 +1,6 @@
 //! Which objects a data set has: by listing its folders, or by what its metadata says.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Key, Listing, StoreError, StoreExt};
 
@@ -294,11 +294,6 @@ fn check_listed(source: &Location, folder: &Location, listing: &Listing) -> Resu
     if !listing.objects.iter().any(|(key, _)| *key == info) {
         return Ok(());
     }
-    // Files are looked at as anchors do, past what may be around their store: nothing is copied by it.
-    let folder = match folder.store.files() {
-        Some(files) => &folder.clone().with_store(Arc::new(files.clone())),
-        None => folder,
-    };
     match read_info(folder) {
         Ok(Some(info)) => check_inside(source, folder, &info),
         // One that makes no sense tells of nothing, and is copied as it is.

@@ -264,6 +264,7 @@ impl<S: Store + ?Sized> StoreLayer for Box<S> {
 /// The three read methods have no defaults: a layer that acts on reads must act on all of them. An
 /// object whose bytes differ from those of the object it wraps is not a layer; it implements
 /// [`Object`] in full.
+#[allow(clippy::len_without_is_empty, reason = "the length may be unknown")]
 pub trait ObjectLayer: Debug + Send + Sync {
     /// The wrapped object.
     fn inner(&self) -> &Arc<dyn Object>;
@@ -278,7 +279,6 @@ pub trait ObjectLayer: Debug + Send + Sync {
     fn read_then(self: Arc<Self>, range: ReadRange, done: Done);
 
     /// See [`Object::len`].
-    #[allow(clippy::len_without_is_empty, reason = "the length may be unknown")]
     fn len(&self) -> Option<u64> {
         self.inner().len()
     }

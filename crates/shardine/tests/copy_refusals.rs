@@ -109,6 +109,7 @@ fn an_unfinished_copy_is_neither_source_nor_target_of_another() {
     let from = small();
     faults.fail(Operation::Publish, 1);
     copy(&at(&from).join("c").unwrap(), &at(&target), &CopyOptions::new()).unwrap_err();
+    assert_eq!(faults.waiting(), 0);
     let left = dump(&*target);
     assert_eq!(left.keys().map(String::as_str).collect::<Vec<_>>(), [COPY_MARKER]);
     let error = refused(&at(&from), &at(&target), &CopyOptions::new());

@@ -249,4 +249,5 @@ fn storage_that_fails_is_told_and_the_rest_is_checked() {
     }
     faulty.fail(Operation::Read, 0);
     assert!(verify(&engine(), &location, &VerifyOptions::new(), &mut |_| {}).is_err());
+    assert_eq!(faulty.waiting(), 0);
 }

@@ -145,6 +145,7 @@ fn a_beginning_whose_answer_is_lost_does_no_harm() {
         let data = pattern(LARGE, 1);
         store.put(&key("o"), &data, Condition::Absent).unwrap();
         assert!(*store.get(&key("o")).unwrap().unwrap() == *data);
+        assert_eq!(proxy.count_where(|request| request.fault.is_some()), 1);
     });
 }
 

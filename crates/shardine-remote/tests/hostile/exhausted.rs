@@ -114,6 +114,7 @@ fn no_retries_are_none() {
             let error = store.get(&key("o")).unwrap_err();
             says(&error, &["read", "/o"]);
             assert_eq!(proxy.count(), 1, "{fault:?}: {error}");
+            assert_eq!(proxy.count_where(|request| request.fault.is_some()), 1);
         }
     });
 }

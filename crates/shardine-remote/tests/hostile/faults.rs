@@ -50,6 +50,8 @@ fn with_each(name: &str, run: impl Fn(&RemoteStore, &RemoteStore, &dyn Fn()) + S
                 let (proxy, prefix) = (s3_proxy(), fresh(name));
                 let bad = || proxy.set_faults(Faults::from(rule.clone()));
                 run(&s3(&prefix), &through(&proxy, &prefix, timeout), &bad);
+                let faults = proxy.count_where(|request| request.fault.is_some());
+                assert!(faults > 0, "{rule:?} did not happen");
             });
         }
     });

@@ -81,6 +81,7 @@ fn a_lost_answer_is_no_conflict() {
                 assert_eq!(edit.version, version);
                 lose();
                 let second = faulty.put(&o, &data[1..], edit.condition()).unwrap();
+                assert_eq!(proxy.count_where(|request| request.fault.is_some()), 2);
                 assert_ne!(second, version);
                 let object = clean.open(&o, Some(&second)).unwrap();
                 assert!(*object.read(ReadRange::All).unwrap() == data[1..]);
@@ -204,6 +205,10 @@ fn storm(seed: u64) -> Faults {
     )
 }
 
+fn is_lost(request: &shardine_testbed::Recorded) -> bool {
+    request.fault == Some("lost-answer")
+}
+
 /// Longer if asked for.
 fn rounds(usual: usize) -> usize {
     std::env::var("SHARDINE_LONG").map_or(usual, |_| usual * 20)
@@ -216,8 +221,7 @@ fn a_counter_in_a_storm_counts_right_on_s3() {
         let faulty: Vec<_> = (0..3).map(|_| s3_at(&proxy, &prefix)).collect();
         proxy.set_faults(storm(1));
         count(&s3(&prefix), &faulty, rounds(8), 0);
-        let lost = |request: &shardine_testbed::Recorded| request.fault == Some("lost-answer");
-        assert!(proxy.count_where(lost) > 0);
+        assert!(proxy.count_where(is_lost) > 0);
     });
 }
 
@@ -228,6 +232,7 @@ fn a_counter_in_a_storm_counts_right_on_azure() {
         let faulty: Vec<_> = (0..3).map(|_| azure_at(&proxy, &prefix)).collect();
         proxy.set_faults(storm(2));
         count(&azure(&prefix), &faulty, rounds(6), 0);
+        assert!(proxy.count_where(is_lost) > 0);
     });
 }
 
@@ -238,5 +243,6 @@ fn a_counter_in_parts_counts_right() {
         let faulty: Vec<_> = (0..2).map(|_| s3_at(&proxy, &prefix)).collect();
         proxy.set_faults(storm(3));
         count(&s3(&prefix), &faulty, rounds(3), LARGE);
+        assert!(proxy.count_where(|request| request.fault.is_some()) > 0);
     });
 }

@@ -82,14 +82,17 @@ pub fn check_layer<L: Store>(layer: impl FnOnce(Recorder) -> L, itself: &[&str])
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
 }
 
+/// A method by its name, and something that calls it.
+type Named<F> = (&'static str, F);
+
 /// The methods that do not reach what is wrapped.
 fn unreached<T>(
     called: &Called,
-    calls: &[(&'static str, fn(&T))],
+    calls: &[Named<fn(&T)>],
     on: &T,
     way: &'static str,
 ) -> Vec<String> {
-    let reaches = |(method, call): &(&'static str, fn(&T))| {
+    let reaches = |(method, call): &Named<fn(&T)>| {
         called.take();
         call(on);
         called.take().contains(method)
@@ -120,7 +123,7 @@ fn writers(store: &dyn Store) -> Vec<(&'static str, Box<dyn ObjectWriter>)> {
 }
 
 /// Calls each method, and returns whether the answer is that of a [`Recorder`].
-const CALLS: &[(&str, fn(&dyn Store) -> bool)] = &[
+const CALLS: &[Named<fn(&dyn Store) -> bool>] = &[
     ("name", |store| store.name() == "recorder"),
     ("identity", |store| store.identity() == "recorder's identity"),
     ("folders", |store| store.folders().is_some()),
@@ -151,7 +154,7 @@ const CALLS: &[(&str, fn(&dyn Store) -> bool)] = &[
 ];
 
 /// Methods of an object that must reach the same method of the wrapped one.
-const OBJECT_CALLS: [(&str, fn(&Arc<dyn Object>)); 7] = [
+const OBJECT_CALLS: [Named<fn(&Arc<dyn Object>)>; 7] = [
     ("len", |object| assert_eq!(object.len(), Some(LEN))),
     ("version", |object| assert_eq!(object.version(), Some(recorded()))),
     ("check_unchanged", |object| object.check_unchanged().unwrap()),
@@ -174,7 +177,7 @@ const READS: [fn(&Arc<dyn Object>); 3] = [
 const READ_METHODS: [&str; 3] = ["read", "read_into", "read_then"];
 
 /// Methods of a writer that must reach the same method of the wrapped one.
-const WRITER_CALLS: [(&str, fn(&Box<dyn ObjectWriter>)); 4] = [
+const WRITER_CALLS: [Named<fn(&Box<dyn ObjectWriter>)>; 4] = [
     ("append", |writer| assert_eq!(writer.append(b"x").unwrap(), 3)),
     ("reserve", |writer| assert_eq!(writer.reserve(5).unwrap(), Some(4))),
     ("write_reserved", |writer| writer.write_reserved(4, b"12345").unwrap()),

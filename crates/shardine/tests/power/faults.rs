@@ -191,7 +191,10 @@ fn any_fault_leaves_one_of_two_states(document: &str) {
             for fault in [Fault::Once, Fault::Partly, Fault::Forever, Fault::Full] {
                 for at in 0.. {
                     match one(&engine, &base, &model, call, (at, fault)) {
-                        None => break,
+                        None => {
+                            assert!(at > 0, "{strategy}, call {number}: {fault:?} never happens");
+                            break;
+                        }
                         Some(Ok(())) => {}
                         Some(Err(error)) => {
                             panic!("{strategy}, call {number}, {fault:?} at step {at}: {error}")

@@ -201,6 +201,7 @@ fn a_job_at_a_target_is_gone_on_with_and_another_is_refused() {
         let target = Location::root(Arc::new(store.clone()));
         store.fail(Operation::Publish, failures);
         repack(&place, Some(&target), &by(4)).unwrap_err();
+        assert_eq!(store.waiting(), 0);
         let left = dump(&store);
         if failures > 0 {
             assert!(left.contains_key(REPACK_MARKER), "{:?}", left.keys());
@@ -229,6 +230,7 @@ fn an_unfinished_job_at_a_target_is_given_up_when_asked() {
     let target = Location::root(Arc::new(store.clone()));
     store.fail(Operation::Publish, 2);
     repack(&place, Some(&target), &RepackOptions::new().packing(Packing::Unsharded)).unwrap_err();
+    assert_eq!(store.waiting(), 0);
     let told = one(&place, Some(&target), &by(4).restart(true));
     assert_eq!(told.outcome, RepackOutcome::Done);
     let clean: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -248,6 +250,7 @@ fn a_target_is_never_a_mixture_of_two_states_of_the_source() {
             let target = Location::root(Arc::new(store.clone()));
             store.fail(Operation::Publish, published);
             repack(&place, Some(&target), &options).unwrap_err();
+            assert_eq!(store.waiting(), 0);
             let array = shardine::ArrayNode::open(&engine(), &place).unwrap();
             write(&array, "", noise(40 * 40 * 2, 2));
             write(&array, "0:8,0:8", vec![0; 128]);

@@ -87,7 +87,7 @@ pub enum RegionError {
 /// end, stops are clipped, a bare integer is one element and keeps its axis.
 ///
 /// ```
-/// let region: shardine::Region = "0:64:2,...,-1".parse().unwrap();
+/// let region: shardine_engine::selection::Region = "0:64:2,...,-1".parse().unwrap();
 /// let selection = region.resolve(&[100, 30, 8]).unwrap();
 /// assert_eq!(selection.shape(), [32, 30, 1]);
 /// ```

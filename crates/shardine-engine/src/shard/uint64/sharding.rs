@@ -74,7 +74,7 @@ impl Encoding {
 /// How keys are spread over shards and minishards, and how these are stored.
 ///
 /// ```
-/// use shardine::shard::uint64::Sharding;
+/// use shardine_engine::shard::uint64::Sharding;
 /// let document = serde_json::json!({
 ///     "@type": "neuroglancer_uint64_sharded_v1", "hash": "murmurhash3_x86_128",
 ///     "preshift_bits": 6, "minishard_bits": 11, "shard_bits": 7,
@@ -82,7 +82,7 @@ impl Encoding {
 /// let sharding = Sharding::from_json(&document)?;
 /// let place = sharding.place(1822975381);
 /// assert_eq!((sharding.shard_name(place.shard), place.minishard), ("42.shard".to_owned(), 18));
-/// # Ok::<(), shardine::shard::uint64::ShardingError>(())
+/// # Ok::<(), shardine_engine::shard::uint64::ShardingError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -85,6 +85,15 @@ pub fn check_layer<L: Store>(layer: impl FnOnce(Recorder) -> L, itself: &[&str])
 /// A method by its name, and something that calls it.
 type Named<F> = (&'static str, F);
 
+/// Calls a method of a store, and tells whether its answer came from the store behind the layer.
+type StoreCall = fn(&dyn Store) -> bool;
+
+/// Calls a method of an object.
+type ObjectCall = fn(&Arc<dyn Object>);
+
+/// Calls a method of a writer.
+type WriterCall = fn(&Box<dyn ObjectWriter>);
+
 /// The methods that do not reach what is wrapped.
 fn unreached<T>(
     called: &Called,
@@ -123,7 +132,7 @@ fn writers(store: &dyn Store) -> Vec<(&'static str, Box<dyn ObjectWriter>)> {
 }
 
 /// Calls each method, and returns whether the answer is that of a [`Recorder`].
-const CALLS: &[Named<fn(&dyn Store) -> bool>] = &[
+const CALLS: &[Named<StoreCall>] = &[
     ("name", |store| store.name() == "recorder"),
     ("identity", |store| store.identity() == "recorder's identity"),
     ("folders", |store| store.folders().is_some()),
@@ -154,7 +163,7 @@ const CALLS: &[Named<fn(&dyn Store) -> bool>] = &[
 ];
 
 /// Methods of an object that must reach the same method of the wrapped one.
-const OBJECT_CALLS: [Named<fn(&Arc<dyn Object>)>; 7] = [
+const OBJECT_CALLS: [Named<ObjectCall>; 7] = [
     ("len", |object| assert_eq!(object.len(), Some(LEN))),
     ("version", |object| assert_eq!(object.version(), Some(recorded()))),
     ("check_unchanged", |object| object.check_unchanged().unwrap()),
@@ -177,7 +186,7 @@ const READS: [fn(&Arc<dyn Object>); 3] = [
 const READ_METHODS: [&str; 3] = ["read", "read_into", "read_then"];
 
 /// Methods of a writer that must reach the same method of the wrapped one.
-const WRITER_CALLS: [Named<fn(&Box<dyn ObjectWriter>)>; 4] = [
+const WRITER_CALLS: [Named<WriterCall>; 4] = [
     ("append", |writer| assert_eq!(writer.append(b"x").unwrap(), 3)),
     ("reserve", |writer| assert_eq!(writer.reserve(5).unwrap(), Some(4))),
     ("write_reserved", |writer| writer.write_reserved(4, b"12345").unwrap()),

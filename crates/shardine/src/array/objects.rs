@@ -6,6 +6,9 @@ use super::Array;
 use crate::engine::{Cells, IndexedShard, PossibleObject, ShardEntries, StoredObject};
 use crate::{EngineError, Error};
 
+/// What came of looking at a shard.
+type FoundEntries = Result<Option<ShardEntries>, Error>;
+
 impl Array {
     /// The objects that are stored, in the order of their places.
     ///
@@ -53,10 +56,7 @@ impl Array {
     pub fn each_shard(
         &self,
         objects: &[PossibleObject],
-        visit: &mut dyn FnMut(
-            &PossibleObject,
-            Result<Option<ShardEntries>, Error>,
-        ) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&PossibleObject, FoundEntries) -> ControlFlow<()>,
     ) {
         self.chunks
             .each_shard(objects, &mut |object, found| visit(object, found.map_err(Error::from)));

@@ -1,4 +1,4 @@
-//! Reads from a far store ahead of those who want it, many at the same time.
+//! Reads from a remote store ahead of those who want it, many at the same time.
 
 use crate::tuning::AHEAD;
 use std::collections::{HashMap, HashSet};

@@ -36,7 +36,7 @@ impl Budget {
 
     /// Waits until `bytes` are free. What is larger than the whole budget gets all of it, alone.
     ///
-    /// Whoever holds a permit must not wait for another one: that is what keeps this free of deadlock.
+    /// A holder of a permit must not wait for another one: that is what keeps this free of deadlock.
     pub fn acquire(self: &Arc<Self>, bytes: u64) -> Permit {
         let bytes = bytes.min(self.total);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

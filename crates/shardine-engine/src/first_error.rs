@@ -34,7 +34,7 @@ impl<E> FirstError<E> {
         }
     }
 
-    /// The error so far. Whoever takes it must give up, since nobody will see it again.
+    /// The error so far. A caller that takes it must give up, as nobody will see it again.
     pub fn check(&self) -> Result<(), E> {
         match self.error.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error),

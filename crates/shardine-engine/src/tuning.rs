@@ -20,14 +20,14 @@ pub const REREADS: usize = 8;
 /// The largest single read that is made of several chunks.
 pub const MAX_MERGED_READ: u64 = 8 << 20;
 
-/// The same of a far store: what has arrived is decoded while the rest is on its way, so pieces are not too large, and not
+/// The same of a remote store: what has arrived is decoded while the rest is on its way, so pieces are not too large, and not
 /// too small for the time that a request takes.
 pub const MAX_REMOTE_READ: u64 = 2 << 20;
 
 /// The same of large reads from a local store: what is read is decoded while it is in the nearest cache of a core.
 pub const MAX_LOCAL_READ: u64 = 256 << 10;
 
-/// Threads that wait for one far store on behalf of one job.
+/// Threads that wait for one remote store on behalf of one job.
 pub const MOST_WAITING: usize = 128;
 
 /// Bytes of an index, or of a chunk, up to which they are read here.
@@ -121,7 +121,7 @@ pub const REMOVED_TOGETHER: usize = 4096;
 /// Bytes that are made durable together, so that the disk has something to do while others are still written.
 pub const SYNCED_BYTES: u64 = 128 << 20;
 
-/// Objects on their way to a far store.
+/// Objects on their way to a remote store.
 pub const PENDING: usize = 64;
 
 /// Objects that a write makes durable together.

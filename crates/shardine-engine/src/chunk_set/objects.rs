@@ -66,7 +66,7 @@ impl ChunkSet {
     /// The objects of the grid that are stored, in the order of their cells: those that are listed, or where the store cannot
     /// list, all that may be there.
     ///
-    /// A listing for each folder, some at once in a far store. [`Error::Unlisted`] if the store cannot list
+    /// A listing for each folder, some at once in a remote store. [`Error::Unlisted`] if the store cannot list
     /// and the grid has room for more than 10,000.
     pub fn possible_objects(&self) -> Result<Vec<PossibleObject>, Error> {
         let objects = match self.packing.list(&self.engine, &*self.store) {

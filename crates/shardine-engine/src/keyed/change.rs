@@ -181,7 +181,7 @@ fn attempt(
     };
     let slots = plan(&shards.sharding, change, key, &indexes)?;
     let is_older = old.as_ref().is_some_and(|old| old.edit.is_none());
-    // In a far store each of these would be a request for what is hardly ever there.
+    // In a remote store each of these would be a request for what is hardly ever there.
     let has_older = store.read_cost().local && shards.has_older(change.object)?;
     let object = old.as_ref().map(|old| &old.object);
     let (mut report, mut waiting) = (ChangeReport::default(), None);

@@ -253,7 +253,7 @@ impl StoredBytes {
 
 /// Finds a cell of a grid; `None` if it is not stored.
 ///
-/// In a far store a cell that is an object of its own is not asked for here: its first read tells whether it is there.
+/// In a remote store a cell that is an object of its own is not asked for here: its first read tells whether it is there.
 pub(super) fn find(
     packing: &dyn Packing,
     store: &dyn Store,

@@ -262,7 +262,7 @@ impl<'a> Reading<'a> {
         Ok(again)
     }
 
-    /// Opens objects, in parallel where that takes time. Opening an object of a far store costs nothing.
+    /// Opens objects, in parallel where that takes time. Opening an object of a remote store costs nothing.
     fn open_all<T: Send>(
         &self,
         objects: Vec<T>,

@@ -150,7 +150,7 @@ impl Stream<'_, '_> {
 
     /// Where the checksums are of older indexes in gaps of the shard.
     ///
-    /// They were left by updates that appended. Once a gap is used again they lie: whoever looks for the last valid
+    /// They were left by updates that appended. Once a gap is used again they are wrong, and a search for the last valid
     /// index of a torn shard must not find them.
     fn stale_indexes(&self, gaps: &Gaps, object: &dyn Object) -> Result<Vec<u64>, Error> {
         let index = &self.shard.index;

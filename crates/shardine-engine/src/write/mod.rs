@@ -117,7 +117,7 @@ struct Writing<'a> {
     /// Whether the store is on this machine.
     local: bool,
     publisher: Publisher<'a, ()>,
-    /// Objects of a far store that are to go.
+    /// Objects of a remote store that are to go.
     removed: Mutex<Vec<Key>>,
     counters: Counters,
 }

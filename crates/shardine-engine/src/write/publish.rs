@@ -24,7 +24,7 @@ impl Writing<'_> {
         self.remove_covered()
     }
 
-    /// Removes the objects of a far store that were covered with fill value.
+    /// Removes the objects of a remote store that were covered with fill value.
     fn remove_covered(&self) -> Result<(), Error> {
         let removed =
             std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));

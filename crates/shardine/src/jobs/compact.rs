@@ -93,7 +93,7 @@ pub struct CompactSummary {
 /// is replaced in one step, and other writers of it wait. `tell` hears of each shard, or of an error: a damaged shard
 /// is left as it is and the others are still done. Gaps inside of shards in shards stay.
 ///
-/// Costs one read for the index of each shard, many at once in a far store, and for those with gaps their bytes once.
+/// Costs one read for the index of each shard, many at once in a remote store, and for those with gaps their bytes once.
 pub fn compact(
     engine: &Arc<Engine>,
     location: &Location,

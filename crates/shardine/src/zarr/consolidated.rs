@@ -22,7 +22,7 @@ use crate::{Error, Location};
 /// How often a copy is renewed that was out of date as soon as it was made.
 const ATTEMPTS: usize = 16;
 
-/// Documents that are read at the same time from a far store.
+/// Documents that are read at the same time from a remote store.
 const AT_ONCE: usize = 16;
 
 /// A group whose consolidated metadata is out of date, because it could not be renewed.

@@ -226,7 +226,7 @@ impl Group {
         &self.location
     }
 
-    /// The nodes directly below, by name. One listing, and one read for each folder, some at once in a far store.
+    /// The nodes directly below, by name. One listing, and one read for each folder, some at once in a remote store.
     ///
     /// What is stored counts, not what consolidated metadata says. A folder without metadata is no node. A
     /// child whose metadata is damaged does not hide the others: its name comes with the error. So does that of a link to a folder,

@@ -12,7 +12,7 @@ use crate::{Engine, Error, Location};
 /// Memory that is reckoned for a listing.
 const LISTING: u64 = 256 << 10;
 
-/// Listings of folders, each before those of the folders inside it. Of a far store some are made ahead.
+/// Listings of folders, each before those of the folders inside it. Of a remote store some are made ahead.
 #[derive(Debug)]
 pub(crate) struct Listings<'a> {
     store: &'a dyn Store,

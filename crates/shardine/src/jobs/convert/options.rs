@@ -17,7 +17,7 @@ type Tell = Arc<dyn Fn(RepackProgress) + Send + Sync>;
 pub struct ConvertOptions {
     /// Another shape of the chunks: lengths along x, y and z, and of a Zarr array along channel if they are four. They are then encoded anew.
     pub chunk: Option<Vec<u64>>,
-    /// How the result is checked; `None` is [`RepackCheck::Bytes`] for files and [`RepackCheck::None`] for a far store.
+    /// How the result is checked; `None` is [`RepackCheck::Bytes`] for files and [`RepackCheck::None`] for a remote store.
     pub check: Option<RepackCheck>,
     /// Whether chunks that hold nothing but zeros are stored too, which some readers of volumes expect. Those that are
     /// stored in the source and can be moved are so in any case.

@@ -284,7 +284,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         }
         drop(buffer);
         self.job.moved(len);
-        // A far store has the bytes in memory until they are sent, which is now.
+        // A remote store has the bytes in memory until they are sent, which is now.
         let written = self.written(task, writer, len, Some(checksum), self.encoding(&headers));
         drop(permit);
         written

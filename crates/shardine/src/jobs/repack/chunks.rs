@@ -39,7 +39,7 @@ pub(in crate::jobs) struct ChunkFinder<'a> {
     /// The last ones that were looked at, the newest last.
     shards: Mutex<VecDeque<(ShardKey, Known)>>,
     most_memory: u64,
-    /// Held by who looks for a chunk in a far store: an index is read by one, and the others wait for it, as they would all
+    /// Held by who looks for a chunk in a remote store: an index is read by one, and the others wait for it, as they would all
     /// ask for the same.
     looking: Option<Mutex<()>>,
 }
@@ -54,7 +54,7 @@ impl<'a> ChunkFinder<'a> {
 
     /// The bytes of a chunk, by its place in the grid of innermost chunks; `None` if it is not stored.
     ///
-    /// In a far store a chunk that is an object of its own is not asked for here: its first read tells whether it is there.
+    /// In a remote store a chunk that is an object of its own is not asked for here: its first read tells whether it is there.
     pub fn find(&self, chunk: &[u64]) -> Result<Option<StoredBytes>, Error> {
         let layout = &self.array.chunks.layout;
         let (cell, path) = layout.find_chunk(chunk);

@@ -156,7 +156,7 @@ impl Build<'_> {
         })
     }
 
-    /// The same from a far store: many reads are under way.
+    /// The same from a remote store: many reads are under way.
     fn lay_down_far<'n>(
         &self,
         finder: &ChunkFinder<'_>,

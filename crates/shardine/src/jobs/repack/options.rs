@@ -127,7 +127,7 @@ pub struct RepackOptions {
     pub codecs: Option<CodecChoice>,
     /// The order of chunks in new shards.
     pub order: WriteOrder,
-    /// How the result is checked; `None` is [`RepackCheck::Bytes`] for files and [`RepackCheck::None`] for a far store,
+    /// How the result is checked; `None` is [`RepackCheck::Bytes`] for files and [`RepackCheck::None`] for a remote store,
     /// from which everything would have to come back.
     pub check: Option<RepackCheck>,
     /// Remove the data set that is at the target.

@@ -1,4 +1,4 @@
-//! What is read ahead of an object in a far store: merged, and some of it at once.
+//! What is read ahead of an object in a remote store: merged, and some of it at once.
 
 use std::ops::{ControlFlow, Range};
 
@@ -18,7 +18,7 @@ const WORTH: u64 = 1 << 20;
 /// Entries that are looked at after one step of reading ahead.
 const ENTRIES: usize = 1 << 16;
 
-/// How the objects of a far store are read.
+/// How the objects of a remote store are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     /// Objects that are checked at once.

@@ -290,7 +290,7 @@ pub(super) fn verify_object(
 ///
 /// Costs the listings of all folders, one read for each `zarr.json` and one for each index; with
 /// [`decode`](VerifyOptions::decode) every chunk is read and decoded too. Memory is that of one index, and of one chunk
-/// being decoded, for each thread. In a far store as many objects are checked at once as it has requests in flight and the
+/// being decoded, for each thread. In a remote store as many objects are checked at once as it has requests in flight and the
 /// engine's memory allows, and chunks are read in large pieces. Where the store cannot list, consolidated metadata and
 /// the grids of arrays say what there may be ([`VerifySummary::unlisted`]): one read for each shard that is possible,
 /// and [`Error::UnlistedGroup`] for a group without consolidated metadata. An object that is replaced, removed or changed while it is checked is checked again.

@@ -22,7 +22,7 @@ pub(super) struct Check<'a, 'r> {
     pub run: &'a Run<'r>,
     pub array: &'a Array,
     pub stored: &'a PossibleObject,
-    /// How a far store is read; `None` if it is on this machine.
+    /// How a remote store is read; `None` if it is on this machine.
     pub pace: Option<Pace>,
     pub object: Arc<dyn Object>,
     pub len: u64,

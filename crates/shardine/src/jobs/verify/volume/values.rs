@@ -78,7 +78,7 @@ impl Look<'_> {
             }
         } else if self.needs_heads() {
             sound.retain(|&i| !self.has_raw_length(&survey.entries[i]));
-            // A request for each value of a far store would take long; one for each shard tells what its writer did.
+            // A request for each value of a remote store would take long; one for each shard tells what its writer did.
             let (now, rest) = sound.split_at(if local { sound.len() } else { sound.len().min(1) });
             for &i in now {
                 self.head(&mut survey.entries[i])?;

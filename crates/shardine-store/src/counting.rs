@@ -102,6 +102,7 @@ pub struct Counts {
 pub struct CountingStore<S> {
     inner: S,
     log: Log,
+    passes_folders: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -116,7 +117,12 @@ impl Log {
 impl<S> CountingStore<S> {
     /// Counts from zero.
     pub fn new(inner: S) -> Self {
-        Self { inner, log: Log::default() }
+        Self { inner, log: Log::default(), passes_folders: false }
+    }
+
+    /// Passes [`folders`](Store::folders) on: what depends on objects being files is as it is without counting.
+    pub fn passing_folders(self) -> Self {
+        Self { passes_folders: true, ..self }
     }
 
     /// The store behind this one.
@@ -190,7 +196,7 @@ impl<S: Store> layer::StoreLayer for CountingStore<S> {
     }
 
     fn folders(&self) -> Option<&dyn Folders> {
-        None
+        self.inner.folders().filter(|_| self.passes_folders)
     }
 
     fn exchange(&self) -> Option<&dyn FolderExchange> {

@@ -169,6 +169,43 @@ fn what_is_not_there_under_its_plain_name_is_asked_for_under_others_once() {
 }
 
 #[test]
+fn an_info_that_tells_of_no_folders_or_cannot_be_understood_is_copied_as_it_is() {
+    let large = format!(r#"{{"inline": "{}"}}"#, "x".repeat(5 << 20));
+    let odd = r#"{"@type": "neuroglancer_multilod_draco", "mesh": "a\\b", "segment_properties": "..\\c"}"#;
+    for info in ["", "no JSON", "[1]", &large, odd] {
+        let (from, to) = (memory(), memory());
+        rich(&from);
+        from.put(&key("properties/info"), info.as_bytes(), Condition::None).unwrap();
+        copy(&at(&from), &at(&to), &options()).unwrap();
+        assert!(dump(&*to) == dump(&*from), "{}", info.len());
+    }
+}
+
+#[test]
+fn a_shard_that_is_compressed_as_a_file_stays_damage_in_a_copy() {
+    let (from, to) = (memory(), memory());
+    let place =
+        volume_at(&at(&from), &[scale("8", [32, 16, 16], Some(&sharding(0, 0, 1, "raw", "raw")))]);
+    fill(&place, 0);
+    let shard = get(&place, "8/0.shard");
+    remove(&place, "8/0.shard");
+    put(&place, "8/0.shard.gz", &gzip(&shard));
+    copy(&unlisted(&from), &at(&to), &options()).unwrap();
+    assert!(dump(&*to) == dump(&*from));
+}
+
+#[test]
+fn more_shards_than_can_be_asked_for_are_refused() {
+    let from = memory();
+    let mut info =
+        json!({ "@type": "neuroglancer_skeletons", "sharding": sharding(0, 1, 2, "gzip", "raw") });
+    info["sharding"]["shard_bits"] = 40.into();
+    from.put(&key("info"), info.to_string().as_bytes(), Condition::None).unwrap();
+    let error = refused(&unlisted(&from), &at(&memory()));
+    assert!(matches!(error, CopyError::Unlisted { .. }), "{error}");
+}
+
+#[test]
 fn what_a_copy_would_leave_out_is_refused() {
     let from = memory();
     let place = volume_at(&at(&from).join("v").unwrap(), &[scale("8", [20, 20, 20], None)]);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use common::engine;
 use common::volumes::*;
 use shardine::precomputed::Volume;
-use shardine::{CompactOptions, compact};
+use shardine::{CompactOptions, ElementsRef, Region, WriteOptions, compact};
 
 const SIZE: [u64; 3] = [70, 33, 48];
 
@@ -109,5 +109,32 @@ fn compacting_a_volume_squeezes_gaps_out_and_changes_nothing_else() {
         assert_eq!([read_all(&at, 0), read_all(&at, 1)], before, "{sharding}");
         assert_eq!(run(CompactOptions::new()).0.compacted, 0, "{sharding}");
         assert!(check(&at, true).1.is_empty(), "{sharding}");
+    }
+}
+
+#[test]
+fn parts_that_cover_a_shard_together_replace_it_even_if_it_is_damaged() {
+    let sharding = sharding(0, 1, 2, "raw", "raw");
+    for (halves, replaced) in
+        [(["0:32,:,:", "32:70,:,:"], true), (["0:30,:,:", "32:70,:,:"], false)]
+    {
+        let at = volume(&[scale("1", SIZE, Some(&sharding))]);
+        fill(&at, 0);
+        let array = Volume::open(&engine(), &at).unwrap().array(0).unwrap();
+        for object in array.objects().unwrap() {
+            put(&at, object.key.as_str(), b"of no use");
+        }
+        let parts = halves.map(|half| {
+            let region: Region = half.parse().unwrap();
+            let len = region.resolve(array.shape()).unwrap().shape().iter().product::<u64>();
+            (region, vec![7; len as usize])
+        });
+        let parts: Vec<_> =
+            parts.iter().map(|(region, bytes)| (region, ElementsRef::Fixed(bytes))).collect();
+        let written = array.write_many(&parts, &WriteOptions::new());
+        assert_eq!(written.is_ok(), replaced, "{halves:?}: {written:?}");
+        if replaced {
+            assert_eq!(read_all(&at, 0), shardine::Elements::Fixed(vec![7; 70 * 33 * 48]));
+        }
     }
 }

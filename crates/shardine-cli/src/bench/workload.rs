@@ -75,7 +75,7 @@ pub struct Runner<'a> {
 
 /// A place whose store counts.
 pub fn counted(location: &Location) -> (CountedStore, Location) {
-    let store = CountingStore::new(Arc::clone(&location.store));
+    let store = CountingStore::new(Arc::clone(&location.store)).passing_folders();
     let location = location.clone().with_store(Arc::new(store.clone()));
     (store, location)
 }

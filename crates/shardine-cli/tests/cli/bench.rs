@@ -563,3 +563,18 @@ fn a_level_of_a_volume_is_measured_and_one_of_an_array_is_refused() {
     let folder = sharded();
     assert!(folder.refused(&["bench", "a", "--level", "1"]).contains("no levels"));
 }
+
+#[test]
+fn chunks_of_a_volume_that_are_compressed_as_files_are_read() {
+    let folder = volume(&["--shard", "none"]);
+    let mut stored = 0;
+    for entry in std::fs::read_dir(folder.path("v/8_8_8")).unwrap() {
+        let chunk = entry.unwrap().path();
+        let done = std::process::Command::new("gzip").arg(&chunk).status();
+        assert!(done.unwrap().success());
+        let compressed = format!("{}.gz", chunk.display());
+        stored += std::fs::metadata(compressed).unwrap().len();
+    }
+    let report = folder.json(&["bench", "v", "--json", "--repeats", "1"]);
+    assert_eq!(workload(&report, "whole")["store"]["bytes_read"], stored);
+}

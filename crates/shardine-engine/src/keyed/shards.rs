@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use quick_cache::Weighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 use shardine_codec::Context;
-use shardine_store::{Key, Object, ReadRange, Store, StoreError, StoreExt, Version};
+use shardine_store::{Buffer, Key, Object, ReadRange, Store, StoreError, StoreExt, Version};
 
 use super::joined::Joined;
 use crate::on_threads;
@@ -349,9 +349,23 @@ impl KeyedShards {
         }
         let Some(range) = self.index_range(shard, place.minishard)? else { return Ok(None) };
         check_index(&shard.key, place.minishard, &range)?;
-        let bytes = shard.object.read(ReadRange::Bounded(range.clone()))?;
-        let index = self.keep_index(shard, place, &range, &bytes, context)?;
+        let (version, bytes) = self.read_versioned(shard, &range)?;
+        let index = self.keep_index(shard, version, (place, &range), &bytes, context)?;
         Ok(Some((index, range)))
+    }
+
+    /// Reads bytes of a shard, and tells the version that they are of, if that is certain.
+    fn read_versioned(
+        &self,
+        shard: &OpenShard,
+        range: &Range<u64>,
+    ) -> Result<(Option<Version>, Buffer), StoreError> {
+        // The version of a file may become certain while it is read, and be that of later bytes.
+        let before = shard.version();
+        let bytes = shard.object.read(ReadRange::Bounded(range.clone()))?;
+        // All reads of a remote object are of one version, which the first one tells.
+        let version = before.or_else(|| shard.version().filter(|_| !self.store.read_cost().local));
+        Ok((version, bytes))
     }
 
     /// The index of a minishard, if it was read in this version of its shard.
@@ -365,16 +379,15 @@ impl KeyedShards {
     fn keep_index(
         &self,
         shard: &OpenShard,
-        place: KeyPlace,
-        range: &Range<u64>,
+        version: Option<Version>,
+        (place, range): (KeyPlace, &Range<u64>),
         encoded: &[u8],
         context: &mut Context,
     ) -> Result<Arc<Minishard>, StoreError> {
         let index = Minishard::decode(&self.sharding, context, place.minishard, encoded)
             .map_err(|error| damaged(&shard.key, &error))?;
         let index = Arc::new(index);
-        // The version may only be known since the read.
-        let known = (shard.version(), Arc::clone(&index), range.clone());
+        let known = (version, Arc::clone(&index), range.clone());
         self.indexes.lock().unwrap_or_else(PoisonError::into_inner).insert(place, known);
         Ok(index)
     }
@@ -475,13 +488,23 @@ impl KeyedShards {
         let reads: Mutex<Vec<IndexRead>> = Mutex::default();
         side_by_side(at_once, &shards, |places| {
             let Some(first) = places.first() else { return };
-            if let Ok(Some((shard, _))) = self.shard(first.shard, false) {
+            if let Ok(Some((shard, _))) = self.shard(first.shard, false)
+                && shard.table.is_some()
+            {
                 let of_shard = self.index_reads(&shard, places);
                 reads.lock().unwrap_or_else(PoisonError::into_inner).extend(of_shard);
             }
         });
         let reads = reads.into_inner().unwrap_or_else(PoisonError::into_inner);
         side_by_side(at_once, &reads, |read| drop(self.read_together(read)));
+        if self.sharding.table_len() > WHOLE_TABLE {
+            // Each index is found by a read of its own.
+            side_by_side(at_once, &places, |&place| {
+                if let Ok(Some((shard, _))) = self.shard(place.shard, false) {
+                    drop(self.index(&shard, place, &mut Context::default()));
+                }
+            });
+        }
     }
 
     /// The reads that bring the indexes of minishards which are not known yet.
@@ -513,11 +536,12 @@ impl KeyedShards {
     /// Reads neighbouring indexes of a shard, and keeps them.
     fn read_together(&self, read: &IndexRead) -> Result<(), StoreError> {
         let IndexRead { shard, range, indexes } = read;
-        let bytes = shard.object.read(ReadRange::Bounded(range.clone()))?;
+        let (version, bytes) = self.read_versioned(shard, range)?;
         let mut context = Context::default();
         for (place, index) in indexes {
             let at = (index.start - range.start) as usize..(index.end - range.start) as usize;
-            self.keep_index(shard, *place, index, bytes.get(at).unwrap_or_default(), &mut context)?;
+            let encoded = bytes.get(at).unwrap_or_default();
+            self.keep_index(shard, version.clone(), (*place, index), encoded, &mut context)?;
         }
         Ok(())
     }

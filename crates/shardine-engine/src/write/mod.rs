@@ -83,13 +83,13 @@ pub fn write(
     if let Some(reason) = refusal.filter(|_| named) {
         return Err(Error::Strategy { strategy: options.strategy, reason });
     }
-    let mut tasks = tasks(patches, grid.cell_shape(), |cell| grid.bounds(cell));
+    let tasks = || tasks(patches, grid.cell_shape(), |cell| grid.bounds(cell));
     match (shared, grid.layout.addressable()) {
         (Some(shared), _) => writing.shared(shared, patches)?,
         (None, Some(shard)) if is_streamed(&grid.layout) || named => {
-            tasks.try_for_each(|task| writing.stream(shard, &task))?;
+            tasks().try_for_each(|task| writing.stream(shard, &task))?;
         }
-        (None, _) => writing.objects(tasks)?,
+        (None, _) => writing.objects(tasks())?,
     }
     writing.publish_staged()?;
     let counters = &writing.counters;

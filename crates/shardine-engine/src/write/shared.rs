@@ -75,16 +75,28 @@ impl Writing<'_> {
         task: Task<'t>,
         bounds: impl Fn(&[u64]) -> SmallVec<[u64; 6]>,
     ) -> Vec<Touched<'t>> {
-        let covered = task.covers(&bounds(&task.index));
-        let mut found = Vec::new();
+        let bounds = bounds(&task.index);
+        let mut covered = task.covers(&bounds);
+        // Several parts may cover a box together, each of them some of its cells.
+        let may_cover = !covered && task.parts.len() > 1;
+        let (mut found, mut whole) = (Vec::new(), Vec::new());
         for part in &task.parts {
-            for cell in part.cell.selection.cells(self.grid.cell_shape()) {
-                let cell = boxes.cells.iter().zip(&task.index).zip(&cell.index);
+            for Cell { index, selection, .. } in part.cell.selection.cells(self.grid.cell_shape()) {
+                let cell = boxes.cells.iter().zip(&task.index).zip(&index);
                 let cell: SmallVec<[u64; 4]> =
                     cell.map(|((&cells, &at), &inside)| at * cells + inside).collect();
                 let number = packing.number(&cell);
                 found.push((packing.object_of(number), number));
+                if may_cover && selection.covers(&self.grid.bounds(&cell)) {
+                    whole.push(number);
+                }
             }
+        }
+        if may_cover {
+            whole.sort_unstable();
+            whole.dedup();
+            let cells = bounds.iter().zip(self.grid.cell_shape()).map(|(&n, &c)| n.div_ceil(c));
+            covered = cells.fold(1u64, u64::saturating_mul) == whole.len() as u64;
         }
         found.sort_unstable();
         found.dedup();

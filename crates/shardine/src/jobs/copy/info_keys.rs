@@ -17,6 +17,9 @@ use crate::{Error, Location};
 /// Members of an `info` that name a folder with an `info` of its own.
 const FOLDERS: [&str; 3] = ["mesh", "skeletons", "segment_properties"];
 
+/// The logarithm of how many shards by any key are asked for one by one.
+const MOST_SHARD_BITS: u32 = 20;
+
 /// Folders in folders that are followed: a volume has meshes, which have properties.
 const MAX_DEPTH: usize = 4;
 
@@ -92,13 +95,13 @@ impl<'a> FromInfo<'a> {
             // That it lies inside has been checked.
             let Some(path) = resolved(at, name)? else { continue };
             let folder = at.at(path);
+            if member == "segment_properties" {
+                // All properties are in the document, which may be large.
+                self.object(folder.key(INFO)?);
+                continue;
+            }
             match read_info(&folder)? {
-                Some(info) if member != "segment_properties" && depth < MAX_DEPTH => {
-                    self.add(&folder, info, depth + 1)?;
-                }
-                // All properties are in the document.
-                Some(_) if member == "segment_properties" => self.object(folder.key(INFO)?),
-                None if member == "segment_properties" => {}
+                Some(info) if depth < MAX_DEPTH => self.add(&folder, info, depth + 1)?,
                 _ => {
                     return Err(self.unlisted(
                         "the folder of its meshes or skeletons has no info that tells them",
@@ -142,6 +145,10 @@ impl<'a> FromInfo<'a> {
             return Err(self.unlisted(reason));
         }
         for folder in folders.folders()? {
+            if folder.sharding.shard_bits > MOST_SHARD_BITS {
+                let reason = "there may be more shards of meshes, skeletons or annotations than are asked for one by one";
+                return Err(self.unlisted(reason));
+            }
             self.object(folder.location.key(LOSS_RECORD)?);
             let Location { store, path, .. } = folder.location;
             let shards = KeyedShards::new(store, path, folder.sharding);
@@ -185,10 +192,12 @@ impl Grid {
             }
             (Self::Shards(shards, _), Numbers::Shards(numbers)) => {
                 let Some(number) = numbers.next() else { return Ok(None) };
-                // In its older form a shard is two objects.
-                let older = shards.older_keys(number)?.map(FoundObject::possible);
-                let shard = FoundObject::possible(shards.shard_key(number)?);
-                Ok(Some(FoundObject { instead: older.into(), ..shard }))
+                let key = shards.shard_key(number)?;
+                // In its older form a shard is two objects. One that was compressed as a file is damage, and stays so.
+                let mut instead: Vec<FoundObject> =
+                    shards.older_keys(number)?.map(FoundObject::possible).into();
+                instead.push(FoundObject::possible(Key::new(&format!("{key}.gz"))?));
+                Ok(Some(FoundObject { instead, ..FoundObject::possible(key) }))
             }
             _ => Ok(None),
         }

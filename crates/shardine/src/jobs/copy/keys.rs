@@ -19,6 +19,10 @@ const MAX_DEPTH: usize = 128;
 /// Keys of a grid that are made at once.
 pub(super) const CELLS: usize = 1024;
 
+/// Bytes of an `info` up to which it is asked for folders outside of the source. Larger ones hold the properties of segments,
+/// and those name no folders.
+const LARGEST_INFO: u64 = 4 << 20;
+
 /// An object of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundObject {
@@ -291,14 +295,18 @@ pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
 /// is one.
 fn check_listed(source: &Location, folder: &Location, listing: &Listing) -> Result<(), Error> {
     let info = folder.key(INFO)?;
-    if !listing.objects.iter().any(|(key, _)| *key == info) {
+    let is_looked_at = |(key, len): &(Key, u64)| *key == info && *len <= LARGEST_INFO;
+    if !listing.objects.iter().any(is_looked_at) {
         return Ok(());
     }
-    match read_info(folder) {
+    let checked = match read_info(folder) {
         Ok(Some(info)) => check_inside(source, folder, &info),
+        read => read.map(drop),
+    };
+    match checked {
         // One that makes no sense tells of nothing, and is copied as it is.
-        Ok(None) | Err(Error::Info { .. }) => Ok(()),
-        Err(error) => Err(error),
+        Err(Error::Info { .. } | Error::Store(StoreError::Key { .. })) => Ok(()),
+        checked => checked,
     }
 }
 

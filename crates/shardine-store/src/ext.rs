@@ -68,7 +68,7 @@ pub trait StoreExt: Store {
     /// comes.
     ///
     /// Answers come in any order and on any thread of `workers`; `reads` is drawn on the calling
-    /// thread, and only as fast as it allows, so whoever has to wait for memory holds the batch
+    /// thread, and only as fast as it allows, so a caller that waits for memory holds the batch
     /// back. Returns when all answers are delivered. Local reads are made by the worker that uses
     /// the answer. Of others as many are in flight
     /// ([`Object::read_then`](crate::Object::read_then)) as [`Store::read_cost`] says.

@@ -100,7 +100,7 @@ pub trait Object: Debug + Send + Sync {
     /// place.
     ///
     /// A store whose objects are only ever replaced whole has nothing to check and answers `Ok`. A
-    /// file can be overwritten by a program of another make; whoever read several ranges of one
+    /// file can be overwritten by a program of another make; a caller that read several ranges of one
     /// calls this after the last. One `fstat` on a file, no request elsewhere.
     fn check_unchanged(&self) -> Result<(), StoreError>;
 
@@ -110,7 +110,7 @@ pub trait Object: Debug + Send + Sync {
 
     /// Whether the key still stands for this object, with the bytes that it had when it was opened.
     ///
-    /// Reads of an object that was kept open see the version that was opened, so whoever makes them
+    /// Reads of an object that was kept open see the version that was opened, so a caller that makes them
     /// asks this after the last one and only then believes them. Costs less than opening the object
     /// again. One that cannot be kept says no.
     fn is_current(&self) -> Result<bool, StoreError>;

@@ -50,7 +50,7 @@ pub trait ObjectWriter: Debug + Send + Sync {
     /// order; the claim is to be filled by one [`write_reserved`](Self::write_reserved) before the
     /// end.
     ///
-    /// So whoever has to keep an order claims in that order, which takes no time, and writes side
+    /// So a writer that keeps an order claims in that order, which takes no time, and writes side
     /// by side with others. `None` means that bytes can only be appended.
     fn reserve(&self, len: u64) -> Result<Option<u64>, StoreError>;
 
@@ -410,7 +410,7 @@ pub trait Store: Debug + Send + Sync {
 
     /// Finishes or undoes a change in place of an object that was interrupted.
     ///
-    /// For whoever finds that an object makes no sense. Waits for nobody: of an object that is
+    /// For a caller that finds that an object makes no sense. Waits for nobody: of an object that is
     /// being changed right now, or that may not be written to, it shows what was there before.
     /// Where objects are only replaced whole, it is [`Recovery::Nothing`].
     fn recover(&self, key: &Key) -> Result<Recovery, StoreError>;

@@ -198,6 +198,9 @@ pub enum Error {
         /// Where.
         at: String,
     },
+    /// A job was stopped by its [`CancelToken`](crate::CancelToken).
+    #[error("stopped")]
+    Cancelled,
     /// A data set cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
@@ -284,6 +287,7 @@ impl Error {
             Self::ZarrV2 { .. } => Some(
                 "migrate it to version 3 first, which leaves the chunks where they are".to_owned(),
             ),
+            Self::Cancelled => Some("run the same command again to resume".to_owned()),
             Self::Copy(error) => error.hint(),
             Self::Repack(error) => error.hint(),
             Self::Convert(error) => error.hint(),

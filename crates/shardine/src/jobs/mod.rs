@@ -3,6 +3,7 @@
 mod compact;
 mod convert;
 mod copy;
+mod frame;
 mod losses;
 mod migrate;
 mod repack;
@@ -18,6 +19,7 @@ pub use convert::{
     ZarrForm, convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
+pub use frame::{CancelToken, JobContext, JobProgress, Part};
 pub use losses::LOSS_RECORD;
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use repack::{

@@ -1,0 +1,141 @@
+//! What a job runs with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{Engine, Error};
+
+/// How far a job has come.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct JobProgress {
+    /// What is being worked on, by its path below the data set: an array or a scale. Empty for the
+    /// data set itself.
+    pub part: String,
+    /// Steps that are done: chunks of a grid, objects, or values.
+    pub done: u64,
+    /// Steps in all, as far as they are known.
+    pub total: u64,
+    /// Bytes that are done, where they are counted.
+    pub bytes: u64,
+    /// Bytes in all, as far as they are known.
+    pub total_bytes: u64,
+}
+
+impl JobProgress {
+    /// So many steps of what is being worked on.
+    pub(crate) fn steps(part: &str, done: u64, total: u64) -> Self {
+        Self { part: part.to_owned(), done, total, bytes: 0, total_bytes: 0 }
+    }
+}
+
+/// Stops a job from another thread, or from a signal handler.
+///
+/// The job ends with [`Error::Cancelled`] before it begins its next object. The data it worked on
+/// is valid then, and running the same job again resumes it.
+#[derive(Debug, Clone, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// A token that has not been used.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops all jobs that have this token.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`cancel`](Self::cancel) was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A callback for progress.
+type Report = Arc<dyn Fn(JobProgress) + Send + Sync>;
+
+/// What a job runs with: an engine, a callback for progress, and a token that stops it.
+///
+/// Every job takes one, or an engine alone:
+///
+/// ```
+/// use shardine::{CancelToken, Engine, Error, JobContext};
+///
+/// let token = CancelToken::new();
+/// let context = JobContext::new(&Engine::shared()?)
+///     .progress(|now| println!("{}: {} of {}", now.part, now.done, now.total))
+///     .cancel(&token);
+/// token.cancel();
+/// assert!(matches!(context.check(), Err(Error::Cancelled)));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone)]
+pub struct JobContext {
+    engine: Arc<Engine>,
+    report: Option<Report>,
+    token: CancelToken,
+}
+
+impl JobContext {
+    /// Runs on this engine, reports to nobody and cannot be stopped.
+    pub fn new(engine: &Arc<Engine>) -> Self {
+        Self { engine: Arc::clone(engine), report: None, token: CancelToken::new() }
+    }
+
+    /// Reports progress to `callback`, from any thread.
+    pub fn progress(mut self, callback: impl Fn(JobProgress) + Send + Sync + 'static) -> Self {
+        self.report = Some(Arc::new(callback));
+        self
+    }
+
+    /// Stops when `token` says so.
+    pub fn cancel(mut self, token: &CancelToken) -> Self {
+        self.token = token.clone();
+        self
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// [`Error::Cancelled`] if the job is to stop. Jobs ask before each object.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.token.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    /// Whether anybody listens, so that it is worth working out how far the job has come.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// Reports how far the job has come.
+    pub(crate) fn report(&self, progress: JobProgress) {
+        if let Some(report) = &self.report {
+            report(progress);
+        }
+    }
+}
+
+impl From<&Arc<Engine>> for JobContext {
+    fn from(engine: &Arc<Engine>) -> Self {
+        Self::new(engine)
+    }
+}
+
+impl From<&JobContext> for JobContext {
+    fn from(context: &JobContext) -> Self {
+        context.clone()
+    }
+}
+
+impl fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobContext")
+            .field("cancelled", &self.token.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}

@@ -249,8 +249,11 @@ pub fn run_job(
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
+        let (part, missing) = job.describe_part(result.as_ref().ok());
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "arrays": arrays.iter().map(to_json).collect::<Vec<_>>(),
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
@@ -258,7 +261,13 @@ pub fn run_job(
         writeln!(io::stdout(), "{report}")?;
     }
     written?;
-    result?;
+    let outcome = result?;
+    if let Some(line) = job.waits(&outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if let Some(target) = target.filter(|_| !job.dry_run) {
         consolidate::renew_above(target);
     }

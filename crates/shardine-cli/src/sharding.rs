@@ -267,6 +267,8 @@ pub fn run(
     options.restart = job.restart;
     options.exclusive = job.exclusive;
     options.wait = job.wait.map(Duration::from_secs);
+    options.take_over = job.take_over;
+    options.part = job.part;
     options.check = job.compares(target.unwrap_or(source).store.read_cost().local);
     let context = progress.context(&engine);
     let start = Instant::now();
@@ -279,15 +281,24 @@ pub fn run(
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
+        let (part, missing) = job.describe_part(result.as_ref().ok());
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "scales": scales.iter().map(to_json).collect::<Vec<_>>(),
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
         });
         writeln!(io::stdout(), "{report}")?;
     }
-    result?;
+    let outcome = result?;
+    if let Some(line) = job.waits(&outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if !job.json {
         let mut out = io::stdout().lock();
         for scale in &scales {

@@ -32,7 +32,7 @@ pub use engine::{PossibleObject, ShardEntries, StoredObject};
 pub use error::Error;
 pub use jobs::LOSS_RECORD;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
-pub use jobs::{CancelToken, JobContext, JobProgress, Part};
+pub use jobs::{CancelToken, JobContext, JobError, JobProgress, Part, PartOutcome};
 pub use jobs::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
     RepackedArray, recover, repack,

@@ -132,6 +132,8 @@ fn run(
         .dry_run(job.dry_run)
         .store_empty(args.store_empty);
     options.check = job.check();
+    options.take_over = job.take_over;
+    options.part = job.part;
     options.chunk = chunk.map(<[u64]>::to_vec);
     let context = progress.context(&engine);
     let start = Instant::now();
@@ -152,8 +154,11 @@ fn run(
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
         let summary = result.as_ref().ok();
+        let (part, missing) = job.describe_part(summary.map(|summary| &summary.outcome));
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "levels": levels.iter().map(to_json).collect::<Vec<_>>(),
             "info": summary.map(|summary| if summary.info_kept { "kept" } else { "new" }),
             "info_not_kept": summary.and_then(|summary| summary.info_not_kept.as_ref()),
@@ -164,6 +169,12 @@ fn run(
     }
     written?;
     let summary = result?;
+    if let Some(line) = job.waits(&summary.outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if matches!(form, Form::Zarr(_)) && !job.dry_run {
         consolidate::renew_above(&target);
     }

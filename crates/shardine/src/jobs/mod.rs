@@ -20,12 +20,13 @@ pub use convert::{
     ZarrForm, convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
-pub use frame::{CancelToken, JobContext, JobProgress, Part};
+pub use frame::{CancelToken, JobContext, JobError, JobProgress, Part};
 pub use losses::LOSS_RECORD;
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
+pub use rebuild::{PartOutcome, recover};
 pub use repack::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
-    RepackedArray, recover, repack,
+    RepackedArray, repack,
 };
 pub use repack_volume::{
     RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume,

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
-use super::super::rebuild::Counts;
+use super::super::frame::Part;
+use super::super::rebuild::{OutOptions, PartOutcome, StepDone};
 use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome};
 use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
@@ -23,6 +24,10 @@ pub struct ConvertOptions {
     pub restart: bool,
     /// Only tell what would be done.
     pub dry_run: bool,
+    /// Take the process that was making the target for dead, where that cannot be told.
+    pub take_over: bool,
+    /// Which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl ConvertOptions {
@@ -65,6 +70,24 @@ impl ConvertOptions {
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
+    }
+
+    /// With only this part of the work done.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    pub(super) fn out(&self) -> OutOptions {
+        OutOptions {
+            overwrite: self.overwrite,
+            restart: self.restart,
+            take_over: self.take_over,
+            part: self.part,
+            check: self.check,
+            store_empty: self.store_empty,
+            ..OutOptions::default()
+        }
     }
 
     /// What is asked for, the same for the same result.
@@ -248,14 +271,20 @@ pub struct ConvertedLevel {
 }
 
 impl ConvertedLevel {
-    /// Takes over what was counted.
-    pub(super) fn count(&mut self, counts: &Counts) {
+    /// With what was done.
+    pub(super) fn done(mut self, done: StepDone) -> Self {
+        let StepDone { counts, resumed, check } = done;
+        self.check = check;
+        if resumed {
+            self.outcome = RepackOutcome::Resumed;
+        }
         self.chunks_moved = counts.moved;
         self.chunks_recoded = counts.recoded;
         self.chunks_absent = counts.absent;
         self.objects_written = counts.written;
         self.bytes_written = counts.bytes;
         self.objects_kept = counts.kept;
+        self
     }
 }
 
@@ -267,4 +296,6 @@ pub struct ConvertSummary {
     pub info_kept: bool,
     /// Why a kept `info` was not written back.
     pub info_not_kept: Option<String>,
+    /// Whether the result is whole, or waits for other parts.
+    pub outcome: PartOutcome,
 }

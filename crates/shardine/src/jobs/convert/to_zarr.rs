@@ -1,15 +1,13 @@
 //! From a volume to a group with one array for each scale.
 
 use serde_json::{Map, Value, json};
-use shardine_store::{Condition, StoreExt};
 
 use super::super::frame::JobContext;
-use super::super::rebuild::{AxisMap, ChunkFinder, Sides, Transfer, TransferOptions, relates};
-use super::super::repack::{
-    Packing, RepackOutcome, Shards, Stored, default_index_codecs, shard_shape,
-};
+use super::super::frame::place::check_apart;
+use super::super::rebuild::{AxisMap, ChunkFinder, Document, OutPlan, Step, Work, make, relates};
+use super::super::repack::{Packing, Shards, Stored, default_index_codecs, shard_shape};
+use super::CONVERT;
 use super::ConvertError;
-use super::job::Job;
 use super::kept;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, ZarrForm};
 use super::view::RANK;
@@ -55,6 +53,7 @@ pub fn convert_to_zarr(
 ) -> Result<ConvertSummary, Error> {
     let context = &context.into();
     let engine = context.engine();
+    check_apart(source, target)?;
     refuse_data_set(engine, source)?;
     let (volume, _hold) = Volume::open_held(engine, source)?;
     let names = kept::names(volume.info());
@@ -84,35 +83,31 @@ pub fn convert_to_zarr(
         levels.into_iter().for_each(|(.., report)| tell(report));
         return Ok(summary);
     }
-    let request = options.request(form.request());
-    let job = Job::begin(engine, source, target, options, request)?;
-    let how = TransferOptions {
-        store_empty: options.store_empty,
-        check: job.check,
-        ..TransferOptions::default()
-    };
-    for (old, new, mut report) in levels {
-        let (document, text) = (new.location().key(DOCUMENT)?, new.metadata().to_bytes());
-        report.check = job.check;
-        if job.resumed {
-            report.outcome = RepackOutcome::Resumed;
-        }
-        if !job.is_finished(&document, &text)? {
-            let sides = Sides { old: &old, axes: &axes, new: &new };
-            let transfer = Transfer::new(context, sides, how, job.resumed, &report.target);
-            transfer.run()?;
-            let counts = transfer.counts();
-            drop(transfer);
-            report.count(&counts);
-            job.check_source()?;
-            target.store.put(&document, &text, Condition::None)?;
-        }
-        tell(report);
+    let mut reports = Vec::with_capacity(levels.len());
+    let mut steps = Vec::with_capacity(levels.len());
+    for (old, new, report) in levels {
+        let key = new.location().key(DOCUMENT)?;
+        let document = Document { key, bytes: new.metadata().to_bytes() };
+        let work = Work::Array { old, axes: axes.clone(), new: new.into_array() };
+        let (name, folder) = (report.target.clone(), source.clone());
+        steps.push(Step { name, folder, work, document: Some(document) });
+        reports.push(report);
     }
     let group = GroupMetadata::new(kept::attributes(volume.info()));
-    target.store.put(&target.key(DOCUMENT)?, &group.to_bytes(), Condition::None)?;
-    job.end()?;
-    Ok(summary)
+    let plan = OutPlan {
+        kind: &CONVERT,
+        request: options.request(form.request()),
+        steps,
+        documents: vec![Document { key: target.key(DOCUMENT)?, bytes: group.to_bytes() }],
+        others: None,
+        last_check: Box::new(|| Ok(())),
+    };
+    let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
+        if let Some(report) = reports.get_mut(i) {
+            tell(std::mem::take(report).done(done));
+        }
+    })?;
+    Ok(ConvertSummary { outcome, ..summary })
 }
 
 fn refuse(scale: &Scale, reason: String) -> Error {

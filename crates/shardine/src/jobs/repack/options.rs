@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::jobs::frame::Part;
 use crate::jobs::rebuild::Counts;
 use crate::shard::{IndexLocation, WriteOrder};
 use crate::{CodecSpec, DataType};
@@ -127,6 +128,10 @@ pub struct RepackOptions {
     pub wait: Option<Duration>,
     /// Only tell what would be done.
     pub dry_run: bool,
+    /// At a target: take the process that was making it for dead, where that cannot be told.
+    pub take_over: bool,
+    /// At a target: which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl RepackOptions {
@@ -198,6 +203,12 @@ impl RepackOptions {
     /// With nothing changed, or not.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
+        self
+    }
+
+    /// With only this part of the work done.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
         self
     }
 

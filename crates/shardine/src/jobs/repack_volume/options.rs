@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::RepackOutcome;
+use crate::jobs::frame::Part;
 use crate::jobs::rebuild::Counts;
 use crate::precomputed::{Scale, VolumeInfo};
 use crate::shard::uint64::Sharding;
@@ -29,6 +30,10 @@ pub struct RepackVolumeOptions {
     pub wait: Option<Duration>,
     /// Compare all that was moved with what it was.
     pub check: bool,
+    /// At a target: take the process that was making it for dead, where that cannot be told.
+    pub take_over: bool,
+    /// At a target: which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl RepackVolumeOptions {
@@ -47,6 +52,8 @@ impl RepackVolumeOptions {
             exclusive: false,
             wait: None,
             check: true,
+            take_over: false,
+            part: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Map, json};
 use shardine_store::{Condition, StoreExt};
 
 use super::super::repack::{
@@ -22,10 +22,10 @@ use crate::plan::chunks_per_shard_for;
 use crate::precomputed::{ChunkEncoding, Scale, Volume, axis_names};
 use crate::shard::IndexLocation;
 use crate::zarr::DOCUMENT;
-use crate::zarr::metadata::{
-    ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray, codec_specs_from_json,
+use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray};
+use crate::{
+    Array, ArrayNode, CodecChoice, CodecSpec, DataType, Engine, Error, Location, codec_words,
 };
-use crate::{Array, ArrayNode, CodecSpec, Engine, Error, Location};
 
 /// Chunks of a volume that are looked at to learn what one takes.
 const SAMPLED: u64 = 64;
@@ -137,9 +137,12 @@ fn metadata(
         }
     };
     let codecs = match (&form.codecs, &scale.encoding) {
-        (Some(choice), _) => choice.codecs(old.data_type()).map_err(refuse)?,
+        (Some(choice), _) => chosen_codecs(choice, old.data_type()).map_err(refuse)?,
         (None, ChunkEncoding::Raw) => metadata.codecs().to_vec(),
-        (None, _) => default_codecs().map_err(refuse)?,
+        (None, _) => {
+            let usual = CodecChoice::Words(vec![codec_words::DEFAULT.to_owned()]);
+            chosen_codecs(&usual, old.data_type()).map_err(refuse)?
+        }
     };
     if codecs.iter().any(|codec| codec.name == "sharding_indexed") {
         let reason = "shards among the codecs of chunks; ask for them by how chunks are packed";
@@ -173,13 +176,20 @@ fn metadata(
     })
 }
 
-fn default_codecs() -> Result<Vec<CodecSpec>, String> {
-    let codecs = json!([
-        { "name": "transpose", "configuration": { "order": [3, 2, 1, 0] } },
-        { "name": "bytes", "configuration": { "endian": "little" } },
-        { "name": "zstd", "configuration": { "level": 3, "checksum": false } },
-    ]);
-    codec_specs_from_json(&codecs).map_err(|error| error.to_string())
+/// The codecs that are asked for. Words that say nothing of the order of axes leave voxels as they lie in a volume.
+fn chosen_codecs(choice: &CodecChoice, data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
+    let mut codecs = choice.codecs(data_type)?;
+    let in_words = matches!(choice, CodecChoice::Words(_));
+    if in_words && codecs.iter().all(|codec| codec.name != "transpose") {
+        codecs.insert(0, transpose());
+    }
+    Ok(codecs)
+}
+
+/// From the order of axes in an array to that of voxels in a volume.
+fn transpose() -> CodecSpec {
+    let configuration = Map::from_iter([("order".to_owned(), json!([3, 2, 1, 0]))]);
+    CodecSpec { name: "transpose".to_owned(), configuration, must_understand: true }
 }
 
 /// How the chunks of a scale are packed, with a number for each of the four axes.

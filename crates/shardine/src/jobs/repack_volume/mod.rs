@@ -22,7 +22,7 @@ use folder::Folder;
 use values::Values;
 use volume::Scales;
 
-pub use options::{RepackVolumeOptions, RepackedScale, ShardingChoice};
+pub use options::{RepackVolumeOptions, RepackedScale};
 
 /// Packs the chunks of the scales of a volume anew; in their place, or at `target`.
 ///

@@ -12,14 +12,14 @@ use shardine::zarr::metadata::{
 };
 use shardine::{
     Array, ArrayNode, Child, CodecSpec, DataSet, DataType, ElementSize, Group, Node, ZarrFormat,
-    open,
+    codec_words, open,
 };
 
 use crate::cli::Machine;
 use crate::dataset::unexpected;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{codec_words, units, volume};
+use crate::{units, volume};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,7 +10,6 @@ mod array_file;
 mod bench;
 mod cast;
 mod cli;
-mod codec_words;
 mod compact;
 mod completions;
 mod consolidate;

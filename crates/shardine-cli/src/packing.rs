@@ -10,7 +10,7 @@ use shardine::{CodecChoice, Packing, Part, PartOutcome, RepackCheck, RepackOptio
 
 use crate::create::{IndexPlace, Shape, ShardArgument, shape_argument, shard_argument};
 use crate::failure::Failure;
-use crate::{codec_words, units};
+use crate::units;
 
 /// Shards near this size, where nothing else is asked for.
 const DEFAULT_SIZE: u64 = 64 << 20;
@@ -143,13 +143,9 @@ impl Asked<'_> {
                 serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
             let codecs =
                 codec_specs_from_json(&value).map_err(|error| refuse(error.to_string()))?;
-            options =
-                options.codecs(CodecChoice::new(value.to_string(), move |_| Ok(codecs.clone())));
+            options = options.codecs(CodecChoice::Codecs(codecs));
         } else if !self.codec.is_empty() {
-            let words = self.codec.to_vec();
-            options = options.codecs(CodecChoice::new(words.join(" "), move |data_type| {
-                codec_words::chain(&words, data_type).map_err(|reason| format!("--codec: {reason}"))
-            }));
+            options = options.codecs(CodecChoice::Words(self.codec.to_vec()));
         }
         Ok(options)
     }

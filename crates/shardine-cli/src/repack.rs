@@ -1,14 +1,14 @@
 //! `shardine shard`, `unshard` and `reshard`: chunks are packed anew, and moved as they are.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::plan::Unsaid;
 use shardine::{
     DataSet, Error, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
-    ShardingChoice, open, recover, repack,
+    ShardingRequest, open, recover, repack,
 };
 
 use crate::cli::Machine;
@@ -17,7 +17,7 @@ use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PackingArgs};
 use crate::progress::Progress;
-use crate::sharding::{self, ShardingArgs, Unsaid};
+use crate::sharding::{self, ShardingArgs};
 use crate::units;
 
 const SHARD_EXAMPLES: &str = "\
@@ -101,11 +101,7 @@ struct Place {
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
     if kind == Source::Volume {
-        let choice = args.sharding.choice(
-            args.packing.asked(),
-            Unsaid::Recommended,
-            args.place.level.given(),
-        )?;
+        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Recommended)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
     if kind == Source::Keys {
@@ -124,8 +120,7 @@ pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
 pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
     if kind == Source::Volume {
-        let choice: ShardingChoice = Arc::new(|_, _| Ok(None));
-        return args.place.repack_volume(&source, choice, &args.job, machine);
+        return args.place.repack_volume(&source, ShardingRequest::from(None), &args.job, machine);
     }
     run(&args.place, RepackOptions::new().packing(Packing::Unsharded), &args.job, machine)
 }
@@ -133,8 +128,7 @@ pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
 pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
     if kind == Source::Volume {
-        let choice =
-            args.sharding.choice(args.packing.asked(), Unsaid::Kept, args.place.level.given())?;
+        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Kept)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
     if kind == Source::Keys {
@@ -188,7 +182,7 @@ impl Place {
     fn repack_volume(
         &self,
         source: &Location,
-        choice: ShardingChoice,
+        choice: ShardingRequest,
         job: &JobArgs,
         machine: &Machine,
     ) -> Result<(), Failure> {

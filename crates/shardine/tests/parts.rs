@@ -13,9 +13,10 @@ use proptest::prelude::*;
 use serde_json::json;
 use shardine::store::{FileStore, Store};
 use shardine::{
-    ArrayNode, CancelToken, CodecChoice, ConvertOptions, Error, JobContext, JobError, KeyValueStore,
-    KeyValues, Location, Packing, Part, PartOutcome, RepackOptions, RepackVolumeOptions, VolumeForm,
-    ZarrForm, convert_to_volume, convert_to_zarr, repack, repack_keys, repack_volume,
+    ArrayNode, CancelToken, CodecChoice, ConvertOptions, Error, JobContext, JobError,
+    KeyValueStore, KeyValues, Location, Packing, Part, PartOutcome, RepackOptions,
+    RepackVolumeOptions, VolumeForm, ZarrForm, convert_to_volume, convert_to_zarr, repack,
+    repack_keys, repack_volume,
 };
 
 use common::data_set::{dump, hierarchy, memory, put};
@@ -95,9 +96,9 @@ impl Job {
             repack(context, source, Some(target), &options, &mut |_| ())
         };
         let volume = |sharding: Option<serde_json::Value>| {
-            let sharding = sharding
-                .map(|json| shardine::shard::uint64::Sharding::from_json(&json).unwrap());
-            let mut options = RepackVolumeOptions::new(move |_, _| Ok(sharding.clone()));
+            let sharding =
+                sharding.map(|json| shardine::shard::uint64::Sharding::from_json(&json).unwrap());
+            let mut options = RepackVolumeOptions::new(sharding);
             options.part = part;
             options
         };
@@ -109,10 +110,8 @@ impl Job {
             }
             Self::Unshard => repacked(RepackOptions::new().packing(Packing::Unsharded)),
             Self::Recode => {
-                let codecs = |_: &_| Ok(shardine::zarr::metadata::codec_specs_from_json(
-                    &json!([bytes(), zstd(), "crc32c"]),
-                ).unwrap());
-                repacked(RepackOptions::new().codecs(CodecChoice::new("crc32c", codecs)))
+                let words = ["zstd:1", "crc32c"].map(str::to_owned).to_vec();
+                repacked(RepackOptions::new().codecs(CodecChoice::Words(words)))
             }
             Self::VolumeToZarr => {
                 let form = ZarrForm::new().packing(Packing::ChunksPerShard(vec![2]));
@@ -120,7 +119,8 @@ impl Job {
             }
             Self::ZarrToVolume => {
                 let form = VolumeForm::new();
-                Ok(convert_to_volume(context, source, target, &form, &convert, &mut |_| ())?.outcome)
+                Ok(convert_to_volume(context, source, target, &form, &convert, &mut |_| ())?
+                    .outcome)
             }
             Self::ReshardVolume => {
                 let options = volume(Some(sharding(1, 1, 5, "raw", "gzip")));
@@ -299,9 +299,8 @@ fn a_second_process_on_the_same_target_is_refused_while_the_first_one_lives() {
         });
         std::thread::scope(|scope| {
             let (source, target) = (&source, &target);
-            let job = scope.spawn(move || {
-                Job::Reshard.run(&context, &at(source), &at(target), None).unwrap()
-            });
+            let job = scope
+                .spawn(move || Job::Reshard.run(&context, &at(source), &at(target), None).unwrap());
             is_begun.recv_timeout(Duration::from_secs(60)).unwrap();
             let context = JobContext::new(&engine());
             let refused = Job::Reshard.run(&context, &at(source), &at(target), None).unwrap_err();

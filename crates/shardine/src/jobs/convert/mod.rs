@@ -14,9 +14,7 @@ use super::frame::JobKind;
 use crate::zarr::CONVERT_MARKER;
 
 pub use error::ConvertError;
-pub use options::{
-    ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, VolumePacking, ZarrForm,
-};
+pub use options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm};
 pub use to_volume::convert_to_volume;
 pub use to_zarr::convert_to_zarr;
 

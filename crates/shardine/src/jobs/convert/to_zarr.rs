@@ -17,10 +17,8 @@ use crate::plan::chunks_per_shard_for;
 use crate::precomputed::{AXES, ChunkEncoding, Scale, Volume, axis_names};
 use crate::shard::IndexLocation;
 use crate::zarr::DOCUMENT;
-use crate::zarr::metadata::{
-    ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray, codec_specs_from_json,
-};
-use crate::{Array, ArrayNode, CodecSpec, Error, Location};
+use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray};
+use crate::{Array, ArrayNode, CodecChoice, CodecSpec, DataType, Error, Location, codec_words};
 
 /// Chunks of a volume that are looked at to learn what one takes.
 const SAMPLED: u64 = 64;
@@ -133,9 +131,12 @@ fn metadata(
         }
     };
     let codecs = match (&form.codecs, &scale.encoding) {
-        (Some(choice), _) => choice.codecs(old.data_type()).map_err(refuse)?,
+        (Some(choice), _) => chosen_codecs(choice, old.data_type()).map_err(refuse)?,
         (None, ChunkEncoding::Raw) => old.codecs().to_vec(),
-        (None, _) => default_codecs().map_err(refuse)?,
+        (None, _) => {
+            let usual = CodecChoice::Words(vec![codec_words::DEFAULT.to_owned()]);
+            chosen_codecs(&usual, old.data_type()).map_err(refuse)?
+        }
     };
     if codecs.iter().any(|codec| codec.name == "sharding_indexed") {
         let reason = "shards among the codecs of chunks; ask for them by how chunks are packed";
@@ -172,13 +173,20 @@ fn metadata(
     })
 }
 
-fn default_codecs() -> Result<Vec<CodecSpec>, String> {
-    let codecs = json!([
-        { "name": "transpose", "configuration": { "order": [3, 2, 1, 0] } },
-        { "name": "bytes", "configuration": { "endian": "little" } },
-        { "name": "zstd", "configuration": { "level": 3, "checksum": false } },
-    ]);
-    codec_specs_from_json(&codecs).map_err(|error| error.to_string())
+/// The codecs that are asked for. Words that say nothing of the order of axes leave voxels as they lie in a volume.
+fn chosen_codecs(choice: &CodecChoice, data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
+    let mut codecs = choice.codecs(data_type)?;
+    let in_words = matches!(choice, CodecChoice::Words(_));
+    if in_words && codecs.iter().all(|codec| codec.name != "transpose") {
+        codecs.insert(0, transpose());
+    }
+    Ok(codecs)
+}
+
+/// From the order of axes in an array to that of voxels in a volume.
+fn transpose() -> CodecSpec {
+    let configuration = Map::from_iter([("order".to_owned(), json!([3, 2, 1, 0]))]);
+    CodecSpec { name: "transpose".to_owned(), configuration, must_understand: true }
 }
 
 /// How the chunks of a scale are packed, with a number for each of the four axes.

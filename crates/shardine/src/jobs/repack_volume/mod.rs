@@ -28,7 +28,7 @@ use volume::Scales;
 
 pub(super) use values::KeyFolderValues;
 
-pub use options::{RepackVolumeOptions, RepackedScale, ShardingChoice};
+pub use options::{RepackVolumeOptions, RepackedScale};
 
 /// Packs the chunks of the scales of a volume anew; in their place, or at `target`.
 ///

@@ -48,7 +48,8 @@ impl Scales {
         for (level, scale) in old.info().scales().iter().enumerate() {
             let asked = options.level.is_none_or(|only| only == level);
             let sharding = if asked {
-                (options.sharding)(old.info(), scale).map_err(refuse)?
+                let alone = options.level.is_some();
+                options.sharding.of_scale(old.info(), scale, alone).map_err(refuse)?
             } else {
                 scale.sharding.clone()
             };

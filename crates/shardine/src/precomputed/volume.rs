@@ -323,7 +323,7 @@ impl Volume {
             gzip_level: self.gzip_level,
             copies: scale.chunk_sizes.len(),
         };
-        Ok(Array::new(&self.location, chunks, Box::new(format))
+        Ok(Array::new(&self.location, chunks, codecs, Box::new(format))
             .with_axis_names(Some(axis_names()))
             .with_anchor(self.anchor.clone()))
     }

@@ -24,7 +24,7 @@ pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
 pub use array::{Array, HeldArray};
-pub use dataset::{DataSet, KeyFolders, open};
+pub use dataset::{DataSet, KeyRole, PartContent, SetKind, SetPart, open};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use engine::{PossibleObject, ShardEntries, StoredObject};
@@ -47,6 +47,7 @@ pub use jobs::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, 
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::{Location, LocationSpec};
+pub use precomputed::KeyFolders;
 pub use precomputed::key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use selection::{Axis, Region, RegionError, Selection};
 pub use shard::WriteOrder;

@@ -16,6 +16,7 @@ mod consolidate;
 mod convert;
 mod copy;
 mod create;
+mod data_set;
 mod dataset;
 mod demo;
 mod failure;

@@ -6,8 +6,9 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::plan::Unsaid;
+use shardine::precomputed::Volume;
 use shardine::{
-    DataSet, Error, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
+    Error, KeyFolders, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
     ShardingRequest, open, recover, repack,
 };
 
@@ -160,17 +161,17 @@ impl Place {
         }
         let engine = machine.engine()?;
         let source = match open(&engine, &location) {
-            Ok(DataSet::Volume(_)) => Source::Volume,
-            Ok(DataSet::KeyValues(folders)) => match folders.key_values(&engine) {
-                Ok(_) => Source::Keys,
-                Err(Error::NoKeyValues { .. }) => Source::Node,
-                Err(error) => return Err(error.into()),
+            Ok(set) if set.is::<Volume>() => Source::Volume,
+            Ok(set) => match set.downcast_ref::<KeyFolders>().map(|set| set.key_values(&engine)) {
+                Some(Ok(_)) => Source::Keys,
+                // What else is wrong is reported by the job, which looks closer.
+                None | Some(Err(Error::NoKeyValues { .. })) => Source::Node,
+                Some(Err(error)) => return Err(error.into()),
             },
             // The job would only say that there is no Zarr; and what cannot be read may be
             // anything.
             Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
-            // What else is wrong is reported by the job, which looks closer.
-            Ok(_) | Err(_) => Source::Node,
+            Err(_) => Source::Node,
         };
         Ok((location, source))
     }

@@ -27,7 +27,7 @@ pub use shardine_store as store;
 
 pub use array::{Array, HeldArray};
 pub use codec_words::CodecChoice;
-pub use dataset::{DataSet, KeyFolders, open};
+pub use dataset::{DataSet, KeyRole, PartContent, SetKind, SetPart, open};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use engine::{PossibleObject, ShardEntries, StoredObject};
@@ -50,6 +50,7 @@ pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::{Location, LocationSpec};
 pub use plan::{Packing, ShardingRequest, VolumePacking};
+pub use precomputed::KeyFolders;
 pub use precomputed::key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use selection::{Axis, Region, RegionError, Selection};
 pub use shard::WriteOrder;

@@ -15,7 +15,7 @@ use crate::engine::shard_box;
 use crate::jobs::losses::refuse_array;
 use crate::precomputed::{DATA_TYPES, INFO, Scale, Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
-use crate::zarr::{parent, read_document};
+use crate::zarr::read_document;
 use crate::{Array, ArrayNode, Engine, Error, Location, Node};
 
 /// An array that is a level, and how it is seen.
@@ -180,7 +180,7 @@ fn refuse_axes(location: &Location, reason: String) -> Error {
 /// One array; if it is a level of an OME-Zarr image, the group above it says what its axes are.
 fn single_level(array: ArrayNode) -> Result<OldLevel, Error> {
     let mut image = None;
-    if let Some((group, name)) = parent(array.location())? {
+    if let Some((group, name)) = array.location().parent()? {
         let document = match read_document(&group) {
             Ok(NodeMetadata::Group(document)) => Some(document),
             Ok(NodeMetadata::Array(_)) | Err(Error::NoNode { .. } | Error::Metadata { .. }) => None,

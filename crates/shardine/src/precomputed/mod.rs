@@ -3,6 +3,7 @@
 mod documents;
 mod encoding;
 mod info;
+pub(crate) mod kept;
 pub(crate) mod key_values;
 mod names;
 mod volume;

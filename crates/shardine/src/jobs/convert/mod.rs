@@ -2,7 +2,6 @@
 //! the same on both sides.
 
 mod error;
-mod kept;
 mod multiscale;
 mod new_info;
 mod options;

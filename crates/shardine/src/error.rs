@@ -201,6 +201,12 @@ pub enum Error {
     /// A job was stopped by its [`CancelToken`](crate::CancelToken).
     #[error("stopped")]
     Cancelled,
+    /// A job was asked to finish its parts, and nothing is left to do after them.
+    #[error("{job} writes nothing, so there is nothing to finish after its parts")]
+    NothingToFinish {
+        /// The job.
+        job: &'static str,
+    },
     /// A data set cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),

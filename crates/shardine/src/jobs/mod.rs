@@ -1,5 +1,6 @@
 //! Operations over whole data sets.
 
+mod check;
 mod compact;
 mod convert;
 mod copy;
@@ -13,6 +14,7 @@ mod verify;
 mod walk;
 mod whole;
 
+pub use check::{Finding, FindingKind, Severity, Untold, VerifySummary};
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use convert::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, VolumePacking,
@@ -30,4 +32,4 @@ pub use repack_volume::{
     RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume,
 };
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
-pub use verify::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySummary, verify};
+pub use verify::{VerifyOptions, verify};

@@ -3,7 +3,7 @@
 use shardine_store::{Key, Store, StoreError};
 
 use super::{InForce, Losses};
-use crate::jobs::verify::volume::{Folder, Payload};
+use crate::jobs::check::keyed::{Folder, Payload};
 use crate::{Engine, Error};
 
 /// Chunks of a scale up to which those of one shard are counted.

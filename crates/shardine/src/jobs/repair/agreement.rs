@@ -1,7 +1,7 @@
 //! Whether the chunks of a scale are what `info` says: if most of them are not, it is `info` that is wrong.
 
-use crate::jobs::verify::FindingKind;
-use crate::jobs::verify::volume::{Fault, Survey};
+use crate::jobs::check::FindingKind;
+use crate::jobs::check::keyed::{Fault, Survey};
 
 /// How the chunks of a scale agree with its `info`.
 #[derive(Debug, Clone, Copy, Default)]

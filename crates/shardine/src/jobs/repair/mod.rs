@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use shardine_store::{Key, Recovery, StoreError};
 
-use super::verify::volume::InfoSet;
-use super::verify::{Finding, FindingKind, Origin, Severity, VerifyOptions, verify};
+use super::check::{Finding, FindingKind, InfoSet, Origin, Scope, Severity};
+use super::frame::JobContext;
+use super::verify::verify_in;
 use crate::dataset::{Documents, detect};
 use crate::jobs::losses::{self, ObjectLosses};
 use crate::{Array, ArrayNode, Engine, Error, Location, PossibleObject};
@@ -24,25 +25,23 @@ use crate::{Array, ArrayNode, Engine, Error, Location, PossibleObject};
 pub(super) use set_aside::SetAside;
 
 /// How to repair.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RepairOptions {
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
     /// Decode every chunk to find damage; without it only metadata and indexes are read.
     pub decode: bool,
     /// Where damaged bytes are kept: a folder that need not exist yet.
     pub set_aside: Location,
-    /// Forget what was lost, now or earlier: `verify` no longer tells of it.
+    /// Forget what was lost, now or earlier: `verify` no longer reports it.
     pub accept_loss: bool,
-    /// Told how many objects are checked and how many have been found so far. May be called from any thread.
-    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
 
 impl RepairOptions {
     /// Keeps damaged bytes at a place that is not part of the data set.
     pub fn new(set_aside: Location) -> Self {
-        Self { dry_run: false, decode: false, set_aside, accept_loss: false, progress: None }
+        Self { dry_run: false, decode: false, set_aside, accept_loss: false }
     }
 
     /// With everything looked at and nothing changed, or not.
@@ -62,81 +61,59 @@ impl RepairOptions {
         self.decode = decode;
         self
     }
-
-    /// With somebody who is told the objects checked and the objects found so far.
-    pub fn progress(mut self, progress: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(progress));
-        self
-    }
 }
 
-impl fmt::Debug for RepairOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RepairOptions")
-            .field("dry_run", &self.dry_run)
-            .field("decode", &self.decode)
-            .field("set_aside", &self.set_aside)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What was done about something, or would be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum RepairKind {
-    /// A change in place that was interrupted is finished, or undone.
-    Recovered,
-    /// A temporary file of a killed writer is removed.
-    LeftoverRemoved,
-    /// A shard has the last valid index again that was found in it, which is an older one.
-    IndexRestored,
-    /// The bytes of a chunk are set aside and its entry is empty.
-    ChunkSetAside,
-    /// An object is set aside whole.
-    ObjectSetAside,
-    /// A chunk that shared bytes with another one has bytes of its own.
-    Separated,
-    /// An index that cannot be read is gone from its shard, which is kept as it was.
-    IndexSetAside,
-    /// A shard that was compressed as a file is the shard that was in it.
-    Unwrapped,
-    /// The two objects of a shard in its older form are one.
-    Joined,
-    /// Values or indexes of a shard are stored as `info` says.
-    Recoded,
-    /// A key is where readers look for it.
-    Moved,
-    /// The keys of a shard are in order.
-    Reordered,
-    /// `info` says how values are stored.
-    InfoCorrected,
-    /// The record of what was lost is set aside.
-    LossAccepted,
-    /// It cannot be mended here, and is as it was.
-    Left,
-}
-
-impl RepairKind {
-    /// Its name, such as `chunk-set-aside`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Recovered => "recovered",
-            Self::LeftoverRemoved => "leftover-removed",
-            Self::IndexRestored => "index-restored",
-            Self::ChunkSetAside => "chunk-set-aside",
-            Self::ObjectSetAside => "object-set-aside",
-            Self::Separated => "separated",
-            Self::IndexSetAside => "index-set-aside",
-            Self::Unwrapped => "unwrapped",
-            Self::Joined => "joined",
-            Self::Recoded => "recoded",
-            Self::Moved => "moved",
-            Self::Reordered => "reordered",
-            Self::InfoCorrected => "info-corrected",
-            Self::LossAccepted => "loss-accepted",
-            Self::Left => "left",
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// What was done about something, or would be.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum RepairKind {
+            $($(#[$doc])* $kind,)*
         }
-    }
+
+        impl RepairKind {
+            /// Its name, such as `chunk-set-aside`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A change in place that was interrupted is finished, or undone.
+    Recovered = "recovered",
+    /// A temporary file of a killed writer is removed.
+    LeftoverRemoved = "leftover-removed",
+    /// A shard has the last valid index again that was found in it, which is an older one.
+    IndexRestored = "index-restored",
+    /// The bytes of a chunk are set aside and its entry is empty.
+    ChunkSetAside = "chunk-set-aside",
+    /// An object is set aside whole.
+    ObjectSetAside = "object-set-aside",
+    /// A chunk that shared bytes with another one has bytes of its own.
+    Separated = "separated",
+    /// An index that cannot be read is gone from its shard, which is kept as it was.
+    IndexSetAside = "index-set-aside",
+    /// A shard that was compressed as a file is the shard that was in it.
+    Unwrapped = "unwrapped",
+    /// The two objects of a shard in its older form are one.
+    Joined = "joined",
+    /// Values or indexes of a shard are stored as `info` says.
+    Recoded = "recoded",
+    /// A key is where readers look for it.
+    Moved = "moved",
+    /// The keys of a shard are in order.
+    Reordered = "reordered",
+    /// `info` says how values are stored.
+    InfoCorrected = "info-corrected",
+    /// The record of what was lost is set aside.
+    LossAccepted = "loss-accepted",
+    /// It cannot be mended here, and is as it was.
+    Left = "left",
 }
 
 impl fmt::Display for RepairKind {
@@ -171,6 +148,10 @@ pub struct Repair {
 }
 
 impl Repair {
+    fn new(kind: RepairKind, object: &Key, message: impl Into<String>) -> Self {
+        Self::of(kind, &Finding::new(FindingKind::NotChecked, Some(object.clone()), message.into()))
+    }
+
     fn of(kind: RepairKind, finding: &Finding) -> Self {
         Self {
             kind,
@@ -241,16 +222,21 @@ const MAX_OF_KIND: u64 = 1 << 16;
 ///
 /// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole.
 ///
+/// A repair that `context` stops ends before its next object; what it has mended stays mended.
+///
 /// Costs what [`verify`](crate::verify) costs, and for each damaged shard its bytes once.
 pub fn repair(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     location: &Location,
     options: &RepairOptions,
     tell: &mut (dyn FnMut(Repair) + Send),
 ) -> Result<RepairSummary, Error> {
+    let context = &context.into();
+    context.check()?;
     let aside = SetAside::new(options.set_aside.clone());
     let mut repairing = Repairing {
-        engine,
+        context,
+        engine: context.engine(),
         location,
         options,
         aside,
@@ -302,6 +288,7 @@ fn is_mendable(finding: &Finding) -> bool {
 }
 
 struct Repairing<'a> {
+    context: &'a JobContext,
     engine: &'a Arc<Engine>,
     location: &'a Location,
     options: &'a RepairOptions,
@@ -445,29 +432,34 @@ impl Repairing<'_> {
         self.look_at(self.location, self.is_held)
     }
 
+    /// Every finding is wanted, but of each object only so many of a kind.
+    fn scope(&self, max_of_kind: u64, is_held: bool) -> Scope {
+        let (decode, max_findings) = (self.options.decode, u64::MAX);
+        Scope { decode, part: None, max_findings, max_of_kind, is_held }
+    }
+
     /// The same at another place, which the caller may hold.
     fn look_at(&self, location: &Location, is_held: bool) -> Result<Found, Error> {
         let mut found = Found::default();
-        let mut options = VerifyOptions::new().decode(self.options.decode).all_findings(LOOKED_AT);
-        options.progress = self.options.progress.clone();
-        options.is_held = is_held;
-        let summary = verify(self.engine, location, &options, &mut |finding| match finding.kind {
-            FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal => {
-                found.leftovers.push(finding);
-            }
-            FindingKind::LostChunk | FindingKind::UnprovedChunk => {
-                found.records.extend(finding.record);
-            }
-            FindingKind::SettledLoss => found.settled.extend(finding.record),
-            FindingKind::LeftOut => found.left_out.push(finding),
-            _ if finding.severity != Severity::Damage => {}
-            _ => match (&finding.object, &finding.origin) {
-                (Some(object), Some(origin)) if is_mendable(&finding) => {
-                    found.damaged.entry(object.clone()).or_insert_with(|| origin.clone());
+        let scope = self.scope(LOOKED_AT, is_held);
+        let summary =
+            verify_in(self.context, location, scope, &mut |finding| match finding.kind {
+                FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal => {
+                    found.leftovers.push(finding);
                 }
-                _ => found.left.push(finding),
-            },
-        })?;
+                FindingKind::LostChunk | FindingKind::UnprovedChunk => {
+                    found.records.extend(finding.record);
+                }
+                FindingKind::SettledLoss => found.settled.extend(finding.record),
+                FindingKind::LeftOut => found.left_out.push(finding),
+                _ if finding.severity != Severity::Damage => {}
+                _ => match (&finding.object, &finding.origin) {
+                    (Some(object), Some(origin)) if is_mendable(&finding) => {
+                        found.damaged.entry(object.clone()).or_insert_with(|| origin.clone());
+                    }
+                    _ => found.left.push(finding),
+                },
+            })?;
         (found.lost, found.unproved) = (summary.lost_chunks, summary.unproved_chunks);
         Ok(found)
     }
@@ -476,6 +468,7 @@ impl Repairing<'_> {
     fn leftovers(&mut self, found: Vec<Finding>) -> Result<(), Error> {
         let store = Arc::clone(&self.location.store);
         for finding in found {
+            self.context.check()?;
             let Some(key) = &finding.object else { continue };
             let (folder, name) = match key.as_str().rsplit_once('/') {
                 Some((folder, name)) => (Some(Key::new(folder)?), name),
@@ -540,6 +533,7 @@ impl Repairing<'_> {
                 None => damaged,
             };
             for (key, origin) in damaged {
+                self.context.check()?;
                 let stored = PossibleObject::new(key, origin.cell, None);
                 self.left.clear();
                 match self.object(array, &stored) {

@@ -9,7 +9,7 @@ use super::volume_shard::{Held, Kept, before_values};
 use super::{RepairKind, Repairing};
 use crate::engine::Publisher;
 use crate::engine::tuning::WRITE_BATCH;
-use crate::jobs::verify::volume::{Fault, Folder, Form, check_open};
+use crate::jobs::check::keyed::{Fault, Folder, Form, check_open};
 use crate::keyed::{Change, Encoded, OldValue, change_shard};
 use crate::{EngineError, Error};
 

@@ -12,12 +12,12 @@ use super::{Repair, RepairKind, Repairing};
 use crate::Error;
 use crate::engine::tuning::{EXPANDS, MAX_DECOMPRESSED};
 use crate::engine::{Batch, NewObject, Slots, Uint64Frame};
-use crate::jobs::losses::{ObjectLosses, cells_of};
-use crate::jobs::verify::volume::{
-    Checked, Fault, Folder, Form, Payload, ShardFault, Survey, Surveyed, check_open, codec,
+use crate::jobs::check::keyed::{
+    Checked, Fault, Folder, Form, Payload, ShardFault, Survey, Surveyed, ToMend, check_open, codec,
     is_readable, unpack,
 };
-use crate::jobs::verify::{FindingKind, Severity};
+use crate::jobs::losses::{ObjectLosses, cells_of};
+use crate::keyed::bytes_before;
 use crate::shard::uint64::Encoding;
 
 /// A value that the new shard has.
@@ -44,31 +44,6 @@ pub(super) struct Held<'a> {
 }
 
 impl Repairing<'_> {
-    /// Whether something is to be done about a shard.
-    fn needs(
-        &self,
-        folder: &Folder,
-        number: u64,
-        key: &Key,
-        checked: &Checked,
-        forms: bool,
-    ) -> bool {
-        // One of each kind says what there is to do.
-        let (findings, _) = checked.findings(folder, number, key, 1);
-        let mends = |kind: FindingKind| match kind {
-            // Keys of other shards are moved when all shards are sound.
-            FindingKind::MisplacedKey => false,
-            FindingKind::UnsortedKeys => true,
-            kind => kind.severity() == Severity::Damage,
-        };
-        let here = checked.survey.entries.iter().any(|surveyed| {
-            let fault = surveyed.fault.as_deref();
-            matches!(fault, Some(Fault::Misplaced { place }) if place.shard == number)
-        });
-        here || findings.iter().any(|finding| mends(finding.kind))
-            || (forms && checked.other_forms(number, key).is_some())
-    }
-
     /// Looks at a shard: whether something is to be done about it. How its chunks agree with `info` is added to `agreement`.
     pub(super) fn needs_mending(
         &self,
@@ -83,7 +58,7 @@ impl Repairing<'_> {
         match folder.shards.store.open(key, None).and_then(look) {
             Ok(checked) => {
                 agreement.add(&checked.survey);
-                self.needs(folder, number, key, &checked, forms)
+                checked.to_mend(number, forms).is_some()
             }
             // It is gone, or is told with all that is left.
             Err(_) => false,
@@ -107,13 +82,12 @@ impl Repairing<'_> {
         let look =
             |object: &dyn Object| check_open(self.engine, folder, (number, key), object, decode);
         let checked = match look(&*edit.object) {
-            Ok(checked) if self.needs(folder, number, key, &checked, forms) => checked,
-            Ok(_) | Err(StoreError::Changed { .. }) => return Ok(()),
+            Ok(checked) => checked,
+            Err(StoreError::Changed { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
+        let Some(to_mend) = checked.to_mend(number, forms) else { return Ok(()) };
         let recoded = self.forms(&checked, number, key, forms);
-        let mut told = checked.findings(folder, number, key, 1).0.into_iter();
-        let unsorted = told.find(|finding| finding.kind == FindingKind::UnsortedKeys);
         let survey = checked.survey;
         if survey.faults.iter().any(ShardFault::is_unsure) {
             return Ok(());
@@ -129,8 +103,8 @@ impl Repairing<'_> {
             self.set_indexes_aside(&mut held)?;
         }
         let kept = self.outcomes(&mut held, forms)?;
-        if let Some(finding) = unsorted {
-            self.tell(Repair::of(RepairKind::Reordered, &finding));
+        if let ToMend::Unsorted(message) = to_mend {
+            self.tell(held.repair(RepairKind::Reordered, message));
         }
         recoded.into_iter().for_each(|repair| self.tell(repair));
         if self.options.dry_run {
@@ -403,25 +377,10 @@ pub(super) fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>>
     if !folder.keeps_before() {
         return Vec::new();
     }
-    let mut before = vec![0..0; survey.entries.len()];
-    let inside = |i: &usize| survey.entries[*i].is_inside(survey.len);
-    let mut places: Vec<(Range<u64>, Option<usize>)> =
-        survey.indexes.iter().map(|range| (range.clone(), None)).collect();
-    let entries = (0..survey.entries.len()).filter(inside);
-    places.extend(entries.map(|i| (survey.entries[i].range(), Some(i))));
-    places.sort_unstable_by_key(|(range, entry)| (range.start, range.end, *entry));
-    let (mut end, mut gap) = (survey.table_len, 0..0);
-    for (range, entry) in places {
-        if end < range.start {
-            gap = end..range.start;
-        }
-        // Keys with the same value share what is before it.
-        if let Some(i) = entry
-            && gap.end == range.start
-        {
-            before[i] = gap.clone();
-        }
-        end = end.max(range.end);
-    }
-    before
+    let inside = |surveyed: &Surveyed| match surveyed.is_inside(survey.len) {
+        true => surveyed.range(),
+        false => 0..0,
+    };
+    let values: Vec<Range<u64>> = survey.entries.iter().map(inside).collect();
+    bytes_before(&values, &survey.indexes, survey.table_len)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use shardine_store::{Key, Listing};
 
+use crate::jobs::check::Walked;
 use crate::jobs::losses::LOSS_RECORD;
 use crate::precomputed::compressed_ending;
 use crate::shard::uint64::Sharding;
@@ -14,8 +15,8 @@ const BESIDE: [&str; 3] = [".spatial", ".frags", ".labels"];
 /// The names in a folder of shards, by what they stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Shards by number, and whether each is in its older form of two objects.
-    pub shards: Vec<(u64, Key, bool)>,
+    /// Shards by number.
+    pub shards: Vec<NamedShard>,
     /// Shards that are compressed as files.
     pub wrapped: Vec<(u64, Key)>,
     /// Such files of shards that are there as well.
@@ -27,6 +28,21 @@ pub(crate) struct Names {
     pub strays: Vec<Key>,
     /// Whether there is, or may be, a record of what was lost.
     pub has_record: bool,
+}
+
+/// A shard of a folder.
+#[derive(Debug)]
+pub(crate) struct NamedShard {
+    pub number: u64,
+    pub key: Key,
+    /// Whether it is in its older form of two objects.
+    pub is_older: bool,
+}
+
+impl Walked for NamedShard {
+    fn key(&self) -> &Key {
+        &self.key
+    }
 }
 
 /// The last part of a key.
@@ -50,7 +66,7 @@ impl Names {
             let name = last_part(&key);
             if let Some(shard) = number(name, ".shard") {
                 whole.insert(shard);
-                names.shards.push((shard, key, false));
+                names.shards.push(NamedShard { number: shard, key, is_older: false });
             } else if let Some(shard) = number(name, ".index") {
                 indexes.push((shard, key));
             } else {
@@ -64,7 +80,7 @@ impl Names {
                 names.strays.push(key);
             } else {
                 older.insert(shard);
-                names.shards.push((shard, key, true));
+                names.shards.push(NamedShard { number: shard, key, is_older: true });
             }
         }
         for key in rest {
@@ -96,7 +112,7 @@ impl Names {
                 None => names.strays.push(key),
             }
         }
-        names.shards.sort_by_key(|(shard, ..)| *shard);
+        names.shards.sort_by_key(|shard| shard.number);
         names
     }
 }

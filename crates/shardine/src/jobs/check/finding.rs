@@ -188,6 +188,31 @@ impl Untold {
     }
 }
 
+/// Lets so many findings of each kind in one object be reported, and counts the others.
+#[derive(Debug)]
+pub(in crate::jobs) struct Limit {
+    most: u64,
+    found: Untold,
+    /// Those that are only counted.
+    pub untold: Untold,
+}
+
+impl Limit {
+    pub fn new(most: u64) -> Self {
+        Self { most, found: Untold::default(), untold: Untold::default() }
+    }
+
+    /// Whether one more of this kind is reported.
+    pub fn admits(&mut self, kind: FindingKind) -> bool {
+        self.found.add(kind, 1);
+        let admits = self.found.get(kind) <= self.most;
+        if !admits {
+            self.untold.add(kind, 1);
+        }
+        admits
+    }
+}
+
 impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -240,7 +265,7 @@ pub(crate) struct Origin {
 }
 
 impl Finding {
-    pub(super) fn new(kind: FindingKind, object: Option<Key>, message: String) -> Self {
+    pub(in crate::jobs) fn new(kind: FindingKind, object: Option<Key>, message: String) -> Self {
         let severity = kind.severity();
         Self {
             severity,
@@ -256,17 +281,17 @@ impl Finding {
         }
     }
 
-    pub(super) fn shard(mut self, cell: &[u64]) -> Self {
+    pub(in crate::jobs) fn shard(mut self, cell: &[u64]) -> Self {
         self.shard = Some(cell.to_vec());
         self
     }
 
-    pub(super) fn chunk(mut self, chunk: Option<Vec<u64>>) -> Self {
+    pub(in crate::jobs) fn chunk(mut self, chunk: Option<Vec<u64>>) -> Self {
         self.chunk = chunk;
         self
     }
 
-    pub(super) fn range(mut self, range: Range<u64>) -> Self {
+    pub(in crate::jobs) fn range(mut self, range: Range<u64>) -> Self {
         self.range = Some(range);
         self
     }
@@ -297,7 +322,7 @@ impl Finding {
             ConsolidatedMetadata => "consolidate the metadata again",
             LeftoverTemporary | LeftoverJournal => "run `shardine repair`",
             UnfinishedJob => "run the command that began it again",
-            SetAside => "it is kept for whoever wants to know, and may be removed",
+            SetAside => "it is kept for reference, and may be removed",
             MisplacedKey | DuplicateKey | DataEncoding | Zlib | WrappedShard | MisnamedShard
             | UnsortedKeys | OlderForm => "run `shardine repair`",
             MeshManifest | MeshFragments => {

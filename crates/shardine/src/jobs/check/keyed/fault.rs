@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::super::FindingKind;
 use super::survey::Surveyed;
+use crate::jobs::check::FindingKind;
 use crate::shard::uint64::{KeyPlace, Sharding};
 
 /// What is wrong with a shard, or with one of its indexes.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardine_store::Key;
 
-use super::super::{Finding, FindingKind, Run};
-use super::folder::{Folder, Payload};
+use crate::jobs::check::keyed::{Checked, Fault, Folder, Payload};
+use crate::jobs::check::{Finding, FindingKind, Run};
 use crate::precomputed::Scale;
 use crate::shard::uint64::{KeyHash, MortonCode, Sharding};
 
@@ -97,16 +97,32 @@ pub(crate) struct ShardFill {
 }
 
 impl ShardFill {
-    pub fn new(number: u64, known: bool) -> Self {
+    fn new(number: u64, known: bool) -> Self {
         Self { number, known, count: 0, low: [u64::MAX; 3], high: [0; 3] }
     }
 
-    pub fn add(&mut self, cell: [u64; 3]) {
+    fn add(&mut self, cell: [u64; 3]) {
         self.count += 1;
         for (axis, i) in cell.into_iter().enumerate() {
             self.low[axis] = self.low[axis].min(i);
             self.high[axis] = self.high[axis].max(i);
         }
+    }
+
+    /// The chunks of a shard that a reader finds where they are; they are noted in `presence`.
+    pub fn of(checked: &Checked, folder: &Folder, number: u64, presence: &Presence) -> Self {
+        let mut fill = Self::new(number, checked.survey.faults.is_empty());
+        for surveyed in &checked.survey.entries {
+            let fault = surveyed.fault.as_deref();
+            if matches!(fault, Some(Fault::Misplaced { .. } | Fault::Duplicate)) {
+                continue;
+            }
+            if let Some(cell) = folder.cell(surveyed.entry.key) {
+                presence.set(cell);
+                fill.add(cell);
+            }
+        }
+        fill
     }
 
     /// Whether its chunks are all those of a box.
@@ -312,11 +328,11 @@ impl Run<'_> {
                     "the chunks in {left} of {all} shards fill a box, and less than half of what the shard has room for: \
                      so looks what is left when each task of a job replaces shards instead of adding to them"
                 );
-                self.tell([Finding::new(
+                self.note(Finding::new(
                     FindingKind::MissingChunks,
                     filling.folder.clone(),
                     message,
-                )]);
+                ));
             }
         }
     }
@@ -329,7 +345,7 @@ impl Run<'_> {
                 sparse.len()
             );
             let folder = filling.folder.clone();
-            return self.tell([Finding::new(FindingKind::SparseShard, folder, message)]);
+            return self.note(Finding::new(FindingKind::SparseShard, folder, message));
         }
         for (shard, there, room) in sparse {
             let message = format!("has {there} of {room} chunks, far less than most other shards");
@@ -338,7 +354,7 @@ impl Run<'_> {
                 Some(folder) => folder.join(&name).ok(),
                 None => Key::new(&name).ok(),
             });
-            self.tell([Finding::new(FindingKind::SparseShard, key, message).shard(&[*shard])]);
+            self.note(Finding::new(FindingKind::SparseShard, key, message).shard(&[*shard]));
         }
     }
 
@@ -368,7 +384,7 @@ impl Run<'_> {
             return false;
         };
         let folder = filling.folder.clone();
-        self.tell([Finding::new(FindingKind::MissingChunks, folder, message)]);
+        self.note(Finding::new(FindingKind::MissingChunks, folder, message));
         true
     }
 }

@@ -2,18 +2,17 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
 use shardine_store::{Key, Object, ReadRange, StoreError};
 
 use super::super::FindingKind;
-use super::super::object::Source;
-use super::super::payload;
+use super::super::indexed::{self, Source};
 use super::fault::Fault;
 use super::folder::{Folder, Payload};
 use super::survey::{Form, Survey, Surveyed, is_gzip, is_zlib, touches, unpack};
 use crate::Engine;
+use crate::engine::Crew;
 use crate::engine::tuning::{INDEX_GAP, MAX_DECOMPRESSED};
 use crate::precomputed::key_values::{PayloadKind, fragments_len};
 use crate::shard::uint64::Encoding;
@@ -221,7 +220,7 @@ impl Look<'_> {
         }
     }
 
-    /// Reads values whole, in pieces, and has the workers look at them. What is sound is not told.
+    /// Reads values whole, in pieces, and has the workers look at them.
     fn whole(
         &self,
         survey: &Survey,
@@ -252,22 +251,17 @@ impl Look<'_> {
             let (now, later) = rest.split_at(1 + together.count());
             rest = later;
             let bytes = self.object.read(ReadRange::Bounded(read.clone()))?;
-            let told: Mutex<Vec<(usize, Seen)>> = Mutex::default();
             let done = AtomicU64::new(0);
-            self.engine.share(self.workers, now.len(), &|n, context| {
+            let work = |n: usize, context: &mut Context| {
                 let surveyed = &survey.entries[now[n]];
                 let range = surveyed.range();
                 let at = (range.start - read.start) as usize..(range.end - read.start) as usize;
-                let value = bytes.get(at).unwrap_or_default();
-                let seen = self.value(context, surveyed, value, &done);
-                if !matches!(seen, Seen::Sound) {
-                    told.lock().unwrap_or_else(PoisonError::into_inner).push((now[n], seen));
-                }
-            });
+                self.value(context, surveyed, bytes.get(at).unwrap_or_default(), &done)
+            };
+            let take = &mut |n: usize, seen| all.push((now[n], seen));
+            self.engine.batch_in_order(Crew::Workers(self.workers), now.len(), &work, take);
             *decoded += done.into_inner();
-            all.extend(told.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
-        all.sort_unstable_by_key(|(i, _)| *i);
         Ok(all)
     }
 
@@ -296,7 +290,7 @@ impl Look<'_> {
                 let Some(codec) = codec else { return Seen::Sound };
                 done.fetch_add(1, Ordering::Relaxed);
                 let (source, at) = (Source::Decoded(bytes), 0..bytes.len() as u64);
-                match payload::decode(context, source, self.key, codec, at) {
+                match indexed::decode(context, source, self.key, codec, at) {
                     Ok(None) => Seen::Sound,
                     Ok(Some((FindingKind::NotChecked, reason))) => {
                         Seen::Fault(Fault::TooLarge { reason: format!("is not checked: {reason}") })

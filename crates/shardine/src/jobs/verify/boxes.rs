@@ -3,23 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use shardine_codec::{Context, EncodedSize};
-use shardine_store::{Key, ReadRange, Store, StoreError, StoreExt};
+use shardine_codec::{ChunkCodec, Context, EncodedSize};
+use shardine_store::{Key, Object, ReadRange, Store, StoreError, StoreExt};
 
-use super::super::object::Source;
-use super::super::{Finding, FindingKind, Run, add, payload};
 use super::fill::Filling;
-use super::folder::Chunks;
-use super::names::{last_part, unwrapped};
-use super::survey::{codec, is_gzip};
 use crate::Error;
 use crate::engine::Crew;
 use crate::engine::tuning::MAX_DECOMPRESSED;
+use crate::jobs::check::indexed::{Problem, Source, decode};
+use crate::jobs::check::keyed::{Chunks, codec, is_gzip, last_part, unwrapped};
+use crate::jobs::check::{BATCH, Finding, FindingKind, Run, Settled, Severity, Walked, settled};
 use crate::jobs::losses::LOSS_RECORD;
 use crate::precomputed::{BoxObject, Scale, Volume};
-
-/// Chunks that are handed to the workers at a time.
-const BATCH: usize = 1024;
 
 /// A chunk that is an object.
 struct Boxed {
@@ -28,6 +23,12 @@ struct Boxed {
     len: u64,
     /// Whether its name has an ending that says how the file is compressed.
     wrapped: bool,
+}
+
+impl Walked for Boxed {
+    fn key(&self) -> &Key {
+        &self.key
+    }
 }
 
 impl Boxed {
@@ -45,7 +46,7 @@ impl Boxed {
 
 /// What is wrong with one, and whether it was decoded.
 struct Seen {
-    problem: Option<(FindingKind, String)>,
+    problem: Option<Problem>,
     decoded: bool,
 }
 
@@ -59,6 +60,7 @@ impl Run<'_> {
         known: &dyn Fn(&Key) -> bool,
     ) -> Result<Filling, Error> {
         let folder = volume.folder(scale)?;
+        self.begin(folder.as_ref())?;
         let mut filling = Filling::of_chunks(folder.clone(), scale.grid());
         let location = volume.location().at(folder.clone());
         let listed = self
@@ -67,9 +69,9 @@ impl Run<'_> {
         let listing = match listed {
             Ok(listing) => listing,
             Err(Error::Store(StoreError::Unsupported { .. })) => {
-                self.unlisted.store(true, std::sync::atomic::Ordering::Relaxed);
+                self.sum(|summary| summary.unlisted = true);
                 let message = "the chunks are objects, and the store cannot list them".to_owned();
-                self.tell([Finding::new(FindingKind::NotChecked, folder, message)]);
+                self.note(Finding::new(FindingKind::NotChecked, folder, message));
                 filling.unknown = true;
                 return Ok(filling);
             }
@@ -116,11 +118,12 @@ impl Run<'_> {
                 found.len(),
                 last_part(&first.key)
             );
-            self.tell([Finding::new(FindingKind::WrappedChunks, folder.clone(), message)]);
+            self.note(Finding::new(FindingKind::WrappedChunks, folder.clone(), message));
         }
         found.iter().for_each(|chunk| filling.presence.set(chunk.cell));
+        found.retain(|chunk| self.takes(&chunk.key));
         for batch in found.chunks(BATCH) {
-            self.box_batch(&location.store, chunks, batch);
+            self.box_batch(&*location.store, chunks, batch)?;
         }
         if has_record {
             self.box_losses(&*location.store, folder.as_ref());
@@ -130,10 +133,10 @@ impl Run<'_> {
 
     fn stray_box(&self, key: Key) {
         let message = "is not the name of a chunk of this scale".to_owned();
-        self.tell([Finding::new(FindingKind::StrayObject, Some(key), message)]);
+        self.note(Finding::new(FindingKind::StrayObject, Some(key), message));
     }
 
-    /// Tells of chunks that are there twice.
+    /// Reports chunks that are there twice.
     fn two_forms(&self, found: &[Boxed]) {
         let plain: BTreeSet<[u64; 3]> =
             found.iter().filter(|chunk| !chunk.wrapped).map(|chunk| chunk.cell).collect();
@@ -149,111 +152,136 @@ impl Run<'_> {
             );
             let finding = Finding::new(FindingKind::TwoForms, Some(chunk.key.clone()), message);
             let [x, y, z] = chunk.cell;
-            self.tell([finding.chunk(Some(vec![x, y, z, 0]))]);
+            self.note(finding.chunk(Some(vec![x, y, z, 0])));
         }
     }
 
-    fn box_batch(&self, store: &Arc<dyn Store>, chunks: &Chunks, batch: &[Boxed]) {
-        add(&self.counters.found, batch.len() as u64);
-        let look = |chunk: &Boxed, context: &mut Context| {
-            let seen = self.boxed(&**store, chunks, chunk, context);
-            add(&self.counters.objects, 1);
-            add(&self.counters.bytes, chunk.len);
-            add(&self.counters.chunks, 1);
-            self.progress();
-            match seen {
-                Ok(seen) => {
-                    add(&self.counters.chunks_decoded, u64::from(seen.decoded));
-                    seen.problem
-                }
-                // It is gone, or another one is there: of that nothing was said.
-                Err(StoreError::NotFound { .. } | StoreError::Changed { .. }) => None,
-                Err(error) => Some((FindingKind::Unreadable, error.to_string())),
-            }
+    fn box_batch(&self, store: &dyn Store, chunks: &Chunks, batch: &[Boxed]) -> Result<(), Error> {
+        let crew = match store.read_cost().local {
+            true => Crew::Workers(self.engine.workers_within(chunks.memory())),
+            false => Crew::Waiting(self.engine.at_once(store, chunks.memory())),
         };
-        let tell = |chunk: &Boxed, problem: Option<(FindingKind, String)>| {
+        let look = |chunk: &Boxed, _, context: &mut Context| {
+            let seen = self.boxed(store, chunks, chunk, context)?;
+            self.sum(|summary| {
+                summary.bytes += chunk.len;
+                summary.chunks += 1;
+                summary.chunks_decoded += u64::from(seen.decoded);
+            });
+            Some(seen.problem)
+        };
+        self.batch(crew, batch, &look, &mut |chunk, problem| {
             if let Some((kind, message)) = problem {
                 let [x, y, z] = chunk.cell;
                 let finding = Finding::new(kind, Some(chunk.key.clone()), message);
                 self.tell([finding.chunk(Some(vec![x, y, z, 0]))]);
             }
-        };
-        let crew = match store.read_cost().local {
-            true => Crew::Workers(self.engine.workers_within(chunks.memory())),
-            false => Crew::Waiting(self.engine.at_once(&**store, chunks.memory())),
-        };
-        let look = |i: usize, context: &mut Context| look(&batch[i], context);
-        let tell = &mut |i: usize, problem| tell(&batch[i], problem);
-        self.engine.batch_in_order(crew, batch.len(), &look, tell);
+        })
     }
 
+    /// Checks a chunk; `None` if it is not there. Where the listing says all, nothing is read.
     fn boxed(
         &self,
         store: &dyn Store,
         chunks: &Chunks,
         chunk: &Boxed,
         context: &mut Context,
-    ) -> Result<Seen, StoreError> {
-        let seen =
-            |kind, message: String| Ok(Seen { problem: Some((kind, message)), decoded: false });
-        if chunk.len == 0 {
-            return seen(FindingKind::EmptyObject, "it has no bytes at all".to_owned());
+    ) -> Option<Seen> {
+        let sound = Seen { problem: None, decoded: false };
+        let unknown = chunk.wrapped && chunk.codec().is_none();
+        let has_length = chunks.raw_len(chunk.cell).is_none_or(|exact| exact == chunk.len);
+        let is_listed = !self.scope.decode && !chunk.wrapped && has_length && chunk.len > 0;
+        if (unknown && chunk.len > 0) || is_listed {
+            return Some(sound);
         }
-        let exact = chunks.raw_len(chunk.cell);
-        let sound = Ok(Seen { problem: None, decoded: false });
-        let wrapping = chunk.codec();
-        if chunk.wrapped && wrapping.is_none() {
-            return sound;
-        }
-        // Of a file whose name says how it is compressed, what its headers say beside that is the same once more.
-        let object = || match chunk.wrapped {
+        // The name of a file says how it is compressed; what its headers say is the same again.
+        let open = || match chunk.wrapped {
             true => store.open_stored(&chunk.key),
             false => store.open(&chunk.key, None),
         };
-        if let (Some((name, magic)), false) = (wrapping, self.options.decode) {
-            let head = object()?.read(ReadRange::Bounded(0..chunk.len.min(magic.len() as u64)))?;
-            return match *head == *magic {
-                true => sound,
-                false => seen(FindingKind::Chunk, format!("is called like {name} and is not")),
-            };
-        }
-        if let (false, Some(exact)) = (chunk.wrapped, exact)
-            && exact != chunk.len
-        {
-            // A listing tells how long what is stored is, which may be encoded as its headers say.
-            let object = object()?;
-            let head = object.read(ReadRange::Bounded(0..chunk.len.min(exact).min(2)))?;
-            let len = object.len().unwrap_or(chunk.len);
-            if len != exact {
-                let why = if is_gzip(&head) { "; it begins like gzip" } else { "" };
-                let message = format!("the chunk has {len} bytes, but should have {exact}{why}");
-                return seen(FindingKind::ChunkSize, message);
+        let look = &mut |object: &Arc<dyn Object>| {
+            let seen = self.open_box(&**object, chunks, chunk, context)?;
+            let is_damage = |(kind, _): &Problem| kind.severity() == Severity::Damage;
+            let is_damaged = seen.problem.as_ref().is_some_and(is_damage);
+            Ok((seen, is_damaged))
+        };
+        match settled(&chunk.key, &open, look) {
+            Settled::Seen(seen) => Some(seen),
+            Settled::Gone => None,
+            Settled::Failed(kind, message) => {
+                Some(Seen { problem: Some((kind, message)), decoded: false })
             }
         }
-        if !self.options.decode {
-            return sound;
+    }
+
+    /// Checks one version of a chunk.
+    fn open_box(
+        &self,
+        object: &dyn Object,
+        chunks: &Chunks,
+        chunk: &Boxed,
+        context: &mut Context,
+    ) -> Result<Seen, StoreError> {
+        let seen = |problem: Option<Problem>| Ok(Seen { problem, decoded: false });
+        let exact = chunks.raw_len(chunk.cell).filter(|_| !chunk.wrapped);
+        let wrapping = chunk.codec();
+        let chunk_codec = self.scope.decode.then(|| chunks.codec(chunk.cell)).flatten();
+        // A listing gives the length of what is stored, which headers may say is encoded. What has
+        // another length than it should is not read whole.
+        let listed = object.len().unwrap_or(chunk.len);
+        let fits = exact.is_none_or(|exact| exact == listed);
+        let is_too_large = |codec: &ChunkCodec| {
+            listed > MAX_DECOMPRESSED && codec.encoded_size() == EncodedSize::Unbounded
+        };
+        let bytes = match chunk_codec {
+            Some(codec) if fits && !is_too_large(codec) => object.read(ReadRange::All)?,
+            _ => {
+                let head = |len: u64| {
+                    let most = wrapping.map_or(2, |(_, magic)| magic.len() as u64);
+                    object.read(ReadRange::Bounded(0..len.min(most)))
+                };
+                match head(listed) {
+                    Err(StoreError::OutOfRange { len, .. }) => head(len)?,
+                    head => head?,
+                }
+            }
+        };
+        let len = object.len().unwrap_or(listed);
+        if len == 0 {
+            let problem = (FindingKind::EmptyObject, "it has no bytes at all".to_owned());
+            return seen(Some(problem));
         }
-        let Some(chunk_codec) = chunks.codec(chunk.cell) else { return sound };
-        if chunk.len > MAX_DECOMPRESSED && chunk_codec.encoded_size() == EncodedSize::Unbounded {
-            let message = format!("a chunk of {} bytes is not decoded", chunk.len);
-            return seen(FindingKind::NotChecked, message);
+        if chunk.wrapped && wrapping.is_none() {
+            return seen(None);
         }
-        let bytes = object()?.read(ReadRange::All)?;
+        if let (Some((name, magic)), false) = (wrapping, self.scope.decode) {
+            let problem = (FindingKind::Chunk, format!("is called like {name} and is not"));
+            return seen((*bytes != *magic).then_some(problem));
+        }
+        if let Some(exact) = exact.filter(|&exact| exact != len) {
+            let why = if is_gzip(&bytes) { "; it begins like gzip" } else { "" };
+            let message = format!("the chunk has {len} bytes, but should have {exact}{why}");
+            return seen(Some((FindingKind::ChunkSize, message)));
+        }
+        let Some(chunk_codec) = chunk_codec else { return seen(None) };
+        if is_too_large(chunk_codec) {
+            let message = format!("a chunk of {len} bytes is not decoded");
+            return seen(Some((FindingKind::NotChecked, message)));
+        }
+        let bytes = if fits { bytes } else { object.read(ReadRange::All)? };
         let mut plain = context.take_buffer();
-        let unpacked = wrapping.map(|(name, _)| {
+        let unpacked = wrapping.and_then(|(name, _)| {
             let limit = usize::try_from(MAX_DECOMPRESSED).unwrap_or(usize::MAX);
             let decode = codec(name).and_then(|c| c.decode(context, &bytes, limit, &mut plain));
-            decode
-                .err()
-                .map(|error| (FindingKind::Chunk, format!("the file is not {name}: {error}")))
+            let error = decode.err()?;
+            Some((FindingKind::Chunk, format!("the file is not {name}: {error}")))
         });
-        let problem = unpacked.flatten();
-        let problem = match problem {
+        let problem = match unpacked {
             Some(problem) => Some(problem),
             None => {
                 let bytes = if chunk.wrapped { plain.as_slice() } else { &bytes };
                 let (source, at) = (Source::Decoded(bytes), 0..bytes.len() as u64);
-                payload::decode(context, source, &chunk.key, chunk_codec, at)?
+                decode(context, source, &chunk.key, chunk_codec, at)?
             }
         };
         context.give_buffer(plain);

@@ -5,6 +5,7 @@ use std::ops::Range;
 use shardine_codec::{BytesToBytes, Codec, CodecError, CodecSpec, Context, from_spec};
 use shardine_store::{Object, ReadRange, StoreError};
 
+use super::super::{covered, overlapping};
 use super::fault::{Fault, ShardFault};
 use crate::engine::tuning::{INDEX_GAP, MAX_MERGED_READ};
 use crate::shard::uint64::{Encoding, KeyPlace, MAX_INDEX, Minishard, MinishardEntry, Sharding};
@@ -326,24 +327,15 @@ impl Survey {
             .filter(|&i| !matches!(entries[i].fault.as_deref(), Some(Fault::InIndex)))
             .collect();
         order.sort_by_key(|&i| (entries[i].entry.start, entries[i].entry.len));
-        let mut reaching: Option<usize> = None;
-        for i in order {
-            let range = entries[i].range();
-            let Some(first) = reaching.filter(|&first| range.start < entries[first].range().end)
-            else {
-                reaching = Some(i);
-                continue;
-            };
-            let (other, of) = (entries[first].entry.key, entries[first].range());
+        let ranges: Vec<_> = order.into_iter().map(|i| (entries[i].range(), i)).collect();
+        overlapping(ranges, |(of, first), (range, i)| {
+            let other = entries[first].entry.key;
             entries[i].set(if of == range {
                 Fault::Shared { other }
             } else {
-                Fault::Overlap { other, of }
+                Fault::Overlap { other, of: of.clone() }
             });
-            if range.end > entries[first].range().end {
-                reaching = Some(i);
-            }
-        }
+        });
     }
 
     /// Bytes that no index and no value, nor these other ranges, refer to.
@@ -352,12 +344,7 @@ impl Survey {
         let mut taken: Vec<Range<u64>> = self.indexes.iter().chain(others).cloned().collect();
         taken.extend(inside);
         taken.sort_unstable_by_key(|range| range.start);
-        let (mut covered, mut end) = (0, 0);
-        for range in taken {
-            covered += range.end.saturating_sub(range.start.max(end));
-            end = end.max(range.end);
-        }
-        self.len.saturating_sub(covered)
+        self.len.saturating_sub(covered(taken))
     }
 }
 

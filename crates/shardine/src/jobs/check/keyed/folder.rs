@@ -13,6 +13,7 @@ use crate::precomputed::{ChunkEncoding, Scale, VolumeInfo};
 use crate::shard::uint64::{Encoding, MortonCode};
 
 /// Shards of values by key.
+#[derive(Clone)]
 pub(crate) struct Folder {
     /// The document that tells of them.
     pub info: Key,
@@ -23,9 +24,10 @@ pub(crate) struct Folder {
 }
 
 /// What the values are.
+#[derive(Clone)]
 pub(crate) enum Payload {
     /// Chunks of a scale, numbered by their places.
-    Chunks(Box<Chunks>),
+    Chunks(Arc<Chunks>),
     /// Something else.
     Values(PayloadKind),
 }

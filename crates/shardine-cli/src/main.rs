@@ -105,6 +105,10 @@ fn refuse(failure: &Failure) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
+        Failure::Interrupted => {
+            eprintln!("stopped; run the same command again to resume");
+            ExitCode::from(interrupt::INTERRUPTED)
+        }
         Failure::Told { message, hint } => {
             eprintln!("error: {message}");
             if let Some(hint) = hint {

@@ -234,20 +234,12 @@ pub fn run_job(
 ) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let progress = Progress::things("packing", 0);
-    let mut options = job.apply(options);
-    if !progress.is_hidden() {
-        let bar = progress.clone();
-        options = options.progress(move |now| {
-            bar.set(now.done, now.total);
-            if !now.array.is_empty() {
-                bar.say(now.array);
-            }
-        });
-    }
+    let options = job.apply(options);
+    let context = progress.context(&engine);
     let start = Instant::now();
     let mut arrays = Vec::new();
     let mut written = Ok(());
-    let result = repack(&engine, source, target, &options, &mut |array| {
+    let result = repack(&context, source, target, &options, &mut |array| {
         if !job.json && written.is_ok() {
             let line = describe(&array, name, job.dry_run);
             written = progress.suspend(|| writeln!(io::stdout(), "{line}"));

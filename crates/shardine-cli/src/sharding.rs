@@ -268,16 +268,13 @@ pub fn run(
     options.exclusive = job.exclusive;
     options.wait = job.wait.map(Duration::from_secs);
     options.check = job.compares(target.unwrap_or(source).store.read_cost().local);
-    if !progress.is_hidden() {
-        let bar = progress.clone();
-        options.progress = Some(Arc::new(move |done, total| bar.set(done, total)));
-    }
+    let context = progress.context(&engine);
     let start = Instant::now();
     let mut scales = Vec::new();
     let mut tell = |scale| scales.push(scale);
     let result = match keys {
-        Some(sharding) => repack_keys(&engine, source, target, sharding, &options, &mut tell),
-        None => repack_volume(&engine, source, target, &options, &mut tell),
+        Some(sharding) => repack_keys(&context, source, target, sharding, &options, &mut tell),
+        None => repack_volume(&context, source, target, &options, &mut tell),
     };
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();

@@ -12,6 +12,7 @@ mod dataset;
 mod error;
 mod jobs;
 mod location;
+mod owner;
 pub mod plan;
 pub mod precomputed;
 pub mod zarr;
@@ -34,7 +35,7 @@ pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, Cop
 pub use jobs::{CancelToken, JobContext, JobProgress, Part};
 pub use jobs::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
-    RepackProgress, RepackedArray, recover, repack,
+    RepackedArray, recover, repack,
 };
 pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
 pub use jobs::{

@@ -133,13 +133,7 @@ fn run(
         .store_empty(args.store_empty);
     options.check = job.check();
     options.chunk = chunk.map(<[u64]>::to_vec);
-    if !progress.is_hidden() {
-        let bar = progress.clone();
-        options = options.progress(move |now| {
-            bar.set(now.done, now.total);
-            bar.say(now.array);
-        });
-    }
+    let context = progress.context(&engine);
     let start = Instant::now();
     let mut levels = Vec::new();
     let mut written = Ok(());
@@ -151,8 +145,8 @@ fn run(
         levels.push(level);
     };
     let result = match form {
-        Form::Zarr(form) => convert_to_zarr(&engine, source, &target, form, &options, tell),
-        Form::Volume(form) => convert_to_volume(&engine, source, &target, form, &options, tell),
+        Form::Zarr(form) => convert_to_zarr(&context, source, &target, form, &options, tell),
+        Form::Volume(form) => convert_to_volume(&context, source, &target, form, &options, tell),
     };
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();

@@ -7,6 +7,7 @@ mod copy;
 mod frame;
 mod losses;
 mod migrate;
+mod rebuild;
 mod repack;
 mod repack_volume;
 mod repair;
@@ -26,7 +27,7 @@ pub use losses::LOSS_RECORD;
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use repack::{
     CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
-    RepackProgress, RepackedArray, recover, repack,
+    RepackedArray, recover, repack,
 };
 pub use repack_volume::{
     RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume,

@@ -14,4 +14,4 @@ pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
 pub(crate) use names::{BoxNames, BoxObject};
 pub(crate) use volume::{AXES, CHUNK_SIZES, axis_names, resolved};
 pub use volume::{INFO, StoredChunk, Volume};
-pub(crate) use wrapped::{WrappedStore, compressed_ending, compressed_endings};
+pub(crate) use wrapped::{compressed_ending, compressed_endings};

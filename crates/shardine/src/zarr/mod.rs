@@ -5,6 +5,7 @@ mod array_keys;
 mod array_node;
 mod consolidated;
 mod create;
+mod flat_codecs;
 pub mod metadata;
 mod node;
 mod reopen;
@@ -27,6 +28,7 @@ pub const LOSS_RECORD: &str = ".shardine-lost.json";
 pub use array_node::ArrayNode;
 pub(crate) use consolidated::parent;
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
+pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
 pub use node::formats_at;
 pub(crate) use node::{
     ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document,

@@ -99,7 +99,7 @@ fn coarser(
 /// The shape of a level's chunks: its own, or as asked for.
 fn chunk(level: &OldLevel, options: &ConvertOptions, channels: u64) -> Result<[u64; 3], Error> {
     let Some(chunk) = options.chunk.as_deref() else {
-        let own = level.view.to_volume(level.array.chunk_shape());
+        let own = level.view.map().to_new(level.array.chunk_shape(), 1);
         return Ok(std::array::from_fn(|axis| own[axis].max(1)));
     };
     match *chunk {

@@ -1,18 +1,13 @@
-use std::fmt;
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
-use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome, RepackProgress};
+use super::super::rebuild::Counts;
+use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome};
 use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
 use crate::shard::uint64::{Encoding, Sharding};
 
-/// What is told of progress.
-type Tell = Arc<dyn Fn(RepackProgress) + Send + Sync>;
-
 /// How to convert a data set, whatever it becomes.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
     /// Another shape of the chunks: lengths along x, y and z, and of a Zarr array along channel if they are four. They are then encoded anew.
@@ -28,8 +23,6 @@ pub struct ConvertOptions {
     pub restart: bool,
     /// Only tell what would be done.
     pub dry_run: bool,
-    /// Told how far it is. May be called from any thread.
-    pub progress: Option<Tell>,
 }
 
 impl ConvertOptions {
@@ -74,28 +67,9 @@ impl ConvertOptions {
         self
     }
 
-    /// With somebody who is told how far it is.
-    pub fn progress(mut self, tell: impl Fn(RepackProgress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(tell));
-        self
-    }
-
     /// What is asked for, the same for the same result.
     pub(super) fn request(&self, form: Value) -> Value {
         json!({ "chunk": self.chunk, "store_empty": self.store_empty, "form": form })
-    }
-}
-
-impl fmt::Debug for ConvertOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConvertOptions")
-            .field("chunk", &self.chunk)
-            .field("check", &self.check)
-            .field("store_empty", &self.store_empty)
-            .field("overwrite", &self.overwrite)
-            .field("restart", &self.restart)
-            .field("dry_run", &self.dry_run)
-            .finish_non_exhaustive()
     }
 }
 
@@ -271,6 +245,18 @@ pub struct ConvertedLevel {
     pub objects_kept: u64,
     /// How the result was checked.
     pub check: RepackCheck,
+}
+
+impl ConvertedLevel {
+    /// Takes over what was counted.
+    pub(super) fn count(&mut self, counts: &Counts) {
+        self.chunks_moved = counts.moved;
+        self.chunks_recoded = counts.recoded;
+        self.chunks_absent = counts.absent;
+        self.objects_written = counts.written;
+        self.bytes_written = counts.bytes;
+        self.objects_kept = counts.kept;
+    }
 }
 
 /// What was done.

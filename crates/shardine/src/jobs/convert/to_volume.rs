@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use shardine_store::{Condition, StoreExt};
 
+use super::super::frame::JobContext;
+use super::super::rebuild::{Sides, Transfer, TransferOptions, relates};
 use super::super::repack::RepackOutcome;
 use super::ConvertError;
-use super::alike::{Side, have_same_chunks};
-use super::as_zarr::scale_metadata;
 use super::job::Job;
 use super::kept::{self, Seen};
-use super::level::Level;
 use super::multiscale::{Multiscale, Said, Voxels};
 use super::new_info::new_info;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm};
@@ -36,7 +35,7 @@ pub(super) struct OldLevel {
 impl OldLevel {
     /// Elements along the axes of a volume.
     pub fn shape(&self) -> [u64; RANK] {
-        let shape = self.view.to_volume(self.array.shape());
+        let shape = self.view.map().to_new(self.array.shape(), 1);
         std::array::from_fn(|axis| shape.get(axis).copied().unwrap_or(1))
     }
 }
@@ -56,13 +55,15 @@ impl OldLevel {
 ///
 /// Costs one read for each index and each chunk, and the check as much again; memory is that of the chunks in flight.
 pub fn convert_to_volume(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     source: &Location,
     target: &Location,
     form: &VolumeForm,
     options: &ConvertOptions,
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
+    let context = &context.into();
+    let engine = context.engine();
     let (mut levels, kept) = old_levels(engine, source)?;
     for level in &mut levels {
         // Who says how large voxels are does not need to be told.
@@ -81,8 +82,7 @@ pub fn convert_to_volume(
     let mut work = Vec::with_capacity(levels.len());
     for (number, old) in levels.into_iter().enumerate() {
         let scale = volume.scale(number)?;
-        let (new, metadata) = (volume.array(number)?, scale_metadata(&volume, scale)?);
-        let made = Side { array: &new, metadata: &metadata };
+        let (new, axes) = (volume.array(number)?, old.view.map());
         let report = ConvertedLevel {
             level: number,
             source: old.name.clone(),
@@ -93,10 +93,10 @@ pub fn convert_to_volume(
             sharding: scale.sharding.clone(),
             axes: old.view.names(),
             axes_assumed: old.view.assumed,
-            moves: have_same_chunks(Side::of(&old.array), &old.view, made),
+            moves: relates(&old.array, &axes, &new),
             ..ConvertedLevel::default()
         };
-        work.push((old, new, metadata, report));
+        work.push((old, axes, new, report));
     }
     if options.dry_run {
         work.into_iter().for_each(|(.., report)| tell(report));
@@ -104,18 +104,23 @@ pub fn convert_to_volume(
     }
     let request = options.request(form.request());
     let job = Job::begin(engine, source, target, options, request)?;
-    for (old, new, metadata, mut report) in work {
+    let how = TransferOptions {
+        store_empty: options.store_empty,
+        check: job.check,
+        ..TransferOptions::default()
+    };
+    for (old, axes, new, mut report) in work {
         report.check = job.check;
         if job.resumed {
             report.outcome = RepackOutcome::Resumed;
         }
-        let mut counted = report.clone();
-        let made = Side { array: &new, metadata: &metadata };
-        let from = Side::of(&old.array);
-        let level = Level::new(from, &old.view, made, options, job.resumed, &report.target);
-        level.run(job.check)?;
-        level.report(&mut counted);
-        tell(counted);
+        let sides = Sides { old: &old.array, axes: &axes, new: &new };
+        let transfer = Transfer::new(context, sides, how, job.resumed, &report.target);
+        transfer.run()?;
+        let counts = transfer.counts();
+        drop(transfer);
+        report.count(&counts);
+        tell(report);
     }
     job.check_source()?;
     target.store.put(&target.key(INFO)?, &volume.info().to_bytes(), Condition::None)?;

@@ -1,31 +1,28 @@
 //! From a volume to a group with one array for each scale.
 
-use std::sync::Arc;
-
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use shardine_store::{Condition, StoreExt};
 
+use super::super::frame::JobContext;
+use super::super::rebuild::{AxisMap, ChunkFinder, Sides, Transfer, TransferOptions, relates};
 use super::super::repack::{
-    ChunkFinder, Packing, RepackOutcome, Shards, Stored, default_index_codecs, shard_shape,
+    Packing, RepackOutcome, Shards, Stored, default_index_codecs, shard_shape,
 };
 use super::ConvertError;
-use super::alike::{Side, have_same_chunks};
-use super::as_zarr::scale_metadata;
 use super::job::Job;
 use super::kept;
-use super::level::Level;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, ZarrForm};
-use super::view::{RANK, View};
+use super::view::RANK;
 use crate::engine::shard_box;
 use crate::jobs::losses::refuse_data_set;
 use crate::plan::chunks_per_shard_for;
-use crate::precomputed::{ChunkEncoding, Scale, Volume, axis_names};
+use crate::precomputed::{AXES, ChunkEncoding, Scale, Volume, axis_names};
 use crate::shard::IndexLocation;
 use crate::zarr::DOCUMENT;
 use crate::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray, codec_specs_from_json,
 };
-use crate::{Array, ArrayNode, CodecSpec, Engine, Error, Location};
+use crate::{Array, ArrayNode, CodecSpec, Error, Location};
 
 /// Chunks of a volume that are looked at to learn what one takes.
 const SAMPLED: u64 = 64;
@@ -49,23 +46,24 @@ const SHARD_BYTES: u64 = 64 << 20;
 ///
 /// Costs one read for each index and each chunk, and the check as much again; memory is that of the chunks in flight.
 pub fn convert_to_zarr(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     source: &Location,
     target: &Location,
     form: &ZarrForm,
     options: &ConvertOptions,
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
+    let context = &context.into();
+    let engine = context.engine();
     refuse_data_set(engine, source)?;
     let (volume, _hold) = Volume::open_held(engine, source)?;
     let names = kept::names(volume.info());
-    let view = View::straight();
+    let axes = AxisMap::identity(RANK);
     let mut levels = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
         let scale = volume.scale(number)?;
-        let (old, described) = (volume.array(number)?, scale_metadata(&volume, scale)?);
-        let from = Side { array: &old, metadata: &described };
-        let metadata = metadata(from, scale, form, options)?;
+        let old = volume.array(number)?;
+        let metadata = metadata(&old, scale, form, options)?;
         let place = target.join(name)?;
         let new = ArrayNode::from_metadata(engine, &place, metadata)?;
         let report = ConvertedLevel {
@@ -75,11 +73,11 @@ pub fn convert_to_zarr(
             shape: new.shape().to_vec(),
             chunk_shape: new.chunk_shape().to_vec(),
             shard_shape: new.shard_shape().map(<[u64]>::to_vec),
-            axes: view.names(),
-            moves: have_same_chunks(from, &view, Side::of(&new)),
+            axes: AXES.to_vec(),
+            moves: relates(&old, &axes, &new),
             ..ConvertedLevel::default()
         };
-        levels.push((old, described, new, report));
+        levels.push((old, new, report));
     }
     let summary = ConvertSummary { info_kept: true, ..ConvertSummary::default() };
     if options.dry_run {
@@ -88,23 +86,26 @@ pub fn convert_to_zarr(
     }
     let request = options.request(form.request());
     let job = Job::begin(engine, source, target, options, request)?;
-    for (old, described, new, mut report) in levels {
+    let how = TransferOptions {
+        store_empty: options.store_empty,
+        check: job.check,
+        ..TransferOptions::default()
+    };
+    for (old, new, mut report) in levels {
         let (document, text) = (new.location().key(DOCUMENT)?, new.metadata().to_bytes());
         report.check = job.check;
         if job.resumed {
             report.outcome = RepackOutcome::Resumed;
         }
         if !job.is_finished(&document, &text)? {
-            let from = Side { array: &old, metadata: &described };
-            let made = Side::of(&new);
-            let level = Level::new(from, &view, made, options, job.resumed, &report.target);
-            level.run(job.check)?;
-            let mut counted = report.clone();
-            level.report(&mut counted);
+            let sides = Sides { old: &old, axes: &axes, new: &new };
+            let transfer = Transfer::new(context, sides, how, job.resumed, &report.target);
+            transfer.run()?;
+            let counts = transfer.counts();
+            drop(transfer);
+            report.count(&counts);
             job.check_source()?;
             target.store.put(&document, &text, Condition::None)?;
-            drop(level);
-            report = counted;
         }
         tell(report);
     }
@@ -120,16 +121,16 @@ fn refuse(scale: &Scale, reason: String) -> Error {
 
 /// What the array of a scale is to be.
 fn metadata(
-    Side { array: old, metadata }: Side<'_>,
+    old: &Array,
     scale: &Scale,
     form: &ZarrForm,
     options: &ConvertOptions,
 ) -> Result<ArrayMetadata, Error> {
     let refuse = |reason: String| refuse(scale, reason);
     let chunk_shape = match options.chunk.as_deref() {
-        None => metadata.chunk_shape().to_vec(),
+        None => old.chunk_shape().to_vec(),
         Some(chunk) if chunk.contains(&0) => return Err(refuse("a chunk cannot be 0 long".into())),
-        Some([x, y, z]) => vec![*x, *y, *z, metadata.chunk_shape()[RANK - 1]],
+        Some([x, y, z]) => vec![*x, *y, *z, old.chunk_shape()[RANK - 1]],
         Some(chunk @ [_, _, _, _]) => chunk.to_vec(),
         Some(chunk) => {
             let axes = chunk.len();
@@ -138,7 +139,7 @@ fn metadata(
     };
     let codecs = match (&form.codecs, &scale.encoding) {
         (Some(choice), _) => choice.codecs(old.data_type()).map_err(refuse)?,
-        (None, ChunkEncoding::Raw) => metadata.codecs().to_vec(),
+        (None, ChunkEncoding::Raw) => old.codecs().to_vec(),
         (None, _) => default_codecs().map_err(refuse)?,
     };
     if codecs.iter().any(|codec| codec.name == "sharding_indexed") {
@@ -157,15 +158,18 @@ fn metadata(
         });
     }
     let (chunk_shape, codecs) = stored.to_layout();
+    let mut attributes = Map::new();
+    attributes.insert("resolution".into(), Value::from(scale.resolution.to_vec()));
+    attributes.insert("voxel_offset".into(), Value::from(scale.voxel_offset.to_vec()));
     ArrayMetadata::new(NewArray {
-        shape: metadata.shape().to_vec(),
+        shape: old.shape().to_vec(),
         chunk_shape,
-        data_type: metadata.data_type().clone(),
+        data_type: old.data_type().clone(),
         fill: None,
         codecs,
         key_encoding: ChunkKeyEncoding::default(),
         dimension_names: Some(axis_names()),
-        attributes: metadata.attributes().clone(),
+        attributes,
     })
     .map_err(|source| {
         let at = format!("scale \"{}\"", scale.key);

@@ -16,11 +16,13 @@ use std::sync::Arc;
 
 use shardine_store::{Condition, FolderExchange, FolderPart, Key, LeftoverKind, Modes, StoreExt};
 
-use super::build::{Build, is_stale};
+use super::error::is_stale;
 use super::job::{Built, Job, Marker, WAIT};
 use super::{
     RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, consolidated, target,
 };
+use crate::jobs::frame::JobContext;
+use crate::jobs::rebuild::{AxisMap, Sides, Transfer, TransferOptions, moves};
 use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata};
@@ -98,6 +100,7 @@ fn recover_at(exchange: &dyn FolderExchange, folder: Option<&Key>) -> Result<(),
 
 /// Packs the chunks of one array anew.
 pub(super) fn repack(
+    context: &JobContext,
     array: &ArrayNode,
     options: &RepackOptions,
     report: &mut RepackedArray,
@@ -109,7 +112,8 @@ pub(super) fn repack(
         if let Some(marker) = job.marker()? {
             let to = parsed(&job, &marker.to)?;
             describe(report, &to);
-            report.moves = are_encoded_alike(array.metadata(), &to) && moves(array);
+            let new = ArrayNode::from_metadata(array.engine(), location, to)?;
+            report.moves = moves(array, &new);
             report.outcome = RepackOutcome::Resumed;
             return Ok(());
         }
@@ -120,7 +124,7 @@ pub(super) fn repack(
         }
     }
     let _lock = job.lock()?;
-    let done = locked(&job, array, options, report);
+    let done = locked(context, &job, array, options, report);
     // A job that is refused, or has nothing to do, leaves nothing.
     if job.is_empty()? {
         job.beside.remove_tree(&job.work)?;
@@ -130,6 +134,7 @@ pub(super) fn repack(
 
 /// The same by who has the lock. What was read before it was had may be out of date.
 fn locked(
+    context: &JobContext,
     job: &Job,
     array: &ArrayNode,
     options: &RepackOptions,
@@ -157,7 +162,7 @@ fn locked(
             // An append that is under way now is not waited for after all the work.
             drop(AppendClaim::at(place, false)?);
         }
-        let built = build(job, array, options, (marker, state), report, resumed);
+        let built = build(context, job, array, options, (marker, state), report, resumed);
         let marker = match built {
             Ok(marker) => marker,
             // What is wrong counts only if the array is still the one that was being read.
@@ -273,7 +278,8 @@ fn wanted(
     check(array)?;
     let wanted = target::wanted(array, options, *array.metadata().key_encoding())?;
     describe(report, &wanted.metadata);
-    report.moves = wanted.same_chunks && moves(array);
+    let new = ArrayNode::from_metadata(array.engine(), array.location(), wanted.metadata.clone())?;
+    report.moves = moves(array, &new);
     report.outcome = match wanted.unchanged {
         true => RepackOutcome::Unchanged,
         false => RepackOutcome::Done,
@@ -313,16 +319,9 @@ fn parsed(job: &Job, text: &str) -> Result<ArrayMetadata, Error> {
     }
 }
 
-fn moves(array: &ArrayNode) -> bool {
-    array.chunks.layout.is_addressable_throughout()
-}
-
-/// Whether the chunks of two arrays are encoded alike.
-fn are_encoded_alike(one: &ArrayMetadata, other: &ArrayMetadata) -> bool {
-    let (Ok(a), Ok(b)) = (target::Stored::of(one), target::Stored::of(other)) else {
-        return false;
-    };
-    (a.codecs, a.chunk_shape) == (b.codecs, b.chunk_shape)
+/// How chunks are made, as the options of a job say.
+pub(super) fn transfer_options(options: &RepackOptions, check: RepackCheck) -> TransferOptions {
+    TransferOptions { order: options.order, store_empty: false, check }
 }
 
 /// Refuses an array that must not be replaced now.
@@ -352,6 +351,7 @@ fn check(array: &ArrayNode) -> Result<(), Error> {
 
 /// Builds the new array, with its document last. It is durable then, and fits the old one as that is.
 fn build(
+    context: &JobContext,
     job: &Job,
     old: &ArrayNode,
     options: &RepackOptions,
@@ -367,8 +367,7 @@ fn build(
     let store = Arc::new(job.beside.with_modes(modes));
     let place = Location::root(store).at(Some(job.new.clone()));
     let new = ArrayNode::from_metadata(old.engine(), &place, metadata)?;
-    let same = are_encoded_alike(old.metadata(), new.metadata());
-    let moves = same && moves(old) && self::moves(&new);
+    let moves = moves(old, &new);
     report.moves = moves;
     for attempt in 0..=ATTEMPTS {
         if resumed && !moves && marker.fingerprint.is_some_and(|before| before != fingerprint) {
@@ -395,9 +394,12 @@ fn build(
             check => check,
         };
         let path = report.path.clone();
-        let build = Build::new(old, &new, options, check, resumed, &path);
-        let built = build.run(moves);
-        build.report(report);
+        let axes = AxisMap::identity(old.shape().len());
+        let sides = Sides { old, axes: &axes, new: &new };
+        let options = transfer_options(options, check);
+        let transfer = Transfer::new(context, sides, options, resumed, &path);
+        let built = transfer.run();
+        report.count(&transfer.counts(), check);
         let built = built.and_then(|()| carry_over(job, old, &new));
         let now = job.beside.fingerprint(&job.name)?;
         match built {
@@ -448,7 +450,8 @@ fn count(job: &Job, engine: &Arc<Engine>, marker: &Marker) -> Result<Built, Erro
     let place = Location::root(store).at(Some(job.name.clone()));
     let array = ArrayNode::from_metadata(engine, &place, parsed(job, &marker.to)?)?;
     let objects = array.possible_objects()?;
-    let mut chunks = moves(&array).then_some(objects.len() as u64);
+    let countable = array.chunks.layout.is_addressable_throughout();
+    let mut chunks = countable.then_some(objects.len() as u64);
     if chunks.is_some() && array.shard_shape().is_some() {
         let (mut stored, mut failed) = (0, None);
         array.each_shard(&objects, &mut |_, found| match found {

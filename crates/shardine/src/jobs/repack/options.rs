@@ -2,8 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::jobs::rebuild::Counts;
 use crate::shard::{IndexLocation, WriteOrder};
 use crate::{CodecSpec, DataType};
 
@@ -74,7 +76,7 @@ impl fmt::Debug for CodecChoice {
 }
 
 /// How the new objects are checked before the array counts as done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RepackCheck {
     /// Not at all: what the target store has called published is believed.
@@ -98,23 +100,8 @@ impl RepackCheck {
     }
 }
 
-/// How far a job is.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct RepackProgress {
-    /// The array that is being worked on, by its path below the place that was named; empty for that place itself.
-    pub array: String,
-    /// Chunks of its grid that are done.
-    pub done: u64,
-    /// Chunks of its grid.
-    pub total: u64,
-}
-
-/// What is told of progress.
-type Tell = Arc<dyn Fn(RepackProgress) + Send + Sync>;
-
 /// How to pack the chunks of an array, or of all arrays of a hierarchy, anew.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct RepackOptions {
     /// How chunks are packed.
@@ -140,8 +127,6 @@ pub struct RepackOptions {
     pub wait: Option<Duration>,
     /// Only tell what would be done.
     pub dry_run: bool,
-    /// Told how far it is. May be called from any thread.
-    pub progress: Option<Tell>,
 }
 
 impl RepackOptions {
@@ -216,12 +201,6 @@ impl RepackOptions {
         self
     }
 
-    /// With somebody who is told how far it is.
-    pub fn progress(mut self, tell: impl Fn(RepackProgress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(tell));
-        self
-    }
-
     /// What is asked for, the same for the same result.
     pub(super) fn request(&self) -> Value {
         json!({
@@ -233,23 +212,6 @@ impl RepackOptions {
             "chunk": self.chunk,
             "codecs": self.codecs.as_ref().map(|codecs| &codecs.request),
         })
-    }
-}
-
-impl fmt::Debug for RepackOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RepackOptions")
-            .field("packing", &self.packing)
-            .field("index", &self.index)
-            .field("chunk", &self.chunk)
-            .field("codecs", &self.codecs)
-            .field("order", &self.order)
-            .field("check", &self.check)
-            .field("overwrite", &self.overwrite)
-            .field("restart", &self.restart)
-            .field("exclusive", &self.exclusive)
-            .field("dry_run", &self.dry_run)
-            .finish_non_exhaustive()
     }
 }
 
@@ -294,4 +256,17 @@ pub struct RepackedArray {
     pub objects_kept: u64,
     /// How the result was checked.
     pub check: RepackCheck,
+}
+
+impl RepackedArray {
+    /// Takes over what was counted.
+    pub(super) fn count(&mut self, counts: &Counts, check: RepackCheck) {
+        self.chunks_moved = counts.moved;
+        self.chunks_recoded = counts.recoded;
+        self.chunks_empty = counts.absent;
+        self.objects_written = counts.written;
+        self.bytes_written = counts.bytes;
+        self.objects_kept = counts.kept;
+        self.check = check;
+    }
 }

@@ -6,8 +6,8 @@ use shardine_store::{
     Condition, CreateOptions, Key, ObjectWriter, ReadRange, StoreError, StoreExt,
 };
 
-use super::build::{Build, is_stale};
-use super::in_place::describe;
+use super::error::is_stale;
+use super::in_place::{describe, transfer_options};
 use super::{
     Packing, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, target,
 };
@@ -15,12 +15,14 @@ use crate::jobs::copy::clear::clear;
 use crate::jobs::copy::keys::is_document;
 use crate::jobs::copy::marker::{COPY_MARKER, JobKind, Marker, Start};
 use crate::jobs::copy::place::check_apart;
+use crate::jobs::frame::JobContext;
 use crate::jobs::losses::refuse_array;
+use crate::jobs::rebuild::{AxisMap, Sides, Transfer, moves};
 use crate::jobs::whole::{check_whole, refuse};
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{ChunkKeyEncoding, NodeMetadata, ZarrFormat};
 use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, DOCUMENT, grid_folder};
-use crate::{Array, ArrayNode, Engine, Error, Group, Location, Node};
+use crate::{Array, ArrayNode, Error, Group, Location, Node};
 
 /// The object at the root of a target that says what is being made there, or was when the program was killed.
 pub const REPACK_MARKER: &str = ".shardine-repack.json";
@@ -32,7 +34,7 @@ const PIECE: u64 = 1 << 20;
 
 /// One job.
 struct Out<'a> {
-    engine: &'a std::sync::Arc<Engine>,
+    context: &'a JobContext,
     source: &'a Location,
     target: &'a Location,
     options: &'a RepackOptions,
@@ -43,7 +45,7 @@ struct Out<'a> {
 
 /// Makes the new data set; `tell` hears of each array.
 pub(super) fn repack(
-    engine: &std::sync::Arc<Engine>,
+    context: &JobContext,
     source: &Location,
     target: &Location,
     options: &RepackOptions,
@@ -51,8 +53,9 @@ pub(super) fn repack(
 ) -> Result<(), Error> {
     check_apart(source, target)?;
     check_whole(source, Some(target))?;
+    let engine = context.engine();
     let node = Node::open(engine, source)?;
-    rehearse(engine, source, target, options, &node)?;
+    rehearse(context, source, target, options, &node)?;
     let mut marker = Marker::new(&REPACK, source, options.request())?;
     let mut resumed = false;
     if !options.dry_run {
@@ -68,7 +71,7 @@ pub(super) fn repack(
     let default = if local { RepackCheck::Bytes } else { RepackCheck::None };
     let check = options.check.unwrap_or(default);
     let marker = RefCell::new(marker);
-    let out = Out { engine, source, target, options, check, resumed, marker };
+    let out = Out { context, source, target, options, check, resumed, marker };
     if resumed {
         out.remove_leftovers(target.path.clone(), 0)?;
     }
@@ -81,7 +84,7 @@ pub(super) fn repack(
 
 /// Refuses what does not fit an array before anything is written or removed.
 fn rehearse(
-    engine: &std::sync::Arc<Engine>,
+    context: &JobContext,
     source: &Location,
     target: &Location,
     options: &RepackOptions,
@@ -97,7 +100,7 @@ fn rehearse(
     }
     let marker = RefCell::new(Marker::new(&REPACK, source, options.request())?);
     let (options, check, resumed) = (&options, RepackCheck::None, false);
-    let out = Out { engine, source, target, options, check, resumed, marker };
+    let out = Out { context, source, target, options, check, resumed, marker };
     out.node(node, &mut |_| ())
 }
 
@@ -202,11 +205,8 @@ impl Out<'_> {
         let wanted = target::wanted(old, self.options, key_encoding(old))?;
         describe(&mut report, &wanted.metadata);
         let place = Self::place(self.target, path)?;
-        let new = ArrayNode::from_metadata(self.engine, &place, wanted.metadata.clone())?;
-        let moves = wanted.same_chunks
-            && old.chunks.layout.is_addressable_throughout()
-            && new.chunks.layout.is_addressable_throughout();
-        report.moves = moves;
+        let new = ArrayNode::from_metadata(self.context.engine(), &place, wanted.metadata.clone())?;
+        report.moves = moves(old, &new);
         if self.options.dry_run {
             tell(report);
             return Ok(wanted.metadata);
@@ -231,13 +231,16 @@ impl Out<'_> {
             tell(report);
             return Ok(wanted.metadata);
         }
-        let build = Build::new(old, &new, self.options, self.check, self.resumed, path);
+        let axes = AxisMap::identity(old.shape().len());
+        let sides = Sides { old, axes: &axes, new: &new };
+        let options = transfer_options(self.options, self.check);
+        let transfer = Transfer::new(self.context, sides, options, self.resumed, path);
         let changed = || RepackError::Changed { at: old.location().to_string() };
-        if let Err(error) = build.run(moves) {
+        if let Err(error) = transfer.run() {
             let stale = is_stale(&error) && fingerprint(old)? != before;
             return Err(if stale { changed().into() } else { error });
         }
-        build.report(&mut report);
+        report.count(&transfer.counts(), self.check);
         let (encoding, rank) = (*old.metadata().key_encoding(), old.shape().len());
         let above = old.location().path.as_ref();
         self.copy_others(above, &|name, is_folder| match is_folder {

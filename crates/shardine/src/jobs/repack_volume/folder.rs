@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 use shardine_store::{FolderPart, StoreExt};
 
 use super::form::{Form, survey};
-use super::values::Values;
+use super::values::KeyFolderValues;
 use super::write::{check, recount, write};
 use super::{Packed, RepackVolumeOptions, RepackedScale};
+use crate::jobs::frame::JobContext;
 use crate::keyed::KeyedShards;
 use crate::precomputed::INFO;
 use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
@@ -51,7 +52,7 @@ impl Folder {
     }
 
     /// The values at a place whose `info` is this.
-    pub fn values_at(place: &Location, info: &str) -> Result<Values, Error> {
+    pub fn values_at(place: &Location, info: &str) -> Result<KeyFolderValues, Error> {
         let no_store = || Error::NoKeyValues { at: place.to_string() };
         let document: Map<String, Value> = serde_json::from_str(info).map_err(|_| no_store())?;
         let sharding = Sharding::from_json(document.get("sharding").ok_or_else(no_store)?);
@@ -60,15 +61,15 @@ impl Folder {
         let (store, folder) = (Arc::clone(&place.store), place.path.clone());
         let shards = Arc::new(KeyedShards::new(store, folder, sharding));
         let kind = PayloadKind::from_info(&document);
-        Ok(Values::Shards { shards, kind, plain: None })
+        Ok(KeyFolderValues { shards, kind })
     }
 
     /// The values at the place where they are built.
-    fn new_values(&self, place: &Location) -> Option<Values> {
+    fn new_values(&self, place: &Location) -> Option<KeyFolderValues> {
         let sharding = self.report.sharding.clone()?;
         let (store, folder) = (Arc::clone(&place.store), place.path.clone());
         let shards = Arc::new(KeyedShards::new(store, folder, sharding));
-        Some(Values::Shards { shards, kind: self.kind, plain: None })
+        Some(KeyFolderValues { shards, kind: self.kind })
     }
 }
 
@@ -92,7 +93,7 @@ impl Packed for Folder {
 
     fn build(
         &mut self,
-        engine: &Arc<Engine>,
+        context: &JobContext,
         place: &Location,
         options: &RepackVolumeOptions,
         resumed: bool,
@@ -100,12 +101,12 @@ impl Packed for Folder {
         let Some(to) = self.new_values(place) else { return Ok(()) };
         let [old, new] = &self.forms;
         survey(&*self.old.store, self.old.folder.as_ref(), old, new)?;
-        let from = Values::Shards { shards: Arc::clone(&self.old), kind: self.kind, plain: None };
-        let tally = write(engine, &from, &to, resumed, options)?;
-        self.values = tally.total;
-        self.report.add(&tally);
+        let from = KeyFolderValues { shards: Arc::clone(&self.old), kind: self.kind };
+        let (total, counts) = write(context, &from, &to, resumed)?;
+        self.values = total;
+        self.report.add(&counts);
         if options.check || resumed {
-            check(engine, &from, &to)?;
+            check(context.engine(), &from, &to)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use shardine_store::{Condition, Store, StoreExt};
 
 use super::{Packed, RepackVolumeOptions, RepackedScale};
+use crate::jobs::frame::JobContext;
 use crate::jobs::repack::{Built, Job, Marker, RepackError, WAIT, recover};
 use crate::jobs::whole::check_walked;
 use crate::precomputed::INFO;
@@ -22,7 +23,7 @@ enum Next {
 }
 
 pub(super) fn repack<P: Packed>(
-    engine: &Arc<Engine>,
+    context: &JobContext,
     location: &Location,
     open: &dyn Fn() -> Result<P, Error>,
     options: &RepackVolumeOptions,
@@ -43,7 +44,7 @@ pub(super) fn repack<P: Packed>(
             }
         }
         let _lock = job.lock()?;
-        let done = locked(engine, &job, open, options, tell);
+        let done = locked(context, &job, open, options, tell);
         // A job that is refused, or has nothing to do, leaves nothing.
         if job.is_empty()? {
             job.beside.remove_tree(&job.work)?;
@@ -58,12 +59,13 @@ pub(super) fn repack<P: Packed>(
 
 /// The same by who has the lock.
 fn locked<P: Packed>(
-    engine: &Arc<Engine>,
+    context: &JobContext,
     job: &Job,
     open: &dyn Fn() -> Result<P, Error>,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<Next, Error> {
+    let engine = context.engine();
     if options.restart && !job.is_empty()? {
         match (job.marker(), job.document(&job.name)?) {
             (Err(error @ Error::Store(_)), _) => return Err(error),
@@ -128,14 +130,14 @@ fn locked<P: Packed>(
         Ok(job.document(&job.name)?.as_ref() == Some(&marker.from)
             && Some(job.beside.fingerprint(&job.name)?) == marker.fingerprint)
     };
-    let mut made = make(engine, job, options, &mut wanted, &mut marker, resumed);
+    let mut made = make(context, job, options, &mut wanted, &mut marker, resumed);
     for _ in 1..ATTEMPTS {
         // What is wrong counts only if nobody has changed the volume meanwhile.
         if unchanged(&marker)? {
             break;
         }
         wanted = open()?;
-        made = make(engine, job, options, &mut wanted, &mut marker, true);
+        made = make(context, job, options, &mut wanted, &mut marker, true);
     }
     let changed = || Error::from(RepackError::Changed { at: job.at.clone() });
     if let Err(error) = made {
@@ -154,13 +156,14 @@ fn locked<P: Packed>(
 
 /// Builds the new volume, with its `info` last.
 fn make(
-    engine: &Arc<Engine>,
+    context: &JobContext,
     job: &Job,
     options: &RepackVolumeOptions,
     wanted: &mut impl Packed,
     marker: &mut Marker,
     resumed: bool,
 ) -> Result<(), Error> {
+    let engine = context.engine();
     let (fingerprint, modes) = job.beside.state_of(&job.name)?;
     let mut resumed = resumed;
     if resumed && marker.fingerprint != Some(fingerprint) {
@@ -177,7 +180,7 @@ fn make(
     job.beside.remove_temporaries(&job.new)?;
     let store: Arc<dyn Store> = Arc::new(job.beside.with_modes(modes));
     let place = Location::root(store).at(Some(job.new.clone()));
-    wanted.build(engine, &place, options, resumed)?;
+    wanted.build(context, &place, options, resumed)?;
     let part = |path: &str, is_folder| wanted.part(path, is_folder);
     job.beside.carry_over(&job.name, &job.new, &part)?;
     let moved = wanted.recount(engine, &place)?;
@@ -195,9 +198,6 @@ fn make(
 fn count(engine: &Arc<Engine>, job: &Job, marker: &Marker) -> Result<Built, Error> {
     let store: Arc<dyn Store> = Arc::new(job.beside.clone());
     let place = Location::root(store).at(Some(job.name.clone()));
-    let mut found = 0u64;
-    for values in super::packed_values(engine, &place, &marker.from, &marker.to)? {
-        values.each_key(engine, &mut |_| found += 1)?;
-    }
+    let found = super::count_packed(engine, &place, &marker.from, &marker.to)?;
     Ok(Built { objects: 0, chunks: Some(found) })
 }

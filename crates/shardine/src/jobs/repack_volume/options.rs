@@ -2,8 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::write::Tally;
 use crate::RepackOutcome;
+use crate::jobs::rebuild::Counts;
 use crate::precomputed::{Scale, VolumeInfo};
 use crate::shard::uint64::Sharding;
 
@@ -29,8 +29,6 @@ pub struct RepackVolumeOptions {
     pub wait: Option<Duration>,
     /// Compare all that was moved with what it was.
     pub check: bool,
-    /// Called with values that are done and values in all.
-    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
 
 impl RepackVolumeOptions {
@@ -49,7 +47,6 @@ impl RepackVolumeOptions {
             exclusive: false,
             wait: None,
             check: true,
-            progress: None,
         }
     }
 }
@@ -108,11 +105,11 @@ impl RepackedScale {
         }
     }
 
-    pub(super) fn add(&mut self, tally: &Tally) {
-        self.chunks_moved += tally.moved;
-        self.chunks_recompressed += tally.recompressed;
-        self.objects_written += tally.objects;
-        self.objects_kept += tally.objects_kept;
-        self.bytes_written += tally.bytes;
+    pub(super) fn add(&mut self, counts: &Counts) {
+        self.chunks_moved += counts.moved;
+        self.chunks_recompressed += counts.recompressed;
+        self.objects_written += counts.written;
+        self.objects_kept += counts.kept;
+        self.bytes_written += counts.bytes;
     }
 }

@@ -8,6 +8,7 @@ use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::jobs::copy::clear::clear;
 use crate::jobs::copy::marker::{JobKind, Marker, Start};
 use crate::jobs::copy::place::check_apart;
+use crate::jobs::frame::JobContext;
 use crate::jobs::repack::{REPACK_MARKER, RepackError};
 use crate::jobs::whole::{check_whole, refuse};
 use crate::precomputed::INFO;
@@ -17,13 +18,14 @@ use crate::{Engine, Error, Location};
 const REPACK: JobKind = JobKind { marker: REPACK_MARKER, member: "shardine_repack_volume" };
 
 pub(super) fn repack(
-    engine: &Arc<Engine>,
+    context: &JobContext,
     source: &Location,
     target: &Location,
     mut wanted: impl Packed,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<(), Error> {
+    let engine = context.engine();
     check_apart(source, target)?;
     check_whole(source, Some(target))?;
     wanted.check_inside()?;
@@ -33,7 +35,7 @@ pub(super) fn repack(
     }
     let before = fingerprint(source)?;
     let (marker, resumed) = begin(engine, source, target, &wanted, options, before)?;
-    wanted.build(engine, target, options, resumed)?;
+    wanted.build(context, target, options, resumed)?;
     copy_others(source, target, "", &wanted, 0)?;
     wanted.recount(engine, target)?;
     if fingerprint(source)? != before {

@@ -6,10 +6,11 @@ use serde_json::Value;
 use shardine_store::{FolderPart, Key};
 
 use super::form::{Form, survey};
-use super::values::Values;
-use super::write::{check, recount, write};
+use super::values::count_chunks;
 use super::{Packed, RepackVolumeOptions, RepackedScale};
-use crate::jobs::repack::RepackError;
+use crate::jobs::frame::JobContext;
+use crate::jobs::rebuild::{AxisMap, Sides, Transfer, TransferOptions};
+use crate::jobs::repack::{RepackCheck, RepackError};
 use crate::precomputed::{INFO, Scale, Volume, VolumeInfo};
 use crate::{Engine, Error, Location, RepackOutcome};
 
@@ -106,11 +107,12 @@ impl Packed for Scales {
 
     fn build(
         &mut self,
-        engine: &Arc<Engine>,
+        context: &JobContext,
         place: &Location,
         options: &RepackVolumeOptions,
         resumed: bool,
     ) -> Result<(), Error> {
+        let engine = context.engine();
         let new = Volume::bind(engine, place, self.info.clone());
         let store = &*self.old.location().store;
         // All of them first: what is refused is refused before anything is moved.
@@ -120,15 +122,22 @@ impl Packed for Scales {
             survey(store, folder.as_ref(), old, new)?;
         }
         for changed in &mut self.changed {
-            let from = Values::of_scale(&self.old, changed.level)?;
-            let to = Values::of_scale(&new, changed.level)?;
-            let tally = write(engine, &from, &to, resumed, options)?;
-            changed.values = tally.total;
-            if let Some(report) = self.scales.get_mut(changed.level) {
-                report.add(&tally);
-            }
-            if options.check || resumed {
-                check(engine, &from, &to)?;
+            let level = changed.level;
+            changed.values = count_chunks(engine, &self.old, level)?;
+            let (old, new) = (self.old.packed_array(level)?, new.packed_array(level)?);
+            let axes = AxisMap::identity(old.shape().len());
+            let sides = Sides { old: &old, axes: &axes, new: &new };
+            // What an earlier run has made is compared in any case.
+            let check = match options.check || resumed {
+                true => RepackCheck::Bytes,
+                false => RepackCheck::None,
+            };
+            let how = TransferOptions { check, ..TransferOptions::default() };
+            let name = &self.old.scale(level)?.key;
+            let transfer = Transfer::new(context, sides, how, resumed, name);
+            transfer.run()?;
+            if let Some(report) = self.scales.get_mut(level) {
+                report.add(&transfer.counts());
             }
         }
         Ok(())
@@ -161,8 +170,11 @@ impl Packed for Scales {
     fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error> {
         let new = Volume::bind(engine, place, self.info.clone());
         self.changed.iter().try_fold(0u64, |all, changed| {
-            let values = Values::of_scale(&new, changed.level)?;
-            Ok(all.saturating_add(recount(engine, &values, changed.values)?))
+            let (before, after) = (changed.values, count_chunks(engine, &new, changed.level)?);
+            if before != after {
+                return Err(RepackError::Count { before, after }.into());
+            }
+            Ok(all.saturating_add(after))
         })
     }
 

@@ -18,6 +18,13 @@ pub(in crate::jobs) enum Settled<T> {
     Failed(FindingKind, String),
 }
 
+impl<T> Settled<T> {
+    /// What was seen, for a caller that leaves it to others to report what could not be.
+    pub fn seen(self) -> Option<T> {
+        if let Self::Seen(seen) = self { Some(seen) } else { None }
+    }
+}
+
 /// Looks at an object, and again while it changes. Damage counts only in the current version.
 ///
 /// `look` returns what it saw and whether that is damage; it must have no other effect, as what it

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::engine::tuning::INDEX_GAP;
+
 /// Calls `found` with each range that begins before the end of an earlier one: first the earlier
 /// one that reaches furthest, then the range itself. The ranges are in order, and none is empty.
 pub(in crate::jobs) fn overlapping<T: Copy>(
@@ -18,6 +20,27 @@ pub(in crate::jobs) fn overlapping<T: Copy>(
         }
         reaching = Some((range, of));
     }
+}
+
+/// How many of these ranges, which are in order of their starts, one read brings, and its bytes:
+/// the first, and those after it as long as the gaps are small and the read has at most `most`
+/// bytes. `None` if there are none.
+pub(in crate::jobs) fn together(
+    ranges: impl IntoIterator<Item = Range<u64>>,
+    most: u64,
+) -> Option<(usize, Range<u64>)> {
+    let mut ranges = ranges.into_iter();
+    let mut read = ranges.next()?;
+    let more = ranges.take_while(|range| {
+        let is_near = range.start <= read.end.saturating_add(INDEX_GAP)
+            && range.end.saturating_sub(read.start) <= most;
+        if is_near {
+            read.end = read.end.max(range.end);
+        }
+        is_near
+    });
+    let count = 1 + more.count();
+    Some((count, read))
 }
 
 /// How many bytes are in one of these ranges, which are in order of their starts.

@@ -8,6 +8,7 @@ use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions, Key, MAX_SMALL_OBJECT, ReadRange, StoreExt};
 
 use super::agreement::Agreement;
+use super::volume_shard::Surveys;
 use super::{Found, Repair, RepairKind, Repairing};
 use crate::engine::tuning::MAX_DECOMPRESSED;
 use crate::jobs::check::keyed::{Folder, Form, NamedShard, Names, last_part, unpack, unwrapped};
@@ -99,15 +100,8 @@ impl Repairing<'_> {
         for _ in 0..ROUNDS {
             let before = self.done;
             let names = self.names(place)?;
-            let mut agreement = Agreement::default();
-            let mut damaged = Vec::new();
-            let whole = names.shards.iter().filter(|shard| !shard.is_older);
-            for NamedShard { number, key, .. } in whole.clone() {
-                self.context.check()?;
-                if self.needs_mending(folder, (*number, key), forms, &mut agreement) {
-                    damaged.push((*number, key));
-                }
-            }
+            let Surveys { damaged, misplaced, agreement } =
+                self.survey(folder, &names.shards, forms)?;
             if let Some(message) = agreement.against_info() {
                 self.leave(&folder.info, folder.shards.folder.as_ref(), &message);
                 return Ok(());
@@ -125,11 +119,11 @@ impl Repairing<'_> {
             for (number, key) in damaged {
                 self.context.check()?;
                 self.left.clear();
-                self.shard(folder, number, key, forms)?;
+                self.shard(folder, number, &key, forms)?;
             }
-            for NamedShard { number, key, .. } in whole {
+            for (number, key) in misplaced {
                 self.context.check()?;
-                self.move_keys(folder, Some(*number), key)?;
+                self.move_keys(folder, Some(number), &key)?;
             }
             for key in &names.misnamed {
                 self.move_keys(folder, None, key)?;

@@ -13,9 +13,10 @@ use crate::Error;
 use crate::engine::tuning::{EXPANDS, MAX_DECOMPRESSED};
 use crate::engine::{Batch, NewObject, Slots, Uint64Frame};
 use crate::jobs::check::keyed::{
-    Checked, Fault, Folder, Form, Payload, ShardFault, Survey, Surveyed, ToMend, check_open, codec,
-    is_readable, unpack,
+    Checked, Fault, Folder, Form, NamedShard, Payload, ShardFault, Survey, Surveyed, ToMend,
+    check_open, codec, is_readable, unpack,
 };
+use crate::jobs::check::{BATCH, Run, settled};
 use crate::jobs::losses::{ObjectLosses, cells_of};
 use crate::keyed::bytes_before;
 use crate::shard::uint64::Encoding;
@@ -43,26 +44,52 @@ pub(super) struct Held<'a> {
     pub lost: ObjectLosses,
 }
 
+/// What is to be done about the shards of a folder.
+#[derive(Default)]
+pub(super) struct Surveys {
+    pub damaged: Vec<(u64, Key)>,
+    /// Those with keys that belong into other shards.
+    pub misplaced: Vec<(u64, Key)>,
+    pub agreement: Agreement,
+}
+
 impl Repairing<'_> {
-    /// Looks at a shard: whether something is to be done about it. How its chunks agree with `info` is added to `agreement`.
-    pub(super) fn needs_mending(
+    /// Looks at the shards of a folder: what is to be done about them, and how their chunks agree
+    /// with `info`. Those in their older form are joined first.
+    pub(super) fn survey(
         &self,
         folder: &Folder,
-        (number, key): (u64, &Key),
+        shards: &[NamedShard],
         forms: bool,
-        agreement: &mut Agreement,
-    ) -> bool {
-        let (engine, decode) = (self.engine, self.options.decode);
-        let look =
-            |object: Arc<dyn Object>| check_open(engine, folder, (number, key), &*object, decode);
-        match folder.shards.store.open(key, None).and_then(look) {
-            Ok(checked) => {
-                agreement.add(&checked.survey);
-                checked.to_mend(number, forms).is_some()
+    ) -> Result<Surveys, Error> {
+        let (engine, scope) = (self.engine, self.scope(0, true));
+        let look = |NamedShard { number, key, is_older }: &NamedShard| {
+            let open = || folder.shards.store.open(key, None);
+            let look = &mut |object: &Arc<dyn Object>| {
+                let checked = check_open(engine, folder, (*number, key), &**object, scope.decode)?;
+                let to_mend = checked.to_mend(*number, forms).is_some();
+                let survey = &checked.survey;
+                let strays = survey.entries.iter().any(|of| of.place_in_another(*number).is_some());
+                Ok(((to_mend, strays, Agreement::of(survey)), false))
+            };
+            match is_older {
+                true => None,
+                false => settled(key, &open, look).seen(),
             }
-            // It is gone, or is told with all that is left.
-            Err(_) => false,
+        };
+        let mut found = Surveys::default();
+        let tell = &mut |_| {};
+        let run = Run::new(self.context, None, scope, tell);
+        for batch in shards.chunks(BATCH) {
+            let crew = folder.crew(engine, batch.len(), scope.decode);
+            run.batch(crew, batch, &|shard, _, _| look(shard), &mut |shard, seen| {
+                let (to_mend, strays, agreement) = seen;
+                found.damaged.extend(to_mend.then_some((shard.number, shard.key.clone())));
+                found.misplaced.extend(strays.then_some((shard.number, shard.key.clone())));
+                found.agreement.add(agreement);
+            })?;
         }
+        Ok(found)
     }
 
     /// Mends a shard, as far as it has its own keys.

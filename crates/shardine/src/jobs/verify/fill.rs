@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardine_store::Key;
 
+use crate::engine::{Cells, shard_box};
 use crate::jobs::check::keyed::{Checked, Fault, Folder, Payload};
 use crate::jobs::check::{Finding, FindingKind, Run};
 use crate::precomputed::Scale;
-use crate::shard::uint64::{KeyHash, MortonCode, Sharding};
+use crate::shard::uint64::{MortonCode, Sharding};
 
 /// Chunks of a scale up to which it is known which are there.
 const MOST_CELLS: u64 = 1 << 24;
@@ -210,20 +211,17 @@ impl Filling {
 fn room(sharding: &Sharding, code: &MortonCode) -> Option<BTreeMap<u64, u64>> {
     let grid = code.grid();
     let cells = cells(grid).filter(|&cells| cells > 0)?;
-    let low = sharding.preshift_bits.saturating_add(sharding.minishard_bits);
-    let all = low.saturating_add(sharding.shard_bits);
     let mut room = BTreeMap::new();
-    if sharding.hash == KeyHash::Identity && all >= code.bits() {
+    if let Some(shape) = shard_box(sharding, *code) {
         // Each shard is a box, cut off at the end of the grid.
-        let count = 1u64.checked_shl(code.bits().saturating_sub(low)).unwrap_or(u64::MAX);
-        if count > MOST_SHARDS {
+        let boxes = Cells::new((0..3).map(|axis| grid[axis].div_ceil(shape[axis])).collect());
+        if boxes.count > MOST_SHARDS {
             return None;
         }
-        let shape = code.box_of_low_bits(low);
-        for shard in 0..count {
-            let first = shard.checked_shl(low).unwrap_or(0);
-            let Some(corner) = code.decode(first) else { continue };
+        for at in boxes {
+            let corner: [u64; 3] = std::array::from_fn(|axis| at[axis] * shape[axis]);
             let inside = |axis: usize| shape[axis].min(grid[axis] - corner[axis]);
+            let shard = sharding.place(code.encode(corner)).shard;
             room.insert(shard, (0..3).map(inside).product());
         }
         return Some(room);
@@ -231,10 +229,9 @@ fn room(sharding: &Sharding, code: &MortonCode) -> Option<BTreeMap<u64, u64>> {
     if cells > MOST_CELLS {
         return None;
     }
-    let [nx, ny, _] = grid;
-    for i in 0..cells {
-        let cell = [i % nx, i / nx % ny, i / nx / ny];
-        *room.entry(sharding.place(code.encode(cell)).shard).or_insert(0) += 1;
+    for cell in Cells::new(grid.to_vec()) {
+        let key = code.encode(std::array::from_fn(|axis| cell[axis]));
+        *room.entry(sharding.place(key).shard).or_insert(0) += 1;
     }
     Some(room)
 }

@@ -6,7 +6,6 @@ use shardine_codec::Context;
 use shardine_store::{Key, Object, StoreError};
 
 use super::fill::{Filling, Presence, ShardFill};
-use crate::engine::Crew;
 use crate::jobs::check::keyed::{Folder, Forms, NamedShard, Names, check_open};
 use crate::jobs::check::{
     BATCH, Correction, Finding, FindingKind, Place, Run, Settled, Severity, settled,
@@ -16,9 +15,6 @@ use crate::{Error, Location};
 
 /// Findings of one shard that are kept until others have been reported.
 const PENDING: usize = 256;
-
-/// Memory that is reckoned for the indexes of a shard on its way.
-const IN_FLIGHT: u64 = 4 << 20;
 
 /// Shards that are asked for one by one where a store cannot list.
 const MOST_UNLISTED: u64 = 1 << 20;
@@ -163,13 +159,7 @@ impl Run<'_> {
         presence: &Presence,
         batch: &[NamedShard],
     ) -> Result<Vec<Outcome>, Error> {
-        let store = &*folder.shards.store;
-        let crew = if store.read_cost().local && batch.len() >= self.engine.threads() {
-            Crew::Workers(self.engine.workers_within(folder.memory().saturating_add(IN_FLIGHT)))
-        } else {
-            let piece = if self.scope.decode { self.engine.max_merged_read() } else { 0 };
-            Crew::Waiting(self.engine.at_once(store, IN_FLIGHT.saturating_add(piece)))
-        };
+        let crew = folder.crew(self.engine, batch.len(), self.scope.decode);
         let look = |shard: &NamedShard, is_own: bool, _: &mut Context| {
             self.shard(folder, presence, shard, is_own)
         };

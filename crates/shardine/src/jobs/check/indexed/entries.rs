@@ -133,54 +133,38 @@ impl Check<'_, '_> {
             }
             let number = entry as u32;
             let end = offset.checked_add(length).filter(|&end| end <= len);
-            let range = at.start.saturating_add(offset)
-                ..at.start.saturating_add(offset).saturating_add(length);
+            let said = || format!("entry {entry} has offset {offset} and length {length}");
             let outside = || shard.chunk_bounds(&shard.cell(entry), &bounds).contains(&0);
-            let (kind, message) = match end {
-                _ if offset == EMPTY || length == EMPTY => (
-                    FindingKind::HalfEmptyEntry,
-                    format!(
-                        "entry {entry} has offset {offset} and length {length}: half of it says that it is absent"
-                    ),
-                ),
-                None => (
-                    FindingKind::EntryOutOfBounds,
-                    format!(
-                        "entry {entry} has offset {offset} and length {length} in a shard of {len} bytes"
-                    ),
-                ),
-                Some(_) if length == 0 && !may_be_empty(&shard.inner) => (
-                    FindingKind::ZeroLengthEntry,
-                    format!("entry {entry} has no bytes, but no chunk is encoded to nothing"),
-                ),
-                Some(end) => {
-                    let mut kept = Placed { start: offset, end, entry: number, sound: false };
-                    let problem =
-                        if length > 0 && offset < index_range.end && end > index_range.start {
-                            let message = format!(
-                                "entry {entry} reaches into the index at bytes {index_range:?}"
-                            );
-                            Some((FindingKind::EntryInIndex, message))
-                        } else if let Some(message) = size_problem(&shard.inner, length) {
-                            Some((FindingKind::ChunkSize, message))
-                        } else if cut && outside() {
-                            let message = format!(
-                                "entry {entry} is of a part of the shard outside the array"
-                            );
-                            Some((FindingKind::EntryOutsideArray, message))
-                        } else {
-                            None
-                        };
-                    kept.sound = problem.is_none();
-                    if length > 0 {
-                        placed.push(kept);
-                    }
-                    match problem {
-                        Some(problem) => problem,
-                        None => continue,
-                    }
-                }
+            let problem = if offset == EMPTY || length == EMPTY {
+                let message = format!("{}: half of it says that it is absent", said());
+                Some((FindingKind::HalfEmptyEntry, message))
+            } else if end.is_none() {
+                let message = format!("{} in a shard of {len} bytes", said());
+                Some((FindingKind::EntryOutOfBounds, message))
+            } else if length == 0 && !may_be_empty(&shard.inner) {
+                let message = "has no bytes, but no chunk is encoded to nothing";
+                Some((FindingKind::ZeroLengthEntry, format!("entry {entry} {message}")))
+            } else if length > 0
+                && offset < index_range.end
+                && end.is_some_and(|end| end > index_range.start)
+            {
+                let message = format!("reaches into the index at bytes {index_range:?}");
+                Some((FindingKind::EntryInIndex, format!("entry {entry} {message}")))
+            } else if let Some(message) = size_problem(&shard.inner, length) {
+                Some((FindingKind::ChunkSize, message))
+            } else if cut && outside() {
+                let message = format!("entry {entry} is of a part of the shard outside the array");
+                Some((FindingKind::EntryOutsideArray, message))
+            } else {
+                None
             };
+            if let (Some(end), true) = (end, length > 0) {
+                let sound = problem.is_none();
+                placed.push(Placed { start: offset, end, entry: number, sound });
+            }
+            let Some((kind, message)) = problem else { continue };
+            let start = at.start.saturating_add(offset);
+            let range = start..start.saturating_add(length);
             path.push(number);
             let result = self.find(kind, path, Some(range), message);
             path.pop();

@@ -6,7 +6,7 @@ use shardine_store::{Key, Listing};
 
 use crate::jobs::check::Walked;
 use crate::jobs::losses::LOSS_RECORD;
-use crate::precomputed::compressed_ending;
+use crate::precomputed::{ShardName, compressed_ending};
 use crate::shard::uint64::Sharding;
 
 /// Endings of what is kept beside the shards of meshes and skeletons: where they are, and their parts.
@@ -59,57 +59,45 @@ impl Names {
     /// Sorts a listing. `known` are names that are something else.
     pub fn new(sharding: &Sharding, listing: Listing, known: &dyn Fn(&Key) -> bool) -> Self {
         let mut names = Self::default();
-        let number = |name: &str, ending: &str| sharding.shard_number(name.strip_suffix(ending)?);
-        let mut whole = BTreeSet::new();
-        let (mut indexes, mut rest) = (Vec::new(), Vec::new());
+        let of = |key: &Key| ShardName::of(sharding, last_part(key));
+        let keys = || listing.objects.iter().map(|(key, _)| key);
+        let whole: BTreeSet<u64> = keys()
+            .filter_map(
+                |key| if let ShardName::Whole(shard) = of(key) { Some(shard) } else { None },
+            )
+            .collect();
+        let older: BTreeSet<u64> = keys()
+            .filter_map(
+                |key| if let ShardName::Index(shard) = of(key) { Some(shard) } else { None },
+            )
+            .filter(|shard| !whole.contains(shard))
+            .collect();
         for (key, _) in listing.objects {
-            let name = last_part(&key);
-            if let Some(shard) = number(name, ".shard") {
-                whole.insert(shard);
-                names.shards.push(NamedShard { number: shard, key, is_older: false });
-            } else if let Some(shard) = number(name, ".index") {
-                indexes.push((shard, key));
-            } else {
-                rest.push(key);
-            }
-        }
-        let mut older = BTreeSet::new();
-        for (shard, key) in indexes {
-            // Nobody looks at the older form of a shard that is there.
-            if whole.contains(&shard) {
-                names.strays.push(key);
-            } else {
-                older.insert(shard);
-                names.shards.push(NamedShard { number: shard, key, is_older: true });
-            }
-        }
-        for key in rest {
-            let name = last_part(&key);
-            let wrapped = unwrapped(name);
-            let shard = wrapped.and_then(|name| number(name, ".shard"));
-            let hexadecimal =
-                |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
-            if number(name, ".data").is_some_and(|shard| older.contains(&shard)) {
-                continue;
-            }
-            match shard {
-                Some(shard) if whole.contains(&shard) || older.contains(&shard) => {
-                    names.wrapped_too.push((shard, key));
+            match of(&key) {
+                ShardName::Whole(number) => {
+                    names.shards.push(NamedShard { number, key, is_older: false });
                 }
-                Some(shard) => names.wrapped.push((shard, key)),
-                _ if name.strip_suffix(".shard").is_some_and(hexadecimal) => {
-                    names.misnamed.push(key);
+                // Readers do not look at the older form of a shard that is there.
+                ShardName::Index(number) if older.contains(&number) => {
+                    names.shards.push(NamedShard { number, key, is_older: true });
                 }
-                _ if name == LOSS_RECORD => names.has_record = true,
+                ShardName::Data(number) if older.contains(&number) => {}
+                ShardName::Compressed(number) => {
+                    let is_there = whole.contains(&number) || older.contains(&number);
+                    let list = if is_there { &mut names.wrapped_too } else { &mut names.wrapped };
+                    list.push((number, key));
+                }
+                ShardName::Misnamed => names.misnamed.push(key),
+                _ if last_part(&key) == LOSS_RECORD => names.has_record = true,
                 _ if known(&key) => {}
                 _ => names.strays.push(key),
             }
         }
         for key in listing.folders {
-            match number(last_part(&key), ".shard") {
-                Some(_) => names.blocked.push(key),
-                None if known(&key) => {}
-                None => names.strays.push(key),
+            match of(&key) {
+                ShardName::Whole(_) => names.blocked.push(key),
+                _ if known(&key) => {}
+                _ => names.strays.push(key),
             }
         }
         names.shards.sort_by_key(|shard| shard.number);

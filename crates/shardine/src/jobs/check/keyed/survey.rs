@@ -5,9 +5,9 @@ use std::ops::Range;
 use shardine_codec::{BytesToBytes, Codec, CodecError, CodecSpec, Context, from_spec};
 use shardine_store::{Object, ReadRange, StoreError};
 
-use super::super::{covered, overlapping};
+use super::super::{covered, overlapping, together};
 use super::fault::{Fault, ShardFault};
-use crate::engine::tuning::{INDEX_GAP, MAX_MERGED_READ};
+use crate::engine::tuning::MAX_MERGED_READ;
 use crate::shard::uint64::{Encoding, KeyPlace, MAX_INDEX, Minishard, MinishardEntry, Sharding};
 
 /// Bytes of the table that are looked at at a time.
@@ -46,6 +46,14 @@ impl Surveyed {
     /// Its bytes; those of one that lies outside the shard end with the largest number at the latest.
     pub fn range(&self) -> Range<u64> {
         self.entry.start..self.entry.start.saturating_add(self.entry.len)
+    }
+
+    /// The shard that its key belongs into, if that is not this one.
+    pub fn place_in_another(&self, shard: u64) -> Option<u64> {
+        match self.fault.as_deref() {
+            Some(Fault::Misplaced { place }) if place.shard != shard => Some(place.shard),
+            _ => None,
+        }
     }
 
     /// Whether its bytes may be looked at.
@@ -168,16 +176,9 @@ impl Survey {
                 rest = more;
                 continue;
             }
-            let mut read = first.clone();
-            let together = more.iter().take_while(|(_, range)| {
-                let joined = range.start <= read.end.saturating_add(INDEX_GAP)
-                    && range.end - read.start <= MAX_MERGED_READ;
-                if joined {
-                    read.end = range.end;
-                }
-                joined
-            });
-            let (now, later) = rest.split_at(1 + together.count());
+            let ranges = rest.iter().map(|(_, range)| range.clone());
+            let Some((count, read)) = together(ranges, MAX_MERGED_READ) else { break };
+            let (now, later) = rest.split_at(count);
             rest = later;
             let bytes = object.read(ReadRange::Bounded(read.clone()))?;
             for (minishard, range) in now {

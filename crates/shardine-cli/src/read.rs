@@ -87,7 +87,7 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
     }
     let (engine, budget) = machine.engine_and_buffer()?;
     let location = machine.location(&args.url)?;
-    let array = args.level.of(open(&engine, &location)?, &location, None)?;
+    let array = args.level.of(&*open(&engine, &location)?, &location, None)?;
     let region = args.region.clone().unwrap_or_default();
     let selection = region.resolve(array.shape()).map_err(shardine::Error::from)?;
     let shape = selection.shape();

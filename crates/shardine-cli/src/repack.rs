@@ -1,14 +1,15 @@
 //! `shardine shard`, `unshard` and `reshard`: chunks are packed anew, and moved as they are.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::plan::Unsaid;
+use shardine::precomputed::Volume;
 use shardine::{
-    DataSet, Error, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
-    ShardingChoice, open, recover, repack,
+    Error, KeyFolders, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
+    ShardingRequest, open, recover, repack,
 };
 
 use crate::cli::Machine;
@@ -17,7 +18,7 @@ use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PackingArgs};
 use crate::progress::Progress;
-use crate::sharding::{self, ShardingArgs, Unsaid};
+use crate::sharding::{self, ShardingArgs};
 use crate::units;
 
 const SHARD_EXAMPLES: &str = "\
@@ -101,11 +102,7 @@ struct Place {
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
     if kind == Source::Volume {
-        let choice = args.sharding.choice(
-            args.packing.asked(),
-            Unsaid::Recommended,
-            args.place.level.given(),
-        )?;
+        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Recommended)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
     if kind == Source::Keys {
@@ -124,8 +121,7 @@ pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
 pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
     if kind == Source::Volume {
-        let choice: ShardingChoice = Arc::new(|_, _| Ok(None));
-        return args.place.repack_volume(&source, choice, &args.job, machine);
+        return args.place.repack_volume(&source, ShardingRequest::from(None), &args.job, machine);
     }
     run(&args.place, RepackOptions::new().packing(Packing::Unsharded), &args.job, machine)
 }
@@ -133,8 +129,7 @@ pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
 pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
     if kind == Source::Volume {
-        let choice =
-            args.sharding.choice(args.packing.asked(), Unsaid::Kept, args.place.level.given())?;
+        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Kept)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
     if kind == Source::Keys {
@@ -166,17 +161,17 @@ impl Place {
         }
         let engine = machine.engine()?;
         let source = match open(&engine, &location) {
-            Ok(DataSet::Volume(_)) => Source::Volume,
-            Ok(DataSet::KeyValues(folders)) => match folders.key_values(&engine) {
-                Ok(_) => Source::Keys,
-                Err(Error::NoKeyValues { .. }) => Source::Node,
-                Err(error) => return Err(error.into()),
+            Ok(set) if set.is::<Volume>() => Source::Volume,
+            Ok(set) => match set.downcast_ref::<KeyFolders>().map(|set| set.key_values(&engine)) {
+                Some(Ok(_)) => Source::Keys,
+                // What else is wrong is reported by the job, which looks closer.
+                None | Some(Err(Error::NoKeyValues { .. })) => Source::Node,
+                Some(Err(error)) => return Err(error.into()),
             },
             // The job would only say that there is no Zarr; and what cannot be read may be
             // anything.
             Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
-            // What else is wrong is reported by the job, which looks closer.
-            Ok(_) | Err(_) => Source::Node,
+            Err(_) => Source::Node,
         };
         Ok((location, source))
     }
@@ -188,7 +183,7 @@ impl Place {
     fn repack_volume(
         &self,
         source: &Location,
-        choice: ShardingChoice,
+        choice: ShardingRequest,
         job: &JobArgs,
         machine: &Machine,
     ) -> Result<(), Failure> {
@@ -249,8 +244,11 @@ pub fn run_job(
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
+        let (part, missing) = job.describe_part(result.as_ref().ok());
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "arrays": arrays.iter().map(to_json).collect::<Vec<_>>(),
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
@@ -258,7 +256,13 @@ pub fn run_job(
         writeln!(io::stdout(), "{report}")?;
     }
     written?;
-    result?;
+    let outcome = result?;
+    if let Some(line) = job.waits(&outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if let Some(target) = target.filter(|_| !job.dry_run) {
         consolidate::renew_above(target);
     }

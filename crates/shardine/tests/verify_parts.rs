@@ -14,8 +14,8 @@ use serde_json::json;
 use shardine::store::{Condition, FaultStore, MemoryStore, Operation, Store, StoreExt};
 use shardine::zarr::metadata::GroupMetadata;
 use shardine::{
-    ArrayNode, CancelToken, Error, Finding, Group, JobContext, Location, Part, RepairOptions,
-    VerifyOptions, VerifySummary, repair, verify,
+    ArrayNode, CancelToken, Error, Finding, Group, JobContext, JobError, Location, Part,
+    RepairOptions, VerifyOptions, VerifySummary, repair, verify,
 };
 
 /// What is told of a data set, or of a part of it, in a fixed order.
@@ -220,7 +220,7 @@ fn there_is_nothing_to_finish_after_the_parts() {
     array(&at);
     let options = VerifyOptions::new().part(Some(Part::Finish));
     let refused = verify(&engine(), &at, &options, &mut |_| {}).unwrap_err();
-    assert!(matches!(refused, Error::NothingToFinish { .. }), "{refused}");
+    assert!(matches!(refused, Error::Job(JobError::NothingToFinish { .. })), "{refused}");
 }
 
 /// A context that is stopped by the first object, and counts how many were looked at.

@@ -11,13 +11,13 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::{
-    AppendClaim, ArrayNode, DataSet, ElementSize, ElementsRef, SliceError, SliceOptions,
+    AppendClaim, ArrayNode, ElementSize, ElementsRef, SetKind, SliceError, SliceOptions,
     SliceWriter, WriteReport, open,
 };
 
 use crate::cli::Machine;
 use crate::consolidate;
-use crate::dataset::unexpected;
+use crate::dataset::no_array;
 use crate::failure::Failure;
 use crate::input::{self, Input};
 use crate::progress::Progress;
@@ -89,24 +89,24 @@ struct Done {
 pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, location) = (machine.engine()?, machine.location(&args.url)?);
-    let array = match open(&engine, &location)? {
-        DataSet::Array(array) => array,
-        DataSet::Group(_) => {
-            return Err(shardine::Error::NotAnArray { at: location.to_string() }.into());
-        }
-        DataSet::Volume(_) => {
-            return Err(Failure::new(format!(
-                "{location} is a precomputed volume, whose shape is fixed"
-            )));
-        }
-        other => return Err(unexpected(&other, &location)),
+    let set = open(&engine, &location)?;
+    let Some(array) = set.downcast_ref::<ArrayNode>() else {
+        return Err(match (set.kind(), set.format()) {
+            (SetKind::Levels, "precomputed") => {
+                Failure::new(format!("{location} is a precomputed volume, whose shape is fixed"))
+            }
+            (SetKind::Array | SetKind::Levels, format) => Failure::new(format!(
+                "{location} is stored as {format}; only Zarr arrays can be appended to"
+            )),
+            _ => no_array(&*set, &location),
+        });
     };
     let rank = array.shape().len();
     if args.axis >= rank {
         return Err(shardine::Error::from(SliceError::Axis { axis: args.axis, rank }).into());
     }
     let stream = stream(&args.file)?;
-    let claim = AppendClaim::take(&array, args.take_over).map_err(claim_failure)?;
+    let claim = AppendClaim::take(array, args.take_over).map_err(claim_failure)?;
     // As the append before this one has left it.
     let array = ArrayNode::open(&engine, &location)?;
     if args.axis >= array.shape().len() {

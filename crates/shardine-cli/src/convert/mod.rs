@@ -7,10 +7,12 @@ mod volume;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shardine::{DataSet, Error, Packing, open};
+use shardine::precomputed::Volume;
+use shardine::{Error, Packing, SetKind, open};
 
 use crate::cli::Machine;
 use crate::create::{Format, Layout, Shape, VolumeArgs, shape_argument};
+use crate::dataset::no_array;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PerShard, per_shard_argument};
 use crate::{input, read, repack, units};
@@ -144,8 +146,8 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     }
     let source = machine.location(&args.source)?;
     let is_volume = match open(&machine.engine()?, &source) {
-        Ok(DataSet::Volume(_)) => true,
-        Ok(DataSet::KeyValues(folders)) => return Err(folders.not_a_volume().into()),
+        Ok(set) if set.is::<Volume>() => true,
+        Ok(set) if set.kind() == SetKind::KeyValues => return Err(no_array(&*set, &source)),
         // The job would only say that there is no Zarr; and what cannot be read may be anything.
         Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
         // What else is wrong is reported by the conversion, which looks closer.

@@ -131,6 +131,11 @@ impl Array {
         self
     }
 
+    /// By what it is told whether another array has taken its place.
+    pub(crate) fn shared_anchor(&self) -> Option<Arc<Anchor>> {
+        self.anchor.clone()
+    }
+
     /// Changes the shape, once its documents say so too.
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
         self.shape = shape.to_vec();

@@ -1,5 +1,6 @@
 //! Volumes in Neuroglancer's precomputed format.
 
+mod documents;
 mod encoding;
 mod info;
 pub(crate) mod key_values;
@@ -8,6 +9,8 @@ mod volume;
 mod volume_scale;
 mod wrapped;
 
+pub use documents::KeyFolders;
+pub(crate) use documents::{Info, KeyFolder, open_set, read_info};
 pub use encoding::ChunkEncoding;
 pub(crate) use info::DATA_TYPES;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};

@@ -9,6 +9,7 @@ use super::volume_scale::VolumeScale;
 use super::wrapped::WrappedStore;
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
+use crate::dataset::{DataSet, PartContent, SetKind, SetPart};
 use crate::engine::tuning::GZIP_LEVEL;
 use crate::engine::{ChunkSet, EdgeLayouts, Packing, Uint64Packing};
 use crate::keyed::KeyedShards;
@@ -377,4 +378,34 @@ impl Volume {
 /// The names of the axes, as arrays have them.
 pub(crate) fn axis_names() -> Vec<Option<String>> {
     AXES.iter().map(|name| Some((*name).to_owned())).collect()
+}
+
+impl DataSet for Volume {
+    fn format(&self) -> &'static str {
+        "precomputed"
+    }
+
+    fn kind(&self) -> SetKind {
+        SetKind::Levels
+    }
+
+    fn location(&self) -> &Location {
+        &self.location
+    }
+
+    fn documents(&self) -> Result<Vec<Key>, Error> {
+        Ok(vec![self.location.key(INFO)?])
+    }
+
+    fn parts(&self) -> Result<Vec<SetPart>, Error> {
+        let scales = self.info.scales().iter().enumerate();
+        let part = |(level, scale): (usize, &Scale)| {
+            SetPart::new(&scale.key, Volume::array(self, level).map(PartContent::Array))
+        };
+        Ok(scales.map(part).collect())
+    }
+
+    fn array(&self, level: usize) -> Result<Array, Error> {
+        Volume::array(self, level)
+    }
 }

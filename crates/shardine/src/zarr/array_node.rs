@@ -96,6 +96,13 @@ impl ArrayNode {
         Ok(Self { array, metadata, stale: Vec::new() })
     }
 
+    /// Another handle of the same array. No read.
+    pub(super) fn again(&self) -> Result<Array, Error> {
+        let (engine, location) = (self.array.engine(), self.array.location());
+        let again = Self::from_metadata(engine, location, self.metadata.clone())?.array;
+        Ok(again.with_anchor(self.array.shared_anchor()))
+    }
+
     /// The array without its metadata.
     pub fn into_array(self) -> Array {
         self.array

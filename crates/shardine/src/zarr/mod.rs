@@ -5,6 +5,7 @@ mod array_keys;
 mod array_node;
 mod consolidated;
 mod create;
+mod data_set;
 mod flat_codecs;
 pub mod metadata;
 mod node;
@@ -26,8 +27,8 @@ pub use append_claim::{AppendClaim, AppendNote};
 pub const LOSS_RECORD: &str = ".shardine-lost.json";
 
 pub use array_node::ArrayNode;
-pub(crate) use consolidated::parent;
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
+pub(crate) use data_set::open_set;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
 pub use node::formats_at;
 pub(crate) use node::{

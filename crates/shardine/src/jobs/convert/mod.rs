@@ -2,7 +2,6 @@
 //! the same on both sides.
 
 mod error;
-mod job;
 mod kept;
 mod multiscale;
 mod new_info;
@@ -11,9 +10,12 @@ mod to_volume;
 mod to_zarr;
 mod view;
 
+use super::frame::JobKind;
+use crate::zarr::CONVERT_MARKER;
+
 pub use error::ConvertError;
-pub use options::{
-    ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, VolumePacking, ZarrForm,
-};
+pub use options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm};
 pub use to_volume::convert_to_volume;
 pub use to_zarr::convert_to_zarr;
+
+const CONVERT: JobKind = JobKind { marker: CONVERT_MARKER, member: "shardine_convert_volume" };

@@ -1,7 +1,10 @@
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::rebuild::Counts;
+use super::super::frame::Part;
+use super::super::rebuild::{OutOptions, PartOutcome, StepDone};
 use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome};
+use crate::plan::VolumePacking;
 use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
 use crate::shard::uint64::{Encoding, Sharding};
@@ -23,6 +26,10 @@ pub struct ConvertOptions {
     pub restart: bool,
     /// Only tell what would be done.
     pub dry_run: bool,
+    /// Take the process that was making the target for dead, where that cannot be told.
+    pub take_over: bool,
+    /// Which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl ConvertOptions {
@@ -67,6 +74,24 @@ impl ConvertOptions {
         self
     }
 
+    /// With only this part of the work done.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    pub(super) fn out(&self) -> OutOptions {
+        OutOptions {
+            overwrite: self.overwrite,
+            restart: self.restart,
+            take_over: self.take_over,
+            part: self.part,
+            check: self.check,
+            store_empty: self.store_empty,
+            ..OutOptions::default()
+        }
+    }
+
     /// What is asked for, the same for the same result.
     pub(super) fn request(&self, form: Value) -> Value {
         json!({ "chunk": self.chunk, "store_empty": self.store_empty, "form": form })
@@ -74,7 +99,8 @@ impl ConvertOptions {
 }
 
 /// What the arrays are to be that a volume becomes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ZarrForm {
     /// How chunks are packed. [`Packing::Keep`] makes shards of the same boxes where the volume has shards that are boxes.
@@ -82,7 +108,7 @@ pub struct ZarrForm {
     /// Where indexes lie; `None` puts them to the end.
     pub index: Option<IndexLocation>,
     /// The codecs of the chunks; `None` is what leaves the bytes of raw chunks as they are, and for other encodings a
-    /// transpose, bytes and zstd.
+    /// transpose, bytes and zstd. Words that say nothing of the order of axes leave voxels as they lie in a volume.
     pub codecs: Option<CodecChoice>,
 }
 
@@ -112,36 +138,18 @@ impl ZarrForm {
 
     pub(super) fn request(&self) -> Value {
         json!({
-            "zarr": self.packing.to_json(),
-            "index": self.index.map(|index| index == IndexLocation::Start),
-            "codecs": self.codecs.as_ref().map(CodecChoice::request),
+            "zarr": self.packing,
+            "index": self.index,
+            "codecs": self.codecs,
         })
     }
-}
-
-/// How the chunks of a new volume are packed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum VolumePacking {
-    /// As [`recommended_sharding`](crate::plan::recommended_sharding) says.
-    #[default]
-    Recommended,
-    /// Each chunk is an object.
-    Unsharded,
-    /// In shards that are boxes of so many voxels.
-    Box([u64; 3]),
-    /// In shards that are boxes of so many chunks.
-    Chunks([u64; 3]),
-    /// In shards of about so many bytes before compression.
-    TargetSize(u64),
-    /// As this says, encodings included.
-    Sharding(Sharding),
 }
 
 /// What the volume is to be that arrays become.
 ///
 /// With nothing but the default, an `info` that was kept when the arrays were made from a volume is written back.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct VolumeForm {
     /// `image` or `segmentation`; `None` goes by the type and the encoding.
@@ -201,7 +209,7 @@ impl VolumeForm {
     }
 
     pub(super) fn request(&self) -> Value {
-        json!({ "volume": format!("{self:?}") })
+        json!({ "volume": self })
     }
 }
 
@@ -248,14 +256,20 @@ pub struct ConvertedLevel {
 }
 
 impl ConvertedLevel {
-    /// Takes over what was counted.
-    pub(super) fn count(&mut self, counts: &Counts) {
+    /// With what was done.
+    pub(super) fn done(mut self, done: StepDone) -> Self {
+        let StepDone { counts, resumed, check } = done;
+        self.check = check;
+        if resumed {
+            self.outcome = RepackOutcome::Resumed;
+        }
         self.chunks_moved = counts.moved;
         self.chunks_recoded = counts.recoded;
         self.chunks_absent = counts.absent;
         self.objects_written = counts.written;
         self.bytes_written = counts.bytes;
         self.objects_kept = counts.kept;
+        self
     }
 }
 
@@ -267,4 +281,6 @@ pub struct ConvertSummary {
     pub info_kept: bool,
     /// Why a kept `info` was not written back.
     pub info_not_kept: Option<String>,
+    /// Whether the result is whole, or waits for other parts.
+    pub outcome: PartOutcome,
 }

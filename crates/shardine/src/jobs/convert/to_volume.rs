@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use shardine_store::{Condition, StoreExt};
-
 use super::super::frame::JobContext;
-use super::super::rebuild::{Sides, Transfer, TransferOptions, relates};
-use super::super::repack::RepackOutcome;
+use super::super::rebuild::{Document, OutPlan, Step, Work, make, relates};
+use super::CONVERT;
 use super::ConvertError;
-use super::job::Job;
 use super::kept::{self, Seen};
 use super::multiscale::{Multiscale, Said, Voxels};
 use super::new_info::new_info;
@@ -18,7 +15,7 @@ use crate::engine::shard_box;
 use crate::jobs::losses::refuse_array;
 use crate::precomputed::{DATA_TYPES, INFO, Scale, Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
-use crate::zarr::{parent, read_document};
+use crate::zarr::read_document;
 use crate::{Array, ArrayNode, Engine, Error, Location, Node};
 
 /// An array that is a level, and how it is seen.
@@ -73,8 +70,6 @@ pub fn convert_to_volume(
             Err(reason) => return Err(refuse_axes(level.array.location(), reason)),
         }
     }
-    let _holds: Vec<_> =
-        levels.iter().map(|old| old.array.hold_same()).collect::<Result<_, _>>()?;
     levels.iter().try_for_each(|level| refuse_array(&level.array))?;
     let mut summary = ConvertSummary::default();
     let (info, levels) = chosen_info(levels, kept, form, options, &mut summary)?;
@@ -102,30 +97,28 @@ pub fn convert_to_volume(
         work.into_iter().for_each(|(.., report)| tell(report));
         return Ok(summary);
     }
-    let request = options.request(form.request());
-    let job = Job::begin(engine, source, target, options, request)?;
-    let how = TransferOptions {
-        store_empty: options.store_empty,
-        check: job.check,
-        ..TransferOptions::default()
-    };
-    for (old, axes, new, mut report) in work {
-        report.check = job.check;
-        if job.resumed {
-            report.outcome = RepackOutcome::Resumed;
-        }
-        let sides = Sides { old: &old.array, axes: &axes, new: &new };
-        let transfer = Transfer::new(context, sides, how, job.resumed, &report.target);
-        transfer.run()?;
-        let counts = transfer.counts();
-        drop(transfer);
-        report.count(&counts);
-        tell(report);
+    let mut reports = Vec::with_capacity(work.len());
+    let mut steps = Vec::with_capacity(work.len());
+    for (old, axes, new, report) in work {
+        let folder = old.array.location().clone();
+        let work = Work::Array { old: old.array.into_array(), axes, new };
+        steps.push(Step { name: report.target.clone(), folder, work, document: None });
+        reports.push(report);
     }
-    job.check_source()?;
-    target.store.put(&target.key(INFO)?, &volume.info().to_bytes(), Condition::None)?;
-    job.end()?;
-    Ok(summary)
+    let plan = OutPlan {
+        kind: &CONVERT,
+        request: options.request(form.request()),
+        steps,
+        documents: vec![Document { key: target.key(INFO)?, bytes: volume.info().to_bytes() }],
+        others: None,
+        last_check: Box::new(|| Ok(())),
+    };
+    let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
+        if let Some(report) = reports.get_mut(i) {
+            tell(std::mem::take(report).done(done));
+        }
+    })?;
+    Ok(ConvertSummary { outcome, ..summary })
 }
 
 type KeptInfo = Option<Result<VolumeInfo, String>>;
@@ -187,7 +180,7 @@ fn refuse_axes(location: &Location, reason: String) -> Error {
 /// One array; if it is a level of an OME-Zarr image, the group above it says what its axes are.
 fn single_level(array: ArrayNode) -> Result<OldLevel, Error> {
     let mut image = None;
-    if let Some((group, name)) = parent(array.location())? {
+    if let Some((group, name)) = array.location().parent()? {
         let document = match read_document(&group) {
             Ok(NodeMetadata::Group(document)) => Some(document),
             Ok(NodeMetadata::Array(_)) | Err(Error::NoNode { .. } | Error::Metadata { .. }) => None,

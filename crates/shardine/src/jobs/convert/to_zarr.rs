@@ -1,15 +1,13 @@
 //! From a volume to a group with one array for each scale.
 
 use serde_json::{Map, Value, json};
-use shardine_store::{Condition, StoreExt};
 
 use super::super::frame::JobContext;
-use super::super::rebuild::{AxisMap, ChunkFinder, Sides, Transfer, TransferOptions, relates};
-use super::super::repack::{
-    Packing, RepackOutcome, Shards, Stored, default_index_codecs, shard_shape,
-};
+use super::super::frame::place::check_apart;
+use super::super::rebuild::{AxisMap, ChunkFinder, Document, OutPlan, Step, Work, make, relates};
+use super::super::repack::{Packing, Shards, Stored, default_index_codecs, shard_shape};
+use super::CONVERT;
 use super::ConvertError;
-use super::job::Job;
 use super::kept;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, ZarrForm};
 use super::view::RANK;
@@ -19,10 +17,8 @@ use crate::plan::chunks_per_shard_for;
 use crate::precomputed::{AXES, ChunkEncoding, Scale, Volume, axis_names};
 use crate::shard::IndexLocation;
 use crate::zarr::DOCUMENT;
-use crate::zarr::metadata::{
-    ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray, codec_specs_from_json,
-};
-use crate::{Array, ArrayNode, CodecSpec, Error, Location};
+use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray};
+use crate::{Array, ArrayNode, CodecChoice, CodecSpec, DataType, Error, Location, codec_words};
 
 /// Chunks of a volume that are looked at to learn what one takes.
 const SAMPLED: u64 = 64;
@@ -55,6 +51,7 @@ pub fn convert_to_zarr(
 ) -> Result<ConvertSummary, Error> {
     let context = &context.into();
     let engine = context.engine();
+    check_apart(source, target)?;
     refuse_data_set(engine, source)?;
     let (volume, _hold) = Volume::open_held(engine, source)?;
     let names = kept::names(volume.info());
@@ -84,35 +81,31 @@ pub fn convert_to_zarr(
         levels.into_iter().for_each(|(.., report)| tell(report));
         return Ok(summary);
     }
-    let request = options.request(form.request());
-    let job = Job::begin(engine, source, target, options, request)?;
-    let how = TransferOptions {
-        store_empty: options.store_empty,
-        check: job.check,
-        ..TransferOptions::default()
-    };
-    for (old, new, mut report) in levels {
-        let (document, text) = (new.location().key(DOCUMENT)?, new.metadata().to_bytes());
-        report.check = job.check;
-        if job.resumed {
-            report.outcome = RepackOutcome::Resumed;
-        }
-        if !job.is_finished(&document, &text)? {
-            let sides = Sides { old: &old, axes: &axes, new: &new };
-            let transfer = Transfer::new(context, sides, how, job.resumed, &report.target);
-            transfer.run()?;
-            let counts = transfer.counts();
-            drop(transfer);
-            report.count(&counts);
-            job.check_source()?;
-            target.store.put(&document, &text, Condition::None)?;
-        }
-        tell(report);
+    let mut reports = Vec::with_capacity(levels.len());
+    let mut steps = Vec::with_capacity(levels.len());
+    for (old, new, report) in levels {
+        let key = new.location().key(DOCUMENT)?;
+        let document = Document { key, bytes: new.metadata().to_bytes() };
+        let work = Work::Array { old, axes: axes.clone(), new: new.into_array() };
+        let (name, folder) = (report.target.clone(), source.clone());
+        steps.push(Step { name, folder, work, document: Some(document) });
+        reports.push(report);
     }
     let group = GroupMetadata::new(kept::attributes(volume.info()));
-    target.store.put(&target.key(DOCUMENT)?, &group.to_bytes(), Condition::None)?;
-    job.end()?;
-    Ok(summary)
+    let plan = OutPlan {
+        kind: &CONVERT,
+        request: options.request(form.request()),
+        steps,
+        documents: vec![Document { key: target.key(DOCUMENT)?, bytes: group.to_bytes() }],
+        others: None,
+        last_check: Box::new(|| Ok(())),
+    };
+    let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
+        if let Some(report) = reports.get_mut(i) {
+            tell(std::mem::take(report).done(done));
+        }
+    })?;
+    Ok(ConvertSummary { outcome, ..summary })
 }
 
 fn refuse(scale: &Scale, reason: String) -> Error {
@@ -138,9 +131,12 @@ fn metadata(
         }
     };
     let codecs = match (&form.codecs, &scale.encoding) {
-        (Some(choice), _) => choice.codecs(old.data_type()).map_err(refuse)?,
+        (Some(choice), _) => chosen_codecs(choice, old.data_type()).map_err(refuse)?,
         (None, ChunkEncoding::Raw) => old.codecs().to_vec(),
-        (None, _) => default_codecs().map_err(refuse)?,
+        (None, _) => {
+            let usual = CodecChoice::Words(vec![codec_words::DEFAULT.to_owned()]);
+            chosen_codecs(&usual, old.data_type()).map_err(refuse)?
+        }
     };
     if codecs.iter().any(|codec| codec.name == "sharding_indexed") {
         let reason = "shards among the codecs of chunks; ask for them by how chunks are packed";
@@ -177,13 +173,20 @@ fn metadata(
     })
 }
 
-fn default_codecs() -> Result<Vec<CodecSpec>, String> {
-    let codecs = json!([
-        { "name": "transpose", "configuration": { "order": [3, 2, 1, 0] } },
-        { "name": "bytes", "configuration": { "endian": "little" } },
-        { "name": "zstd", "configuration": { "level": 3, "checksum": false } },
-    ]);
-    codec_specs_from_json(&codecs).map_err(|error| error.to_string())
+/// The codecs that are asked for. Words that say nothing of the order of axes leave voxels as they lie in a volume.
+fn chosen_codecs(choice: &CodecChoice, data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
+    let mut codecs = choice.codecs(data_type)?;
+    let in_words = matches!(choice, CodecChoice::Words(_));
+    if in_words && codecs.iter().all(|codec| codec.name != "transpose") {
+        codecs.insert(0, transpose());
+    }
+    Ok(codecs)
+}
+
+/// From the order of axes in an array to that of voxels in a volume.
+fn transpose() -> CodecSpec {
+    let configuration = Map::from_iter([("order".to_owned(), json!([3, 2, 1, 0]))]);
+    CodecSpec { name: "transpose".to_owned(), configuration, must_understand: true }
 }
 
 /// How the chunks of a scale are packed, with a number for each of the four axes.

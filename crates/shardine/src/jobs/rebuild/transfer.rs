@@ -23,7 +23,7 @@ use crate::shard::WriteOrder;
 use crate::{Array, EngineError, Error};
 
 /// How the chunks of an array are made from those of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(in crate::jobs) struct TransferOptions {
     /// The order of chunks in new shards.
     pub order: WriteOrder,

@@ -1,24 +1,24 @@
 //! Packs chunks into shards, out of shards, and into other shards: by moving the encoded chunks as they are, wherever
 //! they are not to be encoded in another way.
 
-mod consolidated;
 mod error;
 mod in_place;
-mod job;
 mod options;
 mod out;
 mod target;
 
-use super::frame::JobContext;
+use super::frame::{JobContext, JobError};
 use super::walk::each_array;
 use super::whole::check_walked;
 use crate::jobs::losses::refuse_array;
 use crate::{Error, Location};
 
+pub(super) use super::rebuild::PartOutcome;
+use super::rebuild::recover_missing;
 pub use error::RepackError;
-pub use in_place::recover;
-pub(crate) use job::{Built, Job, Marker, WAIT};
+pub(super) use error::is_stale;
 pub use options::{CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray};
+pub(super) use out::REPACK;
 pub use out::REPACK_MARKER;
 
 pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
@@ -76,14 +76,18 @@ pub fn repack(
     target: Option<&Location>,
     options: &RepackOptions,
     tell: &mut dyn FnMut(RepackedArray),
-) -> Result<(), Error> {
+) -> Result<PartOutcome, Error> {
     let context = &context.into();
     let engine = context.engine();
     if let Some(target) = target {
         return out::repack(context, source, target, options, tell);
     }
+    if options.part.is_some() {
+        let reason = "a data set is replaced by one process";
+        return Err(JobError::NotInParts { option: "a job in place", reason }.into());
+    }
     if !options.dry_run {
-        in_place::recover_missing(engine, source, 0)?;
+        recover_missing(engine, source, 0)?;
     }
     check_walked(source)?;
     let mut first_error = None;
@@ -103,7 +107,7 @@ pub fn repack(
         }
         Ok(())
     })?;
-    first_error.map_or(Ok(()), Err)
+    first_error.map_or(Ok(PartOutcome::Complete), Err)
 }
 
 /// The path of a node below a place.

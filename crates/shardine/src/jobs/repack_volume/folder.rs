@@ -7,9 +7,9 @@ use shardine_store::{FolderPart, StoreExt};
 
 use super::form::{Form, survey};
 use super::values::KeyFolderValues;
-use super::write::{check, recount, write};
-use super::{Packed, RepackVolumeOptions, RepackedScale};
-use crate::jobs::frame::JobContext;
+use super::{Packed, RepackedScale};
+use crate::jobs::rebuild::{Counts, Step, Work};
+use crate::jobs::repack::RepackError;
 use crate::keyed::KeyedShards;
 use crate::precomputed::INFO;
 use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
@@ -18,14 +18,12 @@ use crate::{Engine, Error, Location, RepackOutcome};
 
 /// A folder of values by key, and what it is to become.
 pub(super) struct Folder {
-    old: Arc<KeyedShards>,
-    kind: PayloadKind,
+    location: Location,
+    old: KeyFolderValues,
     document: Map<String, Value>,
     /// How the shards are called, now and then.
     forms: [Form; 2],
     report: RepackedScale,
-    /// Values that were moved.
-    values: u64,
 }
 
 impl Folder {
@@ -47,8 +45,8 @@ impl Folder {
         };
         let report = RepackedScale::new(0, "", Some(sharding.clone()), outcome);
         let forms = [values.sharding(), sharding].map(|sharding| Form::Shards(sharding.clone()));
-        let (old, kind) = (values.shards(), values.kind());
-        Ok(Self { old, kind, document, forms, report, values: 0 })
+        let old = KeyFolderValues { shards: values.shards(), kind: values.kind() };
+        Ok(Self { location: location.clone(), old, document, forms, report })
     }
 
     /// The values at a place whose `info` is this.
@@ -69,7 +67,7 @@ impl Folder {
         let sharding = self.report.sharding.clone()?;
         let (store, folder) = (Arc::clone(&place.store), place.path.clone());
         let shards = Arc::new(KeyedShards::new(store, folder, sharding));
-        Some(KeyFolderValues { shards, kind: self.kind })
+        Some(KeyFolderValues { shards, kind: self.old.kind })
     }
 }
 
@@ -91,24 +89,24 @@ impl Packed for Folder {
         Ok(())
     }
 
-    fn build(
-        &mut self,
-        context: &JobContext,
-        place: &Location,
-        options: &RepackVolumeOptions,
-        resumed: bool,
-    ) -> Result<(), Error> {
-        let Some(to) = self.new_values(place) else { return Ok(()) };
+    fn check_names(&self) -> Result<(), Error> {
         let [old, new] = &self.forms;
-        survey(&*self.old.store, self.old.folder.as_ref(), old, new)?;
-        let from = KeyFolderValues { shards: Arc::clone(&self.old), kind: self.kind };
-        let (total, counts) = write(context, &from, &to, resumed)?;
-        self.values = total;
-        self.report.add(&counts);
-        if options.check || resumed {
-            check(context.engine(), &from, &to)?;
-        }
-        Ok(())
+        let from = &self.old.shards;
+        survey(&*from.store, from.folder.as_ref(), old, new)
+    }
+
+    fn steps(&self, _: &Arc<Engine>, place: &Location) -> Result<Vec<Step>, Error> {
+        let Some(to) = self.new_values(place).filter(|_| !self.is_unchanged()) else {
+            return Ok(Vec::new());
+        };
+        let work = Work::Keys { from: self.old.clone(), to };
+        let folder = self.location.clone();
+        Ok(vec![Step { name: String::new(), folder, work, document: None }])
+    }
+
+    fn counted(mut self, counts: &[Counts]) -> Self {
+        counts.iter().for_each(|counts| self.report.add(counts));
+        self
     }
 
     fn part(&self, path: &str, is_folder: bool) -> FolderPart {
@@ -120,7 +118,16 @@ impl Packed for Folder {
     }
 
     fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error> {
-        self.new_values(place).map_or(Ok(0), |to| recount(engine, &to, self.values))
+        let Some(to) = self.new_values(place).filter(|_| !self.is_unchanged()) else {
+            return Ok(0);
+        };
+        let (mut before, mut after) = (0, 0);
+        self.old.each_key(engine, &mut |_| before += 1)?;
+        to.each_key(engine, &mut |_| after += 1)?;
+        if before != after {
+            return Err(RepackError::Count { before, after }.into());
+        }
+        Ok(after)
     }
 
     fn reports(mut self, resumed: bool) -> Vec<RepackedScale> {

@@ -14,8 +14,11 @@ use std::sync::Arc;
 use serde_json::Value;
 use shardine_store::FolderPart;
 
-use crate::jobs::frame::JobContext;
+use crate::jobs::frame::place::check_apart;
+use crate::jobs::frame::{JobContext, JobError};
 use crate::jobs::losses::refuse_data_set;
+use crate::jobs::rebuild::{Counts, PartOutcome, Step};
+use crate::jobs::whole::check_whole;
 use crate::precomputed::{Volume, VolumeInfo};
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location};
@@ -23,7 +26,9 @@ use folder::Folder;
 use values::count_chunks;
 use volume::Scales;
 
-pub use options::{RepackVolumeOptions, RepackedScale, ShardingChoice};
+pub(super) use values::KeyFolderValues;
+
+pub use options::{RepackVolumeOptions, RepackedScale};
 
 /// Packs the chunks of the scales of a volume anew; in their place, or at `target`.
 ///
@@ -46,7 +51,7 @@ pub fn repack_volume(
     target: Option<&Location>,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
-) -> Result<(), Error> {
+) -> Result<PartOutcome, Error> {
     let context = &context.into();
     let engine = context.engine();
     refuse_data_set(engine, source)?;
@@ -65,7 +70,7 @@ pub fn repack_keys(
     sharding: &Sharding,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
-) -> Result<(), Error> {
+) -> Result<PartOutcome, Error> {
     let context = &context.into();
     let engine = context.engine();
     refuse_data_set(engine, source)?;
@@ -80,13 +85,22 @@ fn run<P: Packed>(
     open: &dyn Fn() -> Result<P, Error>,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
-) -> Result<(), Error> {
+) -> Result<PartOutcome, Error> {
     match target {
         Some(target) => {
             let _hold = source.hold()?;
+            check_apart(source, target)?;
+            check_whole(source, Some(target))?;
             out::repack(context, source, target, open()?, options, tell)
         }
-        None => in_place::repack(context, source, open, options, tell),
+        None if options.part.is_some() => {
+            let reason = "a data set is replaced by one process";
+            Err(JobError::NotInParts { option: "a job in place", reason }.into())
+        }
+        None => {
+            in_place::repack(context, source, open, options, tell)?;
+            Ok(PartOutcome::Complete)
+        }
     }
 }
 
@@ -124,14 +138,14 @@ trait Packed {
     /// An error if parts of it lie outside of its folder, so that a copy of that would not have them.
     fn check_inside(&self) -> Result<(), Error>;
 
-    /// Makes what changes of it at another place, all but the `info`.
-    fn build(
-        &mut self,
-        context: &JobContext,
-        place: &Location,
-        options: &RepackVolumeOptions,
-        resumed: bool,
-    ) -> Result<(), Error>;
+    /// Refuses objects that would be lost, as they look like values and no reader finds them.
+    fn check_names(&self) -> Result<(), Error>;
+
+    /// What makes it at another place, all but the `info`.
+    fn steps(&self, engine: &Arc<Engine>, place: &Location) -> Result<Vec<Step>, Error>;
+
+    /// With what the steps have done.
+    fn counted(self, counts: &[Counts]) -> Self;
 
     /// What becomes of something in the folder, by its path below it: what is built is left, all else carried over.
     fn part(&self, path: &str, is_folder: bool) -> FolderPart;

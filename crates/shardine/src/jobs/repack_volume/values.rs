@@ -17,7 +17,7 @@ use crate::{Engine, Error, RepackError};
 
 /// A value that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StoredValue {
+pub(in crate::jobs) struct StoredValue {
     pub key: u64,
     /// Bytes before it that belong to it.
     pub before: u64,
@@ -27,7 +27,7 @@ pub(super) struct StoredValue {
 
 /// Values by key in a folder of shards.
 #[derive(Clone)]
-pub(super) struct KeyFolderValues {
+pub(in crate::jobs) struct KeyFolderValues {
     pub shards: Arc<KeyedShards>,
     pub kind: PayloadKind,
 }

@@ -9,7 +9,7 @@ use shardine_store::StoreError;
 use super::values::{KeyFolderValues, StoredValue};
 use crate::engine::tuning::{EXPANDS, GZIP_LEVEL, JOB_BATCH};
 use crate::engine::{Engine, FirstError, Publisher, StoredBytes};
-use crate::jobs::frame::{JobContext, JobProgress};
+use crate::jobs::frame::{JobContext, JobProgress, Part};
 use crate::jobs::rebuild::Counts;
 use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
@@ -49,14 +49,13 @@ fn memory(from: &KeyFolderValues, to: &KeyFolderValues, value: &StoredValue) -> 
     stored.saturating_add(becomes).min(MOST)
 }
 
-/// Moves all values; returns how many there are and what was done. With `resumed`, objects that are
-/// there already are whole and stay.
-pub(super) fn write(
+fn write(
     context: &JobContext,
     from: &KeyFolderValues,
     to: &KeyFolderValues,
     resumed: bool,
-) -> Result<(u64, Counts), Error> {
+    part: Option<Part>,
+) -> Result<Counts, Error> {
     let engine = context.engine();
     // As many keys at a time as there is memory for.
     let room = (engine.memory_in_flight() / 4 / KEY).max(1);
@@ -68,6 +67,9 @@ pub(super) fn write(
     let mut total = 0u64;
     let mut all = Some(Vec::new());
     from.each_key(engine, &mut |value| {
+        if !is_mine(part, to.shards.sharding.place(value.key).shard) {
+            return;
+        }
         total += 1;
         match &mut all {
             Some(keys) if total <= room => keys.push(moved(&value)),
@@ -88,7 +90,9 @@ pub(super) fn write(
             None => {
                 let mut keys = Vec::new();
                 from.each_key(engine, &mut |value| {
-                    keys.extend(Some(moved(&value)).filter(|moved| moved.shard % passes == pass));
+                    let wanted =
+                        |moved: &Moved| is_mine(part, moved.shard) && moved.shard % passes == pass;
+                    keys.extend(Some(moved(&value)).filter(wanted));
                 })?;
                 keys
             }
@@ -97,7 +101,7 @@ pub(super) fn write(
         let moving = Moving { engine, from, to, resumed, progress: &progress };
         moving.shards(&keys, &counts)?;
     }
-    Ok((total, counts.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    Ok(counts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 struct Moving<'a> {
@@ -228,43 +232,48 @@ fn wrong(values: &KeyFolderValues, key: u64, reason: &str) -> StoreError {
     }
 }
 
-/// Compares all values, and what lies before them, with what they were.
-pub(super) fn check(
-    engine: &Engine,
-    from: &KeyFolderValues,
-    to: &KeyFolderValues,
-) -> Result<(), Error> {
-    let mut keys = Vec::with_capacity(COMPARED);
-    let mut result = Ok(());
-    let mut before_move = 0u64;
-    from.each_key(engine, &mut |value| {
-        before_move += 1;
-        if result.is_err() {
-            return;
+impl KeyFolderValues {
+    /// Moves all values to other shards, or those of a part; with `check` they are compared there.
+    /// With `resumed`, objects that are there already are whole and stay.
+    pub fn move_to(
+        &self,
+        context: &JobContext,
+        to: &Self,
+        resumed: bool,
+        check: bool,
+        part: Option<Part>,
+    ) -> Result<Counts, Error> {
+        let counts = write(context, self, to, resumed, part)?;
+        if check || resumed {
+            self.check(context, to, part)?;
         }
-        keys.push(value);
-        if keys.len() == COMPARED {
-            result = compare(engine, from, to, &keys);
-            keys.clear();
-        }
-    })?;
-    result?;
-    compare(engine, from, to, &keys)?;
-    recount(engine, to, before_move).map(drop)
+        Ok(counts)
+    }
+
+    /// Compares all values, and what lies before them, with what they are elsewhere.
+    fn check(&self, context: &JobContext, to: &Self, part: Option<Part>) -> Result<(), Error> {
+        let mut keys = Vec::with_capacity(COMPARED);
+        let mut result = Ok(());
+        self.each_key(context.engine(), &mut |value| {
+            let shard = to.shards.sharding.place(value.key).shard;
+            if result.is_err() || !is_mine(part, shard) {
+                return;
+            }
+            keys.push(value);
+            if keys.len() == COMPARED {
+                let stopped = context.check();
+                result = stopped.and_then(|()| compare(context.engine(), self, to, &keys));
+                keys.clear();
+            }
+        })?;
+        result?;
+        compare(context.engine(), self, to, &keys)
+    }
 }
 
-/// How many values there are, which has to be so many. A listing, and a read for each index.
-pub(super) fn recount(
-    engine: &Engine,
-    values: &KeyFolderValues,
-    before: u64,
-) -> Result<u64, Error> {
-    let mut after = 0u64;
-    values.each_key(engine, &mut |_| after += 1)?;
-    if before != after {
-        return Err(RepackError::Count { before, after }.into());
-    }
-    Ok(after)
+/// Whether a shard is made by this process.
+fn is_mine(part: Option<Part>, shard: u64) -> bool {
+    part.is_none_or(|part| part.takes(format!("keys:{shard}").as_bytes()))
 }
 
 fn compare(

@@ -9,7 +9,7 @@ mod shards;
 mod volume;
 
 use super::check::{Finding, Run, Scope, VerifySummary};
-use super::frame::{JobContext, Part};
+use super::frame::{JobContext, JobError, Part};
 use crate::{Error, Location};
 
 /// Findings that are reported one by one unless another number is asked for.
@@ -121,7 +121,7 @@ pub(in crate::jobs) fn verify_in(
     tell: &mut (dyn FnMut(Finding) + Send),
 ) -> Result<VerifySummary, Error> {
     if scope.part == Some(Part::Finish) {
-        return Err(Error::NothingToFinish { job: "verify" });
+        return Err(JobError::NothingToFinish { job: "verify" }.into());
     }
     context.check()?;
     let run = Run::new(context, location.path.as_ref(), scope, tell);

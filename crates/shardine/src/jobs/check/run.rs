@@ -9,7 +9,7 @@ use shardine_store::{Key, LeftoverKind, StoreError};
 use super::{Finding, FindingKind, Untold, VerifySummary};
 use crate::engine::Crew;
 use crate::jobs::frame::{JobContext, JobProgress, Part};
-use crate::{Engine, Error, Location, PossibleObject};
+use crate::{Engine, Error, Location};
 
 /// What to look at, and how much to report.
 #[derive(Debug, Clone, Copy)]
@@ -41,17 +41,6 @@ struct Report<'a> {
 
 /// Objects that are looked at before what was found is reported in order.
 pub(in crate::jobs) const BATCH: usize = 256;
-
-/// An object that a check walks over.
-pub(in crate::jobs) trait Walked: Sync {
-    fn key(&self) -> &Key;
-}
-
-impl Walked for PossibleObject {
-    fn key(&self) -> &Key {
-        &self.key
-    }
-}
 
 /// What all steps of a check share.
 pub(in crate::jobs) struct Run<'a> {
@@ -110,7 +99,8 @@ impl<'a> Run<'a> {
     fn below<'k>(&self, key: Option<&'k Key>) -> &'k str {
         let key = key.map_or("", Key::as_str);
         let rest = self.root.as_ref().and_then(|root| key.strip_prefix(root.as_str()));
-        rest.map_or(key, |rest| rest.trim_start_matches('/'))
+        rest.and_then(|rest| rest.strip_prefix('/').or(rest.is_empty().then_some(rest)))
+            .unwrap_or(key)
     }
 
     /// Reports what was found in an object that this part looks at.
@@ -156,14 +146,15 @@ impl<'a> Run<'a> {
     /// `look` is told whether the object belongs to this part, and returns `None` for one that is
     /// not there. Every walk goes through here: it asks whether to stop before each object, counts
     /// those of this part, and reports progress.
-    pub fn batch<T: Walked, S: Send>(
+    pub fn batch<T: Sync, S: Send>(
         &self,
         crew: Crew,
         objects: &[T],
+        key: fn(&T) -> &Key,
         look: &(dyn Fn(&T, bool, &mut Context) -> Option<S> + Sync),
         take: &mut dyn FnMut(&T, S),
     ) -> Result<(), Error> {
-        let own = |object: &T| self.takes(object.key());
+        let own = |object: &T| self.takes(key(object));
         self.report().found += objects.iter().filter(|object| own(object)).count() as u64;
         let work = |i: usize, context: &mut Context| {
             self.context.check().ok()?;
@@ -213,6 +204,9 @@ impl<'a> Run<'a> {
 
     /// Reports what writers left in a folder, but not what belongs to one that is at work.
     pub fn leftovers(&self, location: &Location, folder: Option<&Key>) -> Result<(), Error> {
+        if !self.is_first() {
+            return Ok(());
+        }
         for leftover in location.store.leftovers(folder)? {
             if leftover.in_use {
                 continue;

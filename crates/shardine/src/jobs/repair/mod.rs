@@ -12,7 +12,7 @@ mod volume_shard;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use shardine_store::{Key, Recovery, StoreError};
+use shardine_store::{Edit, Key, Recovery, StoreError};
 
 use super::check::{Finding, FindingKind, InfoSet, Origin, Scope, Severity};
 use super::frame::JobContext;
@@ -202,42 +202,50 @@ impl Repairing<'_> {
 
     /// Removes the records of what has been written again, and if the loss is accepted, all of them.
     fn records(&mut self, settled: &BTreeSet<Key>) -> Result<(), Error> {
-        let again = settled.iter().filter(|key| !self.records.contains(*key));
-        let again: Vec<Key> = again.cloned().collect();
-        for key in again {
-            let message = "all that was lost here has been written again";
-            let mut repair = Repair::new(RepairKind::LeftoverRemoved, &key, message);
-            self.remove_record(&key, &mut repair)?;
-            self.tell(repair);
-        }
+        let again = settled.difference(&self.records).cloned().collect();
+        self.remove_records(
+            again,
+            RepairKind::LeftoverRemoved,
+            "all that was lost here has been written again",
+        )?;
         if !self.options.accept_loss {
             return Ok(());
         }
-        for key in std::mem::take(&mut self.records) {
-            let message = "what was lost or may be old here is accepted as it is";
-            let mut repair = Repair::new(RepairKind::LossAccepted, &key, message);
-            self.remove_record(&key, &mut repair)?;
-            self.tell(repair);
-        }
+        let all = std::mem::take(&mut self.records);
+        let message = "what was lost or may be old here is accepted as it is";
+        self.remove_records(all, RepairKind::LossAccepted, message)?;
         self.summary.accepted = self.summary.lost.saturating_add(self.summary.unproved);
         (self.summary.lost, self.summary.unproved) = (0, 0);
         Ok(())
     }
 
-    /// Sets a record aside.
-    fn remove_record(&mut self, key: &Key, repair: &mut Repair) -> Result<(), Error> {
-        if self.options.dry_run {
-            return Ok(());
+    /// Sets records aside.
+    fn remove_records(
+        &mut self,
+        records: BTreeSet<Key>,
+        kind: RepairKind,
+        message: &str,
+    ) -> Result<(), Error> {
+        for key in records {
+            let mut repair = Repair::new(kind, &key, message);
+            let store = &self.location.store;
+            match (!self.options.dry_run).then(|| store.edit(&key)) {
+                None | Some(Err(StoreError::NotFound { .. })) => {}
+                Some(edit) => {
+                    let edit = edit?;
+                    self.keep_whole(&edit, &mut repair)?;
+                    store.delete(&key, &edit.condition())?;
+                }
+            }
+            self.tell(repair);
         }
-        let store = Arc::clone(&self.location.store);
-        let edit = match store.edit(key) {
-            Ok(edit) => edit,
-            Err(StoreError::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
+        Ok(())
+    }
+
+    /// Keeps all of an object.
+    fn keep_whole(&mut self, edit: &Edit, repair: &mut Repair) -> Result<(), Error> {
         let len = edit.object.len().unwrap_or(0);
         repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, repair)?);
-        store.delete(key, &edit.condition())?;
         Ok(())
     }
 

@@ -374,9 +374,7 @@ impl Mend<'_, '_> {
             self.lost.whole = true;
         }
         if !self.dry_run() {
-            let object = std::sync::Arc::clone(&self.edit.object);
-            let all = 0..self.len();
-            repair.set_aside = Some(self.repairing.aside.keep(&*object, all, &repair)?);
+            self.repairing.keep_whole(&self.edit, &mut repair)?;
             self.record()?;
             self.array.chunks.store.delete(&self.stored.key, &self.edit.condition())?;
         }

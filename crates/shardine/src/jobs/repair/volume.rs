@@ -243,8 +243,7 @@ impl Repairing<'_> {
                 repair.lost = 1;
                 if !self.options.dry_run {
                     let edit = store.edit(key)?;
-                    let len = edit.object.len().unwrap_or(0);
-                    repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, &repair)?);
+                    self.keep_whole(&edit, &mut repair)?;
                     let lost = ObjectLosses { whole: true, ..Default::default() };
                     let name = last_part(key);
                     let plain = volume.location().at(folder.clone());

@@ -82,7 +82,8 @@ impl Repairing<'_> {
         let run = Run::new(self.context, None, scope, tell);
         for batch in shards.chunks(BATCH) {
             let crew = folder.crew(engine, batch.len(), scope.decode);
-            run.batch(crew, batch, &|shard, _, _| look(shard), &mut |shard, seen| {
+            let look = |shard: &NamedShard, _, _: &mut Context| look(shard);
+            run.batch(crew, batch, |shard| &shard.key, &look, &mut |shard, seen| {
                 let (to_mend, strays, agreement) = seen;
                 found.damaged.extend(to_mend.then_some((shard.number, shard.key.clone())));
                 found.misplaced.extend(strays.then_some((shard.number, shard.key.clone())));
@@ -267,8 +268,7 @@ impl Repairing<'_> {
             held.lost.whole = repair.lost > 0;
         }
         if !self.options.dry_run {
-            let all = 0..held.survey.len;
-            repair.set_aside = Some(self.aside.keep(&*held.edit.object, all, &repair)?);
+            self.keep_whole(&held.edit, &mut repair)?;
             self.record_lost(held)?;
             held.folder.shards.store.delete(held.key, &held.edit.condition())?;
             if let Some(number) = held.number {

@@ -12,9 +12,9 @@ use crate::engine::Crew;
 use crate::engine::tuning::MAX_DECOMPRESSED;
 use crate::jobs::check::indexed::{Problem, Source, decode};
 use crate::jobs::check::keyed::{Chunks, codec, is_gzip, last_part, unwrapped};
-use crate::jobs::check::{BATCH, Finding, FindingKind, Run, Settled, Severity, Walked, settled};
+use crate::jobs::check::{BATCH, Finding, FindingKind, Run, Settled, Severity, settled};
 use crate::jobs::losses::LOSS_RECORD;
-use crate::precomputed::{BoxObject, Scale, Volume};
+use crate::precomputed::{BoxObject, Scale, Volume, compressed_ending};
 
 /// A chunk that is an object.
 struct Boxed {
@@ -25,22 +25,14 @@ struct Boxed {
     wrapped: bool,
 }
 
-impl Walked for Boxed {
-    fn key(&self) -> &Key {
-        &self.key
-    }
-}
-
 impl Boxed {
     /// The codec that its ending means, if that is understood, and what such files begin with.
     fn codec(&self) -> Option<(&'static str, &'static [u8])> {
-        let name = self.key.as_str();
-        let understood = [
-            (".gz", "gzip", [0x1F, 0x8B].as_slice()),
-            (".zstd", "zstd", &[0x28, 0xB5, 0x2F, 0xFD]),
-        ];
-        let found = understood.into_iter().find(|(ending, ..)| name.ends_with(ending));
-        found.filter(|_| self.wrapped).map(|(_, codec, magic)| (codec, magic))
+        match compressed_ending(self.key.as_str()).filter(|_| self.wrapped)? {
+            ".gz" => Some(("gzip", &[0x1F, 0x8B])),
+            ".zstd" => Some(("zstd", &[0x28, 0xB5, 0x2F, 0xFD])),
+            _ => None,
+        }
     }
 }
 
@@ -170,7 +162,7 @@ impl Run<'_> {
             });
             Some(seen.problem)
         };
-        self.batch(crew, batch, &look, &mut |chunk, problem| {
+        self.batch(crew, batch, |chunk| &chunk.key, &look, &mut |chunk, problem| {
             if let Some((kind, message)) = problem {
                 let [x, y, z] = chunk.cell;
                 let finding = Finding::new(kind, Some(chunk.key.clone()), message);

@@ -135,7 +135,7 @@ impl Run<'_> {
         let pace = self.pace(array, objects.len());
         let crew = self.crew(array, pace, objects.len());
         let look = |stored: &PossibleObject, _, _: &mut Context| self.object(array, stored, pace);
-        self.batch(crew, &objects, &look, &mut |_, findings| self.tell(findings))
+        self.batch(crew, &objects, |stored| &stored.key, &look, &mut |_, found| self.tell(found))
     }
 }
 

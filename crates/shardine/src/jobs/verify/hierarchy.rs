@@ -73,7 +73,7 @@ impl Run<'_> {
 
     /// Tells what is in the folders of a data set and is no part of it; of files, once for all of them.
     pub(super) fn left_out(&self, location: &Location) {
-        let Some(folders) = location.store.folders() else { return };
+        let Some(folders) = location.store.folders().filter(|_| self.is_first()) else { return };
         match folders.survey(location.path.as_ref(), &HashSet::new()) {
             Ok(survey) => {
                 self.tell_unlisted(location.path.as_ref(), survey.unlisted, survey.more_unlisted);

@@ -164,7 +164,7 @@ impl Run<'_> {
             self.shard(folder, presence, shard, is_own)
         };
         let mut outcomes = Vec::new();
-        self.batch(crew, batch, &look, &mut |_, mut outcome| {
+        self.batch(crew, batch, |shard| &shard.key, &look, &mut |_, mut outcome| {
             self.tell(outcome.findings.drain(..));
             outcomes.push(outcome);
         })?;

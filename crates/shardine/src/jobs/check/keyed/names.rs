@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use shardine_store::{Key, Listing};
 
-use crate::jobs::check::Walked;
 use crate::jobs::losses::LOSS_RECORD;
 use crate::precomputed::{ShardName, compressed_ending};
 use crate::shard::uint64::Sharding;
@@ -39,12 +38,6 @@ pub(crate) struct NamedShard {
     pub is_older: bool,
 }
 
-impl Walked for NamedShard {
-    fn key(&self) -> &Key {
-        &self.key
-    }
-}
-
 /// The last part of a key.
 pub(crate) fn last_part(key: &Key) -> &str {
     key.as_str().rsplit('/').next().unwrap_or_default()
@@ -60,24 +53,19 @@ impl Names {
     pub fn new(sharding: &Sharding, listing: Listing, known: &dyn Fn(&Key) -> bool) -> Self {
         let mut names = Self::default();
         let of = |key: &Key| ShardName::of(sharding, last_part(key));
-        let keys = || listing.objects.iter().map(|(key, _)| key);
-        let whole: BTreeSet<u64> = keys()
-            .filter_map(
-                |key| if let ShardName::Whole(shard) = of(key) { Some(shard) } else { None },
-            )
-            .collect();
-        let older: BTreeSet<u64> = keys()
-            .filter_map(
-                |key| if let ShardName::Index(shard) = of(key) { Some(shard) } else { None },
-            )
-            .filter(|shard| !whole.contains(shard))
-            .collect();
+        let (mut whole, mut older) = (BTreeSet::new(), BTreeSet::new());
+        listing.objects.iter().for_each(|(key, _)| match of(key) {
+            ShardName::Whole(shard) => _ = whole.insert(shard),
+            ShardName::Index(shard) => _ = older.insert(shard),
+            _ => {}
+        });
+        // Readers do not look at the older form of a shard that is there.
+        older.retain(|shard| !whole.contains(shard));
         for (key, _) in listing.objects {
             match of(&key) {
                 ShardName::Whole(number) => {
                     names.shards.push(NamedShard { number, key, is_older: false });
                 }
-                // Readers do not look at the older form of a shard that is there.
                 ShardName::Index(number) if older.contains(&number) => {
                     names.shards.push(NamedShard { number, key, is_older: true });
                 }

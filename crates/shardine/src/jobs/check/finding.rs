@@ -8,7 +8,7 @@ use shardine_store::Key;
 pub enum Severity {
     /// Something that was stored cannot be read, or reads as something else.
     Damage,
-    /// Nothing is lost; somebody may want to know.
+    /// Nothing is lost, but it may be worth knowing.
     Notice,
 }
 

@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
                 ),
                 LeftoverKind::Job => (
                     FindingKind::UnfinishedJob,
-                    "a job that builds the array beside it anew was interrupted",
+                    "a job that rebuilds the array beside it was interrupted",
                 ),
             };
             if let (LeftoverKind::Journal, Some(object)) = (leftover.kind, &leftover.object)

@@ -94,7 +94,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Mends a folder of shards; `forms` is whether values are stored anew as `info` says.
+    /// Mends a folder of shards; `forms` is whether values are re-encoded as `info` says.
     fn folder(&mut self, place: &Place<'_>, forms: bool) -> Result<(), Error> {
         let folder = &place.folder;
         for _ in 0..ROUNDS {

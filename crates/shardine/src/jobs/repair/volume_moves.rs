@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use shardine_codec::Context;
 use shardine_store::{Key, ReadRange, StoreError};
 
-use super::volume_shard::{Held, Kept, before_values};
+use super::volume_shard::{Held, Kept};
 use super::{RepairKind, Repairing};
 use crate::engine::Publisher;
 use crate::engine::tuning::WRITE_BATCH;
@@ -44,9 +44,7 @@ impl Repairing<'_> {
         if number.is_some() && (by_shard.is_empty() || !(whole || self.options.dry_run)) {
             return Ok(());
         }
-        let before = before_values(folder, &survey);
-        let lost = Default::default();
-        let mut held = Held { folder, number, key, edit, survey, before, lost };
+        let mut held = Held::new(folder, number, key, edit, survey);
         let mut gone = BTreeSet::new();
         for (shard, entries) in by_shard {
             let moved = self.move_to(&held, shard, &entries)?;

@@ -1,4 +1,4 @@
-//! Mends one shard of values by key: written anew without what is damaged, which is set aside.
+//! Mends one shard of values by key: rewrites it without what is damaged, which is set aside.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -120,9 +120,7 @@ impl Repairing<'_> {
         if survey.faults.iter().any(ShardFault::is_unsure) {
             return Ok(());
         }
-        let before = before_values(folder, &survey);
-        let lost = ObjectLosses::default();
-        let mut held = Held { folder, number: Some(number), key, edit, survey, before, lost };
+        let mut held = Held::new(folder, Some(number), key, edit, survey);
         if let Some(fault) = held.survey.faults.iter().find(|fault| fault.is_whole()) {
             let message = fault.tell(held.survey.len).2;
             return self.set_shard_aside(&mut held, message);
@@ -147,7 +145,7 @@ impl Repairing<'_> {
         self.record(held.folder.shards.folder.as_ref(), None, held.key, &held.lost)
     }
 
-    /// What is said of values that are stored anew.
+    /// What is said of values that are re-encoded.
     fn forms(&self, checked: &Checked, number: u64, key: &Key, forms: bool) -> Option<Repair> {
         let other = checked.other_forms(number, key).filter(|_| forms);
         let zlib = checked.values.zlib + checked.indexes.zlib > 0;
@@ -279,7 +277,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Writes a shard anew with these values, in one step; without any it is removed.
+    /// Rewrites a shard with these values, in one step; without any it is removed.
     pub(super) fn rewrite(&self, held: &Held<'_>, mut kept: Vec<Kept>) -> Result<(), Error> {
         let (shards, key, object) = (&held.folder.shards, held.key, &held.edit.object);
         // Stable: of several values of a key the first stays.
@@ -330,7 +328,18 @@ impl Kept {
     }
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
+    pub fn new(
+        folder: &'a Folder,
+        number: Option<u64>,
+        key: &'a Key,
+        edit: Edit,
+        survey: Survey,
+    ) -> Self {
+        let before = before_values(folder, &survey);
+        Self { folder, number, key, edit, survey, before, lost: ObjectLosses::default() }
+    }
+
     /// Whether readers miss a value that is set aside.
     fn is_lost(&self, i: usize) -> bool {
         let surveyed = &self.survey.entries[i];
@@ -400,7 +409,7 @@ impl Held<'_> {
 }
 
 /// For each entry the bytes before its value that nothing refers to, where those stay with it.
-pub(super) fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>> {
+fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>> {
     if !folder.keeps_before() {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! What is read ahead of an object in a remote store: merged, and some of it at once.
+//! What is prefetched of an object in a remote store: merged, and several pieces in parallel.
 
 use std::ops::{ControlFlow, Range};
 
@@ -20,9 +20,9 @@ const ENTRIES: usize = 1 << 16;
 /// How the objects of a remote store are read.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::jobs) struct Pace {
-    /// Objects that are checked at once.
+    /// Objects that are checked in parallel.
     pub objects: usize,
-    /// Reads of each that are made at once.
+    /// Reads of each that are made in parallel.
     reads: usize,
     /// The most that is read by one of them.
     pub piece: u64,

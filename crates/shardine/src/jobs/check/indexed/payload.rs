@@ -138,7 +138,7 @@ pub(in crate::jobs) fn decode(
 ) -> Result<Option<Problem>, StoreError> {
     let len = at.end - at.start;
     if codec.encoded_size() == EncodedSize::Unbounded && len > MOST {
-        let message = format!("a chunk of {len} bytes is more than is decoded at once");
+        let message = format!("a chunk of {len} bytes is more than is decoded");
         return Ok(Some((FindingKind::NotChecked, message)));
     }
     let bytes = source.read(key, at)?;

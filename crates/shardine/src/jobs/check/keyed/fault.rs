@@ -92,7 +92,7 @@ impl ShardFault {
             Self::IndexTooLarge { minishard, range } => (
                 FindingKind::NotChecked,
                 Some(range.clone()),
-                format!("the index of minishard {minishard} is larger than is read at once"),
+                format!("the index of minishard {minishard} is larger than is read"),
             ),
             Self::Index { range, reason, .. } | Self::ManyBad { range, reason } => {
                 (FindingKind::Index, Some(range.clone()), reason.clone())

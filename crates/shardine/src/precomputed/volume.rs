@@ -1,9 +1,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use shardine_codec::{ArraySpec, CodecSpec, ElementSize};
 use shardine_store::{Condition, FolderHold, Key, Store, StoreError, StoreExt};
 
+use super::kept;
 use super::names::BoxNames;
 use super::volume_scale::VolumeScale;
 use super::wrapped::WrappedStore;
@@ -407,5 +409,15 @@ impl DataSet for Volume {
 
     fn array(&self, level: usize) -> Result<Array, Error> {
         Volume::array(self, level)
+    }
+
+    fn attributes(&self, level: Option<usize>) -> Map<String, Value> {
+        let Some(level) = level else { return kept::attributes(&self.info) };
+        let mut attributes = Map::new();
+        if let Some(scale) = self.info.scales().get(level) {
+            attributes.insert("resolution".into(), Value::from(scale.resolution.to_vec()));
+            attributes.insert("voxel_offset".into(), Value::from(scale.voxel_offset.to_vec()));
+        }
+        attributes
     }
 }

@@ -57,7 +57,7 @@ fn size(level: &OldLevel) -> [u64; 3] {
 /// Resolution and offset as an array's attributes have them.
 fn told(level: &OldLevel) -> (Option<[f64; 3]>, Option<[i64; 3]>) {
     let said = level.voxels;
-    let attributes = level.array.metadata().attributes();
+    let attributes = &level.attributes;
     let resolution = triple(attributes.get("resolution"), |value| value.as_f64());
     let resolution = resolution.filter(|values| values.iter().all(|n| n.is_finite() && *n > 0.0));
     let offset = triple(attributes.get("voxel_offset"), |value| value.as_i64());

@@ -17,8 +17,18 @@ const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 
 /// The modules of the library from the bottom up: each uses only itself and those before it. `error` is left out: it
 /// gathers what all of them may say.
-const MODULES: &[&str] =
-    &["location", "anchor", "array", "zarr", "precomputed", "dataset", "plan", "jobs"];
+const MODULES: &[&str] = &[
+    "location",
+    "anchor",
+    "array",
+    "set",
+    "zarr",
+    "precomputed",
+    "wkw",
+    "dataset",
+    "plan",
+    "jobs",
+];
 
 /// Looks at every text file of the work tree and lists each line that offends.
 pub fn run() -> Result {

@@ -9,12 +9,12 @@ use super::volume_scale::VolumeScale;
 use super::wrapped::WrappedStore;
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
-use crate::dataset::{DataSet, PartContent, SetKind, SetPart};
 use crate::engine::tuning::GZIP_LEVEL;
 use crate::engine::{ChunkSet, EdgeLayouts, Packing, Uint64Packing};
 use crate::keyed::KeyedShards;
 use crate::layout::Layout;
 use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
+use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::shard::uint64::Encoding;
 use crate::{Array, Engine, Error, Location};
 

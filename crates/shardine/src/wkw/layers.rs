@@ -90,15 +90,18 @@ impl DataSet for WkwDataSet {
 }
 
 impl WkwLayer {
-    /// The layer of this name in the data set at `root`; `None` if it has none.
+    /// The layer at `location`, which has this name in the data set at `root`; `None` if that has
+    /// no such layer.
     pub fn of(
         engine: &Arc<Engine>,
-        root: &Location,
-        properties: Arc<Properties>,
-        name: &str,
+        location: &Location,
+        (root, name): (&Location, &str),
+        properties: Properties,
     ) -> Result<Option<Self>, Error> {
         let Some(layer) = properties.layer(name).cloned() else { return Ok(None) };
-        Self::at(engine, root, &properties, &layer).map(Some)
+        let found = Self::at(engine, root, &Arc::new(properties), &layer)?;
+        // What is below its own place is read by the store that it was named in.
+        Ok(Some(Self { location: location.clone(), ..found }))
     }
 
     fn at(
@@ -135,7 +138,11 @@ impl WkwLayer {
     fn open(&self, mag: &Mag) -> Result<Array, Error> {
         let folders = mag.folders(&self.layer.name);
         for folder in &folders {
-            let location = self.root.join(folder)?;
+            let below = folder.strip_prefix(&self.layer.name).and_then(|f| f.strip_prefix('/'));
+            let location = match below {
+                Some(below) => self.location.join(below)?,
+                None => self.root.join(folder)?,
+            };
             if let Some(header) = read_header(&location)? {
                 let extent = Some(extent_of(&self.properties, &self.layer, mag));
                 return WkwArray::new(&self.engine, &location, header, extent)?.open();

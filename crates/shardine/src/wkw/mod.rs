@@ -54,7 +54,7 @@ pub(crate) fn open_set(
     }
     let Some((root, name)) = location.parent()? else { return Ok(None) };
     let Some(properties) = read_properties(&root)? else { return Ok(None) };
-    let layer = WkwLayer::of(engine, &root, Arc::new(properties), &name)?;
+    let layer = WkwLayer::of(engine, location, (&root, &name), properties)?;
     Ok(layer.map(|layer| -> Box<dyn DataSet> { Box::new(layer) }))
 }
 

@@ -4,12 +4,12 @@ use std::io::Write;
 
 use serde_json::{Map, Value, json};
 use shardine::zarr::metadata::codec_specs_to_json;
-use shardine::{Array, DataSet, PartContent, SetKind, SetPart};
+use shardine::{Array, DataSet, PartContent, SetKind, SetPart, codec_words};
 
 use crate::dataset::no_array;
 use crate::failure::Failure;
 use crate::info::{self, Stored, chunks_in, describe_stored, line, raw_bytes, type_line};
-use crate::{codec_words, units};
+use crate::units;
 
 /// Looks at what is stored of an array, if that is asked for.
 type Scan<'a> = &'a dyn Fn(&Array) -> Result<Option<Stored>, Failure>;

@@ -13,11 +13,12 @@ use shardine::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray, codec_
 use shardine::{
     Array, ArrayNode, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Packing,
     Region, RepackOptions, RepackedArray, Strategy, VerifyOptions, WriteOptions, WriteReport,
+    codec_words,
 };
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
-use crate::{codec_words, info, units, write};
+use crate::{info, units, write};
 
 /// Make a small sharded array, update it, reshard it, read it back and verify it, and see what each step costs
 #[derive(Debug, Args)]

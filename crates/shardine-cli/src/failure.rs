@@ -21,6 +21,8 @@ pub enum Failure {
     NobodyReads,
     /// A check has found damage, which its report has told.
     Damage,
+    /// Ctrl-C has stopped it.
+    Interrupted,
 }
 
 impl Failure {
@@ -89,6 +91,9 @@ fn one_line(text: &str) -> String {
 
 impl From<shardine::Error> for Failure {
     fn from(error: shardine::Error) -> Self {
+        if let shardine::Error::Cancelled = error {
+            return Self::Interrupted;
+        }
         let failure = Self::new(&error);
         // Where there is an option or a verb that helps, it is named; else what the library knows.
         let hint = match &error {

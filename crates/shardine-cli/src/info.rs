@@ -12,13 +12,14 @@ use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
 use shardine::{
-    Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat, open,
+    Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat,
+    codec_words, open,
 };
 
 use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{codec_words, data_set, units, volume};
+use crate::{data_set, units, volume};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,7 +10,6 @@ mod array_file;
 mod bench;
 mod cast;
 mod cli;
-mod codec_words;
 mod compact;
 mod completions;
 mod consolidate;
@@ -106,6 +105,10 @@ fn refuse(failure: &Failure) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
+        Failure::Interrupted => {
+            eprintln!("stopped; run the same command again to resume");
+            ExitCode::from(interrupt::INTERRUPTED)
+        }
         Failure::Told { message, hint } => {
             eprintln!("error: {message}");
             if let Some(hint) = hint {

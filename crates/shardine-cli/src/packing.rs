@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
 use shardine::shard::IndexLocation;
 use shardine::zarr::metadata::codec_specs_from_json;
-use shardine::{CodecChoice, Packing, RepackCheck, RepackOptions, WriteOrder};
+use shardine::{CodecChoice, Packing, Part, PartOutcome, RepackCheck, RepackOptions, WriteOrder};
 
 use crate::create::{IndexPlace, Shape, ShardArgument, shape_argument, shard_argument};
 use crate::failure::Failure;
-use crate::{codec_words, units};
+use crate::units;
 
 /// Shards near this size, where nothing else is asked for.
 const DEFAULT_SIZE: u64 = 64 << 20;
@@ -60,6 +61,15 @@ pub struct JobArgs {
     /// In place: how many seconds other programs may take to be done with the data set before it is replaced [default: 30]
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
+    /// At another place: do only part I of N, so that N processes share the work, in any order and
+    /// on any machines that see the storage. The last one finishes the result; `finish` does that
+    /// alone
+    #[arg(long, value_name = "I/N|finish")]
+    pub part: Option<Part>,
+    /// At another place: go on with what another process has begun, if it cannot be told here
+    /// whether that one still runs
+    #[arg(long)]
+    pub take_over: bool,
     /// Tell what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -133,13 +143,9 @@ impl Asked<'_> {
                 serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
             let codecs =
                 codec_specs_from_json(&value).map_err(|error| refuse(error.to_string()))?;
-            options =
-                options.codecs(CodecChoice::new(value.to_string(), move |_| Ok(codecs.clone())));
+            options = options.codecs(CodecChoice::Codecs(codecs));
         } else if !self.codec.is_empty() {
-            let words = self.codec.to_vec();
-            options = options.codecs(CodecChoice::new(words.join(" "), move |data_type| {
-                codec_words::chain(&words, data_type).map_err(|reason| format!("--codec: {reason}"))
-            }));
+            options = options.codecs(CodecChoice::Words(self.codec.to_vec()));
         }
         Ok(options)
     }
@@ -173,10 +179,36 @@ impl JobArgs {
             ("--restart", self.restart),
             ("--exclusive", self.exclusive),
             ("--wait", self.wait.is_some()),
+            ("--part", self.part.is_some()),
+            ("--take-over", self.take_over),
             ("--dry-run", self.dry_run),
             ("--verify", self.verify.is_some()),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
+    /// What is said of a part that has ended while others have not; `None` if the result is whole.
+    pub fn waits(&self, outcome: &PartOutcome) -> Option<String> {
+        let (Some(part), PartOutcome::Waiting { missing }) = (self.part, outcome) else {
+            return None;
+        };
+        let shown: Vec<String> = missing.iter().take(20).map(u32::to_string).collect();
+        let more = if missing.len() > shown.len() { ", .." } else { "" };
+        Some(match missing.len() {
+            1 => format!("part {part} is done; part {} has not ended yet", shown.join(", ")),
+            _ => {
+                format!("part {part} is done; parts {}{more} have not ended yet", shown.join(", "))
+            }
+        })
+    }
+
+    /// The members of a report that say which part it is of, and which are missing.
+    pub fn describe_part(&self, outcome: Option<&PartOutcome>) -> (Value, Value) {
+        let missing = match outcome {
+            Some(PartOutcome::Waiting { missing }) => json!(missing),
+            _ => json!([]),
+        };
+        (json!(self.part.map(|part| part.to_string())), missing)
     }
 
     /// Whether the result is compared with what it was made from, in a store here or far away.
@@ -202,6 +234,8 @@ impl JobArgs {
         options = options.overwrite(self.overwrite).restart(self.restart).dry_run(self.dry_run);
         options = options.exclusive(self.exclusive);
         options.wait = self.wait.map(Duration::from_secs);
+        options.take_over = self.take_over;
+        options.part = self.part;
         match self.check() {
             None => options,
             Some(check) => options.check(check),

@@ -1,8 +1,12 @@
 //! A bar on the terminal for what takes long; nothing where nobody looks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use shardine::{Engine, JobContext};
+
+use crate::interrupt;
 
 /// A bar on standard error. It is hidden when that is no terminal, and taken away when it is dropped.
 #[derive(Debug, Clone)]
@@ -73,6 +77,22 @@ impl Progress {
     /// Runs something that writes to the terminal, with the bar out of the way.
     pub fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
         self.bar.suspend(work)
+    }
+
+    /// What a job runs with that moves this bar, and that Ctrl-C stops: the data is valid then, and
+    /// the same command resumes.
+    pub fn context(&self, engine: &Arc<Engine>) -> JobContext {
+        let context = JobContext::new(engine).cancel(&interrupt::token());
+        if self.is_hidden() {
+            return context;
+        }
+        let bar = self.clone();
+        context.progress(move |now| {
+            bar.set(now.done, now.total);
+            if !now.part.is_empty() {
+                bar.say(now.part);
+            }
+        })
     }
 
     /// Takes the bar away.

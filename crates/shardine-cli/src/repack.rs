@@ -1,15 +1,15 @@
 //! `shardine shard`, `unshard` and `reshard`: chunks are packed anew, and moved as they are.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::plan::Unsaid;
 use shardine::precomputed::Volume;
 use shardine::{
     Error, KeyFolders, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
-    ShardingChoice, open, recover, repack,
+    ShardingRequest, open, recover, repack,
 };
 
 use crate::cli::Machine;
@@ -18,7 +18,7 @@ use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PackingArgs};
 use crate::progress::Progress;
-use crate::sharding::{self, ShardingArgs, Unsaid};
+use crate::sharding::{self, ShardingArgs};
 use crate::units;
 
 const SHARD_EXAMPLES: &str = "\
@@ -102,11 +102,7 @@ struct Place {
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
     if kind == Source::Volume {
-        let choice = args.sharding.choice(
-            args.packing.asked(),
-            Unsaid::Recommended,
-            args.place.level.given(),
-        )?;
+        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Recommended)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
     if kind == Source::Keys {
@@ -125,8 +121,7 @@ pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
 pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
     if kind == Source::Volume {
-        let choice: ShardingChoice = Arc::new(|_, _| Ok(None));
-        return args.place.repack_volume(&source, choice, &args.job, machine);
+        return args.place.repack_volume(&source, ShardingRequest::from(None), &args.job, machine);
     }
     run(&args.place, RepackOptions::new().packing(Packing::Unsharded), &args.job, machine)
 }
@@ -134,8 +129,7 @@ pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
 pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
     if kind == Source::Volume {
-        let choice =
-            args.sharding.choice(args.packing.asked(), Unsaid::Kept, args.place.level.given())?;
+        let choice = args.sharding.choice(args.packing.asked(), Unsaid::Kept)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
     if kind == Source::Keys {
@@ -189,7 +183,7 @@ impl Place {
     fn repack_volume(
         &self,
         source: &Location,
-        choice: ShardingChoice,
+        choice: ShardingRequest,
         job: &JobArgs,
         machine: &Machine,
     ) -> Result<(), Failure> {
@@ -235,20 +229,12 @@ pub fn run_job(
 ) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let progress = Progress::things("packing", 0);
-    let mut options = job.apply(options);
-    if !progress.is_hidden() {
-        let bar = progress.clone();
-        options = options.progress(move |now| {
-            bar.set(now.done, now.total);
-            if !now.array.is_empty() {
-                bar.say(now.array);
-            }
-        });
-    }
+    let options = job.apply(options);
+    let context = progress.context(&engine);
     let start = Instant::now();
     let mut arrays = Vec::new();
     let mut written = Ok(());
-    let result = repack(&engine, source, target, &options, &mut |array| {
+    let result = repack(&context, source, target, &options, &mut |array| {
         if !job.json && written.is_ok() {
             let line = describe(&array, name, job.dry_run);
             written = progress.suspend(|| writeln!(io::stdout(), "{line}"));
@@ -258,8 +244,11 @@ pub fn run_job(
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
+        let (part, missing) = job.describe_part(result.as_ref().ok());
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "arrays": arrays.iter().map(to_json).collect::<Vec<_>>(),
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
@@ -267,7 +256,13 @@ pub fn run_job(
         writeln!(io::stdout(), "{report}")?;
     }
     written?;
-    result?;
+    let outcome = result?;
+    if let Some(line) = job.waits(&outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if let Some(target) = target.filter(|_| !job.dry_run) {
         consolidate::renew_above(target);
     }

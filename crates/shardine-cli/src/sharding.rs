@@ -1,17 +1,15 @@
 //! How the chunks of precomputed volumes are packed into uint64 shards, and packing them anew.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::plan::{recommended_sharding, sharding_for_box, sharding_for_size};
-use shardine::precomputed::{Scale, VolumeInfo};
+use shardine::plan::Unsaid;
 use shardine::shard::uint64::{Encoding, KeyHash, Sharding};
 use shardine::{
-    ElementSize, KeyValueStore, Location, Packing, RepackOutcome, RepackVolumeOptions,
-    RepackedScale, ShardingChoice, repack_keys, repack_volume,
+    KeyValueStore, Location, RepackOutcome, RepackVolumeOptions, RepackedScale, ShardingRequest,
+    VolumePacking, repack_keys, repack_volume,
 };
 
 use crate::cli::Machine;
@@ -55,27 +53,22 @@ fn hash(text: &str) -> Result<KeyHash, String> {
         .ok_or_else(|| format!("\"{text}\" is not identity or murmurhash3_x86_128"))
 }
 
-/// What becomes of bits of which nothing is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsaid {
-    /// They stay as they are; where there were no shards, what is recommended.
-    Kept,
-    /// What is recommended.
-    Recommended,
-}
-
 impl ShardingArgs {
     fn is_something(&self) -> bool {
-        self.sharding.is_some() || self.changes_something()
+        self.sharding.is_some() || self.request(Unsaid::Kept).changes_something()
     }
 
-    fn changes_something(&self) -> bool {
-        self.preshift_bits.is_some()
-            || self.minishard_bits.is_some()
-            || self.shard_bits.is_some()
-            || self.hash.is_some()
-            || self.data_encoding.is_some()
-            || self.minishard_index_encoding.is_some()
+    /// What is said of the bits, the hash and the encodings.
+    fn request(&self, unsaid: Unsaid) -> ShardingRequest {
+        let mut request = ShardingRequest::default();
+        request.preshift_bits = self.preshift_bits;
+        request.minishard_bits = self.minishard_bits;
+        request.shard_bits = self.shard_bits;
+        request.hash = self.hash;
+        request.data_encoding = self.data_encoding;
+        request.minishard_index_encoding = self.minishard_index_encoding;
+        request.unsaid = unsaid;
+        request
     }
 
     /// Refuses what only volumes have.
@@ -87,13 +80,8 @@ impl ShardingArgs {
         Ok(())
     }
 
-    /// How each scale is to be sharded, or the one that is named.
-    pub fn choice(
-        &self,
-        asked: Asked<'_>,
-        unsaid: Unsaid,
-        level: Option<usize>,
-    ) -> Result<ShardingChoice, Failure> {
+    /// How scales are to be sharded.
+    pub fn choice(&self, asked: Asked<'_>, unsaid: Unsaid) -> Result<ShardingRequest, Failure> {
         if asked.index.is_some()
             || asked.chunk.is_some()
             || !asked.codec.is_empty()
@@ -108,97 +96,20 @@ impl ShardingArgs {
             if asked.packing.is_some() {
                 return Err(Failure::new("--sharding says all; leave the other packing out"));
             }
-            let sharding = parse_sharding(text)?;
-            return Ok(Arc::new(move |_, _| Ok(Some(sharding.clone()))));
+            return Ok(Some(parse_sharding(text)?).into());
         }
-        if unsaid == Unsaid::Kept && asked.packing.is_none() && !self.changes_something() {
+        let mut request = self.request(unsaid);
+        if unsaid == Unsaid::Kept && asked.packing.is_none() && !request.changes_something() {
             return Err(Failure::new("nothing is asked for").hint(
                 "say how: --sharding, --shard, --target-size, --data-encoding or the number of bits; \
                  `shardine plan` recommends a packing",
             ));
         }
-        let (args, packing) = (self.clone(), asked.packing);
-        Ok(Arc::new(move |info, scale| {
-            // What fits the finest level may not be possible for one that has another form.
-            let is_finest = info.scales().first() == Some(scale);
-            let exact = is_finest || level.is_some();
-            args.of_scale(info, scale, packing.as_ref(), unsaid, exact)
-        }))
+        let packing = asked.packing.as_ref().map(VolumePacking::try_from);
+        request.packing = packing.transpose().map_err(Failure::new)?;
+        Ok(request)
     }
 
-    fn of_scale(
-        &self,
-        info: &VolumeInfo,
-        scale: &Scale,
-        packing: Option<&Packing>,
-        unsaid: Unsaid,
-        exact: bool,
-    ) -> Result<Option<Sharding>, String> {
-        let (size, chunk) = (scale.size, scale.chunk_size());
-        let bytes = chunk_bytes(info, scale);
-        let in_boxes = |shape: [u64; 3]| match sharding_for_box(size, chunk, shape) {
-            Err(_) if !exact => {
-                let chunks = shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(chunk));
-                let target = chunks.fold(bytes, u64::saturating_mul);
-                Ok(sharding_for_size(size, chunk, bytes, target).sharding)
-            }
-            sharding => sharding,
-        };
-        let base = match (packing, unsaid, &scale.sharding) {
-            (Some(Packing::Unsharded), ..) => return Ok(None),
-            (Some(Packing::Shard(shape)), ..) => Some(in_boxes(box_of(shape)?)?),
-            (Some(Packing::ChunksPerShard(counts)), ..) => {
-                let counts = match counts[..] {
-                    [n] => [n; 3],
-                    _ => box_of(counts)?,
-                };
-                let shape = std::array::from_fn(|axis| counts[axis].saturating_mul(chunk[axis]));
-                Some(in_boxes(shape)?)
-            }
-            (Some(Packing::TargetSize(target)), ..) => {
-                Some(sharding_for_size(size, chunk, bytes, *target).sharding)
-            }
-            (_, Unsaid::Kept, Some(_)) => None,
-            _ if scale.sharding.is_some() && !self.changes_something() => None,
-            _ => Some(recommended_sharding(size, chunk, bytes).sharding),
-        };
-        let sharding = match (base, &scale.sharding) {
-            (None, Some(kept)) => kept.clone(),
-            (Some(base), Some(old)) => base
-                .hash(KeyHash::Identity)
-                .data_encoding(old.data_encoding)
-                .minishard_index_encoding(old.minishard_index_encoding),
-            (Some(base), None) => base.minishard_index_encoding(Encoding::Gzip).data_encoding(
-                match scale.encoding.name() {
-                    "raw" | "compressed_segmentation" => Encoding::Gzip,
-                    _ => Encoding::Raw,
-                },
-            ),
-            (None, None) => return Ok(None),
-        };
-        self.change(sharding).map(Some)
-    }
-
-    /// A sharding with what is said of it.
-    fn change(&self, mut sharding: Sharding) -> Result<Sharding, String> {
-        if let Some(hash) = self.hash {
-            sharding = sharding.hash(hash);
-        }
-        if let Some(encoding) = self.data_encoding {
-            sharding = sharding.data_encoding(encoding);
-        }
-        if let Some(encoding) = self.minishard_index_encoding {
-            sharding = sharding.minishard_index_encoding(encoding);
-        }
-        sharding.preshift_bits = self.preshift_bits.unwrap_or(sharding.preshift_bits);
-        sharding.minishard_bits = self.minishard_bits.unwrap_or(sharding.minishard_bits);
-        sharding.shard_bits = self.shard_bits.unwrap_or(sharding.shard_bits);
-        // Under the same rules as one that is read.
-        Sharding::from_json(&sharding.to_json()).map_err(|error| error.to_string())
-    }
-}
-
-impl ShardingArgs {
     /// Packs the values of a folder anew.
     pub fn repack_keys(
         &self,
@@ -215,34 +126,18 @@ impl ShardingArgs {
             Some(text) => parse_sharding(text)?,
             None => {
                 let now = KeyValueStore::open(&machine.engine()?, source)?.sharding().clone();
-                self.change(now).map_err(Failure::new)?
+                self.request(Unsaid::Kept).change(now).map_err(Failure::new)?
             }
         };
-        let options = options(Arc::new(|_, _| Ok(None)), None);
+        let options = options(None, None);
         let name = source.to_string();
         run(source, target.as_ref(), options, Some(&sharding), job, machine, &name)
     }
 }
 
-/// Bytes of a chunk of a scale before compression.
-pub fn chunk_bytes(info: &VolumeInfo, scale: &Scale) -> u64 {
-    let element = match info.data_type().size() {
-        ElementSize::Fixed(size) => size as u64,
-        ElementSize::Variable => 1,
-    };
-    units::elements(&scale.chunk_size()).saturating_mul(info.channels()).saturating_mul(element)
-}
-
-fn box_of(shape: &[u64]) -> Result<[u64; 3], String> {
-    match shape {
-        [x, y, z] | [x, y, z, _] => Ok([*x, *y, *z]),
-        shape => Err(format!("{} is not a box along x, y and z", units::shape_argument(shape))),
-    }
-}
-
 /// How the scales of a volume are packed: all of them, or one.
-pub fn options(choice: ShardingChoice, level: Option<usize>) -> RepackVolumeOptions {
-    let mut options = RepackVolumeOptions::new(move |info, scale| choice(info, scale));
+pub fn options(request: impl Into<ShardingRequest>, level: Option<usize>) -> RepackVolumeOptions {
+    let mut options = RepackVolumeOptions::new(request);
     options.level = level;
     options
 }
@@ -267,30 +162,38 @@ pub fn run(
     options.restart = job.restart;
     options.exclusive = job.exclusive;
     options.wait = job.wait.map(Duration::from_secs);
+    options.take_over = job.take_over;
+    options.part = job.part;
     options.check = job.compares(target.unwrap_or(source).store.read_cost().local);
-    if !progress.is_hidden() {
-        let bar = progress.clone();
-        options.progress = Some(Arc::new(move |done, total| bar.set(done, total)));
-    }
+    let context = progress.context(&engine);
     let start = Instant::now();
     let mut scales = Vec::new();
     let mut tell = |scale| scales.push(scale);
     let result = match keys {
-        Some(sharding) => repack_keys(&engine, source, target, sharding, &options, &mut tell),
-        None => repack_volume(&engine, source, target, &options, &mut tell),
+        Some(sharding) => repack_keys(&context, source, target, sharding, &options, &mut tell),
+        None => repack_volume(&context, source, target, &options, &mut tell),
     };
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
+        let (part, missing) = job.describe_part(result.as_ref().ok());
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "scales": scales.iter().map(to_json).collect::<Vec<_>>(),
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
         });
         writeln!(io::stdout(), "{report}")?;
     }
-    result?;
+    let outcome = result?;
+    if let Some(line) = job.waits(&outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if !job.json {
         let mut out = io::stdout().lock();
         for scale in &scales {

@@ -1,11 +1,13 @@
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{ArrayToArray, ArrayToBytes, BytesToBytes, CodecError};
 
-/// A codec as the metadata names it.
-#[derive(Debug, Clone, PartialEq)]
+/// A codec as the metadata names it; serialised as it stands there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
 pub struct CodecSpec {
     /// The `name` member, or the whole of a codec given as a string.
     pub name: String,

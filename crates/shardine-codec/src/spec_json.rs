@@ -18,33 +18,46 @@ pub fn codec_specs_from_json(json: &Value) -> Result<Vec<CodecSpec>, ExtensionEr
     listed
         .iter()
         .enumerate()
-        .map(|(index, codec)| {
-            let extension = Extension::from_json(codec, &format!("codecs[{index}]"))?;
-            Ok(CodecSpec {
-                name: extension.name.into(),
-                configuration: extension.configuration.cloned().unwrap_or_default(),
-                must_understand: extension.must_understand,
-            })
-        })
+        .map(|(index, codec)| codec_from_json(codec, &format!("codecs[{index}]")))
         .collect()
+}
+
+fn codec_from_json(json: &Value, member: &str) -> Result<CodecSpec, ExtensionError> {
+    let extension = Extension::from_json(json, member)?;
+    Ok(CodecSpec {
+        name: extension.name.into(),
+        configuration: extension.configuration.cloned().unwrap_or_default(),
+        must_understand: extension.must_understand,
+    })
+}
+
+impl TryFrom<Value> for CodecSpec {
+    type Error = ExtensionError;
+
+    fn try_from(json: Value) -> Result<Self, ExtensionError> {
+        codec_from_json(&json, "codec")
+    }
 }
 
 /// The list for a document: objects with `name`, with `configuration` unless it is empty and may be left out, and with
 /// `must_understand` only if it is false, so that readers of version 3.0 understand it.
 pub fn codec_specs_to_json(codecs: &[CodecSpec]) -> Value {
-    codecs
-        .iter()
-        .map(|codec| {
-            let mut members = Map::new();
-            members.insert("name".into(), codec.name.clone().into());
-            // zarr-python reads a codec of numcodecs only with a configuration.
-            if !codec.configuration.is_empty() || codec.name.starts_with("numcodecs.") {
-                members.insert("configuration".into(), codec.configuration.clone().into());
-            }
-            if !codec.must_understand {
-                members.insert("must_understand".into(), false.into());
-            }
-            Value::Object(members)
-        })
-        .collect()
+    codecs.iter().cloned().map(Value::from).collect()
+}
+
+impl From<CodecSpec> for Value {
+    fn from(codec: CodecSpec) -> Self {
+        let CodecSpec { name, configuration, must_understand } = codec;
+        // zarr-python reads a codec of numcodecs only with a configuration.
+        let configured = !configuration.is_empty() || name.starts_with("numcodecs.");
+        let mut members = Map::new();
+        members.insert("name".into(), name.into());
+        if configured {
+            members.insert("configuration".into(), configuration.into());
+        }
+        if !must_understand {
+            members.insert("must_understand".into(), false.into());
+        }
+        Self::Object(members)
+    }
 }

@@ -1,7 +1,7 @@
 use shardine_engine::Error as EngineError;
 use shardine_store::{Key, StoreError};
 
-use crate::jobs::{ConvertError, CopyError, MigrateError, RepackError};
+use crate::jobs::{ConvertError, CopyError, JobError, MigrateError, RepackError};
 use crate::layout::{EncodeError, LayoutError};
 use crate::precomputed::InfoError;
 use crate::selection::RegionError;
@@ -244,6 +244,9 @@ pub enum Error {
     /// A job was stopped by its [`CancelToken`](crate::CancelToken).
     #[error("stopped")]
     Cancelled,
+    /// A job cannot be run on its target now, or together with other processes.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// A data set cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
@@ -331,6 +334,7 @@ impl Error {
                 "migrate it to version 3 first, which leaves the chunks where they are".to_owned(),
             ),
             Self::Cancelled => Some("run the same command again to resume".to_owned()),
+            Self::Job(error) => Some(error.hint()),
             Self::Copy(error) => error.hint(),
             Self::Repack(error) => error.hint(),
             Self::Convert(error) => error.hint(),

@@ -8,10 +8,12 @@
 
 mod anchor;
 mod array;
+pub mod codec_words;
 mod dataset;
 mod error;
 mod jobs;
 mod location;
+mod owner;
 pub mod plan;
 pub mod precomputed;
 mod set;
@@ -26,6 +28,7 @@ pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
 pub use array::{Array, HeldArray};
+pub use codec_words::CodecChoice;
 pub use dataset::open;
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
@@ -33,22 +36,22 @@ pub use engine::{PossibleObject, ShardEntries, StoredObject};
 pub use error::Error;
 pub use jobs::LOSS_RECORD;
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
-pub use jobs::{CancelToken, JobContext, JobProgress, Part};
-pub use jobs::{
-    CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
-    RepackProgress, RepackedArray, recover, repack,
-};
+pub use jobs::{CancelToken, JobContext, JobError, JobProgress, Part, PartOutcome, recover};
 pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
 pub use jobs::{
-    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, VolumePacking,
-    ZarrForm, convert_to_volume, convert_to_zarr,
+    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
+    convert_to_volume, convert_to_zarr,
 };
 pub use jobs::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySummary, verify};
 pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
-pub use jobs::{RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume};
+pub use jobs::{
+    REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,
+};
+pub use jobs::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::{Location, LocationSpec};
+pub use plan::{Packing, ShardingRequest, VolumePacking};
 pub use precomputed::KeyFolders;
 pub use precomputed::key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use selection::{Axis, Region, RegionError, Selection};

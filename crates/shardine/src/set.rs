@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shardine_store::Key;
 
 use crate::engine::GridKey;
@@ -71,6 +71,12 @@ pub trait DataSet: Any + Debug + Send + Sync {
             Some(Ok(_)) => Err(Error::NotAnArray { at: at() }),
             None => Err(Error::NoLevel { at: at(), level, levels }),
         }
+    }
+
+    /// The attributes that a Zarr group made from it keeps, or with `level` the array of that level,
+    /// so that nothing its documents say is lost.
+    fn attributes(&self, _level: Option<usize>) -> Map<String, Value> {
+        Map::new()
     }
 
     /// What else its documents say that is worth showing, by name.

@@ -367,10 +367,12 @@ fn a_copy_beside_a_reshard_in_place_is_of_one_volume_or_refused() {
             for round in 0..12 {
                 let bits = sharding(round % 2, 1 + round % 3, 3 - round % 3, "gzip", "raw");
                 let bits = Sharding::from_json(&bits).unwrap();
-                let options = RepackVolumeOptions::new(move |_, scale| {
-                    Ok((scale.key == "8" || round % 2 == 0).then(|| bits.clone()))
-                });
-                repack_volume(&engine(), &place, None, &options, &mut |_| {}).unwrap();
+                for (level, always) in [(0, true), (1, false)] {
+                    let wanted = (always || round % 2 == 0).then(|| bits.clone());
+                    let mut options = RepackVolumeOptions::new(wanted);
+                    options.level = Some(level);
+                    repack_volume(&engine(), &place, None, &options, &mut |_| {}).unwrap();
+                }
             }
             done.store(true, Ordering::SeqCst);
         });

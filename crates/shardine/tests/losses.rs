@@ -243,7 +243,7 @@ mod volumes {
         let damage = findings.iter().filter(|f| f.severity == Severity::Damage);
         assert!(damage.clone().all(|f| f.kind.name() == "lost-chunk"), "{findings:?}");
         assert_eq!(mend(at, |options| options.decode(true)).0.lost, count);
-        let options = RepackVolumeOptions::new(|_, _| Ok(None));
+        let options = RepackVolumeOptions::new(None);
         let target = Location::root(Arc::new(MemoryStore::new()));
         let error = repack_volume(&engine(), at, Some(&target), &options, &mut |_| {});
         assert!(matches!(error, Err(Error::LostChunks { .. })), "{error:?}");

@@ -296,7 +296,7 @@ proptest! {
         let wanted = sharding
             .as_ref()
             .map(|json| shardine::shard::uint64::Sharding::from_json(json).unwrap());
-        let options = RepackVolumeOptions::new(move |_, _| Ok(wanted.clone()));
+        let options = RepackVolumeOptions::new(wanted.clone());
         repack_volume(&engine(), &location, Some(&target), &options, &mut |_| {}).unwrap();
         let after = Case { sharding, ..case };
         prop_assert_eq!(naive_chunks(&*other, &after), before);

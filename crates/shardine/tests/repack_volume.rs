@@ -35,7 +35,7 @@ fn packing(json: &Value) -> Sharding {
 /// All scales sharded so.
 fn to(json: Option<&Value>) -> RepackVolumeOptions {
     let sharding = json.map(packing);
-    RepackVolumeOptions::new(move |_, _| Ok(sharding.clone()))
+    RepackVolumeOptions::new(sharding)
 }
 
 fn at(path: &Path) -> Location {

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use shardine::precomputed::ChunkEncoding;
 use shardine::shard::uint64::Sharding;
 use shardine::{
-    CodecChoice, CodecSpec, ConvertOptions, ConvertSummary, ConvertedLevel, Location, Packing,
-    RepackCheck, RepackOutcome, VolumeForm, VolumePacking, ZarrForm, convert_to_volume,
-    convert_to_zarr,
+    ConvertOptions, ConvertSummary, ConvertedLevel, Location, Packing, RepackCheck, RepackOutcome,
+    VolumeForm, VolumePacking, ZarrForm, convert_to_volume, convert_to_zarr,
 };
 
 use super::Convert;
@@ -18,7 +17,7 @@ use crate::consolidate;
 use crate::create::{Triple, parse_sharding};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{codec_words, units, volume};
+use crate::{units, volume};
 
 /// What is made.
 enum Form {
@@ -32,29 +31,11 @@ pub fn to_zarr(args: &Convert, source: &Location, machine: &Machine) -> Result<(
         return Err(Failure::new(format!("{name}: only with --to precomputed")));
     }
     let asked = args.layout.asked(args.packing());
-    let words = asked.codec.to_vec();
     let options = asked.options(Packing::Keep)?;
     let mut form = ZarrForm::new().packing(options.packing);
     form.index = options.index;
     form.codecs = options.codecs;
-    if !words.is_empty() {
-        form.codecs = Some(CodecChoice::new(words.join(" "), move |data_type| {
-            let chain = codec_words::chain(&words, data_type);
-            let mut chain = chain.map_err(|reason| format!("--codec: {reason}"))?;
-            // As voxels lie in a volume, unless another order is asked for.
-            if chain.iter().all(|codec| codec.name != "transpose") {
-                chain.insert(0, transpose());
-            }
-            Ok(chain)
-        }));
-    }
     run(args, source, machine, &Form::Zarr(form), options.chunk.as_deref())
-}
-
-fn transpose() -> CodecSpec {
-    let mut configuration = serde_json::Map::new();
-    configuration.insert("order".into(), json!([3, 2, 1, 0]));
-    CodecSpec { name: "transpose".into(), configuration, must_understand: true }
 }
 
 /// From an array, or a group of levels, to a volume.
@@ -88,31 +69,10 @@ pub fn to_volume(args: &Convert, source: &Location, machine: &Machine) -> Result
             return Err(Failure::new("--sharding says all; leave the other packing out"));
         }
         (Some(text), None) => Some(VolumePacking::Sharding(parse_sharding(text)?)),
-        (None, Some(packing)) => Some(volume_packing(&packing)?),
+        (None, Some(packing)) => Some(VolumePacking::try_from(&packing).map_err(Failure::new)?),
         (None, None) => None,
     };
     run(args, source, machine, &Form::Volume(form), chunk.as_deref())
-}
-
-fn volume_packing(packing: &Packing) -> Result<VolumePacking, Failure> {
-    let along = |lengths: &[u64]| match lengths {
-        [x, y, z] | [x, y, z, _] if ![x, y, z].contains(&&0) => Ok([*x, *y, *z]),
-        lengths => Err(Failure::new(format!(
-            "{} is not a box along x, y and z",
-            units::shape_argument(lengths)
-        ))),
-    };
-    Ok(match packing {
-        Packing::Unsharded => VolumePacking::Unsharded,
-        Packing::ChunksPerShard(counts) => match counts[..] {
-            [1] => VolumePacking::Unsharded,
-            [all] => VolumePacking::Chunks([all; 3]),
-            _ => VolumePacking::Chunks(along(counts)?),
-        },
-        Packing::Shard(shape) => VolumePacking::Box(along(shape)?),
-        Packing::TargetSize(target) => VolumePacking::TargetSize(*target),
-        _ => VolumePacking::Recommended,
-    })
 }
 
 fn run(
@@ -132,14 +92,10 @@ fn run(
         .dry_run(job.dry_run)
         .store_empty(args.store_empty);
     options.check = job.check();
+    options.take_over = job.take_over;
+    options.part = job.part;
     options.chunk = chunk.map(<[u64]>::to_vec);
-    if !progress.is_hidden() {
-        let bar = progress.clone();
-        options = options.progress(move |now| {
-            bar.set(now.done, now.total);
-            bar.say(now.array);
-        });
-    }
+    let context = progress.context(&engine);
     let start = Instant::now();
     let mut levels = Vec::new();
     let mut written = Ok(());
@@ -151,15 +107,18 @@ fn run(
         levels.push(level);
     };
     let result = match form {
-        Form::Zarr(form) => convert_to_zarr(&engine, source, &target, form, &options, tell),
-        Form::Volume(form) => convert_to_volume(&engine, source, &target, form, &options, tell),
+        Form::Zarr(form) => convert_to_zarr(&context, source, &target, form, &options, tell),
+        Form::Volume(form) => convert_to_volume(&context, source, &target, form, &options, tell),
     };
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
         let summary = result.as_ref().ok();
+        let (part, missing) = job.describe_part(summary.map(|summary| &summary.outcome));
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "levels": levels.iter().map(to_json).collect::<Vec<_>>(),
             "info": summary.map(|summary| if summary.info_kept { "kept" } else { "new" }),
             "info_not_kept": summary.and_then(|summary| summary.info_not_kept.as_ref()),
@@ -170,6 +129,12 @@ fn run(
     }
     written?;
     let summary = result?;
+    if let Some(line) = job.waits(&summary.outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if matches!(form, Form::Zarr(_)) && !job.dry_run {
         consolidate::renew_above(&target);
     }

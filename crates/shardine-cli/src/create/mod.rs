@@ -13,12 +13,14 @@ use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NewArray, NodeMetadata, Separator,
     codec_specs_from_json, codec_specs_to_json,
 };
-use shardine::{ArrayNode, CodecSpec, DataType, FillValue, Packing, WriteOrder, ZarrFormat};
+use shardine::{
+    ArrayNode, CodecSpec, DataType, FillValue, Packing, WriteOrder, ZarrFormat, codec_words,
+};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::packing::Asked;
-use crate::{codec_words, consolidate, info, units};
+use crate::{consolidate, info, units};
 pub use shapes::{chunk as chunk_shape, element_bytes};
 pub use volume::{Triple, VolumeArgs, encoding, parse_sharding};
 

@@ -11,12 +11,14 @@ use shardine::plan::{Action, Current, Purpose, Recommendation, Situation, recomm
 use shardine::precomputed::Volume;
 use shardine::shard::IndexLocation;
 use shardine::zarr::MAX_DEPTH;
-use shardine::{ArrayNode, Child, DataSet, DataType, ElementSize, Error, Group, Node, open};
+use shardine::{
+    ArrayNode, Child, DataSet, DataType, ElementSize, Error, Group, Node, codec_words, open,
+};
 
 use crate::cli::Machine;
 use crate::create::Format;
 use crate::failure::{Failure, quoted};
-use crate::{codec_words, info, units};
+use crate::{info, units};
 use report::Advice;
 
 const EXAMPLES: &str = "\

@@ -179,6 +179,18 @@ impl WkwPacking {
         Ok(Some(OpenCube { object, expected: Some(version), len, table }))
     }
 
+    /// The numbers of the cells of a file, in the order of its blocks.
+    fn cells_of(&self, place: [u64; 3]) -> Vec<u64> {
+        let edge = self.header.file_edge();
+        let cell = |block: u64| {
+            let inside = wkw_block_place(block);
+            let cell: [u64; 3] = std::array::from_fn(|k| place[k] * edge + inside[k]);
+            let known = cell.iter().zip(&self.grid).all(|(at, n)| at < n);
+            known.then(|| self.number(&cell))
+        };
+        (0..self.header.count()).filter_map(cell).collect()
+    }
+
     /// The place of a file, by its number.
     fn place_of(&self, object: u64) -> [u64; 3] {
         let [x, y, _] = self.cubes.map(|n| n.max(1));
@@ -259,15 +271,8 @@ impl SharedPacking for WkwPacking {
 
     fn all_objects(&self) -> Box<dyn Iterator<Item = ObjectCells> + Send + '_> {
         let objects = Cells::new(self.cubes.to_vec()).map(|place| {
-            let edge = self.header.file_edge();
-            let cells = (0..self.header.count()).filter_map(|block| {
-                let inside = wkw_block_place(block);
-                let cell: [u64; 3] = std::array::from_fn(|k| place[k] * edge + inside[k]);
-                let known = cell.iter().zip(&self.grid).all(|(at, n)| at < n);
-                known.then(|| self.number(&cell))
-            });
-            let object = numbered(first_three(&place), self.cubes);
-            ObjectCells { object, cells: cells.collect() }
+            let place = first_three(&place);
+            ObjectCells { object: numbered(place, self.cubes), cells: self.cells_of(place) }
         });
         Box::new(objects)
     }
@@ -307,6 +312,15 @@ impl SharedPacking for WkwPacking {
         let (index_range, gap_bytes) =
             (0..self.header.head_len(), len.saturating_sub(table.data_end()));
         Ok(Some(ShardEntries { key, len, index_range, grid, entries, gap_bytes }))
+    }
+
+    fn stored_cells(&self, _: &Engine, place: &[u64]) -> Result<Vec<u64>, Error> {
+        let Some(object) = self.object_at(place) else { return Ok(Vec::new()) };
+        // A file has all its blocks.
+        match self.cube(object, false)? {
+            Some(_) => Ok(self.cells_of(first_three(place))),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn open(

@@ -1,7 +1,10 @@
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 /// Where in a shard its index stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IndexLocation {
     /// Before the chunks.
     Start,

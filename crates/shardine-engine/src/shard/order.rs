@@ -2,11 +2,14 @@ use std::collections::TryReserveError;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// In which order the chunks of a new shard are laid down.
 ///
 /// Any order is a valid shard. It is a matter of how it will be read, not of the format, and never part of
 /// the metadata.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WriteOrder {
     /// Along the Morton (Z-order) curve: blocks of neighbouring chunks lie together.
     #[default]

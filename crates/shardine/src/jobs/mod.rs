@@ -6,6 +6,7 @@ mod copy;
 mod frame;
 mod losses;
 mod migrate;
+mod rebuild;
 mod repack;
 mod repack_volume;
 mod repair;
@@ -15,19 +16,17 @@ mod whole;
 
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use convert::{
-    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, VolumePacking,
-    ZarrForm, convert_to_volume, convert_to_zarr,
+    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
+    convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
-pub use frame::{CancelToken, JobContext, JobProgress, Part};
+pub use frame::{CancelToken, JobContext, JobError, JobProgress, Part};
 pub use losses::LOSS_RECORD;
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
+pub use rebuild::{PartOutcome, recover};
 pub use repack::{
-    CodecChoice, Packing, REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome,
-    RepackProgress, RepackedArray, recover, repack,
+    REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,
 };
-pub use repack_volume::{
-    RepackVolumeOptions, RepackedScale, ShardingChoice, repack_keys, repack_volume,
-};
+pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use verify::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySummary, verify};

@@ -9,10 +9,12 @@ mod packing;
 mod recommend;
 mod rule;
 mod sample;
+mod sharding_request;
 mod situation;
 #[cfg(test)]
 mod tests;
 mod uint64;
+mod wanted;
 
 pub use chunk::chunk_shape;
 pub use figures::{Figures, View};
@@ -20,5 +22,8 @@ pub use packing::chunks_per_shard_for;
 pub use recommend::{Action, Recommendation, recommend};
 pub use rule::{Choice, Rule};
 pub use sample::{Sample, sample};
+pub(crate) use sharding_request::{LevelSize, usual_data_encoding};
+pub use sharding_request::{ShardingRequest, Unsaid, VolumePacking, chunk_bytes};
 pub use situation::{Current, PlanError, Purpose, Situation};
 pub use uint64::{ShardingPlan, recommended_sharding, sharding_for_box, sharding_for_size};
+pub use wanted::Packing;

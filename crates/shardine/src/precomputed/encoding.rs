@@ -1,3 +1,4 @@
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shardine_codec::CodecSpec;
 
@@ -5,7 +6,8 @@ use super::InfoError;
 use crate::shard::uint64::Encoding;
 
 /// How the chunks of a scale are encoded, before what their shard does to them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChunkEncoding {
     /// Voxels as they lie in memory.

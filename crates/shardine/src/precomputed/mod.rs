@@ -3,6 +3,7 @@
 mod documents;
 mod encoding;
 mod info;
+pub(crate) mod kept;
 pub(crate) mod key_values;
 mod names;
 mod volume;
@@ -17,4 +18,4 @@ pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
 pub(crate) use names::{BoxNames, BoxObject};
 pub(crate) use volume::{AXES, CHUNK_SIZES, axis_names, resolved};
 pub use volume::{INFO, StoredChunk, Volume};
-pub(crate) use wrapped::{WrappedStore, compressed_ending, compressed_endings};
+pub(crate) use wrapped::{compressed_ending, compressed_endings};

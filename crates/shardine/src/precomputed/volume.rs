@@ -1,9 +1,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use shardine_codec::{ArraySpec, CodecSpec, ElementSize};
 use shardine_store::{Condition, FolderHold, Key, Store, StoreError, StoreExt};
 
+use super::kept;
 use super::names::BoxNames;
 use super::volume_scale::VolumeScale;
 use super::wrapped::WrappedStore;
@@ -294,9 +296,34 @@ impl Volume {
     /// A scale as an array with the axes x, y, z and channel, indexed from 0. No read.
     pub fn array(&self, level: usize) -> Result<Array, Error> {
         let scale = self.scale(level)?;
+        let codecs = self.codecs(scale)?;
+        self.array_of(scale, &codecs.clone(), codecs)
+    }
+
+    /// A scale as an array whose chunks are moved and never decoded, so that it does not matter
+    /// whether their encoding is known here. No read.
+    pub(crate) fn packed_array(&self, level: usize) -> Result<Array, Error> {
+        let scale = self.scale(level)?;
+        let values = scale.sharding.as_ref().map_or(Encoding::Raw, |s| s.data_encoding);
+        let raw = ChunkEncoding::Raw.codecs(values, self.gzip_level).unwrap_or_default();
+        let named = |codec: &CodecSpec| match codec.name.as_str() {
+            "bytes" => CodecSpec { name: scale.encoding.name().to_owned(), ..codec.clone() },
+            _ => codec.clone(),
+        };
+        let codecs = raw.iter().map(named).collect();
+        self.array_of(scale, &raw, codecs)
+    }
+
+    /// The array of a scale whose chunks go through `layout_codecs`, or where they are not decoded
+    /// through `codecs`.
+    fn array_of(
+        &self,
+        scale: &Scale,
+        layout_codecs: &[CodecSpec],
+        codecs: Vec<CodecSpec>,
+    ) -> Result<Array, Error> {
         let (shape, cell) =
             (self.with_channels(scale.size), self.with_channels(scale.chunk_size()));
-        let codecs = self.codecs(scale)?;
         let object = self.location.key(INFO)?;
         if cell.iter().try_fold(1_u64, |n, &len| n.checked_mul(len)).is_none() {
             let source = InfoError::new(CHUNK_SIZES, "a chunk would have 2^64 voxels or more");
@@ -306,7 +333,7 @@ impl Volume {
         let layout = |shape: Vec<u64>| {
             let data_type = self.info.data_type().clone();
             let fill = data_type.default_fill();
-            Layout::new(&codecs, ArraySpec { shape, data_type, fill })
+            Layout::new(layout_codecs, ArraySpec { shape, data_type, fill })
         };
         let edges = EdgeLayouts::new(&shape, &cell, &layout).map_err(wrong)?;
         let shards = self.shards(scale)?;
@@ -382,5 +409,15 @@ impl DataSet for Volume {
 
     fn array(&self, level: usize) -> Result<Array, Error> {
         Volume::array(self, level)
+    }
+
+    fn attributes(&self, level: Option<usize>) -> Map<String, Value> {
+        let Some(level) = level else { return kept::attributes(&self.info) };
+        let mut attributes = Map::new();
+        if let Some(scale) = self.info.scales().get(level) {
+            attributes.insert("resolution".into(), Value::from(scale.resolution.to_vec()));
+            attributes.insert("voxel_offset".into(), Value::from(scale.voxel_offset.to_vec()));
+        }
+        attributes
     }
 }

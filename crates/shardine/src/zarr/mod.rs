@@ -9,6 +9,7 @@ mod data_set;
 mod flat_codecs;
 pub mod metadata;
 mod node;
+mod node_names;
 mod reopen;
 mod resize;
 mod slice_source;
@@ -37,6 +38,7 @@ pub(crate) use node::{
     read_v2, read_v3,
 };
 pub use node::{Child, Group, Node};
+pub(crate) use node_names::node_names;
 pub(crate) use reopen::has_same_chunks;
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};
 pub(crate) use stored::{Listings, grid_folder};

@@ -66,10 +66,7 @@ fn what_does_not_fit_is_refused_before_anything_is_made() {
         (ZarrForm::new(), ConvertOptions::new().chunk(&[2, 0, 2])),
         (ZarrForm::new().packing(Packing::Shard(vec![6, 6, 6])), ConvertOptions::new()),
         (ZarrForm::new().packing(Packing::ChunksPerShard(vec![1, 2])), ConvertOptions::new()),
-        (
-            ZarrForm::new().codecs(CodecChoice::new("", move |_| Ok(nested.clone()))),
-            ConvertOptions::new(),
-        ),
+        (ZarrForm::new().codecs(CodecChoice::Codecs(nested)), ConvertOptions::new()),
     ] {
         let new = memory();
         let error = to_zarr(&old, &new, &form, &options).unwrap_err();

@@ -106,7 +106,7 @@ fn pack(
     to: Option<Value>,
 ) -> Result<String, String> {
     let sharding = to.map(|to| Sharding::from_json(&to).unwrap());
-    let options = RepackVolumeOptions::new(move |_, _| Ok(sharding.clone()));
+    let options = RepackVolumeOptions::new(sharding);
     let target = output.then(|| root.join("w").unwrap());
     repack_volume(engine, &root.join("v").unwrap(), target.as_ref(), &options, &mut |_| {})
         .map_err(told)?;
@@ -357,7 +357,7 @@ pub fn all() -> Vec<Verb> {
             set_up_keys,
             |engine, root| {
                 let to = Sharding::from_json(&bits(2)).unwrap();
-                let options = RepackVolumeOptions::new(|_, _| Ok(None));
+                let options = RepackVolumeOptions::new(None);
                 let location = root.join("k").unwrap();
                 repack_keys(engine, &location, None, &to, &options, &mut |_| {}).map_err(told)?;
                 Ok(String::new())

@@ -286,8 +286,7 @@ impl Job {
                 _ => json!([transpose(&(0..rank).rev().collect::<Vec<_>>()), first]),
             };
             let specs = codec_specs_from_json(&list).unwrap();
-            options =
-                options.codecs(CodecChoice::new(list.to_string(), move |_| Ok(specs.clone())));
+            options = options.codecs(CodecChoice::Codecs(specs));
         }
         options
     }

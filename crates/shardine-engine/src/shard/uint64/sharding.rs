@@ -1,3 +1,4 @@
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::murmur::murmur3_x86_128_low;
@@ -22,12 +23,14 @@ fn refuse<T>(reason: impl Into<String>) -> Result<T, ShardingError> {
 }
 
 /// How keys are scattered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum KeyHash {
     /// Not at all: neighbouring keys are in the same shard.
     #[default]
     Identity,
     /// MurmurHash3_x86_128.
+    #[serde(rename = "murmurhash3_x86_128")]
     Murmur3X86_128,
 }
 
@@ -47,7 +50,8 @@ impl KeyHash {
 }
 
 /// How something in a shard is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Encoding {
     /// As it is.
     #[default]
@@ -84,7 +88,8 @@ impl Encoding {
 /// assert_eq!((sharding.shard_name(place.shard), place.minishard), ("42.shard".to_owned(), 18));
 /// # Ok::<(), shardine_engine::shard::uint64::ShardingError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
 #[non_exhaustive]
 pub struct Sharding {
     /// Low bits of a key that do not matter for its place.
@@ -108,6 +113,20 @@ pub struct KeyPlace {
     pub shard: u64,
     /// In which minishard of it.
     pub minishard: u64,
+}
+
+impl TryFrom<Value> for Sharding {
+    type Error = ShardingError;
+
+    fn try_from(document: Value) -> Result<Self, ShardingError> {
+        Self::from_json(&document)
+    }
+}
+
+impl From<Sharding> for Value {
+    fn from(sharding: Sharding) -> Self {
+        sharding.to_json()
+    }
 }
 
 impl Sharding {

@@ -1,11 +1,11 @@
 //! The `info` of a volume that is made of arrays.
 
 use super::ConvertError;
-use super::options::{ConvertOptions, VolumeForm, VolumePacking};
+use super::options::{ConvertOptions, VolumeForm};
 use super::to_volume::OldLevel;
 use super::view::{RANK, triple};
 use crate::Error;
-use crate::plan::{recommended_sharding, sharding_for_box, sharding_for_size};
+use crate::plan::{LevelSize, VolumePacking, usual_data_encoding};
 use crate::precomputed::{ChunkEncoding, NewScale, NewVolume, VolumeInfo};
 use crate::shard::uint64::{Encoding, Sharding};
 
@@ -57,7 +57,7 @@ fn size(level: &OldLevel) -> [u64; 3] {
 /// Resolution and offset as an array's attributes have them.
 fn told(level: &OldLevel) -> (Option<[f64; 3]>, Option<[i64; 3]>) {
     let said = level.voxels;
-    let attributes = level.array.metadata().attributes();
+    let attributes = &level.attributes;
     let resolution = triple(attributes.get("resolution"), |value| value.as_f64());
     let resolution = resolution.filter(|values| values.iter().all(|n| n.is_finite() && *n > 0.0));
     let offset = triple(attributes.get("voxel_offset"), |value| value.as_i64());
@@ -99,7 +99,7 @@ fn coarser(
 /// The shape of a level's chunks: its own, or as asked for.
 fn chunk(level: &OldLevel, options: &ConvertOptions, channels: u64) -> Result<[u64; 3], Error> {
     let Some(chunk) = options.chunk.as_deref() else {
-        let own = level.view.to_volume(level.array.chunk_shape());
+        let own = level.view.map().to_new(level.array.chunk_shape(), 1);
         return Ok(std::array::from_fn(|axis| own[axis].max(1)));
     };
     match *chunk {
@@ -123,37 +123,15 @@ fn sharding(
 ) -> Result<Option<Sharding>, Error> {
     let element = level.array.chunks.layout.element_size() as u64;
     let each = element.saturating_mul(level.shape()[RANK - 1]);
-    let bytes = |shape: [u64; 3]| shape.iter().fold(each, |n, &len| n.saturating_mul(len));
-    // No chunk is longer than the volume.
-    let fitting: [u64; 3] = std::array::from_fn(|axis| chunk[axis].min(size[axis]).max(1));
-    let in_boxes = |shape: [u64; 3]| match sharding_for_box(size, fitting, shape) {
-        Ok(sharding) => Ok(sharding),
-        // What fits the finest level may not be possible for one that has another form.
-        Err(_) if number > 0 => {
-            Ok(sharding_for_size(size, fitting, bytes(fitting), bytes(shape)).sharding)
-        }
-        Err(reason) => Err(refuse(level, reason)),
+    let packing = form.packing.clone().unwrap_or_default();
+    let sharding = LevelSize::new(size, chunk, each).sharding(&packing, number == 0);
+    let Some(sharding) = sharding.map_err(|reason| refuse(level, reason))? else {
+        return Ok(None);
     };
-    let sharding = match form.packing.clone().unwrap_or_default() {
-        VolumePacking::Unsharded => return Ok(None),
-        VolumePacking::Sharding(sharding) => {
-            return Ok(Some(match form.data_encoding {
-                Some(values) => sharding.data_encoding(values),
-                None => sharding,
-            }));
-        }
-        VolumePacking::Recommended => recommended_sharding(size, fitting, bytes(fitting)).sharding,
-        VolumePacking::Box(shape) => in_boxes(shape)?,
-        VolumePacking::Chunks(counts) => {
-            in_boxes(std::array::from_fn(|axis| counts[axis].saturating_mul(chunk[axis])))?
-        }
-        VolumePacking::TargetSize(target) => {
-            sharding_for_size(size, fitting, bytes(fitting), target).sharding
-        }
-    };
-    let values = form.data_encoding.unwrap_or(match encoding {
-        ChunkEncoding::Raw | ChunkEncoding::CompressedSegmentation { .. } => Encoding::Gzip,
-        _ => Encoding::Raw,
-    });
+    if let VolumePacking::Sharding(_) = packing {
+        let values = form.data_encoding.unwrap_or(sharding.data_encoding);
+        return Ok(Some(sharding.data_encoding(values)));
+    }
+    let values = form.data_encoding.unwrap_or_else(|| usual_data_encoding(encoding));
     Ok(Some(sharding.data_encoding(values).minishard_index_encoding(Encoding::Gzip)))
 }

@@ -1,18 +1,16 @@
-use std::fmt;
-use std::sync::Arc;
-
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome, RepackProgress};
+use super::super::frame::Part;
+use super::super::rebuild::{OutOptions, PartOutcome, StepDone};
+use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome};
+use crate::plan::VolumePacking;
 use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
 use crate::shard::uint64::{Encoding, Sharding};
 
-/// What is told of progress.
-type Tell = Arc<dyn Fn(RepackProgress) + Send + Sync>;
-
 /// How to convert a data set, whatever it becomes.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
     /// Another shape of the chunks: lengths along x, y and z, and of a Zarr array along channel if they are four. They are then encoded anew.
@@ -28,8 +26,10 @@ pub struct ConvertOptions {
     pub restart: bool,
     /// Only tell what would be done.
     pub dry_run: bool,
-    /// Told how far it is. May be called from any thread.
-    pub progress: Option<Tell>,
+    /// Take the process that was making the target for dead, where that cannot be told.
+    pub take_over: bool,
+    /// Which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl ConvertOptions {
@@ -74,10 +74,22 @@ impl ConvertOptions {
         self
     }
 
-    /// With somebody who is told how far it is.
-    pub fn progress(mut self, tell: impl Fn(RepackProgress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(tell));
+    /// With only this part of the work done.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
         self
+    }
+
+    pub(super) fn out(&self) -> OutOptions {
+        OutOptions {
+            overwrite: self.overwrite,
+            restart: self.restart,
+            take_over: self.take_over,
+            part: self.part,
+            check: self.check,
+            store_empty: self.store_empty,
+            ..OutOptions::default()
+        }
     }
 
     /// What is asked for, the same for the same result.
@@ -86,21 +98,9 @@ impl ConvertOptions {
     }
 }
 
-impl fmt::Debug for ConvertOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConvertOptions")
-            .field("chunk", &self.chunk)
-            .field("check", &self.check)
-            .field("store_empty", &self.store_empty)
-            .field("overwrite", &self.overwrite)
-            .field("restart", &self.restart)
-            .field("dry_run", &self.dry_run)
-            .finish_non_exhaustive()
-    }
-}
-
 /// What the arrays are to be that a volume becomes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ZarrForm {
     /// How chunks are packed. [`Packing::Keep`] makes shards of the same boxes where the volume has shards that are boxes.
@@ -108,7 +108,7 @@ pub struct ZarrForm {
     /// Where indexes lie; `None` puts them to the end.
     pub index: Option<IndexLocation>,
     /// The codecs of the chunks; `None` is what leaves the bytes of raw chunks as they are, and for other encodings a
-    /// transpose, bytes and zstd.
+    /// transpose, bytes and zstd. Words that say nothing of the order of axes leave voxels as they lie in a volume.
     pub codecs: Option<CodecChoice>,
 }
 
@@ -138,36 +138,18 @@ impl ZarrForm {
 
     pub(super) fn request(&self) -> Value {
         json!({
-            "zarr": self.packing.to_json(),
-            "index": self.index.map(|index| index == IndexLocation::Start),
-            "codecs": self.codecs.as_ref().map(CodecChoice::request),
+            "zarr": self.packing,
+            "index": self.index,
+            "codecs": self.codecs,
         })
     }
-}
-
-/// How the chunks of a new volume are packed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum VolumePacking {
-    /// As [`recommended_sharding`](crate::plan::recommended_sharding) says.
-    #[default]
-    Recommended,
-    /// Each chunk is an object.
-    Unsharded,
-    /// In shards that are boxes of so many voxels.
-    Box([u64; 3]),
-    /// In shards that are boxes of so many chunks.
-    Chunks([u64; 3]),
-    /// In shards of about so many bytes before compression.
-    TargetSize(u64),
-    /// As this says, encodings included.
-    Sharding(Sharding),
 }
 
 /// What the volume is to be that arrays become.
 ///
 /// With nothing but the default, an `info` that was kept when the arrays were made from a volume is written back.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct VolumeForm {
     /// `image` or `segmentation`; `None` goes by the type and the encoding.
@@ -227,7 +209,7 @@ impl VolumeForm {
     }
 
     pub(super) fn request(&self) -> Value {
-        json!({ "volume": format!("{self:?}") })
+        json!({ "volume": self })
     }
 }
 
@@ -273,6 +255,24 @@ pub struct ConvertedLevel {
     pub check: RepackCheck,
 }
 
+impl ConvertedLevel {
+    /// With what was done.
+    pub(super) fn done(mut self, done: StepDone) -> Self {
+        let StepDone { counts, resumed, check } = done;
+        self.check = check;
+        if resumed {
+            self.outcome = RepackOutcome::Resumed;
+        }
+        self.chunks_moved = counts.moved;
+        self.chunks_recoded = counts.recoded;
+        self.chunks_absent = counts.absent;
+        self.objects_written = counts.written;
+        self.bytes_written = counts.bytes;
+        self.objects_kept = counts.kept;
+        self
+    }
+}
+
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
@@ -281,4 +281,6 @@ pub struct ConvertSummary {
     pub info_kept: bool,
     /// Why a kept `info` was not written back.
     pub info_not_kept: Option<String>,
+    /// Whether the result is whole, or waits for other parts.
+    pub outcome: PartOutcome,
 }

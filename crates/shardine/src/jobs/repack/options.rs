@@ -1,80 +1,17 @@
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use crate::codec_words::CodecChoice;
+use crate::jobs::frame::Part;
+use crate::jobs::rebuild::Counts;
+pub use crate::plan::Packing;
 use crate::shard::{IndexLocation, WriteOrder};
-use crate::{CodecSpec, DataType};
-
-/// How chunks are packed into objects.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Packing {
-    /// As they are.
-    #[default]
-    Keep,
-    /// Each is an object of its own.
-    Unsharded,
-    /// So many along each axis in a shard; one number holds for all axes. Ones alone mean no shards.
-    ChunksPerShard(Vec<u64>),
-    /// Shards of this shape, in elements.
-    Shard(Vec<u64>),
-    /// Shards of about so many bytes, by what the chunks of the array take. Where that is only known once they are packed,
-    /// of shards in shards and of chunks that are encoded anew, a second job may find that other shards come nearer.
-    TargetSize(u64),
-}
-
-impl Packing {
-    pub(in crate::jobs) fn to_json(&self) -> Value {
-        match self {
-            Self::Keep => json!("keep"),
-            Self::Unsharded => json!("unsharded"),
-            Self::ChunksPerShard(chunks) => json!({ "chunks_per_shard": chunks }),
-            Self::Shard(shape) => json!({ "shard": shape }),
-            Self::TargetSize(bytes) => json!({ "target_size": bytes }),
-        }
-    }
-}
-
-/// What makes the codecs of an array by its type.
-type MakeCodecs = Arc<dyn Fn(&DataType) -> Result<Vec<CodecSpec>, String> + Send + Sync>;
-
-/// Other codecs for the chunks.
-#[derive(Clone)]
-pub struct CodecChoice {
-    /// What was asked for, in words that are the same for the same codecs.
-    request: String,
-    make: MakeCodecs,
-}
-
-impl CodecChoice {
-    /// Codecs that `make` tells for each type; `request` says in words what was asked for.
-    pub fn new(
-        request: impl Into<String>,
-        make: impl Fn(&DataType) -> Result<Vec<CodecSpec>, String> + Send + Sync + 'static,
-    ) -> Self {
-        Self { request: request.into(), make: Arc::new(make) }
-    }
-
-    /// What was asked for.
-    pub(in crate::jobs) fn request(&self) -> &str {
-        &self.request
-    }
-
-    pub(in crate::jobs) fn codecs(&self, data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
-        (self.make)(data_type)
-    }
-}
-
-impl fmt::Debug for CodecChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CodecChoice").field(&self.request).finish()
-    }
-}
 
 /// How the new objects are checked before the array counts as done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepackCheck {
     /// Not at all: what the target store has called published is believed.
@@ -98,23 +35,8 @@ impl RepackCheck {
     }
 }
 
-/// How far a job is.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct RepackProgress {
-    /// The array that is being worked on, by its path below the place that was named; empty for that place itself.
-    pub array: String,
-    /// Chunks of its grid that are done.
-    pub done: u64,
-    /// Chunks of its grid.
-    pub total: u64,
-}
-
-/// What is told of progress.
-type Tell = Arc<dyn Fn(RepackProgress) + Send + Sync>;
-
 /// How to pack the chunks of an array, or of all arrays of a hierarchy, anew.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct RepackOptions {
     /// How chunks are packed.
@@ -140,8 +62,10 @@ pub struct RepackOptions {
     pub wait: Option<Duration>,
     /// Only tell what would be done.
     pub dry_run: bool,
-    /// Told how far it is. May be called from any thread.
-    pub progress: Option<Tell>,
+    /// At a target: take the process that was making it for dead, where that cannot be told.
+    pub take_over: bool,
+    /// At a target: which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl RepackOptions {
@@ -216,40 +140,20 @@ impl RepackOptions {
         self
     }
 
-    /// With somebody who is told how far it is.
-    pub fn progress(mut self, tell: impl Fn(RepackProgress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(tell));
+    /// With only this part of the work done.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
         self
     }
 
     /// What is asked for, the same for the same result.
     pub(super) fn request(&self) -> Value {
         json!({
-            "packing": self.packing.to_json(),
-            "index": self.index.map(|index| match index {
-                IndexLocation::Start => "start",
-                IndexLocation::End => "end",
-            }),
+            "packing": self.packing,
+            "index": self.index,
             "chunk": self.chunk,
-            "codecs": self.codecs.as_ref().map(|codecs| &codecs.request),
+            "codecs": self.codecs,
         })
-    }
-}
-
-impl fmt::Debug for RepackOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RepackOptions")
-            .field("packing", &self.packing)
-            .field("index", &self.index)
-            .field("chunk", &self.chunk)
-            .field("codecs", &self.codecs)
-            .field("order", &self.order)
-            .field("check", &self.check)
-            .field("overwrite", &self.overwrite)
-            .field("restart", &self.restart)
-            .field("exclusive", &self.exclusive)
-            .field("dry_run", &self.dry_run)
-            .finish_non_exhaustive()
     }
 }
 
@@ -294,4 +198,17 @@ pub struct RepackedArray {
     pub objects_kept: u64,
     /// How the result was checked.
     pub check: RepackCheck,
+}
+
+impl RepackedArray {
+    /// Takes over what was counted.
+    pub(super) fn count(&mut self, counts: &Counts, check: RepackCheck) {
+        self.chunks_moved = counts.moved;
+        self.chunks_recoded = counts.recoded;
+        self.chunks_empty = counts.absent;
+        self.objects_written = counts.written;
+        self.bytes_written = counts.bytes;
+        self.objects_kept = counts.kept;
+        self.check = check;
+    }
 }

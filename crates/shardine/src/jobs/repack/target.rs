@@ -80,8 +80,6 @@ impl Stored {
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub metadata: ArrayMetadata,
-    /// Whether the chunks of both arrays are encoded alike.
-    pub same_chunks: bool,
     /// Whether the array is so already.
     pub unchanged: bool,
 }
@@ -128,7 +126,6 @@ pub(super) fn wanted(
     };
     let new = Stored { codecs, chunk_shape, shards };
     let (object_shape, object_codecs) = new.to_layout();
-    let same_chunks = new.codecs == old.codecs && new.chunk_shape == old.chunk_shape;
     let unchanged = new == old && key_encoding == *metadata.key_encoding();
     let metadata = if unchanged {
         metadata.clone()
@@ -137,7 +134,7 @@ pub(super) fn wanted(
             .with_layout(&object_shape, &object_codecs, key_encoding)
             .map_err(|error| refuse(error.to_string()))?
     };
-    Ok(Wanted { metadata: metadata.into_v3(), same_chunks, unchanged })
+    Ok(Wanted { metadata: metadata.into_v3(), unchanged })
 }
 
 /// Why there are no such shards.

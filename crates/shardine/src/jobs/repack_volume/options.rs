@@ -1,22 +1,17 @@
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::write::Tally;
 use crate::RepackOutcome;
-use crate::precomputed::{Scale, VolumeInfo};
+use crate::jobs::frame::Part;
+use crate::jobs::rebuild::Counts;
+use crate::plan::ShardingRequest;
 use crate::shard::uint64::Sharding;
 
-/// How a scale is to be sharded, given the volume and the scale; `None` makes every chunk an object.
-pub type ShardingChoice =
-    Arc<dyn Fn(&VolumeInfo, &Scale) -> Result<Option<Sharding>, String> + Send + Sync>;
-
 /// How to pack the scales of a volume anew.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RepackVolumeOptions {
     /// How each scale is to be sharded.
-    pub sharding: ShardingChoice,
+    pub sharding: ShardingRequest,
     /// The only scale that changes; `None` for all.
     pub level: Option<usize>,
     /// Only tell what would be done.
@@ -29,38 +24,26 @@ pub struct RepackVolumeOptions {
     pub wait: Option<Duration>,
     /// Compare all that was moved with what it was.
     pub check: bool,
-    /// Called with values that are done and values in all.
-    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
+    /// At a target: take the process that was making it for dead, where that cannot be told.
+    pub take_over: bool,
+    /// At a target: which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl RepackVolumeOptions {
-    /// All scales sharded as this function says, checked.
-    pub fn new(
-        sharding: impl Fn(&VolumeInfo, &Scale) -> Result<Option<Sharding>, String>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
+    /// All scales sharded so, checked. An `Option<Sharding>` is one sharding for all, or no shards.
+    pub fn new(sharding: impl Into<ShardingRequest>) -> Self {
         Self {
-            sharding: Arc::new(sharding),
+            sharding: sharding.into(),
             level: None,
             dry_run: false,
             restart: false,
             exclusive: false,
             wait: None,
             check: true,
-            progress: None,
+            take_over: false,
+            part: None,
         }
-    }
-}
-
-impl fmt::Debug for RepackVolumeOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RepackVolumeOptions")
-            .field("level", &self.level)
-            .field("dry_run", &self.dry_run)
-            .field("check", &self.check)
-            .finish_non_exhaustive()
     }
 }
 
@@ -108,11 +91,11 @@ impl RepackedScale {
         }
     }
 
-    pub(super) fn add(&mut self, tally: &Tally) {
-        self.chunks_moved += tally.moved;
-        self.chunks_recompressed += tally.recompressed;
-        self.objects_written += tally.objects;
-        self.objects_kept += tally.objects_kept;
-        self.bytes_written += tally.bytes;
+    pub(super) fn add(&mut self, counts: &Counts) {
+        self.chunks_moved += counts.moved;
+        self.chunks_recompressed += counts.recompressed;
+        self.objects_written += counts.written;
+        self.objects_kept += counts.kept;
+        self.bytes_written += counts.bytes;
     }
 }

@@ -1,10 +1,50 @@
-//! Codecs in few words: `zstd:3`, `blosc:lz4:5:shuffle`. What `create --codec` takes is what `info` shows.
+//! Codecs in few words: `zstd:3`, `blosc:lz4:5:shuffle`. What is typed is what is shown.
+//!
+//! ```
+//! use shardine::{DataType, codec_words};
+//! let words = ["transpose:1,0", "blosc:lz4:5:shuffle"].map(str::to_owned);
+//! let codecs = codec_words::chain(&words, &DataType::parse_name("uint16")?)?;
+//! assert_eq!(codec_words::show_chain(&codecs), "transpose:1,0 -> bytes -> blosc:lz4:5:shuffle");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use shardine::{CodecSpec, DataType, ElementSize, Kind};
+use shardine_codec::{CodecSpec, DataType, ElementSize, Kind};
 
-/// A codec that `--codec` names, and where in the chain it belongs.
+/// The codecs of chunks, as they are asked for.
+///
+/// ```
+/// use shardine::{CodecChoice, DataType};
+/// let choice: CodecChoice = serde_json::from_str(r#"{"words":["zstd:5"]}"#)?;
+/// assert_eq!(choice, CodecChoice::Words(vec!["zstd:5".to_owned()]));
+/// let codecs = choice.codecs(&DataType::parse_name("uint8")?)?;
+/// assert_eq!(codecs[1].configuration["level"], 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CodecChoice {
+    /// In the words of [`codec_words`](self), which say nothing of how elements become bytes.
+    Words(Vec<String>),
+    /// The whole chain, in the form that metadata has.
+    Codecs(Vec<CodecSpec>),
+}
+
+impl CodecChoice {
+    /// The whole chain for elements of this type; refused are words that mean no codec.
+    pub fn codecs(&self, data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
+        match self {
+            Self::Words(words) => chain(words, data_type),
+            Self::Codecs(codecs) => Ok(codecs.clone()),
+        }
+    }
+}
+
+/// A codec that a word names, and where in the chain it belongs.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Word {
     /// Before elements become bytes.
     OnElements(CodecSpec),
@@ -86,7 +126,7 @@ pub fn parse(word: &str, data_type: &DataType) -> Result<Word, String> {
         _ => {
             return Err(format!(
                 "\"{word}\" is not zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, crc32c, \
-                 transpose:ORDER or none; --codecs takes any codec in its JSON form"
+                 transpose:ORDER or none; any other codec is given in its JSON form"
             ));
         }
     })
@@ -199,6 +239,15 @@ mod tests {
         );
         let shown: Vec<&str> = shown.split(" -> ").filter(|word| *word != "bytes").collect();
         assert_eq!(chained(&shown, "uint16").unwrap(), codecs);
+    }
+
+    #[test]
+    fn a_choice_survives_its_journey_as_json() {
+        let codecs = chained(&["transpose:1,0", "gzip:2", "crc32c"], "uint16").unwrap();
+        for choice in [CodecChoice::Words(vec!["zstd:3".to_owned()]), CodecChoice::Codecs(codecs)] {
+            let text = serde_json::to_string(&choice).unwrap();
+            assert_eq!(serde_json::from_str::<CodecChoice>(&text).unwrap(), choice, "{text}");
+        }
     }
 
     #[test]

@@ -25,6 +25,39 @@ pub(super) struct Extent {
     pub voxel_size: Option<VoxelSize>,
 }
 
+impl Extent {
+    /// How large its voxels are, and in which unit.
+    fn voxel_size(&self) -> Option<(Vec<f64>, &str)> {
+        let VoxelSize { factor, unit } = self.voxel_size.as_ref()?;
+        let size = factor.iter().zip(self.mag).map(|(length, mag)| length * mag as f64);
+        Some((size.collect(), unit))
+    }
+
+    /// What an array made from it keeps: `resolution` and `voxel_offset` mean what they mean in a
+    /// precomputed volume, whose lengths are nanometers.
+    pub fn attributes(&self) -> Map<String, Value> {
+        let mut attributes = Map::new();
+        attributes.insert("magnification".into(), json!(self.mag));
+        attributes.insert("bounding_box".into(), bounding_box(&self.bounds));
+        match self.voxel_size() {
+            Some((size, "nanometer")) => {
+                attributes.insert("resolution".into(), json!(size));
+                attributes.insert("voxel_offset".into(), json!([0, 0, 0]));
+            }
+            Some((size, unit)) => {
+                attributes.insert("voxel_size".into(), json!(size));
+                attributes.insert("unit".into(), unit.into());
+            }
+            None => {}
+        }
+        attributes
+    }
+}
+
+fn bounding_box(bounds: &Bounds) -> Value {
+    json!({ "top_left": bounds.top_left, "size": bounds.size })
+}
+
 /// A folder with a `header.wkw`.
 #[derive(Debug)]
 pub(super) struct WkwArray {
@@ -169,6 +202,10 @@ impl DataSet for WkwArray {
         Ok(vec![SetPart::new("", self.open().map(PartContent::Array))])
     }
 
+    fn attributes(&self, _: Option<usize>) -> Map<String, Value> {
+        self.extent.as_ref().map(Extent::attributes).unwrap_or_default()
+    }
+
     fn facts(&self) -> Vec<(&'static str, Value)> {
         let blocks = match self.header.blocks {
             WkwBlocks::Raw => "raw",
@@ -179,9 +216,7 @@ impl DataSet for WkwArray {
         let Some(extent) = &self.extent else { return facts };
         facts.extend(layer_facts(extent.category.as_deref(), &extent.bounds));
         facts.push(("magnification", json!(extent.mag)));
-        if let Some(VoxelSize { factor, unit }) = &extent.voxel_size {
-            let size: Vec<f64> =
-                factor.iter().zip(extent.mag).map(|(length, mag)| length * mag as f64).collect();
+        if let Some((size, unit)) = extent.voxel_size() {
             facts.extend([("voxel size", json!(size)), ("unit", json!(unit))]);
         }
         facts
@@ -192,7 +227,6 @@ impl DataSet for WkwArray {
 pub(super) fn layer_facts(category: Option<&str>, bounds: &Bounds) -> Vec<(&'static str, Value)> {
     let mut facts = Vec::new();
     facts.extend(category.map(|category| ("category", category.into())));
-    let bounds = json!({ "top_left": bounds.top_left, "size": bounds.size });
-    facts.push(("bounds", bounds));
+    facts.push(("bounds", bounding_box(bounds)));
     facts
 }

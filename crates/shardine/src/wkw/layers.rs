@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shardine_store::Key;
 
 use super::PROPERTIES;
@@ -186,6 +186,14 @@ impl DataSet for WkwLayer {
         let (at, levels) = (self.location.to_string(), self.layer.mags.len());
         let mag = self.layer.mags.get(level);
         self.open(mag.ok_or(Error::NoLevel { at, level, levels })?)
+    }
+
+    fn attributes(&self, level: Option<usize>) -> Map<String, Value> {
+        match level.map(|level| self.layer.mags.get(level)) {
+            Some(Some(mag)) => extent_of(&self.properties, &self.layer, mag).attributes(),
+            Some(None) => Map::new(),
+            None => self.facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
+        }
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {

@@ -47,6 +47,7 @@ pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNo
 pub use jobs::{
     REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,
 };
+pub use jobs::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
 pub use jobs::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use layout::{DecodeError, EncodeError, LayoutError};

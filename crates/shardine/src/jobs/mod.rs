@@ -23,7 +23,7 @@ pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, Cop
 pub use frame::{CancelToken, JobContext, JobError, JobProgress, Part};
 pub use losses::LOSS_RECORD;
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
-pub use rebuild::{PartOutcome, recover};
+pub use rebuild::{PartOutcome, RebuildJob, RebuildPlan, RebuildTask, TaskReport, recover};
 pub use repack::{
     REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,
 };

@@ -16,6 +16,6 @@ pub use encoding::ChunkEncoding;
 pub(crate) use info::DATA_TYPES;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
 pub(crate) use names::{BoxNames, BoxObject};
-pub(crate) use volume::{AXES, CHUNK_SIZES, axis_names, resolved};
+pub(crate) use volume::{AXES, CHUNK_SIZES, resolved};
 pub use volume::{INFO, StoredChunk, Volume};
 pub(crate) use wrapped::{compressed_ending, compressed_endings};

@@ -15,6 +15,8 @@ use crate::zarr::CONVERT_MARKER;
 pub use error::ConvertError;
 pub use options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm};
 pub use to_volume::convert_to_volume;
+pub(super) use to_volume::plan_to_volume;
 pub use to_zarr::convert_to_zarr;
+pub(super) use to_zarr::plan_to_zarr;
 
 const CONVERT: JobKind = JobKind { marker: CONVERT_MARKER, member: "shardine_convert_volume" };

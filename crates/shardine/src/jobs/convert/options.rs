@@ -10,7 +10,8 @@ use crate::shard::IndexLocation;
 use crate::shard::uint64::{Encoding, Sharding};
 
 /// How to convert a data set, whatever it becomes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
     /// Another shape of the chunks: lengths along x, y and z, and of a Zarr array along channel if they are four. They are then encoded anew.
@@ -80,7 +81,7 @@ impl ConvertOptions {
         self
     }
 
-    pub(super) fn out(&self) -> OutOptions {
+    pub(in crate::jobs) fn out(&self) -> OutOptions {
         OutOptions {
             overwrite: self.overwrite,
             restart: self.restart,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::super::frame::JobContext;
-use super::super::rebuild::{Document, OutPlan, Step, Work, make, relates};
+use super::super::frame::place::below;
+use super::super::rebuild::{Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates};
 use super::CONVERT;
 use super::ConvertError;
 use super::multiscale::{Multiscale, Said, Voxels};
@@ -23,6 +24,8 @@ use crate::{Array, ArrayNode, DataSet, Engine, Error, Group, Location, Node, Par
 pub(super) struct OldLevel {
     pub name: String,
     pub array: Array,
+    /// Its number in its data set.
+    level: usize,
     pub attributes: Map<String, Value>,
     pub view: View,
     /// As OME-Zarr says it.
@@ -62,6 +65,30 @@ pub fn convert_to_volume(
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
     let context = &context.into();
+    let (plan, mut reports, summary) = plan_to_volume(context, source, target, form, options)?;
+    if options.dry_run {
+        reports.into_iter().for_each(tell);
+        return Ok(summary);
+    }
+    let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
+        if let Some(report) = reports.get_mut(i) {
+            tell(std::mem::take(report).done(done));
+        }
+    })?;
+    Ok(ConvertSummary { outcome, ..summary })
+}
+
+/// What is made, a report of each step as far as it is known, and of the whole.
+type Planned = (OutPlan<'static>, Vec<ConvertedLevel>, ConvertSummary);
+
+/// Plans what is made.
+pub(in crate::jobs) fn plan_to_volume(
+    context: &JobContext,
+    source: &Location,
+    target: &Location,
+    form: &VolumeForm,
+    options: &ConvertOptions,
+) -> Result<Planned, Error> {
     let engine = context.engine();
     let (mut levels, kept) = old_levels(engine, source)?;
     for level in &mut levels {
@@ -76,7 +103,8 @@ pub fn convert_to_volume(
     let mut summary = ConvertSummary::default();
     let (info, levels) = chosen_info(levels, kept, form, options, &mut summary)?;
     let volume = Volume::bind(engine, target, info);
-    let mut work = Vec::with_capacity(levels.len());
+    let mut reports = Vec::with_capacity(levels.len());
+    let mut steps = Vec::with_capacity(levels.len());
     for (number, old) in levels.into_iter().enumerate() {
         let scale = volume.scale(number)?;
         let (new, axes) = (volume.array(number)?, old.view.map());
@@ -93,18 +121,12 @@ pub fn convert_to_volume(
             moves: relates(&old.array, &axes, &new),
             ..ConvertedLevel::default()
         };
-        work.push((old, axes, new, report));
-    }
-    if options.dry_run {
-        work.into_iter().for_each(|(.., report)| tell(report));
-        return Ok(summary);
-    }
-    let mut reports = Vec::with_capacity(work.len());
-    let mut steps = Vec::with_capacity(work.len());
-    for (old, axes, new, report) in work {
-        let folder = old.array.location().clone();
+        let (name, folder) = (report.target.clone(), old.array.location().clone());
+        let from = SourceRef::new(below(source, &folder), old.level);
+        let info = Value::Object(volume.info().document().clone());
+        let to = TargetRef::Volume { info, level: number, packed: false };
         let work = Work::Array { old: old.array, axes, new };
-        steps.push(Step { name: report.target.clone(), folder, work, document: None });
+        steps.push(Step { name, folder, work, source: from, target: to, document: None });
         reports.push(report);
     }
     let plan = OutPlan {
@@ -115,12 +137,7 @@ pub fn convert_to_volume(
         others: None,
         last_check: Box::new(|| Ok(())),
     };
-    let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
-        if let Some(report) = reports.get_mut(i) {
-            tell(std::mem::take(report).done(done));
-        }
-    })?;
-    Ok(ConvertSummary { outcome, ..summary })
+    Ok((plan, reports, summary))
 }
 
 type KeptInfo = Option<Result<VolumeInfo, String>>;
@@ -175,7 +192,8 @@ fn foreign_levels(set: &dyn DataSet) -> Result<Vec<OldLevel>, Error> {
         let PartContent::Array(array) = part.content? else {
             return Err(Error::NotAnArray { at: set.location().to_string() });
         };
-        levels.push(old_level(part.name, array, set.attributes(Some(number)), None)?);
+        let level = old_level(part.name, array, set.attributes(Some(number)), None)?;
+        levels.push(OldLevel { level: number, ..level });
     }
     check_alike(set.location(), &levels)?;
     Ok(levels)
@@ -246,7 +264,8 @@ fn old_level(
     }
     let view = View::of(&array, said.map(|(image, _)| image.axes.as_slice()))?;
     let said = said.map_or(Ok(Voxels::default()), |(image, level)| image.voxels(level));
-    Ok(OldLevel { name, array, attributes, view, voxels: Voxels::default(), said })
+    let voxels = Voxels::default();
+    Ok(OldLevel { name, array, level: 0, attributes, view, voxels, said })
 }
 
 /// The `info` of the volume, and the levels in its order.

@@ -3,8 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::super::frame::JobContext;
-use super::super::frame::place::check_apart;
-use super::super::rebuild::{AxisMap, ChunkFinder, Document, OutPlan, Step, Work, make, relates};
+use super::super::frame::place::{below, check_apart};
+use super::super::rebuild::{
+    AxisMap, ChunkFinder, Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates,
+};
 use super::super::repack::{Packing, Shards, Stored, default_index_codecs, shard_shape};
 use super::CONVERT;
 use super::ConvertError;
@@ -54,27 +56,13 @@ pub fn convert_to_zarr(
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
     let context = &context.into();
-    let engine = context.engine();
-    check_apart(source, target)?;
-    refuse_data_set(engine, source)?;
     let _hold = source.hold()?;
-    let set = open(engine, source)?;
-    let mut planner = Planner::new(context, target, form, options);
-    planner.set(&*set, "", 0)?;
-    let Planner { steps, mut reports, documents, .. } = planner;
+    let (plan, mut reports) = plan_to_zarr(context, source, target, form, options)?;
     let summary = ConvertSummary { info_kept: true, ..ConvertSummary::default() };
     if options.dry_run {
         reports.into_iter().for_each(tell);
         return Ok(summary);
     }
-    let plan = OutPlan {
-        kind: &CONVERT,
-        request: options.request(form.request()),
-        steps,
-        documents,
-        others: None,
-        last_check: Box::new(|| Ok(())),
-    };
     let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
         if let Some(report) = reports.get_mut(i) {
             tell(std::mem::take(report).done(done));
@@ -83,9 +71,36 @@ pub fn convert_to_zarr(
     Ok(ConvertSummary { outcome, ..summary })
 }
 
+/// Plans what is made, with a report of each step as far as it is known.
+pub(in crate::jobs) fn plan_to_zarr(
+    context: &JobContext,
+    source: &Location,
+    target: &Location,
+    form: &ZarrForm,
+    options: &ConvertOptions,
+) -> Result<(OutPlan<'static>, Vec<ConvertedLevel>), Error> {
+    let engine = context.engine();
+    check_apart(source, target)?;
+    refuse_data_set(engine, source)?;
+    let set = open(engine, source)?;
+    let mut planner = Planner::new(context, source, target, form, options);
+    planner.set(&*set, "", 0)?;
+    let Planner { steps, reports, documents, .. } = planner;
+    let plan = OutPlan {
+        kind: &CONVERT,
+        request: options.request(form.request()),
+        steps,
+        documents,
+        others: None,
+        last_check: Box::new(|| Ok(())),
+    };
+    Ok((plan, reports))
+}
+
 /// What is to be made.
 struct Planner<'a> {
     context: &'a JobContext,
+    source: &'a Location,
     target: &'a Location,
     form: &'a ZarrForm,
     options: &'a ConvertOptions,
@@ -98,12 +113,13 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn new(
         context: &'a JobContext,
+        source: &'a Location,
         target: &'a Location,
         form: &'a ZarrForm,
         options: &'a ConvertOptions,
     ) -> Self {
         let (steps, reports, documents) = (Vec::new(), Vec::new(), Vec::new());
-        Self { context, target, form, options, steps, reports, documents }
+        Self { context, source, target, form, options, steps, reports, documents }
     }
 
     /// Plans a data set at a path of the target.
@@ -183,9 +199,12 @@ impl<'a> Planner<'a> {
             }
             _ => Some(Document { key: place.key(DOCUMENT)?, bytes }),
         };
+        let json = serde_json::from_slice(&new.metadata().to_bytes()).unwrap_or_default();
+        let target = TargetRef::Zarr { path: path.to_owned(), document: json };
+        let source = SourceRef::new(below(self.source, set.location()), level);
         let work = Work::Array { old, axes, new: new.into_array() };
         let (name, folder) = (path.to_owned(), set.location().clone());
-        self.steps.push(Step { name, folder, work, document });
+        self.steps.push(Step { name, folder, work, source, target, document });
         Ok(())
     }
 }

@@ -41,6 +41,38 @@ pub enum JobError {
         /// Which ones are missing.
         missing: Vec<u32>,
     },
+    /// Not all tasks were run.
+    #[error("{at}: {missing} of {of} tasks have no report")]
+    TasksMissing {
+        /// The target.
+        at: String,
+        /// How many.
+        missing: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// A plan has no such step.
+    #[error("the plan for {at} has no step {step}")]
+    NoStep {
+        /// The target.
+        at: String,
+        /// The number of the step.
+        step: usize,
+    },
+    /// A plan was made by another version of this program.
+    #[error("the plan has the form {version}, which is not understood")]
+    OtherVersion {
+        /// The form.
+        version: u32,
+    },
+    /// A plan makes no sense.
+    #[error("the plan for {at} cannot be followed: {reason}")]
+    Plan {
+        /// The target.
+        at: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// There is nothing to be finished.
     #[error("no part of a job on {at} has begun")]
     NothingBegun {
@@ -92,6 +124,10 @@ impl JobError {
             }
             Self::PartsMissing { .. } => "run these parts; the last one finishes the job".into(),
             Self::NothingBegun { .. } => "run the parts first, with --part 1/N and so on".into(),
+            Self::TasksMissing { .. } => "run these tasks, then finish".into(),
+            Self::NoStep { .. } | Self::OtherVersion { .. } | Self::Plan { .. } => {
+                "plan the job again, with the same version everywhere".into()
+            }
             Self::Report { .. } => "run that part again".into(),
             Self::NotInParts { .. } => "remove the target yourself, then run the parts".into(),
         }

@@ -33,6 +33,12 @@ pub(in crate::jobs) fn path(location: &Location) -> &str {
     location.path.as_ref().map(Key::as_str).unwrap_or_default()
 }
 
+/// The path of a place below another one in the same store; empty for that one.
+pub(in crate::jobs) fn below<'a>(above: &Location, place: &'a Location) -> &'a str {
+    let inside = path(place);
+    inside.strip_prefix(path(above)).unwrap_or(inside).trim_start_matches('/')
+}
+
 /// Refuses two places of which one is the other or lies in it.
 pub(in crate::jobs) fn check_apart(source: &Location, target: &Location) -> Result<(), Error> {
     let is_url = |location: &Location| location.store.name().contains("://");

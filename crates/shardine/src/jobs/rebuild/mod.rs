@@ -10,10 +10,13 @@ mod objects;
 mod out;
 mod relation;
 mod source;
+mod tasks;
 mod transfer;
 mod walk;
 
 use super::repack::{RepackCheck, RepackError, is_stale};
+use serde::{Deserialize, Serialize};
+
 use crate::engine::ObjectCells;
 
 pub(super) use axes::AxisMap;
@@ -23,6 +26,8 @@ pub(super) use in_place::{InPlaceOptions, Replaced, Replacement, recover_missing
 pub use out::PartOutcome;
 pub(super) use out::{Document, OutOptions, OutPlan, Step, StepDone, Work, make};
 pub(super) use relation::{moves, relates};
+pub use tasks::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
+pub(super) use tasks::{SourceRef, TargetRef};
 pub(super) use transfer::{Counts, TransferOptions};
 
 /// Which object was made.
@@ -31,4 +36,20 @@ enum Note {
     Cell(Vec<u64>),
     /// One that these chunks share.
     Shared(ObjectCells),
+}
+
+/// What a task makes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum TaskObject {
+    /// The objects in a box of cells.
+    Cells {
+        /// The first cell.
+        first: Vec<u64>,
+        /// Cells along each axis.
+        count: Vec<u64>,
+    },
+    /// An object that chunks share, at its place in the grid of objects.
+    Place(Vec<u64>),
+    /// An object that chunks share which are no box: its number, and theirs.
+    Shared(u64, Vec<u64>),
 }

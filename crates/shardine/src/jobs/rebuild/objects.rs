@@ -6,7 +6,7 @@ use shardine_store::{Condition, CreateOptions, Key, ReadRange, Staged, StoreErro
 use super::relation::Relation;
 use super::source::Offset;
 use super::transfer::{Fetched, Made, Transfer};
-use super::{Note, RepackCheck};
+use super::{Note, RepackCheck, TaskObject};
 use crate::engine::{
     Ahead, Batch, Cells, Finished, IndexedFrame, NewObject, ObjectCells, Publish, SharedPacking,
     Slots, StoredBytes, Taken,
@@ -106,19 +106,86 @@ impl Transfer<'_> {
         }
     }
 
+    /// All tasks.
+    pub(super) fn objects(&self) -> Result<Vec<TaskObject>, Error> {
+        let cell_shape = self.new.cell_shape();
+        if let Kind::Shared(shared) = self.kind {
+            let place = |object: ObjectCells| match shared.object_shape() {
+                Some(shape) => {
+                    let first = object.cells.first().and_then(|&cell| shared.cell(cell))?;
+                    let place = first.iter().zip(&shape).map(|(&i, &n)| i / n.max(1));
+                    Some(TaskObject::Place(place.collect()))
+                }
+                None => Some(TaskObject::Shared(object.object, object.cells)),
+            };
+            return Ok(self.shared_objects(shared)?.filter_map(place).collect());
+        }
+        let unit = match self.kind {
+            Kind::Objects => self.unit(),
+            _ => cell_shape.to_vec(),
+        };
+        let cells = |at: Vec<u64>| {
+            let (first, count) = self.cells_of(&at, &unit);
+            TaskObject::Cells { first, count }
+        };
+        Ok(self.boxes(&unit, false)?.map(cells).collect())
+    }
+
+    /// Runs one task.
+    pub(super) fn run_object(&self, object: &TaskObject) -> Result<(), Error> {
+        let engine = self.context.engine();
+        match (object, self.kind) {
+            (TaskObject::Cells { first, count }, kind) => {
+                let all = self.new.cells();
+                let axes = first.iter().zip(count).zip(all.grid());
+                // Cells outside of the grid are nothing's.
+                let count = axes.map(|((&at, &n), &all)| n.min(all.saturating_sub(at))).collect();
+                let cell = |inside: Vec<u64>| -> Vec<u64> {
+                    first.iter().zip(&inside).map(|(&a, &b)| a + b).collect()
+                };
+                let mut cells = Cells::new(count).map(cell);
+                match kind {
+                    Kind::Shards(shard) => cells.try_for_each(|c| self.make_shard(shard, &c))?,
+                    Kind::Written => cells.try_for_each(|cell| self.write(&cell))?,
+                    Kind::Objects => {
+                        let cells: Vec<Vec<u64>> = cells.collect();
+                        engine.with_context(|context| self.make_objects(&cells, context))?;
+                    }
+                    Kind::Shared(_) => {}
+                }
+            }
+            (TaskObject::Place(place), Kind::Shared(shared)) => {
+                if let Some(object) = self.object_at(shared, place) {
+                    self.make_shared(shared, &object)?;
+                }
+            }
+            (TaskObject::Shared(object, cells), Kind::Shared(shared)) => {
+                let of_it = |cell: &&u64| shared.object_of(**cell) == *object;
+                let cells = cells.iter().filter(of_it).copied().collect();
+                self.make_shared(shared, &ObjectCells { object: *object, cells })?;
+            }
+            _ => {}
+        }
+        self.finish()
+    }
+
+    /// The cells of a box of this shape: the first, and how many there are along each axis.
+    fn cells_of(&self, at: &[u64], unit: &[u64]) -> (Vec<u64>, Vec<u64>) {
+        let (start, shape) = self.part_of(at, unit);
+        let axes = || start.iter().zip(&shape).zip(self.new.cell_shape());
+        let first = axes().map(|((&start, _), &n)| start / n).collect();
+        (first, axes().map(|((_, &len), &n)| len.div_ceil(n)).collect())
+    }
+
     /// Has workers make boxes of objects, each box by one worker.
     fn each_box(
         &self,
         make: &(dyn Fn(&[Vec<u64>], &mut Context) -> Result<(), Error> + Sync),
     ) -> Result<(), Error> {
-        let cell_shape = self.new.cell_shape();
         let unit = self.unit();
         let boxes = self.boxes(&unit, false)?;
         self.context.engine().each_task(boxes, &|at, context| {
-            let (start, shape) = self.part_of(&at, &unit);
-            let axes = || start.iter().zip(&shape).zip(cell_shape);
-            let first: Vec<u64> = axes().map(|((&start, _), &n)| start / n).collect();
-            let count = axes().map(|((_, &len), &n)| len.div_ceil(n)).collect();
+            let (first, count) = self.cells_of(&at, &unit);
             let cell = |inside: Vec<u64>| -> Vec<u64> {
                 first.iter().zip(&inside).map(|(&a, &b)| a + b).collect()
             };

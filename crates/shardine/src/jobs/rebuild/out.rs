@@ -9,10 +9,11 @@ use shardine_store::{Condition, FolderPart, Key, StoreExt};
 
 use serde_json::Value;
 
+use super::tasks::{SourceRef, TargetRef};
 use super::transfer::{Counts, Sides, Transfer, TransferOptions};
 use super::{AxisMap, RepackCheck, RepackError, is_stale};
 use crate::jobs::copy::clear::clear;
-use crate::jobs::frame::place::{self, check_apart};
+use crate::jobs::frame::place::{below, check_apart};
 use crate::jobs::frame::{
     Beginning, JobContext, JobError, JobKind, Marker, Part, Start, carry_over, remove_leftovers,
     stable_hash,
@@ -33,7 +34,23 @@ pub(in crate::jobs) struct OutOptions {
     pub check: Option<RepackCheck>,
     pub order: WriteOrder,
     pub store_empty: bool,
+    pub stage: Stage,
 }
+
+/// Which stage of a job is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::jobs) enum Stage {
+    /// All that is to be done, or a part of it.
+    #[default]
+    All,
+    /// The target is marked for tasks that are run one by one.
+    Begin,
+    /// What comes after all tasks.
+    Finish,
+}
+
+/// The parts that tasks count as, which are run one by one.
+const TASKS: Part = Part::Of { index: 1, count: 1 };
 
 /// A document of the new data set.
 #[derive(Debug, Clone)]
@@ -57,6 +74,9 @@ pub(in crate::jobs) struct Step {
     /// The folder that it is made from.
     pub folder: Location,
     pub work: Work,
+    /// The two arrays, for another process.
+    pub source: SourceRef,
+    pub target: TargetRef,
     /// Put when all that it describes is there; that of the root comes last, with the others.
     pub document: Option<Document>,
 }
@@ -119,6 +139,11 @@ pub(in crate::jobs) fn make(
 ) -> Result<PartOutcome, Error> {
     check_apart(source, target)?;
     check_whole(source, Some(target))?;
+    let part = match options.stage {
+        Stage::All => options.part,
+        Stage::Begin | Stage::Finish => Some(TASKS),
+    };
+    let options = &OutOptions { part, ..*options };
     if options.part.is_some() {
         refuse_with_parts(options)?;
         // Parts that would make different data sets must not meet.
@@ -129,7 +154,7 @@ pub(in crate::jobs) fn make(
     for step in &plan.steps {
         let state = state(step, options.part.is_some())?;
         if let (Some(state), Some(_)) = (state, options.part) {
-            marker.expect(&step_path(source, step)?, state);
+            marker.expect(below(source, &step.folder), state);
         }
         states.push(state);
     }
@@ -157,6 +182,9 @@ pub(in crate::jobs) fn make(
     let out = Out { context, source, target, options, check, resumed };
     if resumed {
         out.remove_leftovers(target.path.clone(), 0)?;
+    }
+    if options.stage == Stage::Begin {
+        return Ok(PartOutcome::Waiting { missing: vec![1] });
     }
     let mut done = Vec::with_capacity(plan.steps.len());
     for (i, (step, before)) in plan.steps.iter().zip(states).enumerate() {
@@ -232,12 +260,6 @@ fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
     Ok(Some(sum.fold(0, u64::wrapping_add)))
 }
 
-/// What a step is called in the marker.
-fn step_path(source: &Location, step: &Step) -> Result<String, Error> {
-    let (path, above) = (place::path(&step.folder), place::path(source));
-    Ok(path.strip_prefix(above).unwrap_or(path).trim_start_matches('/').to_owned())
-}
-
 /// Whether the target has the documents that the job would put there.
 fn is_complete(target: &Location, plan: &OutPlan<'_>) -> Result<bool, Error> {
     for document in &plan.documents {
@@ -266,14 +288,14 @@ impl Out<'_> {
 
     /// Makes one step.
     fn step(&self, step: &Step, before: Option<u64>, marker: &mut Marker) -> Result<Counts, Error> {
-        let path = step_path(self.source, step)?;
+        let path = below(self.source, &step.folder);
         if let Some(state) = before
-            && !marker.is_begun(&path, state)
+            && !marker.is_begun(path, state)
         {
             if self.resumed {
                 self.remove_stale(step)?;
             }
-            marker.begin_part(self.target, &path, state)?;
+            marker.begin_part(self.target, path, state)?;
         } else if self.resumed && before.is_none() && !step.can_be_compared() {
             // Nobody can tell what it was made from.
             self.remove_stale(step)?;
@@ -295,11 +317,11 @@ impl Out<'_> {
         before: Option<u64>,
         marker: &Marker,
     ) -> Result<Counts, Error> {
-        let begun = marker.begun(&step_path(self.source, step)?);
+        let begun = marker.begun(below(self.source, &step.folder));
         if begun != before {
             return Err(JobError::SourceChanged { at: step.folder.to_string() }.into());
         }
-        if self.options.part == Some(Part::Finish) {
+        if self.options.part == Some(Part::Finish) || self.options.stage == Stage::Finish {
             return Ok(Counts::default());
         }
         self.run(step, before)

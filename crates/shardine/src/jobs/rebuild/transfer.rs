@@ -190,13 +190,16 @@ impl<'a> Transfer<'a> {
     /// Makes all objects, and has them checked. They are durable afterwards.
     pub fn run(&self) -> Result<(), Error> {
         self.make_all()?;
-        for note in self.publisher.finish()? {
-            self.check_made(&note)?;
-        }
+        self.finish()?;
         if self.options.check == RepackCheck::Elements {
             self.compare_elements()?;
         }
         Ok(())
+    }
+
+    /// Has all objects that were made published and checked.
+    pub(super) fn finish(&self) -> Result<(), Error> {
+        self.publisher.finish()?.iter().try_for_each(|note| self.check_made(note))
     }
 
     /// The shape of what is made as one: a chunk, or where objects are encoded as a whole, that.

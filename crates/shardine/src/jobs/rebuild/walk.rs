@@ -77,20 +77,18 @@ impl Transfer<'_> {
         let shape: Vec<u64> =
             cells.iter().zip(&chunk).map(|(&cells, &n)| cells.saturating_mul(n)).collect();
         let Some(found) = touched(&stored, &shape) else { return Ok(shared.all_objects()) };
-        Ok(Box::new(found.into_iter().filter_map(move |place| {
-            let object = shared.object_at(&place)?;
-            let start: Vec<u64> =
-                place.iter().zip(&cells).map(|(&i, &n)| i.saturating_mul(n)).collect();
-            let axes = start.iter().zip(&cells).zip(&grid);
-            let count = axes.map(|((&at, &n), &all)| n.min(all.saturating_sub(at))).collect();
-            let number = |inside: Vec<u64>| {
-                let cell: Vec<u64> = start.iter().zip(&inside).map(|(&a, &b)| a + b).collect();
-                shared.number(&cell)
-            };
-            let mut cells: Vec<u64> = Cells::new(count).map(number).collect();
-            cells.sort_unstable();
-            Some(ObjectCells { object, cells })
-        })))
+        Ok(Box::new(
+            found.into_iter().filter_map(move |place| in_box(shared, &cells, &grid, &place)),
+        ))
+    }
+
+    /// The object that chunks share at a place, with its chunks.
+    pub(super) fn object_at(
+        &self,
+        shared: &dyn SharedPacking,
+        place: &[u64],
+    ) -> Option<ObjectCells> {
+        in_box(shared, &shared.object_shape()?, &self.chunk_grid(), place)
     }
 
     /// What stored objects cover; `None` if all of the grid is to be gone through.
@@ -116,6 +114,26 @@ impl Transfer<'_> {
         }
         Ok(Some(found))
     }
+}
+
+/// The object at a place where objects are boxes of so many chunks, with those that the grid has.
+fn in_box(
+    shared: &dyn SharedPacking,
+    cells: &[u64],
+    grid: &[u64],
+    place: &[u64],
+) -> Option<ObjectCells> {
+    let object = shared.object_at(place)?;
+    let start: Vec<u64> = place.iter().zip(cells).map(|(&i, &n)| i.saturating_mul(n)).collect();
+    let axes = start.iter().zip(cells).zip(grid);
+    let count = axes.map(|((&at, &n), &all)| n.min(all.saturating_sub(at))).collect();
+    let number = |inside: Vec<u64>| {
+        let cell: Vec<u64> = start.iter().zip(&inside).map(|(&a, &b)| a + b).collect();
+        shared.number(&cell)
+    };
+    let mut cells: Vec<u64> = Cells::new(count).map(number).collect();
+    cells.sort_unstable();
+    Some(ObjectCells { object, cells })
 }
 
 /// The boxes of elements that the stored objects of an array cover.

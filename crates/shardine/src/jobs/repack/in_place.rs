@@ -9,8 +9,8 @@ use shardine_store::{FolderPart, StoreExt};
 use super::{RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, target};
 use crate::jobs::frame::{Built, Exchange, JobContext};
 use crate::jobs::rebuild::{
-    AxisMap, Counts, InPlaceOptions, Replaced, Replacement, Step, TransferOptions, Work,
-    consolidated, moves, replace,
+    AxisMap, Counts, InPlaceOptions, Replaced, Replacement, SourceRef, Step, TargetRef,
+    TransferOptions, Work, consolidated, moves, replace,
 };
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder, has_same_chunks};
@@ -146,7 +146,9 @@ impl Replacement for Repacked<'_> {
         let axes = AxisMap::identity(old.shape().len());
         let work = Work::Array { old: old.into_array(), axes, new: new.into_array() };
         let (name, folder) = (self.report.path.clone(), self.place.clone());
-        Ok(vec![Step { name, folder, work, document: None }])
+        // Only one process works in place.
+        let (source, target) = (SourceRef::new("", 0), TargetRef::Keys);
+        Ok(vec![Step { name, folder, work, source, target, document: None }])
     }
 
     fn others<'a>(

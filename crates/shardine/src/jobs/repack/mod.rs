@@ -7,6 +7,7 @@ mod options;
 mod out;
 mod target;
 
+use super::frame::place::below;
 use super::frame::{JobContext, JobError};
 use super::walk::each_array;
 use super::whole::check_walked;
@@ -18,8 +19,8 @@ use super::rebuild::recover_missing;
 pub use error::RepackError;
 pub(super) use error::is_stale;
 pub use options::{CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray};
-pub(super) use out::REPACK;
 pub use out::REPACK_MARKER;
+pub(super) use out::{REPACK, plan_repack};
 
 pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 
@@ -93,7 +94,7 @@ pub fn repack(
     let mut first_error = None;
     each_array(engine, source, &mut |array| {
         let done = array.and_then(|array| {
-            let path = below(source, array.location());
+            let path = below(source, array.location()).to_owned();
             let mut report = RepackedArray { path, ..RepackedArray::default() };
             context.check()?;
             refuse_array(&array)?;
@@ -108,11 +109,4 @@ pub fn repack(
         Ok(())
     })?;
     first_error.map_or(Ok(PartOutcome::Complete), Err)
-}
-
-/// The path of a node below a place.
-fn below(place: &Location, node: &Location) -> String {
-    let path = node.path.as_ref().map(|path| path.as_str()).unwrap_or_default();
-    let above = place.path.as_ref().map(|path| path.as_str()).unwrap_or_default();
-    path.strip_prefix(above).unwrap_or(path).trim_start_matches('/').to_owned()
 }

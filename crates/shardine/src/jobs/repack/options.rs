@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 pub use crate::codec_words::CodecChoice;
 use crate::jobs::frame::Part;
-use crate::jobs::rebuild::Counts;
+use crate::jobs::rebuild::{Counts, OutOptions};
 pub use crate::plan::Packing;
 use crate::shard::{IndexLocation, WriteOrder};
 
@@ -36,7 +36,8 @@ impl RepackCheck {
 }
 
 /// How to pack the chunks of an array, or of all arrays of a hierarchy, anew.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct RepackOptions {
     /// How chunks are packed.
@@ -144,6 +145,19 @@ impl RepackOptions {
     pub fn part(mut self, part: Part) -> Self {
         self.part = Some(part);
         self
+    }
+
+    /// How it is made at another place.
+    pub(in crate::jobs) fn out(&self) -> OutOptions {
+        OutOptions {
+            overwrite: self.overwrite,
+            restart: self.restart,
+            take_over: self.take_over,
+            part: self.part,
+            check: self.check,
+            order: self.order,
+            ..OutOptions::default()
+        }
     }
 
     /// What is asked for, the same for the same result.

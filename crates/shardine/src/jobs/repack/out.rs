@@ -8,7 +8,7 @@ use crate::jobs::frame::place::check_apart;
 use crate::jobs::frame::{JobContext, JobKind};
 use crate::jobs::losses::refuse_array;
 use crate::jobs::rebuild::{
-    AxisMap, Document, OutOptions, OutPlan, Step, StepDone, Work, make, moves,
+    AxisMap, Document, OutPlan, SourceRef, Step, StepDone, TargetRef, Work, make, moves,
 };
 use crate::jobs::whole::check_whole;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrFormat};
@@ -34,14 +34,13 @@ struct Planner<'a> {
     nodes: Vec<(String, Option<(ChunkKeyEncoding, usize)>)>,
 }
 
-/// Makes the new data set; `tell` hears of each array.
-pub(super) fn repack(
+/// Plans the new data set, with a report of each step as far as it is known.
+pub(in crate::jobs) fn plan_repack(
     context: &JobContext,
     source: &Location,
     target: &Location,
     options: &RepackOptions,
-    tell: &mut dyn FnMut(RepackedArray),
-) -> Result<PartOutcome, Error> {
+) -> Result<(OutPlan<'static>, Vec<RepackedArray>), Error> {
     check_apart(source, target)?;
     check_whole(source, Some(target))?;
     let mut planner = Planner {
@@ -60,11 +59,7 @@ pub(super) fn repack(
         }
         Node::Group(group) => drop(planner.group(&group, "", 0)?),
     }
-    let Planner { steps, mut reports, documents, nodes, .. } = planner;
-    if options.dry_run {
-        reports.into_iter().for_each(tell);
-        return Ok(PartOutcome::Complete);
-    }
+    let Planner { steps, reports, documents, nodes, .. } = planner;
     let plan = OutPlan {
         kind: &REPACK,
         request: options.request(),
@@ -73,16 +68,23 @@ pub(super) fn repack(
         others: Some(Box::new(move |path, is_folder| part(&nodes, path, is_folder))),
         last_check: Box::new(|| Ok(())),
     };
-    let how = OutOptions {
-        overwrite: options.overwrite,
-        restart: options.restart,
-        take_over: options.take_over,
-        part: options.part,
-        check: options.check,
-        order: options.order,
-        store_empty: false,
-    };
-    make(context, source, target, plan, &how, &mut |i, done| {
+    Ok((plan, reports))
+}
+
+/// Makes the new data set; `tell` hears of each array.
+pub(super) fn repack(
+    context: &JobContext,
+    source: &Location,
+    target: &Location,
+    options: &RepackOptions,
+    tell: &mut dyn FnMut(RepackedArray),
+) -> Result<PartOutcome, Error> {
+    let (plan, mut reports) = plan_repack(context, source, target, options)?;
+    if options.dry_run {
+        reports.into_iter().for_each(tell);
+        return Ok(PartOutcome::Complete);
+    }
+    make(context, source, target, plan, &options.out(), &mut |i, done| {
         let StepDone { counts, resumed, check } = done;
         if let Some(report) = reports.get_mut(i) {
             let mut report = std::mem::take(report);
@@ -201,9 +203,12 @@ impl Planner<'_> {
         let rank = old.shape().len();
         self.nodes.push((path.to_owned(), Some((*old.metadata().key_encoding(), rank))));
         let folder = old.location().clone();
+        let document = serde_json::from_slice(&metadata.to_bytes()).unwrap_or_default();
+        let target = TargetRef::Zarr { path: path.to_owned(), document };
         let (old, new) = (old.into_array(), new.into_array());
         let work = Work::Array { old, axes: AxisMap::identity(rank), new };
-        self.steps.push(Step { name: path.to_owned(), folder, work, document: None });
+        let (name, source) = (path.to_owned(), SourceRef::new(path, 0));
+        self.steps.push(Step { name, folder, work, source, target, document: None });
         Ok(metadata)
     }
 }

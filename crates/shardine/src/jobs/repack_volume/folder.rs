@@ -8,7 +8,7 @@ use shardine_store::{FolderPart, StoreExt};
 use super::form::{Form, survey};
 use super::values::KeyFolderValues;
 use super::{Packed, RepackedScale};
-use crate::jobs::rebuild::{Counts, Step, Work};
+use crate::jobs::rebuild::{Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
 use crate::keyed::KeyedShards;
 use crate::precomputed::INFO;
@@ -17,6 +17,7 @@ use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location, RepackOutcome};
 
 /// A folder of values by key, and what it is to become.
+#[derive(Clone)]
 pub(super) struct Folder {
     location: Location,
     old: KeyFolderValues,
@@ -101,12 +102,13 @@ impl Packed for Folder {
         };
         let work = Work::Keys { from: self.old.clone(), to };
         let folder = self.location.clone();
-        Ok(vec![Step { name: String::new(), folder, work, document: None }])
+        let (source, target) = (SourceRef::new("", 0), TargetRef::Keys);
+        let name = String::new();
+        Ok(vec![Step { name, folder, work, source, target, document: None }])
     }
 
-    fn counted(mut self, counts: &[Counts]) -> Self {
+    fn count(&mut self, counts: &[Counts]) {
         counts.iter().for_each(|counts| self.report.add(counts));
-        self
     }
 
     fn part(&self, path: &str, is_folder: bool) -> FolderPart {
@@ -130,10 +132,11 @@ impl Packed for Folder {
         Ok(after)
     }
 
-    fn reports(mut self, resumed: bool) -> Vec<RepackedScale> {
-        if resumed && self.report.outcome == RepackOutcome::Done {
-            self.report.outcome = RepackOutcome::Resumed;
+    fn reports(&self, resumed: bool) -> Vec<RepackedScale> {
+        let mut report = self.report.clone();
+        if resumed && report.outcome == RepackOutcome::Done {
+            report.outcome = RepackOutcome::Resumed;
         }
-        vec![self.report]
+        vec![report]
     }
 }

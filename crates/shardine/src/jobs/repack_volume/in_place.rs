@@ -124,7 +124,9 @@ impl<P: Packed> Replacement for Repacked<'_, P> {
     }
 
     fn counted(&mut self, counts: &[Counts], _: RepackCheck) {
-        self.packed = self.packed.take().map(|packed| packed.counted(counts));
+        if let Some(packed) = &mut self.packed {
+            packed.count(counts);
+        }
     }
 
     fn count(&self, from: &str, to: &str, place: &Location) -> Result<Built, Error> {

@@ -26,6 +26,7 @@ use folder::Folder;
 use values::count_chunks;
 use volume::Scales;
 
+pub(super) use out::plan_repack_volume;
 pub(super) use values::KeyFolderValues;
 
 pub use options::{RepackVolumeOptions, RepackedScale};
@@ -78,7 +79,7 @@ pub fn repack_keys(
     run(context, source, target, &open, options, tell)
 }
 
-fn run<P: Packed>(
+fn run<P: Packed + 'static>(
     context: &JobContext,
     source: &Location,
     target: Option<&Location>,
@@ -125,7 +126,7 @@ fn count_packed(
 }
 
 /// A data set in a folder with an `info`, and what it is to become.
-trait Packed {
+trait Packed: Clone {
     /// Its `info` as it is to be.
     fn info(&self) -> Vec<u8>;
 
@@ -144,8 +145,8 @@ trait Packed {
     /// What makes it at another place, all but the `info`.
     fn steps(&self, engine: &Arc<Engine>, place: &Location) -> Result<Vec<Step>, Error>;
 
-    /// With what the steps have done.
-    fn counted(self, counts: &[Counts]) -> Self;
+    /// Takes note of what the steps have done.
+    fn count(&mut self, counts: &[Counts]);
 
     /// What becomes of something in the folder, by its path below it: what is built is left, all else carried over.
     fn part(&self, path: &str, is_folder: bool) -> FolderPart;
@@ -154,5 +155,5 @@ trait Packed {
     fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error>;
 
     /// What was done, or is to be done.
-    fn reports(self, resumed: bool) -> Vec<RepackedScale>;
+    fn reports(&self, resumed: bool) -> Vec<RepackedScale>;
 }

@@ -1,13 +1,16 @@
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::RepackOutcome;
 use crate::jobs::frame::Part;
-use crate::jobs::rebuild::Counts;
+use crate::jobs::rebuild::{Counts, OutOptions};
+use crate::jobs::repack::RepackCheck;
 use crate::plan::ShardingRequest;
 use crate::shard::uint64::Sharding;
 
 /// How to pack the scales of a volume anew.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RepackVolumeOptions {
     /// How each scale is to be sharded.
@@ -43,6 +46,17 @@ impl RepackVolumeOptions {
             check: true,
             take_over: false,
             part: None,
+        }
+    }
+
+    /// How it is made at another place.
+    pub(in crate::jobs) fn out(&self) -> OutOptions {
+        OutOptions {
+            restart: self.restart,
+            take_over: self.take_over,
+            part: self.part,
+            check: Some(if self.check { RepackCheck::Bytes } else { RepackCheck::None }),
+            ..OutOptions::default()
         }
     }
 }

@@ -1,17 +1,50 @@
 //! Plans a volume, or a folder of values by key, packed in another way at another place.
 
+use super::volume::Scales;
 use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::jobs::frame::JobContext;
-use crate::jobs::rebuild::{Document, OutOptions, OutPlan, PartOutcome, StepDone, make};
-use crate::jobs::repack::{REPACK, RepackCheck};
+use crate::jobs::rebuild::{Document, OutPlan, PartOutcome, StepDone, make};
+use crate::jobs::repack::REPACK;
 use crate::precomputed::INFO;
 use crate::{Error, Location};
 
-pub(super) fn repack(
+/// Plans the new data set.
+fn plan<P: Packed + 'static>(
+    context: &JobContext,
+    target: &Location,
+    wanted: &P,
+) -> Result<OutPlan<'static>, Error> {
+    wanted.check_names()?;
+    let engine = context.engine().clone();
+    let steps = wanted.steps(&engine, target)?;
+    let (others, checked, at) = (wanted.clone(), wanted.clone(), target.clone());
+    Ok(OutPlan {
+        kind: &REPACK,
+        request: wanted.request(),
+        steps,
+        documents: vec![Document { key: target.key(INFO)?, bytes: wanted.info() }],
+        others: Some(Box::new(move |path, is_folder| others.part(path, is_folder))),
+        last_check: Box::new(move || checked.recount(&engine, &at).map(drop)),
+    })
+}
+
+/// Plans a volume at a target, with a report of each scale as far as it is known.
+pub(in crate::jobs) fn plan_repack_volume(
     context: &JobContext,
     source: &Location,
     target: &Location,
-    wanted: impl Packed,
+    options: &RepackVolumeOptions,
+) -> Result<(OutPlan<'static>, Vec<RepackedScale>), Error> {
+    let wanted = Scales::open(context.engine(), source, options)?;
+    wanted.check_inside()?;
+    Ok((plan(context, target, &wanted)?, wanted.reports(false)))
+}
+
+pub(super) fn repack<P: Packed + 'static>(
+    context: &JobContext,
+    source: &Location,
+    target: &Location,
+    mut wanted: P,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<PartOutcome, Error> {
@@ -20,29 +53,15 @@ pub(super) fn repack(
         wanted.reports(false).into_iter().for_each(tell);
         return Ok(PartOutcome::Complete);
     }
-    wanted.check_names()?;
-    let (engine, steps) = (context.engine(), wanted.steps(context.engine(), target)?);
-    let plan = OutPlan {
-        kind: &REPACK,
-        request: wanted.request(),
-        steps,
-        documents: vec![Document { key: target.key(INFO)?, bytes: wanted.info() }],
-        others: Some(Box::new(|path, is_folder| wanted.part(path, is_folder))),
-        last_check: Box::new(|| wanted.recount(engine, target).map(drop)),
-    };
-    let how = OutOptions {
-        restart: options.restart,
-        take_over: options.take_over,
-        part: options.part,
-        check: Some(if options.check { RepackCheck::Bytes } else { RepackCheck::None }),
-        ..OutOptions::default()
-    };
+    let plan = plan(context, target, &wanted)?;
     let mut done: Vec<StepDone> = Vec::new();
-    let outcome = make(context, source, target, plan, &how, &mut |_, step| done.push(step))?;
-    let resumed = done.iter().any(|step| step.resumed);
-    let counts: Vec<_> = done.iter().map(|step| step.counts).collect();
+    let tell_step = &mut |_, step| done.push(step);
+    let outcome = make(context, source, target, plan, &options.out(), tell_step)?;
     if outcome == PartOutcome::Complete {
-        wanted.counted(&counts).reports(resumed).into_iter().for_each(tell);
+        let counts: Vec<_> = done.iter().map(|step| step.counts).collect();
+        wanted.count(&counts);
+        let resumed = done.iter().any(|step| step.resumed);
+        wanted.reports(resumed).into_iter().for_each(tell);
     }
     Ok(outcome)
 }

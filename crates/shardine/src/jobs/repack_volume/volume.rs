@@ -8,12 +8,13 @@ use shardine_store::{FolderPart, Key};
 use super::form::{Form, survey};
 use super::values::count_chunks;
 use super::{Packed, RepackVolumeOptions, RepackedScale};
-use crate::jobs::rebuild::{AxisMap, Counts, Step, Work};
+use crate::jobs::rebuild::{AxisMap, Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
 use crate::precomputed::{INFO, Scale, Volume, VolumeInfo};
 use crate::{Engine, Error, Location, RepackOutcome};
 
 /// A volume, and what it is to become.
+#[derive(Clone)]
 pub(super) struct Scales {
     old: Volume,
     info: VolumeInfo,
@@ -23,6 +24,7 @@ pub(super) struct Scales {
 }
 
 /// A scale that changes.
+#[derive(Clone)]
 struct Changed {
     level: usize,
     /// Its folder, relative to the volume's.
@@ -124,18 +126,20 @@ impl Packed for Scales {
                 (AxisMap::identity(old.shape().len()), self.old.location().clone());
             let name = self.old.scale(level)?.key.clone();
             let work = Work::Array { old, axes, new };
-            steps.push(Step { name, folder, work, document: None });
+            let info = Value::Object(self.info.document().clone());
+            let source = SourceRef { path: String::new(), level, packed: true };
+            let target = TargetRef::Volume { info, level, packed: true };
+            steps.push(Step { name, folder, work, source, target, document: None });
         }
         Ok(steps)
     }
 
-    fn counted(mut self, counts: &[Counts]) -> Self {
+    fn count(&mut self, counts: &[Counts]) {
         for (changed, counts) in self.changed.iter().zip(counts) {
             if let Some(report) = self.scales.get_mut(changed.level) {
                 report.add(counts);
             }
         }
-        self
     }
 
     fn part(&self, path: &str, is_folder: bool) -> FolderPart {
@@ -174,8 +178,8 @@ impl Packed for Scales {
         })
     }
 
-    fn reports(self, resumed: bool) -> Vec<RepackedScale> {
-        let mut scales = self.scales;
+    fn reports(&self, resumed: bool) -> Vec<RepackedScale> {
+        let mut scales = self.scales.clone();
         for scale in scales.iter_mut().filter(|_| resumed) {
             if scale.outcome == RepackOutcome::Done {
                 scale.outcome = RepackOutcome::Resumed;

@@ -1,5 +1,6 @@
 //! Operations over whole data sets.
 
+mod check;
 mod compact;
 mod convert;
 mod copy;
@@ -14,6 +15,7 @@ mod verify;
 mod walk;
 mod whole;
 
+pub use check::{Finding, FindingKind, Severity, Untold, VerifySummary};
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use convert::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
@@ -29,4 +31,4 @@ pub use repack::{
 };
 pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
-pub use verify::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySummary, verify};
+pub use verify::{VerifyOptions, verify};

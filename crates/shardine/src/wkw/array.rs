@@ -11,10 +11,12 @@ use super::properties::{Bounds, VoxelSize};
 use crate::array::ArrayFormat;
 use crate::engine::{ChunkSet, WkwPacking, wkw_cubes};
 use crate::layout::Layout;
-use crate::precomputed::axis_names;
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::shard::wkw::{WkwBlocks, WkwError, WkwHeader};
 use crate::{Array, Engine, Error, Location};
+
+/// The axes of an array.
+const AXES: [&str; 4] = ["x", "y", "z", "channel"];
 
 /// What a document above says of a magnification.
 #[derive(Debug, Clone)]
@@ -119,7 +121,8 @@ impl WkwArray {
         let chunks = ChunkSet::new(&self.engine, store, Box::new(packing), shape, layout);
         let format = Box::new(WkwFormat { extent: self.extent.clone() });
         let array = Array::new(location, chunks, codecs, format);
-        Ok(array.with_axis_names(Some(axis_names())))
+        let names = AXES.map(|name| Some(name.to_owned()));
+        Ok(array.with_axis_names(Some(names.to_vec())))
     }
 }
 

@@ -12,8 +12,8 @@ use common::odd_store::OddStore;
 use serde_json::json;
 use shardine::store::*;
 use shardine::{
-    Array, DataSet, Elements, Error, KeyRole, Location, PartContent, Region, SetKind, WriteOptions,
-    open,
+    Array, DataSet, Elements, Error, FindingKind, KeyRole, Location, PartContent, Region, SetKind,
+    VerifyOptions, VerifySummary, WriteOptions, open, verify,
 };
 use shardine_codec::{Codec, CodecSpec, Context, from_spec};
 
@@ -358,4 +358,48 @@ fn what_cannot_be_read_is_never_nothing() {
             }
         }
     }
+}
+
+/// What `verify` finds: kinds with the names of objects, and its summary.
+fn verified(store: &Arc<dyn Store>, path: &str) -> (Vec<(FindingKind, String)>, VerifySummary) {
+    let (mut found, options) = (Vec::new(), VerifyOptions::new().decode(true));
+    let location = at(store).join(path).unwrap();
+    let summary = verify(&engine(), &location, &options, &mut |finding| {
+        found.push((finding.kind, finding.object.map(|key| key.to_string()).unwrap_or_default()));
+    });
+    (found, summary.unwrap())
+}
+
+#[test]
+fn verify_decodes_every_block_and_finds_what_is_damaged() {
+    let store = memory();
+    put_array(&*store, "a", LZ4);
+    let (found, summary) = verified(&store, "a");
+    assert_eq!((found, summary.objects, summary.chunks_decoded), (vec![], 3, 24));
+    let cube = "a/z0/y0/x1.wkw";
+    let damages: [(FindingKind, fn(&mut Vec<u8>)); 5] = [
+        (FindingKind::Index, |file| file[6] = 8),
+        (FindingKind::Index, |file| file.truncate(60)),
+        (FindingKind::Index, |file| file[24..32].fill(0)),
+        // A match that begins before the block.
+        (FindingKind::Chunk, |file| file[80..84].fill(0)),
+        (FindingKind::Gap, |file| file.extend([0; 7])),
+    ];
+    for (kind, damage) in damages {
+        let mut file = LZ4.cube([1, 0, 0]);
+        damage(&mut file);
+        put(&*store, cube, &file);
+        let (found, summary) = verified(&store, "a");
+        assert_eq!(found, [(kind, cube.to_owned())]);
+        assert_eq!(summary.is_ok(), kind == FindingKind::Gap);
+    }
+    put(&*store, cube, &LZ4.cube([1, 0, 0]));
+    put_set(&*store);
+    put(&*store, "ds/color/1/z9/y0/x0.wkw", &LZ4.cube([0, 0, 9]));
+    let (found, summary) = verified(&store, "ds");
+    let outside = (FindingKind::ObjectOutsideArray, "ds/color/1/z9/y0/x0.wkw".to_owned());
+    assert!(found.contains(&outside), "{found:?}");
+    // A layer in another format is told of, and is no damage.
+    assert!(found.iter().any(|(kind, _)| *kind == FindingKind::NotChecked), "{found:?}");
+    assert_eq!((summary.arrays, summary.is_ok()), (2, true));
 }

@@ -43,11 +43,17 @@ impl Run<'_> {
         self.left_out(location);
         let mut walk = Walk { run: self, outer: Vec::new() };
         let result = match settled_document(location) {
-            Err(error @ Error::NoNode { .. }) => match self.data_set(location) {
-                Ok(true) => return Ok(()),
-                Ok(false) => Err(error),
-                Err(error) => Err(error),
-            },
+            Err(error @ Error::NoNode { .. }) => {
+                let found = self.data_set(location).and_then(|found| match found {
+                    true => Ok(true),
+                    false => self.other_set(location),
+                });
+                match found {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => Err(error),
+                    Err(error) => Err(error),
+                }
+            }
             document => document.and_then(|node| walk.node(location, node, 0)),
         };
         if let Err(error) = result {
@@ -316,6 +322,7 @@ pub(super) fn refusal(error: &Error) -> Option<FindingKind> {
             }
         ),
         Error::Info { .. } | Error::Sharding { .. } => true,
+        Error::WkwHeader { .. } | Error::WkwProperties { .. } => true,
         Error::Store(StoreError::TooLarge { .. }) => true,
         _ => return None,
     };

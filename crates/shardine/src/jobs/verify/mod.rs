@@ -6,6 +6,7 @@ mod grid;
 mod hierarchy;
 mod losses;
 mod shards;
+mod shared;
 mod volume;
 
 use super::check::{Finding, Run, Scope, VerifySummary};

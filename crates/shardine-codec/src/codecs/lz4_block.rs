@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::config::Config;
 use super::{lz4, output};
-use crate::{BytesToBytes, Codec, CodecError, Context, EncodedSize};
+use crate::{BytesToBytes, Codec, CodecError, CodecSpec, Context, EncodedSize};
 
 const NAME: &str = "wkw.lz4_block";
 
@@ -19,6 +19,28 @@ pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
 
 #[derive(Debug)]
 struct Lz4Block;
+
+/// The bytes that have to be put before what one codec has encoded to make it what another one
+/// encodes, given how long it is when decoded; `None` if the two are not related like this.
+///
+/// ```
+/// use shardine_codec::{CodecSpec, prefix_between};
+/// let codec = |name: &str| CodecSpec {
+///     name: name.to_owned(),
+///     configuration: Default::default(),
+///     must_understand: true,
+/// };
+/// let prefix = prefix_between(&codec("wkw.lz4_block"), &codec("numcodecs.lz4"), 32_768);
+/// assert_eq!(prefix, Some(vec![0, 128, 0, 0]));
+/// assert_eq!(prefix_between(&codec("gzip"), &codec("numcodecs.lz4"), 1), None);
+/// ```
+pub fn prefix_between(from: &CodecSpec, to: &CodecSpec, decoded_len: u64) -> Option<Vec<u8>> {
+    let is_block = from.name == NAME;
+    let has_length = matches!(&*to.name, "lz4" | "numcodecs.lz4");
+    // The length is that of a C int.
+    let len = i32::try_from(decoded_len).ok().filter(|_| is_block && has_length)?;
+    Some(len.to_le_bytes().to_vec())
+}
 
 /// How long a block is when it is decoded, from the lengths of its sequences alone; `None` if it
 /// ends within one. One pass over what is not literals.

@@ -25,6 +25,8 @@ mod vlen;
 mod zlib;
 mod zstd;
 
+pub use lz4_block::prefix_between;
+
 use config::Config;
 
 use crate::{Codec, CodecError, CodecSpec};

@@ -22,6 +22,7 @@ const MODULES: &[&str] = &[
     "location",
     "anchor",
     "array",
+    "files",
     "zarr",
     "precomputed",
     "dataset",

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use shardine::shard::IndexLocation;
 use shardine::zarr::metadata::codec_specs_from_json;
 use shardine::{CodecChoice, Packing, RepackCheck, RepackOptions, WriteOrder};
 
-use crate::create::{IndexPlace, Shape, ShardArgument, shape_argument, shard_argument};
+use crate::create::{IndexPlace, Shape, ShardArgument, parse_json, shape_argument, shard_argument};
 use crate::failure::Failure;
 use crate::units;
 
@@ -114,29 +113,25 @@ impl Asked<'_> {
         self.packing.is_some() || self.index.is_some() || recoded
     }
 
+    /// The codecs that are asked for, if some are.
+    pub fn codec_choice(&self) -> Result<Option<CodecChoice>, Failure> {
+        if let Some(json) = self.codecs {
+            let codecs = codec_specs_from_json(&parse_json("--codecs", json)?);
+            let codecs = codecs.map_err(|error| Failure::new(format!("--codecs: {error}")))?;
+            return Ok(Some(CodecChoice::Codecs(codecs)));
+        }
+        Ok((!self.codec.is_empty()).then(|| CodecChoice::Words(self.codec.to_vec())))
+    }
+
     /// The options for a job.
     pub fn options(self, packing: Packing) -> Result<RepackOptions, Failure> {
-        let packing = self.packing.unwrap_or(packing);
+        let packing = self.packing.clone().unwrap_or(packing);
         let mut options = RepackOptions::new().packing(packing).order(self.order);
-        if let Some(index) = self.index {
-            options = options.index(match index {
-                IndexPlace::Start => IndexLocation::Start,
-                IndexPlace::End => IndexLocation::End,
-            });
-        }
+        options.index = self.index.map(IndexPlace::location);
         if let Some(chunk) = self.chunk {
             options = options.chunk(chunk);
         }
-        if let Some(json) = self.codecs {
-            let refuse = |reason: String| Failure::new(format!("--codecs: {reason}"));
-            let value: serde_json::Value =
-                serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
-            let codecs =
-                codec_specs_from_json(&value).map_err(|error| refuse(error.to_string()))?;
-            options = options.codecs(CodecChoice::Codecs(codecs));
-        } else if !self.codec.is_empty() {
-            options = options.codecs(CodecChoice::Words(self.codec.to_vec()));
-        }
+        options.codecs = self.codec_choice()?;
         Ok(options)
     }
 }

@@ -54,6 +54,11 @@ impl Progress {
         self.bar.inc(done);
     }
 
+    /// So much is done of what has no end that is known.
+    pub fn reach(&self, done: u64) {
+        self.bar.set_position(done);
+    }
+
     /// So much is done of what is known so far.
     pub fn set(&self, done: u64, total: u64) {
         self.bar.set_length(total);

@@ -1,9 +1,12 @@
 //! Operations over whole data sets.
 
+mod append;
 mod compact;
 mod convert;
 mod copy;
+mod export;
 mod frame;
+mod import;
 mod losses;
 mod migrate;
 mod repack;
@@ -11,15 +14,19 @@ mod repack_volume;
 mod repair;
 mod verify;
 mod walk;
+mod watched;
 mod whole;
 
+pub use append::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use convert::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
     convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
+pub use export::{ExportOptions, export_to_file, export_to_stream};
 pub use frame::{CancelToken, JobContext, JobProgress, Part};
+pub use import::{ImportError, ImportOptions, ImportReport, import};
 pub use losses::LOSS_RECORD;
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use repack::{

@@ -122,7 +122,7 @@ pub fn chunk_bytes(info: &VolumeInfo, scale: &Scale) -> u64 {
 }
 
 /// How the values of new shards are stored: encodings that do not compress by themselves with gzip.
-pub(crate) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
+pub(super) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
     match encoding {
         ChunkEncoding::Raw | ChunkEncoding::CompressedSegmentation { .. } => Encoding::Gzip,
         _ => Encoding::Raw,

@@ -6,11 +6,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
-use shardine::{DataType, ElementSize, Placement, Source, SourceError, VariableElements};
-use shardine_codec::SwapUnit;
-use shardine_codec::strided::{self, Axes};
+use shardine_codec::strided::{self, Axes, Placement};
+use shardine_codec::{DataType, ElementSize, SwapUnit, VariableElements};
 
-use crate::stored_type::Conversion;
+use super::stored_type::Conversion;
+use crate::source::{Source, SourceError};
 pub use tiles::Neighbours;
 use tiles::{Tiles, in_file_order};
 

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use half::f16;
-use shardine::{DataType, Kind};
+use shardine_codec::{DataType, Kind};
 
 /// A type of numbers, and how its elements lie in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

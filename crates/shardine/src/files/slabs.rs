@@ -1,6 +1,6 @@
 //! How a region that is larger than memory is read part by part.
 
-use shardine::{Axis, Region, Selection};
+use crate::{Axis, Region, Selection};
 
 /// In which order the parts must come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use shardine::{Placement, SourceError};
+use shardine_codec::strided::Placement;
+
+use crate::source::SourceError;
 
 /// Where a tile lies and what it extends over.
 #[derive(Debug, Clone, PartialEq, Eq)]

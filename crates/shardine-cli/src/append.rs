@@ -97,7 +97,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
         }
         None => {
             let input = Input::open(&args.file)?;
-            (AppendFrom::File(input), Progress::bytes("appending", 0))
+            (AppendFrom::File(Box::new(input)), Progress::bytes("appending", 0))
         }
     };
     let is_stream = matches!(from, AppendFrom::Stream { .. });

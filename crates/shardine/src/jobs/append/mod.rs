@@ -79,7 +79,7 @@ impl AppendOptions {
 /// Where planes come from.
 pub enum AppendFrom<'a> {
     /// A file, which may be read again: the same append resumes after a kill.
-    File(Input),
+    File(Box<Input>),
     /// Raw bytes, plane after plane, read once.
     Stream {
         /// What is read to its end.
@@ -155,7 +155,7 @@ pub fn append(
         return Err(Error::MetadataChanged { at: target.to_string() });
     }
     match from {
-        AppendFrom::File(input) => from_file(&context, options, array, claim, input),
+        AppendFrom::File(input) => from_file(&context, options, array, claim, *input),
         AppendFrom::Stream { from, name } => {
             from_stream(&context, options, array, claim, from, name)
         }

@@ -8,8 +8,9 @@ use shardine_store::{Condition, StoreError, StoreExt};
 use super::ImportError;
 use crate::files::FoundFile;
 use crate::jobs::recover;
+use crate::plan::ArrayLayoutError;
 use crate::zarr::CONVERT_MARKER as NAME;
-use crate::zarr::metadata::ArrayMetadata;
+use crate::zarr::metadata::{ArrayMetadata, MetadataError};
 use crate::{ArrayNode, Engine, Error, Location, Node};
 
 /// A conversion of a file.
@@ -33,11 +34,15 @@ pub enum Start {
 
 impl Marker {
     /// Of a file, as it was found, that becomes an array.
-    pub fn new(found: Option<FoundFile>, cast: bool, metadata: &ArrayMetadata) -> Self {
+    pub fn new(
+        found: Option<FoundFile>,
+        cast: bool,
+        metadata: &ArrayMetadata,
+    ) -> Result<Self, ArrayLayoutError> {
         let source = found.map(|found| json!(found));
-        // What was just made is JSON; if it were not, no marker would ever be the same.
-        let document = serde_json::from_slice(&metadata.to_bytes()).unwrap_or_default();
-        Self { source, cast, document }
+        let document = serde_json::from_slice(&metadata.to_bytes())
+            .map_err(|error| Box::new(MetadataError::NotJson { reason: error.to_string() }))?;
+        Ok(Self { source, cast, document })
     }
 
     fn to_json(&self, clearing: bool) -> Value {

@@ -141,7 +141,7 @@ pub fn import(
     let unseen = in_memory(&context, metadata.clone())?;
     let source = input.source(&unseen, &shape, options.cast, options.memory)?;
     drop(unseen);
-    let marker = Marker::new(found, options.cast, &metadata);
+    let marker = Marker::new(found, options.cast, &metadata)?;
     let (array, kept) = match marker.begin(target, engine, options.overwrite)? {
         Start::Fresh => {
             let array = ArrayNode::create(engine, target, metadata, true)?;

@@ -20,6 +20,7 @@ const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 const MODULES: &[&str] = &[
     "codec_words",
     "location",
+    "owner",
     "anchor",
     "array",
     "files",

@@ -9,12 +9,12 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::files::{Input, is_npy};
 use shardine::{
-    AppendError, AppendFrom, AppendOptions, DataSet, Error, JobContext, SliceError, append, open,
+    AppendError, AppendFrom, AppendOptions, ArrayNode, Error, SetKind, SliceError, append, open,
 };
 
 use crate::cli::Machine;
 use crate::consolidate;
-use crate::dataset::unexpected;
+use crate::dataset::no_array;
 use crate::failure::{Failure, quoted};
 use crate::progress::Progress;
 use crate::update::Update;
@@ -73,18 +73,19 @@ pub struct Append {
 pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, location) = (machine.engine()?, machine.location(&args.url)?);
-    let rank = match open(&engine, &location)? {
-        DataSet::Array(array) => array.shape().len(),
-        DataSet::Group(_) => {
-            return Err(Error::NotAnArray { at: location.to_string() }.into());
-        }
-        DataSet::Volume(_) => {
-            return Err(Failure::new(format!(
-                "{location} is a precomputed volume, whose shape is fixed"
-            )));
-        }
-        other => return Err(unexpected(&other, &location)),
+    let set = open(&engine, &location)?;
+    let Some(array) = set.downcast_ref::<ArrayNode>() else {
+        return Err(match (set.kind(), set.format()) {
+            (SetKind::Levels, "precomputed") => {
+                Failure::new(format!("{location} is a precomputed volume, whose shape is fixed"))
+            }
+            (SetKind::Array | SetKind::Levels, format) => Failure::new(format!(
+                "{location} is stored as {format}; only Zarr arrays can be appended to"
+            )),
+            _ => no_array(&*set, &location),
+        });
     };
+    let rank = array.shape().len();
     // Before a stream is waited for.
     if args.axis >= rank {
         return Err(Error::from(SliceError::Axis { axis: args.axis, rank }).into());
@@ -100,12 +101,10 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
             (AppendFrom::File(Box::new(input)), Progress::bytes("appending", 0))
         }
     };
-    let is_stream = matches!(from, AppendFrom::Stream { .. });
-    let bar = progress.clone();
-    let context = JobContext::new(&engine).progress(move |now| match is_stream {
-        true => bar.reach(now.bytes),
-        false => bar.set(now.bytes, now.total_bytes),
-    });
+    let context = match from {
+        AppendFrom::Stream { .. } => progress.context_of_stream(&engine),
+        AppendFrom::File(_) => progress.context_of_bytes(&engine),
+    };
     let result = append(&context, from, &location, &args.options());
     progress.finish();
     let done = result.map_err(|error| failure(error, &args.url))?;

@@ -1,7 +1,8 @@
 //! Which array of the data set at a URL is meant.
 
 use clap::Args;
-use shardine::{Array, DataSet, Error, Location};
+use shardine::precomputed::Volume;
+use shardine::{Array, DataSet, Error, Location, SetKind};
 
 use crate::failure::Failure;
 
@@ -27,34 +28,34 @@ impl Level {
     /// The array that a data set is, or one level of a data set that has several.
     ///
     /// `gzip` is how hard gzip tries in shards of volumes, if that is said.
-    pub fn of(self, set: DataSet, location: &Location, gzip: Option<u8>) -> Result<Array, Failure> {
-        match set {
-            DataSet::Volume(volume) => {
-                let volume = match gzip {
-                    Some(level) => volume.gzip_level(level),
-                    None => volume,
-                };
-                Ok(volume.array(self.number())?)
+    pub fn of(
+        self,
+        set: &dyn DataSet,
+        location: &Location,
+        gzip: Option<u8>,
+    ) -> Result<Array, Failure> {
+        if set.kind() == SetKind::Array && self.level.is_some_and(|level| level > 0) {
+            return Err(Failure::new(format!("{location} is one array, which has no levels"))
+                .hint("leave --level out"));
+        }
+        match (gzip, set.downcast_ref::<Volume>()) {
+            (None, _) => Ok(set.array(self.number())?),
+            (Some(level), Some(volume)) => {
+                Ok(volume.clone().gzip_level(level).array(self.number())?)
             }
-            DataSet::Array(_) if self.level.is_some_and(|level| level > 0) => {
-                Err(Failure::new(format!("{location} is one array, which has no levels"))
-                    .hint("leave --level out"))
-            }
-            DataSet::Array(_) if gzip.is_some() => Err(Failure::new(format!(
+            (Some(_), None) if set.kind() == SetKind::Array => Err(Failure::new(format!(
                 "{location} is a Zarr array, whose metadata says how hard gzip tries"
             ))
             .hint("leave --gzip-level out")),
-            DataSet::Array(array) => Ok(array.into_array()),
-            DataSet::Group(_) => Err(Error::NotAnArray { at: location.to_string() }.into()),
-            other => Err(unexpected(&other, location)),
+            (Some(_), None) => Ok(set.array(self.number())?),
         }
     }
 }
 
-/// The error for a data set that is neither Zarr nor a volume.
-pub fn unexpected(found: &DataSet, location: &Location) -> Failure {
-    match found {
-        DataSet::KeyValues(folders) => folders.not_a_volume().into(),
-        _ => Error::NoNode { at: location.to_string() }.into(),
+/// The error for a data set that has no arrays.
+pub fn no_array(set: &dyn DataSet, location: &Location) -> Failure {
+    match set.array(0) {
+        Err(error) => error.into(),
+        Ok(_) => Error::NoNode { at: location.to_string() }.into(),
     }
 }

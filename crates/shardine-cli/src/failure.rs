@@ -25,6 +25,8 @@ pub enum Failure {
     NobodyReads,
     /// A check has found damage, which its report has told.
     Damage,
+    /// Ctrl-C has stopped it.
+    Interrupted,
 }
 
 impl Failure {
@@ -94,6 +96,7 @@ fn one_line(text: &str) -> String {
 impl From<shardine::Error> for Failure {
     fn from(error: shardine::Error) -> Self {
         let error = match error {
+            shardine::Error::Cancelled => return Self::Interrupted,
             shardine::Error::ArrayLayout(error) => return layout_failure(&error),
             error => error,
         };

@@ -5,21 +5,21 @@ use std::ops::ControlFlow;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::precomputed::Volume;
 use shardine::store::StoreError;
 use shardine::zarr::formats_at;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
 use shardine::{
-    Array, ArrayNode, Child, CodecSpec, DataSet, DataType, ElementSize, Group, Node, ZarrFormat,
+    Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat,
     codec_words, open,
 };
 
 use crate::cli::Machine;
-use crate::dataset::unexpected;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{units, volume};
+use crate::{data_set, units, volume};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,11 +30,11 @@ Examples:
 Codecs are shown in the form that `shardine create --codec` takes. Chunks themselves are not read, only the
 metadata, the names and sizes of the stored objects, and the indexes of shards.";
 
-/// Describe an array, a group or a volume
+/// Describe an array, a group, a volume or another data set
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Info {
-    /// The array, group or volume
+    /// The data set
     url: String,
     /// Do not look at the stored objects, only at the metadata
     #[arg(long)]
@@ -66,19 +66,33 @@ pub struct Stored {
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
-    let node = match open(&engine, &location)? {
-        DataSet::Array(array) => Node::Array(array),
-        DataSet::Group(group) => Node::Group(group),
-        DataSet::Volume(opened) => return volume::info(&args.url, &opened, args.fast, args.json),
-        other => return Err(unexpected(&other, &location)),
+    let set = open(&engine, &location)?;
+    if let Some(opened) = set.downcast_ref::<Volume>() {
+        return volume::info(&args.url, opened, args.fast, args.json);
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    // Zarr has attributes, consolidated metadata and documents of two versions to be told of.
+    let node = match (set.downcast_ref::<ArrayNode>(), set.downcast_ref::<Group>()) {
+        (Some(array), _) => ZarrNode::Array(array),
+        (_, Some(group)) => ZarrNode::Group(group),
+        (None, None) if args.json => {
+            writeln!(out, "{:#}", data_set::describe(&*set, &|array| args.stored(array))?)?;
+            return Ok(out.flush()?);
+        }
+        (None, None) => {
+            data_set::write(&mut out, &args.url, &*set, &|array| args.stored(array))?;
+            return Ok(out.flush()?);
+        }
     };
     // A store may refuse to say that there is nothing; then this is all that is known.
-    let formats = formats_at(&location).unwrap_or_else(|_| vec![node.zarr_format()]);
-    let mut out = BufWriter::new(io::stdout().lock());
+    let formats = formats_at(&location).unwrap_or_else(|_| match node {
+        ZarrNode::Array(array) => vec![array.zarr_format()],
+        ZarrNode::Group(group) => vec![group.zarr_format()],
+    });
     if args.json {
         let mut description = match node {
-            Node::Array(array) => describe(&array, args.stored(&array)?.as_ref()),
-            Node::Group(group) => describe_group(&group)?,
+            ZarrNode::Array(array) => describe(array, args.stored(array)?.as_ref()),
+            ZarrNode::Group(group) => describe_group(group)?,
         };
         if let Value::Object(members) = &mut description {
             let formats: Vec<&str> = formats.iter().map(|&format| format_id(format)).collect();
@@ -87,10 +101,10 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         writeln!(out, "{description:#}")?;
     } else {
         match node {
-            Node::Array(array) => {
-                write_array(&mut out, &args.url, &array, args.stored(&array)?.as_ref())?;
+            ZarrNode::Array(array) => {
+                write_array(&mut out, &args.url, array, args.stored(array)?.as_ref())?;
             }
-            Node::Group(group) => write_group(&mut out, &args.url, &group)?,
+            ZarrNode::Group(group) => write_group(&mut out, &args.url, group)?,
         }
         if formats.len() > 1 {
             let other = "metadata of Zarr v2 and of Zarr v3, of which v3 is used unless --zarr-format says otherwise";
@@ -99,6 +113,13 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     }
     out.flush()?;
     Ok(())
+}
+
+/// What is told of Zarr with its metadata.
+#[derive(Clone, Copy)]
+enum ZarrNode<'a> {
+    Array(&'a ArrayNode),
+    Group(&'a Group),
 }
 
 impl Info {
@@ -169,7 +190,10 @@ impl Stored {
                 }
                 // Not there, or removed since it was listed.
                 Ok(None) => {}
-                Err(error @ shardine::Error::Engine(shardine::EngineError::Shard { .. })) => {
+                Err(
+                    error @ (shardine::Error::Engine(shardine::EngineError::Shard { .. })
+                    | shardine::Error::Store(StoreError::Damaged { .. })),
+                ) => {
                     stored.objects += 1;
                     stored.bytes += object.listed.unwrap_or_default();
                     stored.damaged += 1;
@@ -206,7 +230,7 @@ pub fn cells(shape: &[u64], cell: &[u64]) -> u64 {
 }
 
 /// Chunks along each axis of a shard.
-fn chunks_in(array: &Array, shard: &[u64]) -> Vec<u64> {
+pub fn chunks_in(array: &Array, shard: &[u64]) -> Vec<u64> {
     shard.iter().zip(array.chunk_shape()).map(|(&s, &c)| s / c.max(1)).collect()
 }
 
@@ -280,37 +304,42 @@ pub fn describe(array: &ArrayNode, stored: Option<&Stored>) -> Value {
         "chunk_key_encoding": metadata.key_encoding().to_json(),
         "attributes": metadata.attributes(),
     });
-    if let (Some(Stored { unknown: true, .. }), Value::Object(members)) = (stored, &mut description)
-    {
-        let stored = json!({
-            "listed": false,
-            "objects": null,
-            "objects_possible": cells(shape, metadata.chunk_shape()),
-            "chunks_possible": cells(shape, array.chunk_shape()),
-            "array_bytes": raw_bytes(shape, data_type),
-        });
-        members.insert("stored".to_owned(), stored);
-    } else if let (Some(stored), Value::Object(members)) = (stored, &mut description) {
-        let decoded = decoded_bytes(array, stored);
-        let inner = inner_shard(array);
-        let stored = json!({
-            "listed": !stored.asked,
-            "objects": stored.objects,
-            "objects_possible": cells(shape, metadata.chunk_shape()),
-            "chunks": stored.entries.filter(|_| inner.is_none()),
-            "chunks_possible": cells(shape, array.chunk_shape()),
-            "inner_shards": stored.entries.filter(|_| inner.is_some()),
-            "inner_shards_possible": inner.map(|inner| cells(shape, inner)),
-            "bytes": stored.bytes,
-            "decoded_bytes": decoded,
-            "ratio": ratio(decoded, stored.bytes),
-            "array_bytes": raw_bytes(shape, data_type),
-            "gap_bytes": stored.gap_bytes,
-            "damaged_shards": stored.damaged,
-        });
-        members.insert("stored".to_owned(), stored);
+    if let (Some(stored), Value::Object(members)) = (stored, &mut description) {
+        members.insert("stored".to_owned(), describe_stored(array, stored));
     }
     description
+}
+
+/// What is stored of an array in JSON.
+pub fn describe_stored(array: &Array, stored: &Stored) -> Value {
+    let (shape, data_type) = (array.shape(), array.data_type());
+    let objects_possible = cells(shape, array.shard_shape().unwrap_or(array.cell_shape()));
+    if stored.unknown {
+        return json!({
+            "listed": false,
+            "objects": null,
+            "objects_possible": objects_possible,
+            "chunks_possible": cells(shape, array.chunk_shape()),
+            "array_bytes": raw_bytes(shape, data_type),
+        });
+    }
+    let decoded = decoded_bytes(array, stored);
+    let inner = inner_shard(array);
+    json!({
+        "listed": !stored.asked,
+        "objects": stored.objects,
+        "objects_possible": objects_possible,
+        "chunks": stored.entries.filter(|_| inner.is_none()),
+        "chunks_possible": cells(shape, array.chunk_shape()),
+        "inner_shards": stored.entries.filter(|_| inner.is_some()),
+        "inner_shards_possible": inner.map(|inner| cells(shape, inner)),
+        "bytes": stored.bytes,
+        "decoded_bytes": decoded,
+        "ratio": ratio(decoded, stored.bytes),
+        "array_bytes": raw_bytes(shape, data_type),
+        "gap_bytes": stored.gap_bytes,
+        "damaged_shards": stored.damaged,
+    })
 }
 
 /// One line of a description.
@@ -363,9 +392,9 @@ pub fn write_array(
     line(out, "attributes", summary(metadata.attributes().keys()))
 }
 
-fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Result<()> {
+pub fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Result<()> {
     let shape = array.shape();
-    let possible = cells(shape, array.cell_shape());
+    let possible = cells(shape, array.shard_shape().unwrap_or(array.cell_shape()));
     let sharded = array.shard_shape().is_some();
     let what = if sharded { "shard" } else { "chunk" };
     if stored.unknown {
@@ -425,7 +454,7 @@ fn axis_names(metadata: &ArrayMetadata) -> String {
     }
 }
 
-fn type_line(data_type: &DataType) -> String {
+pub fn type_line(data_type: &DataType) -> String {
     match data_type.size() {
         ElementSize::Fixed(size) => {
             format!("{}, {}", data_type.name(), units::count(size as u64, "byte"))
@@ -451,19 +480,14 @@ fn summary<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     format!("{count}: {}{more}", names.join(", "))
 }
 
-/// A node in one line.
-pub fn one_line(node: &Node) -> String {
-    match node {
-        Node::Group(_) => "group".to_owned(),
-        Node::Array(array) => {
-            let (shape, name) = (units::shape(array.shape()), array.data_type().name());
-            let packing = match array.shard_shape() {
-                Some(shard) => format!("shards of {}", units::shape(shard)),
-                None => format!("chunks of {}", units::shape(array.chunk_shape())),
-            };
-            format!("array, {shape} {name}, {packing}")
-        }
-    }
+/// An array in one line.
+pub fn one_line(array: &Array) -> String {
+    let (shape, name) = (units::shape(array.shape()), array.data_type().name());
+    let packing = match array.shard_shape() {
+        Some(shard) => format!("shards of {}", units::shape(shard)),
+        None => format!("chunks of {}", units::shape(array.chunk_shape())),
+    };
+    format!("array, {shape} {name}, {packing}")
 }
 
 fn write_group(out: &mut dyn Write, url: &str, group: &Group) -> Result<(), Failure> {
@@ -485,7 +509,8 @@ fn write_group(out: &mut dyn Write, url: &str, group: &Group) -> Result<(), Fail
     let width = children.iter().map(|child| child.name.chars().count()).max().unwrap_or(0);
     for Child { name, node, .. } in &children {
         let text = match node {
-            Ok(node) => one_line(node),
+            Ok(Node::Array(array)) => one_line(array),
+            Ok(Node::Group(_)) => "group".to_owned(),
             Err(error) => format!("cannot be read: {error}"),
         };
         writeln!(out, "  {name:<width$}  {text}")?;

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
+use shardine::CancelToken;
 use shardine::files::OutputFile;
 
 use crate::failure::Failure;
@@ -12,8 +13,11 @@ use crate::failure::Failure;
 /// What Ctrl-C removes.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
+/// What stops the job of this process.
+static TOKEN: OnceLock<CancelToken> = OnceLock::new();
+
 /// The exit status of a program that SIGINT has ended, as shells report it.
-const INTERRUPTED: i32 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// How often it is tried to remove a folder that is still written to.
 const ATTEMPTS: usize = 100;
@@ -23,6 +27,12 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on the first Ctrl-C stops jobs with this token, and only the second one the program.
+pub fn token() -> CancelToken {
+    will_clean_up();
+    TOKEN.get_or_init(CancelToken::new).clone()
 }
 
 /// From now on Ctrl-C removes this file, or this folder with all that is in it.
@@ -80,6 +90,10 @@ pub fn will_clean_up() {
     HANDLER.call_once(|| {
         // Without a handler things are left behind, which is no reason not to go on.
         let _ = ctrlc::set_handler(|| {
+            if let Some(token) = TOKEN.get().filter(|token| !token.is_cancelled()) {
+                token.cancel();
+                return;
+            }
             // Kept to the end: a verb that fails because its files are gone waits for it in `forget`,
             // and does not get to say so.
             let paths = unfinished();
@@ -87,7 +101,7 @@ pub fn will_clean_up() {
                 remove(path);
             }
             shardine::abort_unfinished_uploads(PATIENCE);
-            std::process::exit(INTERRUPTED);
+            std::process::exit(INTERRUPTED.into());
         });
     });
 }

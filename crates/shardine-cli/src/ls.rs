@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::precomputed::Volume;
 use shardine::zarr::MAX_DEPTH;
-use shardine::{Array, Child, DataSet, Group, Node, PossibleObject, ShardEntries, open};
+use shardine::{Array, DataSet, PartContent, PossibleObject, SetKind, ShardEntries, open};
 
 use crate::cli::Machine;
-use crate::dataset::{Level, unexpected};
+use crate::dataset::{Level, no_array};
 use crate::failure::Failure;
-use crate::{info, units, volume};
+use crate::{data_set, info, units, volume};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,33 +45,36 @@ pub struct Ls {
 
 pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
     let location = machine.location(&args.url)?;
-    let node = match open(&machine.engine()?, &location)? {
-        DataSet::Array(array) => Node::Array(array),
-        DataSet::Group(group) => Node::Group(group),
-        DataSet::Volume(opened) => {
-            let list = volume::List { shards: args.shards, chunks: args.chunks, json: args.json };
-            return volume::ls(&opened, args.level, &list);
-        }
-        other => return Err(unexpected(&other, &location)),
-    };
-    let mut out = BufWriter::new(io::stdout().lock());
-    match &node {
-        Node::Group(_) if args.shards || args.chunks => {
+    let set = open(&machine.engine()?, &location)?;
+    if let Some(opened) = set.downcast_ref::<Volume>() {
+        let list = volume::List { shards: args.shards, chunks: args.chunks, json: args.json };
+        return volume::ls(opened, args.level, &list);
+    }
+    let of_array = args.shards || args.chunks;
+    let tree = match set.kind() {
+        SetKind::KeyValues => return Err(no_array(&*set, &location)),
+        SetKind::Group if of_array => {
             return Err(Failure::new(format!("{} is a group; only arrays have chunks", args.url))
                 .hint(format!("`shardine ls {}` lists its arrays", args.url)));
         }
-        Node::Group(group) if args.json => {
-            writeln!(out, "{:#}", json_tree(group, args.recursive, 0)?)?;
+        SetKind::Levels => !of_array && args.level.given().is_none(),
+        kind => kind == SetKind::Group,
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    if tree && args.json {
+        writeln!(out, "{:#}", json_tree(&*set, args.recursive, 0)?)?;
+    } else if tree {
+        let empty = write_tree(&mut out, &*set, "", args.recursive, 0)?;
+        if empty {
+            eprintln!("note: the group is empty");
         }
-        Node::Group(group) => {
-            let empty = write_tree(&mut out, group, "", args.recursive, 0)?;
-            if empty {
-                eprintln!("note: the group is empty");
-            }
+    } else {
+        let array = args.level.of(&*set, &location, None)?;
+        match (args.chunks, args.shards) {
+            (true, _) => chunks(&mut out, &array, args.json)?,
+            (_, true) => shards(&mut out, &array, args.json)?,
+            _ => objects(&mut out, &array, args.json)?,
         }
-        Node::Array(array) if args.chunks => chunks(&mut out, array, args.json)?,
-        Node::Array(array) if args.shards => shards(&mut out, array, args.json)?,
-        Node::Array(array) => objects(&mut out, array, args.json)?,
     }
     out.flush()?;
     Ok(())
@@ -79,56 +83,40 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
 /// Draws what is below a group; tells whether that is nothing.
 fn write_tree(
     out: &mut dyn Write,
-    group: &Group,
+    set: &dyn DataSet,
     indent: &str,
     recursive: bool,
     depth: usize,
 ) -> Result<bool, Failure> {
-    let children = group.children()?;
+    let parts = set.parts()?;
     let mut noted = false;
-    children.iter().for_each(|child| note_unlisted(depth, child.listed, &mut noted));
-    let width = children.iter().map(|child| child.name.chars().count()).max().unwrap_or(0);
-    for (i, Child { name, node, .. }) in children.iter().enumerate() {
-        let last = i + 1 == children.len();
+    parts.iter().for_each(|part| note_unlisted(depth, part.listed, &mut noted));
+    let width = parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
+    for (i, part) in parts.iter().enumerate() {
+        let last = i + 1 == parts.len();
         let branch = match (recursive, last) {
             (false, _) => "",
             (true, false) => "├── ",
             (true, true) => "└── ",
         };
-        let text = match node {
-            Ok(node) => info::one_line(node),
-            Err(error) => format!("cannot be read: {error}"),
-        };
-        writeln!(out, "{indent}{branch}{name:<width$}  {text}")?;
-        if let (true, Ok(Node::Group(group))) = (recursive && depth < MAX_DEPTH, node) {
+        writeln!(out, "{indent}{branch}{:<width$}  {}", part.name, data_set::part_line(part))?;
+        if let (true, Ok(PartContent::Set(set))) = (recursive && depth < MAX_DEPTH, &part.content) {
             let indent = format!("{indent}{}", if last { "    " } else { "│   " });
-            write_tree(out, group, &indent, recursive, depth + 1)?;
+            write_tree(out, &**set, &indent, recursive, depth + 1)?;
         }
     }
-    Ok(children.is_empty())
+    Ok(parts.is_empty())
 }
 
-fn json_tree(group: &Group, recursive: bool, depth: usize) -> Result<Value, Failure> {
+fn json_tree(set: &dyn DataSet, recursive: bool, depth: usize) -> Result<Value, Failure> {
     let (mut nodes, mut noted) = (Vec::new(), false);
-    for Child { name, node, listed } in group.children()? {
-        note_unlisted(depth, listed, &mut noted);
-        nodes.push(match node {
-            Ok(Node::Array(array)) => json!({
-                "name": name,
-                "kind": "array",
-                "shape": array.shape(),
-                "dtype": array.data_type().to_json(),
-                "chunk_shape": array.chunk_shape(),
-                "shard_shape": array.shard_shape(),
-            }),
-            Ok(Node::Group(group)) if recursive && depth < MAX_DEPTH => json!({
-                "name": name,
-                "kind": "group",
-                "children": json_tree(&group, recursive, depth + 1)?,
-            }),
-            Ok(Node::Group(_)) => json!({ "name": name, "kind": "group" }),
-            Err(error) => json!({ "name": name, "kind": "error", "message": error.to_string() }),
-        });
+    for part in set.parts()? {
+        note_unlisted(depth, part.listed, &mut noted);
+        let mut members = data_set::describe_part(&part);
+        if let (true, Ok(PartContent::Set(set))) = (recursive && depth < MAX_DEPTH, &part.content) {
+            members.insert("children".to_owned(), json_tree(&**set, recursive, depth + 1)?);
+        }
+        nodes.push(Value::Object(members));
     }
     Ok(Value::Array(nodes))
 }

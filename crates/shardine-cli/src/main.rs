@@ -14,6 +14,7 @@ mod consolidate;
 mod convert;
 mod copy;
 mod create;
+mod data_set;
 mod dataset;
 mod demo;
 mod failure;
@@ -96,6 +97,10 @@ fn refuse(failure: &Failure) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
+        Failure::Interrupted => {
+            eprintln!("stopped; run the same command again to resume");
+            ExitCode::from(interrupt::INTERRUPTED)
+        }
         Failure::Told { message, hint } => {
             eprintln!("error: {message}");
             if let Some(hint) = hint {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
 use shardine::zarr::metadata::codec_specs_from_json;
-use shardine::{CodecChoice, Packing, RepackCheck, RepackOptions, WriteOrder};
+use shardine::{CodecChoice, Packing, Part, PartOutcome, RepackCheck, RepackOptions, WriteOrder};
 
 use crate::create::{IndexPlace, Shape, ShardArgument, parse_json, shape_argument, shard_argument};
 use crate::failure::Failure;
@@ -32,14 +33,14 @@ pub struct PackingArgs {
     /// The order of chunks in a shard: morton, c, or arrival (as they lie now)
     #[arg(long, value_name = "ORDER", default_value_t)]
     order: WriteOrder,
-    /// Other chunks: their shape in elements. They are encoded anew
-    #[arg(long, value_name = "N,N,..", value_parser = shape_argument, help_heading = "Encoding anew")]
+    /// Other chunks: their shape in elements. They are re-encoded
+    #[arg(long, value_name = "N,N,..", value_parser = shape_argument, help_heading = "Re-encoding")]
     chunk: Option<Shape>,
-    /// Another codec for the chunks, as `create` takes it; may repeat. They are encoded anew
-    #[arg(long, value_name = "CODEC", conflicts_with = "codecs", help_heading = "Encoding anew")]
+    /// Another codec for the chunks, as `create` takes it; may repeat. They are re-encoded
+    #[arg(long, value_name = "CODEC", conflicts_with = "codecs", help_heading = "Re-encoding")]
     codec: Vec<String>,
     /// Other codecs for the chunks as a list in the metadata's own form
-    #[arg(long, value_name = "JSON", help_heading = "Encoding anew")]
+    #[arg(long, value_name = "JSON", help_heading = "Re-encoding")]
     codecs: Option<String>,
 }
 
@@ -49,7 +50,7 @@ pub struct JobArgs {
     /// Remove the data set that is at the target, or replace the file
     #[arg(long)]
     pub overwrite: bool,
-    /// Give up what an earlier job has left unfinished, and begin anew
+    /// Give up what an earlier job has left unfinished, and start over
     #[arg(long)]
     pub restart: bool,
     /// In place: no other program uses the data set meanwhile. Needed where there are no locks to rely on, such as on
@@ -59,6 +60,15 @@ pub struct JobArgs {
     /// In place: how many seconds other programs may take to be done with the data set before it is replaced [default: 30]
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
+    /// At another place: do only part I of N, so that N processes share the work, in any order and
+    /// on any machines that see the storage. The last one finishes the result; `finish` does that
+    /// alone
+    #[arg(long, value_name = "I/N|finish")]
+    pub part: Option<Part>,
+    /// At another place: go on with what another process has begun, if it cannot be told here
+    /// whether that one still runs
+    #[arg(long)]
+    pub take_over: bool,
     /// Tell what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -158,16 +168,42 @@ impl PackingArgs {
 }
 
 impl JobArgs {
-    /// The first of the options that only packing anew has, if it is given.
+    /// The first of the options that only repacking has, if it is given.
     pub fn of_arrays(&self) -> Option<&'static str> {
         let given = [
             ("--restart", self.restart),
             ("--exclusive", self.exclusive),
             ("--wait", self.wait.is_some()),
+            ("--part", self.part.is_some()),
+            ("--take-over", self.take_over),
             ("--dry-run", self.dry_run),
             ("--verify", self.verify.is_some()),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
+    /// What is said of a part that has ended while others have not; `None` if the result is whole.
+    pub fn waits(&self, outcome: &PartOutcome) -> Option<String> {
+        let (Some(part), PartOutcome::Waiting { missing }) = (self.part, outcome) else {
+            return None;
+        };
+        let shown: Vec<String> = missing.iter().take(20).map(u32::to_string).collect();
+        let more = if missing.len() > shown.len() { ", .." } else { "" };
+        Some(match missing.len() {
+            1 => format!("part {part} is done; part {} has not ended yet", shown.join(", ")),
+            _ => {
+                format!("part {part} is done; parts {}{more} have not ended yet", shown.join(", "))
+            }
+        })
+    }
+
+    /// The members of a report that say which part it is of, and which are missing.
+    pub fn describe_part(&self, outcome: Option<&PartOutcome>) -> (Value, Value) {
+        let missing = match outcome {
+            Some(PartOutcome::Waiting { missing }) => json!(missing),
+            _ => json!([]),
+        };
+        (json!(self.part.map(|part| part.to_string())), missing)
     }
 
     /// Whether the result is compared with what it was made from, in a store here or far away.
@@ -193,6 +229,8 @@ impl JobArgs {
         options = options.overwrite(self.overwrite).restart(self.restart).dry_run(self.dry_run);
         options = options.exclusive(self.exclusive);
         options.wait = self.wait.map(Duration::from_secs);
+        options.take_over = self.take_over;
+        options.part = self.part;
         match self.check() {
             None => options,
             Some(check) => options.check(check),

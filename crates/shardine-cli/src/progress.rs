@@ -1,8 +1,12 @@
 //! A bar on the terminal for what takes long; nothing where nobody looks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use shardine::{Engine, JobContext};
+
+use crate::interrupt;
 
 /// A bar on standard error. It is hidden when that is no terminal, and taken away when it is dropped.
 #[derive(Debug, Clone)]
@@ -54,11 +58,6 @@ impl Progress {
         self.bar.inc(done);
     }
 
-    /// So much is done of what has no end that is known.
-    pub fn reach(&self, done: u64) {
-        self.bar.set_position(done);
-    }
-
     /// So much is done of what is known so far.
     pub fn set(&self, done: u64, total: u64) {
         self.bar.set_length(total);
@@ -78,6 +77,45 @@ impl Progress {
     /// Runs something that writes to the terminal, with the bar out of the way.
     pub fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
         self.bar.suspend(work)
+    }
+
+    /// What a job runs with that moves this bar, and that Ctrl-C stops: the data is valid then, and
+    /// the same command resumes.
+    pub fn context(&self, engine: &Arc<Engine>) -> JobContext {
+        let context = JobContext::new(engine).cancel(&interrupt::token());
+        if self.is_hidden() {
+            return context;
+        }
+        let bar = self.clone();
+        context.progress(move |now| {
+            bar.set(now.done, now.total);
+            if !now.part.is_empty() {
+                bar.say(now.part);
+            }
+        })
+    }
+
+    /// The same for a job that counts bytes, or elements where their bytes are not known.
+    pub fn context_of_bytes(&self, engine: &Arc<Engine>) -> JobContext {
+        self.of_bytes(JobContext::new(engine).cancel(&interrupt::token()))
+    }
+
+    /// The same for one that waits for a stream, which only the end of the program would interrupt.
+    pub fn context_of_stream(&self, engine: &Arc<Engine>) -> JobContext {
+        self.of_bytes(JobContext::new(engine))
+    }
+
+    fn of_bytes(&self, context: JobContext) -> JobContext {
+        if self.is_hidden() {
+            return context;
+        }
+        let bar = self.clone();
+        context.progress(move |now| match (now.total_bytes, now.total) {
+            // No end is known.
+            (0, 0) => bar.bar.set_position(now.bytes),
+            (0, total) => bar.set(now.done, total),
+            (total, _) => bar.set(now.bytes, total),
+        })
     }
 
     /// Takes the bar away.

@@ -9,8 +9,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use shardine::files::{self, FileError, check_free, is_device};
 use shardine::{
-    Array, ElementSize, Elements, Error, ExportOptions, FillValue, JobContext, Region,
-    export_to_file, export_to_stream, open,
+    Array, ElementSize, Elements, Error, ExportOptions, FillValue, Region, export_to_file,
+    export_to_stream, open,
 };
 
 use crate::cli::Machine;
@@ -75,7 +75,7 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
     }
     let (engine, budget) = machine.engine_and_buffer()?;
     let location = machine.location(&args.url)?;
-    let array = args.level.of(open(&engine, &location)?, &location, None)?;
+    let array = args.level.of(&*open(&engine, &location)?, &location, None)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
     let job = Job { array: &array, region: &region, shape, budget };
@@ -113,22 +113,11 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Runs a job with a bar for it.
-    fn with_bar<T>(&self, run: impl FnOnce(&JobContext) -> T) -> T {
-        let elements = units::elements(&self.shape);
-        let fixed = matches!(self.array.data_type().size(), ElementSize::Fixed(_));
-        let progress = match fixed {
-            true => Progress::bytes("reading", 0),
-            false => Progress::things("reading", elements),
-        };
-        let bar = progress.clone();
-        let context = JobContext::new(self.array.engine()).progress(move |now| match fixed {
-            true => bar.set(now.bytes, now.total_bytes),
-            false => bar.set(now.done, now.total),
-        });
-        let result = run(&context);
-        progress.finish();
-        result
+    fn progress(&self) -> Progress {
+        match self.array.data_type().size() {
+            ElementSize::Fixed(_) => Progress::bytes("reading", 0),
+            ElementSize::Variable => Progress::things("reading", 0),
+        }
     }
 
     /// Writes a file; tells how long it is.
@@ -153,9 +142,11 @@ impl Job<'_> {
         }
         let file = Unfinished::create(path, overwrite)?;
         let options = ExportOptions::new().npy(npy).memory(self.budget);
-        let bytes = self.with_bar(|context| {
-            export_to_file(context, self.array, self.region, file.output(), &options)
-        })?;
+        let progress = self.progress();
+        let context = progress.context_of_bytes(self.array.engine());
+        let result = export_to_file(&context, self.array, self.region, file.output(), &options);
+        progress.finish();
+        let bytes = result?;
         file.finish()?;
         Ok(bytes)
     }
@@ -168,8 +159,10 @@ impl Job<'_> {
         failed: &dyn Fn(io::Error) -> Failure,
     ) -> Result<u64, Failure> {
         let options = ExportOptions::new().npy(npy).memory(self.budget);
-        let result = self
-            .with_bar(|context| export_to_stream(context, self.array, self.region, out, &options));
+        let progress = self.progress();
+        let context = progress.context_of_stream(self.array.engine());
+        let result = export_to_stream(&context, self.array, self.region, out, &options);
+        progress.finish();
         result.map_err(|error| match error {
             Error::File(FileError::Stream { source }) => failed(source),
             error => error.into(),

@@ -6,8 +6,9 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::plan::Unsaid;
+use shardine::precomputed::Volume;
 use shardine::{
-    DataSet, Error, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
+    Error, KeyFolders, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
     ShardingRequest, open, recover, repack,
 };
 
@@ -160,17 +161,17 @@ impl Place {
         }
         let engine = machine.engine()?;
         let source = match open(&engine, &location) {
-            Ok(DataSet::Volume(_)) => Source::Volume,
-            Ok(DataSet::KeyValues(folders)) => match folders.key_values(&engine) {
-                Ok(_) => Source::Keys,
-                Err(Error::NoKeyValues { .. }) => Source::Node,
-                Err(error) => return Err(error.into()),
+            Ok(set) if set.is::<Volume>() => Source::Volume,
+            Ok(set) => match set.downcast_ref::<KeyFolders>().map(|set| set.key_values(&engine)) {
+                Some(Ok(_)) => Source::Keys,
+                // What else is wrong is reported by the job, which looks closer.
+                None | Some(Err(Error::NoKeyValues { .. })) => Source::Node,
+                Some(Err(error)) => return Err(error.into()),
             },
             // The job would only say that there is no Zarr; and what cannot be read may be
             // anything.
             Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
-            // What else is wrong is reported by the job, which looks closer.
-            Ok(_) | Err(_) => Source::Node,
+            Err(_) => Source::Node,
         };
         Ok((location, source))
     }
@@ -228,20 +229,12 @@ pub fn run_job(
 ) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let progress = Progress::things("packing", 0);
-    let mut options = job.apply(options);
-    if !progress.is_hidden() {
-        let bar = progress.clone();
-        options = options.progress(move |now| {
-            bar.set(now.done, now.total);
-            if !now.array.is_empty() {
-                bar.say(now.array);
-            }
-        });
-    }
+    let options = job.apply(options);
+    let context = progress.context(&engine);
     let start = Instant::now();
     let mut arrays = Vec::new();
     let mut written = Ok(());
-    let result = repack(&engine, source, target, &options, &mut |array| {
+    let result = repack(&context, source, target, &options, &mut |array| {
         if !job.json && written.is_ok() {
             let line = describe(&array, name, job.dry_run);
             written = progress.suspend(|| writeln!(io::stdout(), "{line}"));
@@ -251,8 +244,11 @@ pub fn run_job(
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
+        let (part, missing) = job.describe_part(result.as_ref().ok());
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "arrays": arrays.iter().map(to_json).collect::<Vec<_>>(),
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
@@ -260,7 +256,13 @@ pub fn run_job(
         writeln!(io::stdout(), "{report}")?;
     }
     written?;
-    result?;
+    let outcome = result?;
+    if let Some(line) = job.waits(&outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if let Some(target) = target.filter(|_| !job.dry_run) {
         consolidate::renew_above(target);
     }

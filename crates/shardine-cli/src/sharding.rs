@@ -1,7 +1,6 @@
-//! How the chunks of precomputed volumes are packed into uint64 shards, and packing them anew.
+//! How the chunks of precomputed volumes are packed into uint64 shards, and repacking them.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -111,7 +110,7 @@ impl ShardingArgs {
         Ok(request)
     }
 
-    /// Packs the values of a folder anew.
+    /// Repacks the values of a folder.
     pub fn repack_keys(
         &self,
         source: &Location,
@@ -143,7 +142,7 @@ pub fn options(request: impl Into<ShardingRequest>, level: Option<usize>) -> Rep
     options
 }
 
-/// Packs the scales of a volume anew, or with `keys` the values of a folder, and reports.
+/// Repacks the scales of a volume, or with `keys` the values of a folder, and reports.
 pub fn run(
     source: &Location,
     target: Option<&Location>,
@@ -163,30 +162,38 @@ pub fn run(
     options.restart = job.restart;
     options.exclusive = job.exclusive;
     options.wait = job.wait.map(Duration::from_secs);
+    options.take_over = job.take_over;
+    options.part = job.part;
     options.check = job.compares(target.unwrap_or(source).store.read_cost().local);
-    if !progress.is_hidden() {
-        let bar = progress.clone();
-        options.progress = Some(Arc::new(move |done, total| bar.set(done, total)));
-    }
+    let context = progress.context(&engine);
     let start = Instant::now();
     let mut scales = Vec::new();
     let mut tell = |scale| scales.push(scale);
     let result = match keys {
-        Some(sharding) => repack_keys(&engine, source, target, sharding, &options, &mut tell),
-        None => repack_volume(&engine, source, target, &options, &mut tell),
+        Some(sharding) => repack_keys(&context, source, target, sharding, &options, &mut tell),
+        None => repack_volume(&context, source, target, &options, &mut tell),
     };
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
+        let (part, missing) = job.describe_part(result.as_ref().ok());
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "scales": scales.iter().map(to_json).collect::<Vec<_>>(),
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
         });
         writeln!(io::stdout(), "{report}")?;
     }
-    result?;
+    let outcome = result?;
+    if let Some(line) = job.waits(&outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if !job.json {
         let mut out = io::stdout().lock();
         for scale in &scales {
@@ -221,7 +228,7 @@ fn describe(scale: &RepackedScale, name: &str, dry_run: bool) -> String {
     match scale.outcome {
         RepackOutcome::Unchanged => format!("{name}: {packing} already"),
         _ if dry_run => format!("{name}: would have {packing}"),
-        RepackOutcome::Resumed => format!("{name}: {packing}; an earlier run was gone on with"),
+        RepackOutcome::Resumed => format!("{name}: {packing}; an earlier run was resumed"),
         _ => format!("{name}: {packing}"),
     }
 }

@@ -8,7 +8,8 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::files::Input;
-use shardine::{DataSet, ElementSize, Region, WriteOrder, WriteReport, open};
+use shardine::precomputed::Volume;
+use shardine::{ElementSize, Region, WriteOrder, WriteReport, open};
 
 use crate::cli::Machine;
 use crate::dataset::Level;
@@ -70,8 +71,8 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let (engine, memory) = machine.engine_and_buffer()?;
     let location = machine.location(&args.url)?;
     let set = open(&engine, &location)?;
-    let is_volume = matches!(set, DataSet::Volume(_));
-    let array = args.level.of(set, &location, args.gzip_level)?;
+    let is_volume = set.is::<Volume>();
+    let array = args.level.of(&*set, &location, args.gzip_level)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
     let mut input = input(&args.file)?;

@@ -15,6 +15,11 @@ impl Cells {
         let next = (!grid.contains(&0)).then(|| vec![0; grid.len()]);
         Self { count: if next.is_some() { count } else { 0 }, grid, next }
     }
+
+    /// How many there are along each axis.
+    pub fn grid(&self) -> &[u64] {
+        &self.grid
+    }
 }
 
 impl Iterator for Cells {

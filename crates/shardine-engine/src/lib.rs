@@ -49,6 +49,6 @@ pub use packing::{
     GridKey, ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredBytes,
     StoredObject, Uint64Packing, shard_box, shard_numbers,
 };
-pub use publisher::Publisher;
+pub use publisher::{Publish, Publisher};
 pub use tasks::on_threads;
 pub use write::{Patch, Strategy, WriteOptions, WriteReport, attempts, is_streamed};

@@ -113,6 +113,25 @@ impl<'a, T> Publisher<'a, T> {
     }
 }
 
+/// Where finished objects go, for code that has no notes to make of them.
+pub trait Publish: Sync {
+    /// Takes an object of `len` bytes, to be made visible together with others.
+    fn add(&self, staged: Staged, len: u64) -> Result<(), Error>;
+
+    /// Makes an object visible now: what it was made from is in the same place.
+    fn now(&self, staged: Staged) -> Result<(), Error>;
+}
+
+impl Publish for Publisher<'_, ()> {
+    fn add(&self, staged: Staged, len: u64) -> Result<(), Error> {
+        self.add(staged, (), len).map(drop)
+    }
+
+    fn now(&self, staged: Staged) -> Result<(), Error> {
+        self.publish_now(staged)
+    }
+}
+
 impl<T> Drop for Publisher<'_, T> {
     /// What is on its way must not arrive after the caller has been told of a failure, and perhaps has written again.
     fn drop(&mut self) {

@@ -70,6 +70,11 @@ pub const WHOLE_TABLE: u64 = 1 << 20;
 pub const KEPT_TABLES: u64 = 4 << 20;
 /// The same of the indexes of minishards.
 pub const KEPT_INDEXES: u64 = 8 << 20;
+/// Bytes of jump tables that are kept for each array of webknossos-wrap: of a hundred files or so.
+pub const KEPT_JUMP_TABLES: u64 = 32 << 20;
+
+/// Memory that is reckoned for a listing.
+pub const LISTING: u64 = 256 << 10;
 
 /// Shards of which it is remembered where older indexes lie in their gaps.
 pub const KNOWN_STALE: usize = 1024;

@@ -1,86 +1,261 @@
-//! What there is at a place: the one detector.
+//! Data sets, whatever their format, and the one detector of what is at a place.
 //!
-//! Zarr documents go before an `info`. Each document is read once, and what cannot be read is an
-//! error, never nothing.
+//! A format implements [`DataSet`] and adds its opener to [`FORMATS`]. What works on any data set
+//! goes through the trait; what is special to a format asks for its type with
+//! `downcast`.
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use shardine_store::{Key, StoreExt};
+use shardine_store::Key;
 
-use crate::anchor::Anchor;
-use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
-use crate::precomputed::{INFO, InfoError, Volume, VolumeInfo};
-use crate::shard::uint64::Sharding;
+use crate::engine::GridKey;
+pub(crate) use crate::precomputed::{Info, KeyFolder, KeyFolders, read_info};
 use crate::zarr::metadata::NodeMetadata;
-use crate::zarr::read_document;
-use crate::{ArrayNode, Engine, Error, Group, Location, Node};
+use crate::zarr::{MAX_DEPTH, read_document};
+use crate::{Array, Engine, Error, Location, precomputed, zarr};
 
-/// A data set, whatever its format.
-#[derive(Debug)]
-#[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "data sets are opened by the handful")]
-pub enum DataSet {
-    /// A Zarr array.
-    Array(ArrayNode),
-    /// A Zarr group.
-    Group(Group),
-    /// A volume in Neuroglancer's precomputed format.
-    Volume(Volume),
-    /// A folder with an `info` that is no volume's: of meshes, skeletons or annotations.
-    KeyValues(KeyFolders),
-}
-
-/// Opens what is at a place.
-///
-/// One read for a Zarr array or group; of version 2, three to five; of what has an `info`, four.
-/// [`Error::NoNode`] if there is no document of any of these.
+/// A data set: what the documents at a place describe.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use shardine::store::{Condition, Key, MemoryStore, StoreExt};
-/// use shardine::{DataSet, Engine, Error, Location, open};
+/// use shardine::{Engine, Error, Group, Location, SetKind, open};
 ///
 /// let (engine, store) = (Engine::shared()?, MemoryStore::new());
 /// let place = Location::root(Arc::new(store.clone()));
 /// assert!(matches!(open(&engine, &place), Err(Error::NoNode { .. })));
 /// let document = br#"{"zarr_format": 3, "node_type": "group", "attributes": {}}"#;
 /// store.put(&Key::new("zarr.json")?, document, Condition::None)?;
-/// assert!(matches!(open(&engine, &place)?, DataSet::Group(_)));
+/// let set = open(&engine, &place)?;
+/// assert_eq!((set.format(), set.kind()), ("zarr3", SetKind::Group));
+/// assert!(set.parts()?.is_empty());
+/// assert!(set.is::<Group>());
 /// # Ok::<(), Error>(())
 /// ```
-pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<DataSet, Error> {
-    let nothing = match Node::open(engine, location) {
-        Ok(Node::Array(array)) => return Ok(DataSet::Array(array)),
-        Ok(Node::Group(group)) => return Ok(DataSet::Group(group)),
-        Err(nothing @ Error::NoNode { .. }) => nothing,
-        Err(error) => return Err(error),
-    };
-    // Before the document is read, so that a change between the two is noticed.
-    let anchor = Anchor::of(location, &[INFO])?;
-    match read_info(location)?.ok_or(nothing)? {
-        Info::Volume(info) => {
-            Ok(DataSet::Volume(Volume::bind(engine, location, info).with_anchor(anchor)))
+pub trait DataSet: Any + Debug + Send + Sync {
+    /// The format that it is stored in, in one word: `zarr3`, `zarr2`, `precomputed`.
+    fn format(&self) -> &'static str;
+
+    /// What it consists of.
+    fn kind(&self) -> SetKind;
+
+    /// Where its documents are.
+    fn location(&self) -> &Location;
+
+    /// The keys that its own documents have or may have; the last is the one without which there
+    /// is no data set. Sets inside of it have their own.
+    fn documents(&self) -> Result<Vec<Key>, Error>;
+
+    /// What it consists of, one by one: of an array the array itself, of levels the finest first.
+    ///
+    /// A part that cannot be opened does not hide the others: its name comes with the error. Costs
+    /// what the format needs to open all of them: for a Zarr group a listing and a read for each
+    /// folder, for the levels of a volume nothing.
+    fn parts(&self) -> Result<Vec<SetPart>, Error>;
+
+    /// A new handle of the array that it is, or of one of its levels; 0 is the finest.
+    /// [`Error::NoLevel`] if there is no such level, [`Error::NotAnArray`] if it is a group.
+    fn array(&self, level: usize) -> Result<Array, Error> {
+        let at = || self.location().to_string();
+        match self.kind() {
+            SetKind::Array | SetKind::Levels => {}
+            SetKind::Group | SetKind::KeyValues => return Err(Error::NotAnArray { at: at() }),
         }
-        Info::Folders(folders) => {
-            Ok(DataSet::KeyValues(KeyFolders { anchor: anchor.map(Arc::new), ..folders }))
+        let parts = self.parts()?;
+        let levels = parts.len();
+        match parts.into_iter().nth(level).map(|part| part.content) {
+            Some(Ok(PartContent::Array(array))) => Ok(array),
+            Some(Err(error)) => Err(error),
+            Some(Ok(_)) => Err(Error::NotAnArray { at: at() }),
+            None => Err(Error::NoLevel { at: at(), level, levels }),
         }
+    }
+
+    /// The attributes that a Zarr group made from it keeps, or with `level` the array of that level,
+    /// so that nothing its documents say is lost.
+    fn attributes(&self, _level: Option<usize>) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// What else its documents say that is worth showing, by name.
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
     }
 }
 
-/// The documents at a place.
+/// What a data set consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetKind {
+    /// It is one array.
+    Array,
+    /// Arrays that show the same at different resolutions, the finest first.
+    Levels,
+    /// Arrays and data sets, by name.
+    Group,
+    /// Folders of values by 64-bit key.
+    KeyValues,
+}
+
+/// A part of a data set.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SetPart {
+    /// Its name in the data set; empty if it is the whole of it.
+    pub name: String,
+    /// What it is, or why it cannot be opened.
+    pub content: Result<PartContent, Error>,
+    /// Whether it was found where it is stored. If not, the store cannot list, and a document says
+    /// that it is there.
+    pub listed: bool,
+}
+
+/// What a part of a data set is.
+#[derive(Debug)]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "parts are opened by the handful")]
+pub enum PartContent {
+    /// An array.
+    Array(Array),
+    /// A data set of its own.
+    Set(Box<dyn DataSet>),
+    /// A folder of values by 64-bit key.
+    Keys(Location),
+}
+
+impl SetPart {
+    pub(crate) fn new(name: impl Into<String>, content: Result<PartContent, Error>) -> Self {
+        Self { name: name.into(), content, listed: true }
+    }
+}
+
+/// What a key is to a data set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyRole {
+    /// One of its documents, or of a set inside.
+    Document,
+    /// An object of the array with this name, which may lie outside of its grid; or a folder that
+    /// keys of such objects go through.
+    Chunks(String),
+    /// Nothing of the data set.
+    Other,
+}
+
+impl dyn DataSet {
+    /// Whether it is of this type.
+    pub fn is<T: DataSet>(&self) -> bool {
+        (self as &dyn Any).is::<T>()
+    }
+
+    /// The data set as what it is, for what only its format has.
+    pub fn downcast_ref<T: DataSet>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+
+    /// The data set as what it is; `None` if it is not of this type.
+    pub fn downcast<T: DataSet>(self: Box<Self>) -> Option<Box<T>> {
+        let any: Box<dyn Any> = self;
+        any.downcast().ok()
+    }
+
+    /// Visits all its arrays in the order of their names, those of sets inside too.
+    ///
+    /// What cannot be opened is handed over as an error. Costs what [`parts`](DataSet::parts) costs
+    /// for each set.
+    pub fn each_array(
+        &self,
+        visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match self.kind() {
+            SetKind::Array => visit(self.array(0)),
+            SetKind::KeyValues => self.array(0).map(drop),
+            SetKind::Levels | SetKind::Group => arrays_below(self, 0, visit),
+        }
+    }
+
+    /// What an object or a folder below its place is to it, by its key alone.
+    ///
+    /// Costs what [`parts`](DataSet::parts) costs for each set.
+    pub fn role(&self, key: &Key) -> Result<KeyRole, Error> {
+        role_below(self, key, "", 0)
+    }
+}
+
+fn arrays_below(
+    set: &dyn DataSet,
+    depth: usize,
+    visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for part in set.parts()? {
+        match part.content {
+            Ok(PartContent::Array(array)) => visit(Ok(array))?,
+            Ok(PartContent::Set(set)) if depth < MAX_DEPTH => {
+                arrays_below(&*set, depth + 1, visit)?;
+            }
+            Ok(PartContent::Set(set)) => {
+                let at = set.location().to_string();
+                visit(Err(Error::TooDeep { at, most: MAX_DEPTH }))?;
+            }
+            Ok(PartContent::Keys(_)) => {}
+            Err(error) => visit(Err(error))?,
+        }
+    }
+    Ok(())
+}
+
+fn role_below(set: &dyn DataSet, key: &Key, path: &str, depth: usize) -> Result<KeyRole, Error> {
+    if set.documents()?.contains(key) {
+        return Ok(KeyRole::Document);
+    }
+    for part in set.parts()? {
+        let name = match (path, part.name.as_str()) {
+            ("", name) | (name, "") => name.to_owned(),
+            (path, name) => format!("{path}/{name}"),
+        };
+        let role = match part.content? {
+            PartContent::Array(array) => match array.chunks.packing.named(key) {
+                GridKey::Object(_) | GridKey::Folder(_) => KeyRole::Chunks(name),
+                GridKey::Other => KeyRole::Other,
+            },
+            PartContent::Set(set) if depth < MAX_DEPTH => role_below(&*set, key, &name, depth + 1)?,
+            PartContent::Set(_) | PartContent::Keys(_) => KeyRole::Other,
+        };
+        if role != KeyRole::Other {
+            return Ok(role);
+        }
+    }
+    Ok(KeyRole::Other)
+}
+
+/// Opens the data set of one format at a place; `None` if none of its documents is there.
+type Opener = fn(&Arc<Engine>, &Location) -> Result<Option<Box<dyn DataSet>>, Error>;
+
+/// The formats, in the order in which they are looked for.
+const FORMATS: [Opener; 2] = [zarr::open_set, precomputed::open_set];
+
+/// Opens what is at a place.
+///
+/// One read for a Zarr array or group; of version 2, three to five; of what has an `info`, four.
+/// [`Error::NoNode`] if there is no document of any of these. What cannot be read is an error, never nothing.
+pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Box<dyn DataSet>, Error> {
+    for open in FORMATS {
+        if let Some(set) = open(engine, location)? {
+            return Ok(set);
+        }
+    }
+    Err(Error::NoNode { at: location.to_string() })
+}
+
+/// The documents at a place, of formats that jobs on whole data sets know.
 #[derive(Debug)]
 pub(crate) enum Documents {
     /// Of a Zarr array or group.
     Node(NodeMetadata),
     Info(Info),
-}
-
-/// What an `info` tells of.
-#[derive(Debug)]
-pub(crate) enum Info {
-    Volume(VolumeInfo),
-    Folders(KeyFolders),
 }
 
 /// Reads the documents at a place; what they describe may be beyond what can be opened here.
@@ -93,135 +268,4 @@ pub(crate) fn detect(location: &Location) -> Result<Documents, Error> {
         }
         Err(error) => Err(error),
     }
-}
-
-/// Reads the `info` at a place; `None` if there is none. One read.
-pub(crate) fn read_info(location: &Location) -> Result<Option<Info>, Error> {
-    let key = location.key(INFO)?;
-    let Some(bytes) = location.store.get(&key)? else { return Ok(None) };
-    let wrong = |source| Error::Info { object: key.clone(), source };
-    let refuse = |reason: String| wrong(InfoError { member: INFO.to_owned(), reason });
-    let document = match serde_json::from_slice(&bytes) {
-        Ok(Value::Object(document)) => document,
-        Ok(_) => return Err(refuse("is not a JSON object".to_owned())),
-        Err(error) => return Err(refuse(format!("is not JSON: {error}"))),
-    };
-    if VolumeInfo::is_volume(&document) {
-        return Ok(Some(Info::Volume(VolumeInfo::from_document(document).map_err(wrong)?)));
-    }
-    let location = location.clone();
-    Ok(Some(Info::Folders(KeyFolders { location, info: key, document, anchor: None })))
-}
-
-/// The folders that an `info` of meshes, skeletons or annotations tells of.
-#[derive(Debug)]
-pub struct KeyFolders {
-    location: Location,
-    info: Key,
-    document: Map<String, Value>,
-    /// By what it is told whether another data set has taken its place.
-    anchor: Option<Arc<Anchor>>,
-}
-
-/// A folder of shards by 64-bit key.
-#[derive(Debug)]
-pub(crate) struct KeyFolder {
-    /// Where in the `info` its sharding stands.
-    pub pointer: String,
-    pub location: Location,
-    pub sharding: Sharding,
-}
-
-impl KeyFolders {
-    /// Where it is.
-    pub fn location(&self) -> &Location {
-        &self.location
-    }
-
-    /// Its `info`.
-    pub fn document(&self) -> &Map<String, Value> {
-        &self.document
-    }
-
-    /// The key of its `info`.
-    pub(crate) fn info(&self) -> &Key {
-        &self.info
-    }
-
-    /// What its values are.
-    pub(crate) fn kind(&self) -> PayloadKind {
-        PayloadKind::from_info(&self.document)
-    }
-
-    /// The values by key that are in its own folder; [`Error::NoKeyValues`] if these are not in
-    /// shards. No read.
-    pub fn key_values(&self, engine: &Arc<Engine>) -> Result<KeyValueStore, Error> {
-        let no_store = || Error::NoKeyValues { at: self.location.to_string() };
-        let sharding = self.sharding(self.document.get("sharding").ok_or_else(no_store)?)?;
-        let values = KeyValueStore::with_sharding(engine, &self.location, sharding, self.kind());
-        Ok(values.with_anchor(self.anchor.clone()))
-    }
-
-    /// The error where a volume was expected.
-    pub fn not_a_volume(&self) -> Error {
-        match VolumeInfo::from_document(self.document.clone()) {
-            Err(source) => Error::Info { object: self.info.clone(), source },
-            Ok(_) => Error::NoVolume { at: self.location.to_string() },
-        }
-    }
-
-    fn sharding(&self, json: &Value) -> Result<Sharding, Error> {
-        Sharding::from_json(json)
-            .map_err(|source| Error::Sharding { object: self.info.clone(), source })
-    }
-
-    /// The folders of shards; none if everything is stored in single objects.
-    pub(crate) fn folders(&self) -> Result<Vec<KeyFolder>, Error> {
-        let mut found = Vec::new();
-        for part in self.parts() {
-            let Some(json) = part.sharding else { continue };
-            let location = match part.key {
-                Some(key) => self.location.join(key)?,
-                None => self.location.clone(),
-            };
-            let (pointer, sharding) = (format!("{}/sharding", part.pointer), self.sharding(json)?);
-            found.push(KeyFolder { pointer, location, sharding });
-        }
-        Ok(found)
-    }
-
-    /// The folders that the `info` tells of: its own, if that has shards, and of annotations those
-    /// of its indexes.
-    pub(crate) fn parts(&self) -> Vec<KeyPart<'_>> {
-        fn sharding(part: Option<&Value>) -> Option<&Value> {
-            part.filter(|sharding| !sharding.is_null())
-        }
-        let mut parts = Vec::new();
-        if let Some(own) = sharding(self.document.get("sharding")) {
-            parts.push(KeyPart { pointer: String::new(), key: None, sharding: Some(own) });
-        }
-        let lists = ["relationships", "spatial"].into_iter().flat_map(|name| {
-            let list = self.document.get(name).and_then(Value::as_array);
-            let list = list.into_iter().flatten().enumerate();
-            list.map(move |(i, part)| (format!("/{name}/{i}"), part))
-        });
-        let by_id = self.document.get("by_id").map(|part| ("/by_id".to_owned(), part));
-        for (pointer, part) in by_id.into_iter().chain(lists) {
-            let Some(key) = part.get("key").and_then(Value::as_str) else { continue };
-            let sharding = sharding(part.get("sharding"));
-            parts.push(KeyPart { pointer, key: Some(key), sharding });
-        }
-        parts
-    }
-}
-
-/// A folder that an `info` tells of.
-#[derive(Debug)]
-pub(crate) struct KeyPart<'a> {
-    /// Where in the `info` it stands.
-    pointer: String,
-    /// Its path below that of the `info`; `None` if it is the same.
-    pub key: Option<&'a str>,
-    /// As it stands in the `info`; `None` if its values are single objects.
-    pub sharding: Option<&'a Value>,
 }

@@ -2,7 +2,9 @@ use shardine_engine::Error as EngineError;
 use shardine_store::{Key, StoreError};
 
 use crate::files::FileError;
-use crate::jobs::{AppendError, ConvertError, CopyError, ImportError, MigrateError, RepackError};
+use crate::jobs::{
+    AppendError, ConvertError, CopyError, ImportError, JobError, MigrateError, RepackError,
+};
 use crate::layout::{EncodeError, LayoutError};
 use crate::plan::ArrayLayoutError;
 use crate::precomputed::InfoError;
@@ -203,6 +205,9 @@ pub enum Error {
     /// A job was stopped by its [`CancelToken`](crate::CancelToken).
     #[error("stopped")]
     Cancelled,
+    /// A job cannot be run on its target now, or together with other processes.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// A data set cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
@@ -302,6 +307,7 @@ impl Error {
                 "migrate it to version 3 first, which leaves the chunks where they are".to_owned(),
             ),
             Self::Cancelled => Some("run the same command again to resume".to_owned()),
+            Self::Job(error) => Some(error.hint()),
             Self::Copy(error) => error.hint(),
             Self::Repack(error) => error.hint(),
             Self::Convert(error) => error.hint(),

@@ -14,6 +14,7 @@ mod error;
 pub mod files;
 mod jobs;
 mod location;
+mod owner;
 pub mod plan;
 pub mod precomputed;
 pub mod zarr;
@@ -27,7 +28,7 @@ pub use shardine_store as store;
 
 pub use array::{Array, HeldArray};
 pub use codec_words::CodecChoice;
-pub use dataset::{DataSet, KeyFolders, open};
+pub use dataset::{DataSet, KeyRole, PartContent, SetKind, SetPart, open};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use engine::{PossibleObject, ShardEntries, StoredObject};
@@ -35,7 +36,7 @@ pub use error::Error;
 pub use jobs::LOSS_RECORD;
 pub use jobs::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
-pub use jobs::{CancelToken, JobContext, JobProgress, Part};
+pub use jobs::{CancelToken, JobContext, JobError, JobProgress, Part, PartOutcome, recover};
 pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
 pub use jobs::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
@@ -46,14 +47,15 @@ pub use jobs::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySumm
 pub use jobs::{ImportError, ImportOptions, ImportReport, import};
 pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use jobs::{
-    REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackProgress,
-    RepackedArray, recover, repack,
+    REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,
 };
+pub use jobs::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
 pub use jobs::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use layout::{DecodeError, EncodeError, LayoutError};
 pub use location::{Location, LocationSpec};
 pub use plan::{Packing, ShardingRequest, VolumePacking};
+pub use precomputed::KeyFolders;
 pub use precomputed::key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use selection::{Axis, Region, RegionError, Selection};
 pub use shard::WriteOrder;

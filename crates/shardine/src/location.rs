@@ -208,6 +208,19 @@ impl Location {
         Ok(self.at(Some(self.key(name)?)))
     }
 
+    /// The place above, and the name that this one has there; `None` if nothing lies above, or the
+    /// store knows of nothing there. No request is made.
+    pub(crate) fn parent(&self) -> Result<Option<(Self, String)>, Error> {
+        let Some(path) = &self.path else {
+            let above = self.store.above();
+            return Ok(above.map(|(store, name)| (Self::root(store), name.as_str().to_owned())));
+        };
+        Ok(Some(match path.as_str().rsplit_once('/') {
+            Some((above, name)) => (self.at(Some(Key::new(above)?)), name.to_owned()),
+            None => (self.at(None), path.as_str().to_owned()),
+        }))
+    }
+
     /// Another place in the same store.
     pub fn at(&self, path: Option<Key>) -> Self {
         Self { path, ..self.clone() }

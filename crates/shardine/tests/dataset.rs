@@ -9,23 +9,24 @@ use common::data_set::{at, memory, put, zarr_only};
 use common::engine;
 use common::volumes::{scale, sharding, volume_at};
 use serde_json::json;
+use shardine::precomputed::Volume;
 use shardine::store::*;
-use shardine::{DataSet, Error, Location, open};
+use shardine::{ArrayNode, DataSet, Error, Group, KeyFolders, Location, open};
 
 /// What is found at a place, and by how many reads.
-fn found(place: &Location) -> (Result<DataSet, Error>, u64) {
+fn found(place: &Location) -> (Result<Box<dyn DataSet>, Error>, u64) {
     let counting = CountingStore::new(Arc::clone(&place.store));
     let found = open(&engine(), &place.clone().with_store(Arc::new(counting.clone())));
     // What is not there is opened and not read.
     (found, counting.counts().opens)
 }
 
-fn name(found: &Result<DataSet, Error>) -> &'static str {
+fn name(found: &Result<Box<dyn DataSet>, Error>) -> &'static str {
     match found {
-        Ok(DataSet::Array(_)) => "array",
-        Ok(DataSet::Group(_)) => "group",
-        Ok(DataSet::Volume(_)) => "volume",
-        Ok(DataSet::KeyValues(_)) => "key values",
+        Ok(set) if set.is::<ArrayNode>() => "array",
+        Ok(set) if set.is::<Group>() => "group",
+        Ok(set) if set.is::<Volume>() => "volume",
+        Ok(set) if set.is::<KeyFolders>() => "key values",
         Ok(_) => "something else",
         Err(Error::NoNode { .. }) => "nothing",
         Err(Error::Metadata { .. }) => "bad metadata",
@@ -105,7 +106,7 @@ fn what_cannot_be_read_is_never_nothing() {
 fn a_folder_of_values_is_opened_by_what_was_read() {
     let store = all();
     let open_at = |place: &str| match open(&engine(), &at(&store).join(place).unwrap()) {
-        Ok(DataSet::KeyValues(folders)) => folders,
+        Ok(set) => set.downcast::<KeyFolders>().unwrap(),
         found => panic!("{found:?}"),
     };
     let mesh = open_at("mesh");

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use shardine::precomputed::INFO;
+use shardine::precomputed::{INFO, Volume};
 use shardine::store::{Condition, CreateOptions, FileStore, Key, ReadRange, StoreError, StoreExt};
 use shardine::{ArrayNode, Location, WriteOptions};
 use tempfile::TempDir;
 
 use super::measure::Meter;
 use super::source::Source;
-use super::subject::{Picked, Subject, VolumeLevel};
+use super::subject::{Picked, Subject};
 use super::workload::{Runner, Title, Workload, byte_len, counted};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -49,6 +49,13 @@ impl Scratch {
                 "--write: nothing is stored in {location}, and to write fill values measures nothing"
             )));
         }
+        if !(subject.set.is::<ArrayNode>() || subject.set.is::<Volume>()) {
+            let format = subject.set.format();
+            return Err(Failure::new(format!(
+                "--write: {location} is {format}, which is only read"
+            ))
+            .hint("without --write all that reads is measured"));
+        }
         subject.check_object_fits()?;
         let parent = parent(location, folder)?;
         let made = tempfile::Builder::new()
@@ -71,8 +78,8 @@ impl Scratch {
     /// Copies some shards as they are, in the kernel where it can.
     pub fn copy(&self, subject: &Subject, from: &Location) -> Result<(), Failure> {
         let to = self.location();
-        if let Some(level) = &subject.level {
-            return self.copy_level(level, from, &to);
+        if let Some(volume) = subject.set.downcast_ref::<Volume>() {
+            return self.copy_level(subject, volume, from, &to);
         }
         let node = ArrayNode::open(subject.array.engine(), from)?;
         let names = self.cells.iter().map(|cell| node.metadata().key_encoding().key(cell));
@@ -92,20 +99,21 @@ impl Scratch {
     /// The same of a level of a volume, which becomes the only one of a volume.
     fn copy_level(
         &self,
-        level: &VolumeLevel,
+        subject: &Subject,
+        volume: &Volume,
         from: &Location,
         to: &Location,
     ) -> Result<(), Failure> {
         let mut keys: BTreeSet<Key> =
-            self.cells.iter().filter_map(|cell| level.keys.get(cell).cloned()).collect();
+            self.cells.iter().filter_map(|cell| subject.keys.get(cell).cloned()).collect();
         // A shard in its older form is two objects, and goes by the name of the first.
         let older: Vec<&str> =
             keys.iter().filter_map(|key| key.as_str().strip_suffix(".index")).collect();
         let older = older.into_iter().map(|stem| Key::new(&format!("{stem}.data")));
         let older = older.collect::<Result<Vec<_>, _>>().map_err(shardine::Error::from)?;
         keys.extend(older);
-        let mut info = level.volume.info().document().clone();
-        let scale = info.get("scales").and_then(|scales| scales.get(level.number)).cloned();
+        let mut info = volume.info().document().clone();
+        let scale = info.get("scales").and_then(|scales| scales.get(subject.level)).cloned();
         let mut scale = scale.unwrap_or_default();
         scale["key"] = SCALE.into();
         // Of several copies in other shapes only the first is read, and there is nothing to
@@ -155,8 +163,7 @@ impl Scratch {
     ) -> Result<Workload, Failure> {
         let engine = runner.machine.engine()?;
         let (store, location) = counted(&self.location());
-        let level = runner.subject.level_number().map(|_| 0);
-        let source = Source::open(&engine, &location, level)?;
+        let source = Source::open(&engine, &location, 0)?;
         runner.measure(title, picked, |progress| {
             let copy = source.array()?;
             let mut meter = Meter::start(&store);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardine::precomputed::Volume;
 use shardine::store::{Key, StoreError};
-use shardine::{Array, DataSet, ElementSize, Engine, Error, Location, open};
+use shardine::{Array, DataSet, ElementSize, Engine, Error, Location, SetKind, open};
 
 use super::boxes::{Piece, Random, Tiles, grown, touched};
 use super::measure;
@@ -32,25 +32,19 @@ const REGION_BYTES: u64 = 64 << 20;
 /// An array, and how much of it may be read at a time.
 #[derive(Debug)]
 pub struct Subject {
+    pub set: Box<dyn DataSet>,
+    /// Which level of it, where it has several.
+    pub level: usize,
     pub array: Array,
+    /// The object that holds each of the places.
+    pub keys: BTreeMap<Vec<u64>, Key>,
     /// The places of the objects that are stored. Where the chunks of a shard are no box, those of
     /// the chunks.
     pub cells: Vec<Vec<u64>>,
-    /// If it is a level of a volume.
-    pub level: Option<VolumeLevel>,
     /// Bytes of elements that a run may decode.
     pub limit: u64,
     /// Bytes of elements that may be in memory at once.
     share: u64,
-}
-
-/// The level of a volume that is measured.
-#[derive(Debug)]
-pub struct VolumeLevel {
-    pub volume: Volume,
-    pub number: usize,
-    /// The object that holds each of the places.
-    pub keys: BTreeMap<Vec<u64>, Key>,
 }
 
 /// Boxes for the calls of a run, and whether they are all there is.
@@ -72,11 +66,7 @@ impl Subject {
         limit: u64,
     ) -> Result<Self, Failure> {
         let set = open(engine, location)?;
-        let volume = match &set {
-            DataSet::Volume(volume) => Some(volume.clone()),
-            _ => None,
-        };
-        let array = level.of(set, location, None)?;
+        let array = level.of(&*set, location, None)?;
         if array.shape().contains(&0) {
             return Err(Failure::new(format!(
                 "{name}: an array of {} has no elements, so there is nothing to measure",
@@ -86,24 +76,21 @@ impl Subject {
         let objects = array.objects()?;
         let mut keys: BTreeMap<Vec<u64>, Key> =
             objects.into_iter().map(|object| (object.cell, object.key)).collect();
-        let mut of_volume = None;
-        if let Some(volume) = volume {
-            let number = level.number();
-            if is_scattered(&array) {
-                keys = chunks_in(&volume, number, keys.into_values())?;
-            }
-            of_volume = Some((volume, number));
+        if let Some(volume) = set.downcast_ref::<Volume>()
+            && is_scattered(&array)
+        {
+            keys = chunks_in(volume, level.number(), keys.into_values())?;
         }
         let cells = keys.keys().cloned().collect();
-        let level = of_volume.map(|(volume, number)| VolumeLevel { volume, number, keys });
+        let level = level.number();
         let available = measure::available_memory().unwrap_or(UNKNOWN_MEMORY);
         let share = (available / 4).max(1);
-        Ok(Self { array, cells, level, limit: limit.max(1), share })
+        Ok(Self { set, level, array, keys, cells, limit: limit.max(1), share })
     }
 
-    /// The number of the level, if it is one of a volume.
+    /// The number of the level, if the data set has levels.
     pub fn level_number(&self) -> Option<usize> {
-        self.level.as_ref().map(|level| level.number)
+        (self.set.kind() == SetKind::Levels).then_some(self.level)
     }
 
     /// Whether it has shards whose chunks are no box, so that each chunk is taken for an object.
@@ -113,10 +100,7 @@ impl Subject {
 
     /// The shape of what one object holds.
     pub fn object_shape(&self) -> &[u64] {
-        match self.array.shard_shape() {
-            Some(shard) if self.level.is_some() => shard,
-            _ => self.array.cell_shape(),
-        }
+        self.array.shard_shape().unwrap_or(self.array.cell_shape())
     }
 
     /// The shape of what has to be decoded for one element.

@@ -181,7 +181,7 @@ impl Runner<'_> {
     ) -> Result<Workload, Failure> {
         let (store, location) = counted(self.location);
         let mut buffer = self.buffer(picked, memory)?;
-        let source = Source::open(engine, &location, self.subject.level_number())?;
+        let source = Source::open(engine, &location, self.subject.level)?;
         let mut array = source.array()?;
         if indexes == Indexes::Known {
             let mut unmeasured = Meter::start(&store);
@@ -196,8 +196,8 @@ impl Runner<'_> {
             }
             let mut meter = Meter::start(&store);
             for piece in &picked.pieces {
-                if let (Indexes::ReadForEach, Source::Volume(..)) = (indexes, &source) {
-                    // The engine was told to keep none, but an array of a volume keeps its own.
+                if indexes == Indexes::ReadForEach {
+                    // The engine was told to keep none, but arrays of some formats keep their own.
                     array = source.array()?;
                 }
                 read_piece(&mut meter, &array, piece, buffer.as_deref_mut())?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use shardine::{DataType, ImportOptions, ImportReport, JobContext, import};
+use shardine::{DataType, ImportOptions, ImportReport, import};
 
 use super::Convert;
 use crate::cli::Machine;
@@ -28,8 +28,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     options.cast = args.cast;
     options.overwrite = args.job.overwrite;
     let progress = Progress::bytes("converting", 0);
-    let bar = progress.clone();
-    let context = JobContext::new(&engine).progress(move |now| bar.set(now.bytes, now.total_bytes));
+    let context = progress.context_of_bytes(&engine);
     let result = import(&context, input, &location, &options);
     progress.finish();
     let report = result?;

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use shardine::files::is_npy;
-use shardine::{DataSet, Error, Packing, open};
+use shardine::precomputed::Volume;
+use shardine::{Error, Packing, SetKind, open};
 
 use crate::cli::Machine;
 use crate::create::{Format, Layout, Shape, VolumeArgs, shape_argument};
+use crate::dataset::no_array;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PerShard, per_shard_argument};
 use crate::{read, repack, units};
@@ -143,22 +145,22 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         return Err(Failure::new(message));
     }
     let source = machine.location(&args.source)?;
-    let is_volume = match open(&machine.engine()?, &source) {
-        Ok(DataSet::Volume(_)) => true,
-        Ok(DataSet::KeyValues(folders)) => return Err(folders.not_a_volume().into()),
-        // The job would only say that there is no Zarr; and what cannot be read may be anything.
-        Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
+    let (is_zarr, is_volume) = match open(&machine.engine()?, &source) {
+        Ok(set) if set.kind() == SetKind::KeyValues => return Err(no_array(&*set, &source)),
+        Ok(set) => (set.format().starts_with("zarr"), set.is::<Volume>()),
         // What else is wrong is reported by the conversion, which looks closer.
-        Ok(_) | Err(_) => false,
+        Err(Error::NoNode { .. } | Error::Metadata { .. } | Error::Layout { .. }) => (true, false),
+        // The job would only say that there is no Zarr; and what cannot be read may be anything.
+        Err(error) => return Err(error.into()),
     };
-    match (is_volume, args.to) {
-        (true, Format::Zarr3) => return volume::to_zarr(args, &source, machine),
-        (false, Format::Precomputed) => return volume::to_volume(args, &source, machine),
-        (true, Format::Precomputed) => {
+    match args.to {
+        Format::Zarr3 if !is_zarr => return volume::to_zarr(args, &source, machine),
+        Format::Precomputed if !is_volume => return volume::to_volume(args, &source, machine),
+        Format::Precomputed => {
             return Err(Failure::new(format!("{} is a precomputed volume already", args.source))
                 .hint("`shardine reshard SRC -o DST` packs its chunks anew, `shardine copy` copies it"));
         }
-        (false, Format::Zarr3) => {}
+        Format::Zarr3 => {}
     }
     if let Some(name) = args.of_volumes() {
         return Err(Failure::new(format!("{name}: only between Zarr and precomputed volumes")));

@@ -85,14 +85,10 @@ fn run(
         .dry_run(job.dry_run)
         .store_empty(args.store_empty);
     options.check = job.check();
+    options.take_over = job.take_over;
+    options.part = job.part;
     options.chunk = chunk.map(<[u64]>::to_vec);
-    if !progress.is_hidden() {
-        let bar = progress.clone();
-        options = options.progress(move |now| {
-            bar.set(now.done, now.total);
-            bar.say(now.array);
-        });
-    }
+    let context = progress.context(&engine);
     let start = Instant::now();
     let mut levels = Vec::new();
     let mut written = Ok(());
@@ -104,15 +100,18 @@ fn run(
         levels.push(level);
     };
     let result = match form {
-        Form::Zarr(form) => convert_to_zarr(&engine, source, &target, form, &options, tell),
-        Form::Volume(form) => convert_to_volume(&engine, source, &target, form, &options, tell),
+        Form::Zarr(form) => convert_to_zarr(&context, source, &target, form, &options, tell),
+        Form::Volume(form) => convert_to_volume(&context, source, &target, form, &options, tell),
     };
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if job.json {
         let summary = result.as_ref().ok();
+        let (part, missing) = job.describe_part(summary.map(|summary| &summary.outcome));
         let report = json!({
             "dry_run": job.dry_run,
+            "part": part,
+            "parts_missing": missing,
             "levels": levels.iter().map(to_json).collect::<Vec<_>>(),
             "info": summary.map(|summary| if summary.info_kept { "kept" } else { "new" }),
             "info_not_kept": summary.and_then(|summary| summary.info_not_kept.as_ref()),
@@ -123,6 +122,12 @@ fn run(
     }
     written?;
     let summary = result?;
+    if let Some(line) = job.waits(&summary.outcome) {
+        if !job.json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        return Ok(());
+    }
     if matches!(form, Form::Zarr(_)) && !job.dry_run {
         consolidate::renew_above(&target);
     }

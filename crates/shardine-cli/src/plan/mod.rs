@@ -8,6 +8,7 @@ use std::io::{self, BufWriter, Write};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use shardine::plan::{Action, Current, Purpose, Recommendation, Situation, recommend, sample};
+use shardine::precomputed::Volume;
 use shardine::shard::IndexLocation;
 use shardine::zarr::MAX_DEPTH;
 use shardine::{
@@ -119,10 +120,13 @@ fn screen(text: &str) -> Result<Screen, String> {
 
 pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
     let found = match &args.url {
-        Some(url) => match open(&machine.engine()?, &machine.location(url)?)? {
-            DataSet::Volume(opened) => return volume::of_volume(args, url, &opened),
-            found => Some((url, found)),
-        },
+        Some(url) => {
+            let found = open(&machine.engine()?, &machine.location(url)?)?;
+            if let Some(volume) = found.downcast_ref::<Volume>() {
+                return volume::of_volume(args, url, volume);
+            }
+            Some((url, found))
+        }
         None => None,
     };
     if let (Format::Precomputed, Some(Shape(shape)), Some(dtype)) =
@@ -213,13 +217,13 @@ fn of_data_set(
     args: &Plan,
     machine: &Machine,
     url: &str,
-    found: DataSet,
+    found: Box<dyn DataSet>,
 ) -> Result<Vec<Advice>, Failure> {
     let mut advice = Vec::new();
-    match &found {
-        DataSet::Array(array) => advice.push(of_array(args, machine, url, array)?),
-        DataSet::Group(group) => of_group(args, machine, url, group, 0, &mut advice)?,
-        // There is no packing to be recommended for what is no array.
+    match (found.downcast_ref::<ArrayNode>(), found.downcast_ref::<Group>()) {
+        (Some(array), _) => advice.push(of_array(args, machine, url, array)?),
+        (_, Some(group)) => of_group(args, machine, url, group, 0, &mut advice)?,
+        // Recommendations are for Zarr arrays and precomputed volumes.
         _ => return Err(Error::NoNode { at: machine.location(url)?.to_string() }.into()),
     }
     if advice.is_empty() {

@@ -86,6 +86,11 @@ impl ChunkSet {
         &self.layout.spec().shape
     }
 
+    /// Whether cells at the end of an axis are cut off there, and not padded.
+    pub fn cuts_edges(&self) -> bool {
+        self.edges.is_some()
+    }
+
     /// How a cell is encoded.
     pub fn layout_of(&self, cell: &[u64]) -> &Layout {
         self.edges.as_ref().and_then(|edges| edges.get(cell)).unwrap_or(&self.layout)

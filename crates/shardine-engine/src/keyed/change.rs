@@ -11,7 +11,7 @@ use crate::Error;
 use crate::shard::uint64::{Sharding, Uint64Error};
 use crate::tuning::OPEN_SOURCES;
 use crate::{
-    Batch, Engine, Finished, NewObject, Piece, Publisher, Slots, Taken, Uint64Frame, attempts,
+    Batch, Engine, Finished, NewObject, Piece, Publish, Slots, Taken, Uint64Frame, attempts,
 };
 
 /// What became of a value that is written.
@@ -59,12 +59,12 @@ pub struct Change<'a> {
     /// Makes the value of a key.
     pub encode: &'a EncodeValue<'a>,
     /// Where new shards wait to be made visible together, if they replace all of the old ones. The caller finishes it.
-    pub publisher: &'a Publisher<'a, ()>,
+    pub publisher: &'a dyn Publish,
 }
 
 impl<'a> Change<'a> {
     /// One that keeps all values: what is rewritten is without its gaps.
-    pub fn nothing(object: u64, publisher: &'a Publisher<'a, ()>) -> Self {
+    pub fn nothing(object: u64, publisher: &'a dyn Publish) -> Self {
         Self {
             object,
             keys: &[],
@@ -128,7 +128,7 @@ pub fn change_shard(
     let (report, staged) = done?;
     // Not one of the attempts: what becomes of others that wait to be published is no reason to repeat this one.
     if let Some(staged) = staged {
-        change.publisher.add(staged, (), report.bytes)?;
+        change.publisher.add(staged, report.bytes)?;
     }
     Ok(report)
 }
@@ -214,7 +214,7 @@ fn attempt(
             // What is left of the older form goes when the new one is there.
             match change.replaces_all && !has_older {
                 true => waiting = Some(staged),
-                false => change.publisher.publish_now(staged)?,
+                false => change.publisher.now(staged)?,
             }
         }
     }

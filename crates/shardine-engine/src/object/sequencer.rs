@@ -53,6 +53,12 @@ impl Batch {
         self.pieces.push(Piece::New { entry, range });
     }
 
+    /// Adds what was appended to the encoded bytes from `start` on.
+    pub fn push_made(&mut self, entry: Option<usize>, start: usize) {
+        let range = start..self.encoded.len();
+        self.pieces.push(Piece::New { entry, range });
+    }
+
     /// Adds bytes of an object.
     pub fn push_moved(&mut self, entry: Option<usize>, from: &Arc<dyn Object>, range: Range<u64>) {
         let known = self.objects.iter().rposition(|known| Arc::ptr_eq(known, from));

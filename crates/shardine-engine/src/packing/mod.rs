@@ -74,6 +74,11 @@ pub trait SharedPacking: Send + Sync {
     /// What the index of the object at a place says; `None` if it is not stored.
     fn entries(&self, engine: &Engine, place: &[u64]) -> Result<Option<ShardEntries>, Error>;
 
+    /// The numbers of the cells that are stored in the object at a place.
+    ///
+    /// For objects whose cells are no box: there the place alone does not say which they are.
+    fn stored_cells(&self, engine: &Engine, place: &[u64]) -> Result<Vec<u64>, Error>;
+
     /// Opens an object, and tells where these cells are in it; `None` if there is no such object.
     ///
     /// With `trust`, one that was open before need not be the current one: the caller asks it after reading.

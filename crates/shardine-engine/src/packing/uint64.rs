@@ -245,6 +245,16 @@ impl SharedPacking for Uint64Packing {
         Ok(Some(ShardEntries { key, len, index_range, grid, entries, gap_bytes }))
     }
 
+    fn stored_cells(&self, engine: &Engine, place: &[u64]) -> Result<Vec<u64>, Error> {
+        let Some(number) = self.object_at(place) else { return Ok(Vec::new()) };
+        let key = self.shards.shard_key(number)?;
+        let Some(object) = self.shards.open_object(number)? else { return Ok(Vec::new()) };
+        let read = |context: &mut Context| self.shards.read_indexes(&key, &*object, context);
+        let indexes = engine.with_context(read)?;
+        object.check_unchanged()?;
+        Ok(indexes.entries().map(|(_, entry)| entry.key).collect())
+    }
+
     fn open(
         &self,
         object: u64,

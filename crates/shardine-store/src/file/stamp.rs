@@ -1,5 +1,4 @@
 use std::fs::Metadata;
-use std::hash::Hash;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
@@ -54,9 +53,21 @@ impl Stamp {
         self.modified != self.changed || self.has_settled(now)
     }
 
-    /// What a change of the bytes changes, and a second name of the file does not.
-    pub fn of_bytes(&self) -> impl Hash + use<> {
-        (self.device, self.inode, self.len, self.modified)
+    /// What a change of the bytes changes, and a second name of the file does not. The number of the
+    /// device is left out: another machine that sees the same storage gives it another one.
+    pub fn of_bytes(&self) -> [u8; 32] {
+        let (seconds, nanoseconds) = self.modified;
+        let mut bytes = [0; 32];
+        let numbers = [
+            self.inode.to_le_bytes(),
+            self.len.to_le_bytes(),
+            seconds.to_le_bytes(),
+            nanoseconds.to_le_bytes(),
+        ];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number);
+        }
+        bytes
     }
 
     pub fn version(&self) -> Version {

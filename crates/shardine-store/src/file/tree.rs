@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions, TryLockError};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hasher;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -13,6 +13,8 @@ use std::time::Duration;
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use nix::errno::Errno;
+
+use siphasher::sip::SipHasher13;
 
 use super::disk::{Disk, DiskLook, DiskStep};
 use super::folder::Folder;
@@ -556,8 +558,10 @@ impl FileStore {
                 sum = sum.wrapping_add(of);
                 continue;
             }
-            let mut hasher = DefaultHasher::new();
-            (inside, Stamp::from(&found).of_bytes()).hash(&mut hasher);
+            // The same on every machine and in every release, as it is kept in markers.
+            let mut hasher = SipHasher13::new();
+            hasher.write(inside.as_bytes());
+            hasher.write(&Stamp::from(&found).of_bytes());
             sum = sum.wrapping_add(hasher.finish());
         }
         Ok(sum)

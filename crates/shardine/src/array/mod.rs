@@ -12,7 +12,7 @@ mod write;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use shardine_codec::{DataType, FillValue};
+use shardine_codec::{CodecSpec, DataType, FillValue};
 
 use crate::anchor::Anchor;
 use crate::engine::{ChunkSet, is_streamed};
@@ -57,6 +57,7 @@ pub struct Array {
     /// What everybody sees. That of the chunks is larger while planes are written that are not committed yet.
     shape: Vec<u64>,
     pub(crate) chunks: ChunkSet,
+    codecs: Vec<CodecSpec>,
     chunk_shape: Vec<u64>,
     entry_shape: Option<Vec<u64>>,
     shard_shape: Option<Vec<u64>>,
@@ -80,8 +81,14 @@ pub(crate) trait ArrayFormat: Debug + Send + Sync {
 }
 
 impl Array {
-    /// An array of these chunks. `location` is that of the data set whose documents describe it. No request is made.
-    pub(crate) fn new(location: &Location, chunks: ChunkSet, format: Box<dyn ArrayFormat>) -> Self {
+    /// An array of these chunks, the innermost of which go through `codecs`. `location` is that of
+    /// the data set whose documents describe it. No request is made.
+    pub(crate) fn new(
+        location: &Location,
+        chunks: ChunkSet,
+        codecs: Vec<CodecSpec>,
+        format: Box<dyn ArrayFormat>,
+    ) -> Self {
         let layout = &chunks.layout;
         let cell = chunks.cell_shape();
         let (entry_shape, shard_shape) = match chunks.packing.shared() {
@@ -104,6 +111,7 @@ impl Array {
             entry_shape,
             shard_shape,
             chunks,
+            codecs,
             axis_names: None,
             format,
             anchor: None,
@@ -121,6 +129,11 @@ impl Array {
     pub(crate) fn with_anchor(mut self, anchor: Option<Arc<Anchor>>) -> Self {
         self.anchor = anchor;
         self
+    }
+
+    /// By what it is told whether another array has taken its place.
+    pub(crate) fn shared_anchor(&self) -> Option<Arc<Anchor>> {
+        self.anchor.clone()
     }
 
     /// Changes the shape, once its documents say so too.
@@ -167,6 +180,18 @@ impl Array {
     /// shard's shape.
     pub fn chunk_shape(&self) -> &[u64] {
         &self.chunk_shape
+    }
+
+    /// All codecs that an innermost chunk goes through, in the order of encoding: codecs around
+    /// shards stand before and after those inside.
+    pub fn codecs(&self) -> &[CodecSpec] {
+        &self.codecs
+    }
+
+    /// Whether chunks at the end of an axis are stored cut off there, as in volumes. Otherwise they
+    /// are padded to the shape of a chunk.
+    pub fn cuts_edges(&self) -> bool {
+        self.chunks.cuts_edges()
     }
 
     /// The shape of its shards; `None` if it is not sharded, or if the chunks of a shard do not

@@ -1,5 +1,5 @@
-//! Numbers of one type as numbers of another, as numpy's `astype` converts them, but never silently wrong:
-//! a value that does not fit is an error.
+//! Numbers of one type as numbers of another, as numpy's `astype` converts them, but never silently
+//! wrong: a value that does not fit is an error.
 
 use std::fmt;
 

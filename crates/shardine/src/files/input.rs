@@ -45,8 +45,8 @@ pub fn is_npy(path: &Path) -> bool {
 }
 
 impl Input {
-    /// Opens a file: `.npy` by its name, or else raw bytes. What cannot be read box by box, such as a pipe, is copied to a
-    /// temporary file first.
+    /// Opens a file: `.npy` by its name, or else raw bytes. What cannot be read box by box, such as
+    /// a pipe, is copied to a temporary file first.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let failed = FileError::at(path);
         let name = path.display().to_string();
@@ -69,14 +69,15 @@ impl Input {
         Ok(Self { file, name, header, found })
     }
 
-    /// Raw bytes from a stream, which is read to its end and kept in a temporary file. `name` is for messages.
+    /// Raw bytes from a stream, which is read to its end and kept in a temporary file. `name` is
+    /// for messages.
     pub fn from_reader(from: &mut dyn Read, name: impl Into<String>) -> Result<Self, FileError> {
         let file = spooled(from)?;
         Ok(Self { file, name: name.into(), header: None, found: None })
     }
 
-    /// The same with the last axis, of one channel, that a `.npy` file of a volume may leave out: an axis of length 1 changes nothing
-    /// in memory, in either order.
+    /// The same with the last axis, of one channel, that a `.npy` file of a volume may leave out:
+    /// an axis of length 1 changes nothing in memory, in either order.
     pub fn with_channel(mut self, shape: &[u64]) -> Self {
         if let (Some(header), [rest @ .., 1]) = (&mut self.header, shape)
             && header.shape == rest
@@ -96,12 +97,14 @@ impl Input {
         self.header.as_ref()
     }
 
-    /// The folder and name of the file as it was opened; `None` of a stream, which cannot be read again.
+    /// The folder and name of the file as it was opened; `None` of a stream, which cannot be read
+    /// again.
     pub fn path(&self) -> Option<&Path> {
         self.found.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// What tells it from other files, as it was when it was opened; `None` of a stream, which cannot be read again.
+    /// What tells it from other files, as it was when it was opened; `None` of a stream, which
+    /// cannot be read again.
     pub fn found(&self) -> Result<Option<FoundFile>, FileError> {
         let Some((path, metadata)) = &self.found else { return Ok(None) };
         let failed = FileError::at(path);
@@ -120,7 +123,8 @@ impl Input {
         Ok(Self { file, name: self.name.clone(), header: self.header.clone(), found: None })
     }
 
-    /// How many planes across `axis` of an array it holds. `plane` is the array's shape with 1 along the axis.
+    /// How many planes across `axis` of an array it holds. `plane` is the array's shape with 1
+    /// along the axis.
     ///
     /// Reads all of a raw file whose elements vary in length.
     pub fn planes(&mut self, array: &Array, axis: usize, plane: &[u64]) -> Result<u64, FileError> {
@@ -161,8 +165,9 @@ impl Input {
         }
     }
 
-    /// The elements as those of a region of this shape. `cast` converts numbers of another type. With `memory`, so many bytes
-    /// of what is read along with a chunk of the array are kept for those beside it.
+    /// The elements as those of a region of this shape. `cast` converts numbers of another type.
+    /// With `memory`, so many bytes of what is read along with a chunk of the array are kept for
+    /// those beside it.
     pub fn source(
         self,
         array: &Array,

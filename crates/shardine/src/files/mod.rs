@@ -1,6 +1,7 @@
 //! Files of elements: `.npy`, or raw bytes. As the source of a write, and as what is read into.
 //!
-//! A file is asked for its elements box by box and is never in memory as a whole, so it may be larger than that.
+//! A file is asked for its elements box by box and is never in memory as a whole, so it may be
+//! larger than that.
 //!
 //! ```
 //! use shardine::files::Input;

@@ -12,7 +12,8 @@ const ATTEMPTS: u32 = 100;
 
 /// A file under a temporary name, which gets its own when all is written.
 ///
-/// Dropping it removes it. A program that ends without that, by a signal, removes [`temporary`](Self::temporary).
+/// Dropping it removes it. A program that ends without that, by a signal, removes
+/// [`temporary`](Self::temporary).
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
@@ -24,7 +25,8 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Begins the file; what is at `path` stays until [`finish`](Self::finish), and is refused without `overwrite`.
+    /// Begins the file; what is at `path` stays until [`finish`](Self::finish), and is refused
+    /// without `overwrite`.
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, FileError> {
         check_free(path, overwrite)?;
         // A link stays one: what it points to is replaced.
@@ -66,7 +68,8 @@ impl OutputFile {
 
     /// Gives the file its name, replacing what had it, once the system has all its bytes in safety.
     ///
-    /// A write that fails late, on a full quota or a network file system, is told here and not lost.
+    /// A write that fails late, on a full quota or a network file system, is told here and not
+    /// lost.
     pub fn finish(mut self) -> Result<(), FileError> {
         let failed = FileError::at(&self.target);
         self.file.sync_all().map_err(&failed)?;
@@ -105,7 +108,8 @@ pub fn check_free(path: &Path, overwrite: bool) -> Result<(), FileError> {
 
 /// Whether a path is that of a pipe or device, which is written to and not replaced.
 ///
-/// A path that cannot be looked at is an error: it must not be taken for a file that may be replaced.
+/// A path that cannot be looked at is an error: it must not be taken for a file that may be
+/// replaced.
 pub fn is_device(path: &Path) -> Result<bool, FileError> {
     match fs::metadata(path) {
         Ok(found) => Ok(!found.is_file() && !found.is_dir()),

@@ -1,4 +1,5 @@
-//! Elements of variable length in raw files: strings joined by NUL, bytes with their length before them.
+//! Elements of variable length in raw files: strings joined by NUL, bytes with their length before
+//! them.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -126,7 +127,8 @@ impl VariableFile {
     pub fn new(file: File, framing: Framing, shape: &[u64]) -> Result<Self, RawError> {
         let wanted = elements(shape);
         let mut places = Vec::new();
-        // Stops after as many as are wanted, so that memory is bounded by the region and not by the file.
+        // Stops after as many as are wanted, so that memory is bounded by the region and not by the
+        // file.
         let mut take = |start, end| {
             if places.len() as u64 >= wanted {
                 return Err(RawError::More { wanted });
@@ -145,7 +147,8 @@ impl VariableFile {
     }
 }
 
-/// What is done with each element that is found, by where it begins and ends; an error ends the search.
+/// What is done with each element that is found, by where it begins and ends; an error ends the
+/// search.
 type Take<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), RawError>;
 
 /// How many elements a file holds from here on. One without bytes holds none.

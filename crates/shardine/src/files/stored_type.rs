@@ -17,7 +17,8 @@ pub(crate) enum Conversion {
     Cast(Cast),
 }
 
-/// The name under which elements of this type go into a `.npy` file, and whether it is only a view of their bytes.
+/// The name under which elements of this type go into a `.npy` file, and whether it is only a view
+/// of their bytes.
 ///
 /// `None` for variable-length types, which such a file cannot hold.
 pub fn npy_descr(data_type: &DataType) -> Option<(String, bool)> {
@@ -165,7 +166,8 @@ fn order_of(descr: &Descr, data_type: &DataType) -> Option<Order> {
     }
 }
 
-/// Whether two types differ at most in byte order; gathers the orders of the first one's multi-byte parts.
+/// Whether two types differ at most in byte order; gathers the orders of the first one's multi-byte
+/// parts.
 fn is_same(file: &Descr, own: &Descr, orders: &mut Vec<Order>) -> bool {
     match (file, own) {
         (Descr::Plain(file), Descr::Plain(own)) => {

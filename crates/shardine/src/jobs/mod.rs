@@ -9,6 +9,7 @@ mod frame;
 mod import;
 mod losses;
 mod migrate;
+mod rebuild;
 mod repack;
 mod repack_volume;
 mod repair;
@@ -25,13 +26,13 @@ pub use convert::{
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use export::{ExportOptions, export_to_file, export_to_stream};
-pub use frame::{CancelToken, JobContext, JobProgress, Part};
+pub use frame::{CancelToken, JobContext, JobError, JobProgress, Part};
 pub use import::{ImportError, ImportOptions, ImportReport, import};
 pub use losses::LOSS_RECORD;
 pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
+pub use rebuild::{PartOutcome, RebuildJob, RebuildPlan, RebuildTask, TaskReport, recover};
 pub use repack::{
-    REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackProgress,
-    RepackedArray, recover, repack,
+    REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,
 };
 pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};

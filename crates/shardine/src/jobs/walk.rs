@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
-use crate::precomputed::Volume;
 use crate::zarr::MAX_DEPTH;
-use crate::{Array, ArrayNode, DataSet, Engine, Error, Group, Location, Node, open};
+use crate::{Array, ArrayNode, Engine, Error, Group, Location, Node, open};
 
 /// Visits the Zarr array at a place, or all arrays below the group there, in the order of their names.
 ///
@@ -15,19 +14,13 @@ pub(super) fn each_array(
     in_node(Node::open(engine, location)?, visit)
 }
 
-/// The same, or where there is a volume, its scales.
+/// The same for the arrays of a data set of any format.
 pub(super) fn each_array_or_scale(
     engine: &Arc<Engine>,
     location: &Location,
     visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut array = |array: Result<ArrayNode, Error>| visit(array.map(ArrayNode::into_array));
-    match open(engine, location)? {
-        DataSet::Array(node) => in_node(Node::Array(node), &mut array),
-        DataSet::Group(group) => in_node(Node::Group(group), &mut array),
-        DataSet::Volume(volume) => levels(&volume, visit),
-        DataSet::KeyValues(folders) => Err(folders.not_a_volume()),
-    }
+    open(engine, location)?.each_array(visit)
 }
 
 fn in_node(
@@ -38,13 +31,6 @@ fn in_node(
         Node::Array(array) => visit(Ok(array)),
         Node::Group(group) => children(&group, 0, visit),
     }
-}
-
-fn levels(
-    volume: &Volume,
-    visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    (0..volume.info().scales().len()).try_for_each(|level| visit(volume.array(level)))
 }
 
 fn children(

@@ -6,7 +6,8 @@ use crate::source::{Source, SourceError};
 
 /// A source that fails when its job is to stop, so that a write ends before its next chunk.
 ///
-/// The caller asks the context first, and takes the error of the write for [`Cancelled`](crate::Error::Cancelled).
+/// The caller asks the context first, and takes the error of the write for
+/// [`Cancelled`](crate::Error::Cancelled).
 pub(super) struct Watched<'a> {
     pub source: &'a dyn Source,
     pub context: &'a JobContext,

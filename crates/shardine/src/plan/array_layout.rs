@@ -1,4 +1,5 @@
-//! How a new array is to be stored, as data: what was asked for, and the metadata that follows from it.
+//! How a new array is to be stored, as data: what was asked for, and the metadata that follows from
+//! it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -10,8 +11,8 @@ use crate::shard::IndexLocation;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, MetadataError, NewArray};
 use crate::{CodecChoice, CodecSpec, DataType, FillValue, codec_words};
 
-/// How a new array is to be stored. What is not said is chosen: chunks of about 64^3 elements, shards of about 64 MiB
-/// before compression with at most 32,768 chunks, zstd, zero.
+/// How a new array is to be stored. What is not said is chosen: chunks of about 64^3 elements,
+/// shards of about 64 MiB before compression with at most 32,768 chunks, zstd, zero.
 ///
 /// ```
 /// use shardine::plan::ArrayLayout;
@@ -29,8 +30,8 @@ use crate::{CodecChoice, CodecSpec, DataType, FillValue, codec_words};
 pub struct ArrayLayout {
     /// The shape of chunks, in elements.
     pub chunk: Option<Vec<u64>>,
-    /// How chunks are packed into shards; [`Packing::Keep`] is what suits. [`Packing::TargetSize`] goes by what chunks take
-    /// before compression, unless they can be measured.
+    /// How chunks are packed into shards; [`Packing::Keep`] is what suits. [`Packing::TargetSize`]
+    /// goes by what chunks take before compression, unless they can be measured.
     pub packing: Packing,
     /// The codecs of the chunks.
     pub codecs: Option<CodecChoice>,
@@ -55,7 +56,8 @@ pub struct ArrayLayout {
 pub enum FillChoice {
     /// As it stands in metadata.
     Json(Value),
-    /// As people write it: `0`, `NaN`, `[1, 2]`, `some text`. It is JSON if that is legal for the type, and else a string.
+    /// As people write it: `0`, `NaN`, `[1, 2]`, `some text`. It is JSON if that is legal for the
+    /// type, and else a string.
     Text(String),
 }
 

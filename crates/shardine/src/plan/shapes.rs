@@ -17,7 +17,8 @@ pub fn element_bytes(data_type: &DataType) -> u64 {
     }
 }
 
-/// A chunk like that of [`chunk_shape`](super::chunk_shape) of which a shard of this shape holds a whole number.
+/// A chunk like that of [`chunk_shape`](super::chunk_shape) of which a shard of this shape holds a
+/// whole number.
 pub(super) fn chunk_in_shard(shape: &[u64], shard: &[u64], element: u64) -> Vec<u64> {
     let room: Vec<u64> =
         shape.iter().zip(shard).map(|(&n, &s)| if n == 0 { s } else { n.min(s) }).collect();
@@ -28,8 +29,8 @@ pub(super) fn chunk_in_shard(shape: &[u64], shard: &[u64], element: u64) -> Vec<
 /// The divisor whose ratio to `wanted` is closest to 1.
 fn nearest_divisor(n: u64, wanted: u64) -> u64 {
     let ratio = |d: u64| (d as f64 / wanted as f64).ln().abs();
-    // Divisors far above what is wanted are worse than those just around it, so there is no need to look
-    // for them; `n` itself is the one that is always there.
+    // Divisors far above what is wanted are worse than those just around it, so there is no need to
+    // look for them; `n` itself is the one that is always there.
     (1..=wanted.saturating_mul(8).min(n))
         .filter(|&d| n.is_multiple_of(d))
         .chain([n])
@@ -37,7 +38,8 @@ fn nearest_divisor(n: u64, wanted: u64) -> u64 {
         .unwrap_or(n)
 }
 
-/// A shard of at most 64 MiB and 32,768 whole chunks, as even as it can be and no larger than the array.
+/// A shard of at most 64 MiB and 32,768 whole chunks, as even as it can be and no larger than the
+/// array.
 ///
 /// `None` if it would hold one chunk only.
 pub fn shard_shape(shape: &[u64], chunk: &[u64], element: u64) -> Option<Vec<u64>> {

@@ -1,4 +1,5 @@
-//! How the scales of a volume are to be sharded, as data: what was asked for, and what follows from it for a scale.
+//! How the scales of a volume are to be sharded, as data: what was asked for, and what follows from
+//! it for a scale.
 
 use serde::{Deserialize, Serialize};
 
@@ -211,7 +212,8 @@ impl ShardingRequest {
     /// How a scale is to be sharded; `None` makes every chunk an object.
     ///
     /// A box of voxels or chunks that is not possible is refused for the finest scale, and for any
-    /// scale that is the only one to change (`alone`). The others get shards of about the same size.
+    /// scale that is the only one to change (`alone`). The others get shards of about the same
+    /// size.
     pub fn of_scale(
         &self,
         info: &VolumeInfo,

@@ -1,4 +1,5 @@
-//! How a new volume is to be stored, as data: what was asked for, and the `info` that follows from it.
+//! How a new volume is to be stored, as data: what was asked for, and the `info` that follows from
+//! it.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,8 @@ pub struct VolumeLayout {
     pub encoding: Option<ChunkEncoding>,
     /// How chunks are packed.
     pub packing: VolumePacking,
-    /// How values are stored in shards; `None` is gzip for encodings that do not compress well by themselves.
+    /// How values are stored in shards; `None` is gzip for encodings that do not compress well by
+    /// themselves.
     pub data_encoding: Option<Encoding>,
 }
 

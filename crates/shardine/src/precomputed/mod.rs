@@ -1,17 +1,21 @@
 //! Volumes in Neuroglancer's precomputed format.
 
+mod documents;
 mod encoding;
 mod info;
+pub(crate) mod kept;
 pub(crate) mod key_values;
 mod names;
 mod volume;
 mod volume_scale;
 mod wrapped;
 
+pub use documents::KeyFolders;
+pub(crate) use documents::{Info, KeyFolder, open_set, read_info};
 pub use encoding::ChunkEncoding;
 pub(crate) use info::DATA_TYPES;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
 pub(crate) use names::{BoxNames, BoxObject};
-pub(crate) use volume::{AXES, CHUNK_SIZES, axis_names, resolved};
+pub(crate) use volume::{AXES, CHUNK_SIZES, resolved};
 pub use volume::{INFO, StoredChunk, Volume};
-pub(crate) use wrapped::{WrappedStore, compressed_ending, compressed_endings};
+pub(crate) use wrapped::{compressed_ending, compressed_endings};

@@ -15,7 +15,7 @@ pub(super) fn in_folder(folder: Option<&Key>, name: &str) -> Result<Key, StoreEr
 }
 
 /// Chunks that are objects: each is called by the voxels that it has.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct BoxNames {
     pub folder: Option<Key>,
     pub size: [u64; 3],

@@ -1,14 +1,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use shardine_codec::{ArraySpec, CodecSpec, ElementSize};
 use shardine_store::{Condition, FolderHold, Key, Store, StoreError, StoreExt};
 
+use super::kept;
 use super::names::BoxNames;
 use super::volume_scale::VolumeScale;
 use super::wrapped::WrappedStore;
 use super::{ChunkEncoding, InfoError, Scale, VolumeInfo};
 use crate::anchor::Anchor;
+use crate::dataset::{DataSet, PartContent, SetKind, SetPart};
 use crate::engine::tuning::GZIP_LEVEL;
 use crate::engine::{ChunkSet, EdgeLayouts, Packing, Uint64Packing};
 use crate::keyed::KeyedShards;
@@ -293,9 +296,34 @@ impl Volume {
     /// A scale as an array with the axes x, y, z and channel, indexed from 0. No read.
     pub fn array(&self, level: usize) -> Result<Array, Error> {
         let scale = self.scale(level)?;
+        let codecs = self.codecs(scale)?;
+        self.array_of(scale, &codecs.clone(), codecs)
+    }
+
+    /// A scale as an array whose chunks are moved and never decoded, so that it does not matter
+    /// whether their encoding is known here. No read.
+    pub(crate) fn packed_array(&self, level: usize) -> Result<Array, Error> {
+        let scale = self.scale(level)?;
+        let values = scale.sharding.as_ref().map_or(Encoding::Raw, |s| s.data_encoding);
+        let raw = ChunkEncoding::Raw.codecs(values, self.gzip_level).unwrap_or_default();
+        let named = |codec: &CodecSpec| match codec.name.as_str() {
+            "bytes" => CodecSpec { name: scale.encoding.name().to_owned(), ..codec.clone() },
+            _ => codec.clone(),
+        };
+        let codecs = raw.iter().map(named).collect();
+        self.array_of(scale, &raw, codecs)
+    }
+
+    /// The array of a scale whose chunks go through `layout_codecs`, or where they are not decoded
+    /// through `codecs`.
+    fn array_of(
+        &self,
+        scale: &Scale,
+        layout_codecs: &[CodecSpec],
+        codecs: Vec<CodecSpec>,
+    ) -> Result<Array, Error> {
         let (shape, cell) =
             (self.with_channels(scale.size), self.with_channels(scale.chunk_size()));
-        let codecs = self.codecs(scale)?;
         let object = self.location.key(INFO)?;
         if cell.iter().try_fold(1_u64, |n, &len| n.checked_mul(len)).is_none() {
             let source = InfoError::new(CHUNK_SIZES, "a chunk would have 2^64 voxels or more");
@@ -305,7 +333,7 @@ impl Volume {
         let layout = |shape: Vec<u64>| {
             let data_type = self.info.data_type().clone();
             let fill = data_type.default_fill();
-            Layout::new(&codecs, ArraySpec { shape, data_type, fill })
+            Layout::new(layout_codecs, ArraySpec { shape, data_type, fill })
         };
         let edges = EdgeLayouts::new(&shape, &cell, &layout).map_err(wrong)?;
         let shards = self.shards(scale)?;
@@ -323,7 +351,7 @@ impl Volume {
             gzip_level: self.gzip_level,
             copies: scale.chunk_sizes.len(),
         };
-        Ok(Array::new(&self.location, chunks, Box::new(format))
+        Ok(Array::new(&self.location, chunks, codecs, Box::new(format))
             .with_axis_names(Some(axis_names()))
             .with_anchor(self.anchor.clone()))
     }
@@ -352,4 +380,44 @@ impl Volume {
 /// The names of the axes, as arrays have them.
 pub(crate) fn axis_names() -> Vec<Option<String>> {
     AXES.iter().map(|name| Some((*name).to_owned())).collect()
+}
+
+impl DataSet for Volume {
+    fn format(&self) -> &'static str {
+        "precomputed"
+    }
+
+    fn kind(&self) -> SetKind {
+        SetKind::Levels
+    }
+
+    fn location(&self) -> &Location {
+        &self.location
+    }
+
+    fn documents(&self) -> Result<Vec<Key>, Error> {
+        Ok(vec![self.location.key(INFO)?])
+    }
+
+    fn parts(&self) -> Result<Vec<SetPart>, Error> {
+        let scales = self.info.scales().iter().enumerate();
+        let part = |(level, scale): (usize, &Scale)| {
+            SetPart::new(&scale.key, Volume::array(self, level).map(PartContent::Array))
+        };
+        Ok(scales.map(part).collect())
+    }
+
+    fn array(&self, level: usize) -> Result<Array, Error> {
+        Volume::array(self, level)
+    }
+
+    fn attributes(&self, level: Option<usize>) -> Map<String, Value> {
+        let Some(level) = level else { return kept::attributes(&self.info) };
+        let mut attributes = Map::new();
+        if let Some(scale) = self.info.scales().get(level) {
+            attributes.insert("resolution".into(), Value::from(scale.resolution.to_vec()));
+            attributes.insert("voxel_offset".into(), Value::from(scale.voxel_offset.to_vec()));
+        }
+        attributes
+    }
 }

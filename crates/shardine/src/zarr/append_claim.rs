@@ -5,14 +5,11 @@
 //! its process. Elsewhere it is an object that is put on the condition that there is none, with the name of its owner; whether
 //! that one still lives can be told on the machine where it runs, and nowhere else.
 
-use std::collections::BTreeSet;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Mutex, PoisonError};
-
 use serde_json::{Map, Value, json};
 use shardine_store::{Condition, FolderLock, ReadRange, StoreError, StoreExt, Version};
 
 use super::{APPEND_MARKER, ArrayNode};
+use crate::owner::Owner;
 use crate::{Error, Location};
 
 /// The name of the lock of a file store.
@@ -56,9 +53,6 @@ enum Hold {
     Marker { id: String },
 }
 
-/// The claims of this process that are markers.
-static LIVE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-
 impl AppendClaim {
     /// Claims the end of an array.
     ///
@@ -100,8 +94,7 @@ impl AppendClaim {
             let hold = Hold::Lock(lock);
             return Ok(Self { location, hold, note, marked: found_any, released: false });
         }
-        let id = fresh_id();
-        LIVE.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
+        let id = Owner::claim();
         // From here on dropping it takes the number away again.
         let hold = Hold::Marker { id };
         let claim = Self { location: location.clone(), hold, note, marked: true, released: false };
@@ -206,7 +199,7 @@ impl AppendClaim {
 impl Drop for AppendClaim {
     fn drop(&mut self) {
         if let Hold::Marker { id } = &self.hold {
-            LIVE.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+            Owner::release(id);
             // What an append has left to be resumed by stays. Nobody is there to be told of a failure, and the next claim
             // is granted all the same, as the number of this one is no longer known.
             let ours = || {
@@ -247,114 +240,4 @@ fn read(location: &Location) -> Result<(Option<Found>, Option<Version>), Error> 
         _ => Found { note: Some(AppendNote::Damaged(bytes.to_vec())), owner: None },
     };
     Ok((Some(found), version))
-}
-
-/// Who has put a marker.
-struct Owner {
-    id: String,
-    /// What tells its process from all others, if its system says so.
-    process: Option<String>,
-    /// For people.
-    shown: String,
-}
-
-impl Owner {
-    fn here(id: &str) -> Value {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let pid = std::process::id();
-        json!({ "id": id, "process": own_process(), "host": host.trim(), "pid": pid })
-    }
-
-    fn of(json: &Value) -> Self {
-        let text = |name: &str| json.get(name).and_then(Value::as_str).map(str::to_owned);
-        let host = text("host").filter(|host| !host.is_empty());
-        let pid = json.get("pid").and_then(Value::as_u64).map_or("?".to_owned(), |n| n.to_string());
-        Self {
-            id: text("id").unwrap_or_default(),
-            process: text("process"),
-            shown: format!("process {pid} on {}", host.as_deref().unwrap_or("some machine")),
-        }
-    }
-
-    /// Whether it is a process that can be seen here.
-    fn is_of_this_system(&self) -> bool {
-        let system = self.process.as_deref().and_then(|process| process.split_once(' '));
-        system.is_some_and(|(system, _)| this_system().as_deref() == Some(system))
-    }
-
-    /// Whether it is known to have ended.
-    fn is_dead(&self) -> bool {
-        if !self.is_of_this_system() {
-            return false;
-        }
-        let process = self.process.as_deref().unwrap_or_default();
-        let Some((_, process)) = process.split_once(' ') else { return false };
-        if own_process() == self.process {
-            return !self.is_here();
-        }
-        let Some((pid, start)) = process.split_once(' ') else { return false };
-        // It is a part of a path, and anybody may have written it.
-        let Ok(pid) = pid.parse::<u32>() else { return false };
-        match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-            // Another process may have its number by now.
-            Ok(stat) => started(&stat).is_some_and(|found| found != start),
-            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-        }
-    }
-
-    /// Whether it is a claim of this process that lives.
-    fn is_here(&self) -> bool {
-        LIVE.lock().unwrap_or_else(PoisonError::into_inner).contains(&self.id)
-    }
-}
-
-/// What tells this running system, and what of it one sees, from all others.
-fn this_system() -> Option<String> {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
-    Some(format!("{}/{}", boot.trim(), space.display()))
-}
-
-fn own_process() -> Option<String> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let (pid, _) = stat.split_once(' ')?;
-    Some(format!("{} {pid} {}", this_system()?, started(&stat)?))
-}
-
-/// When a process was started, from what the kernel says of it. Its name may have anything in it, and comes before.
-fn started(stat: &str) -> Option<&str> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)
-}
-
-fn fresh_id() -> String {
-    let number = || RandomState::new().build_hasher().finish();
-    format!("{:016x}{:016x}", number(), number())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn a_process_is_dead_only_if_that_is_sure() {
-        let process = own_process().unwrap();
-        let owner = |process: &str| Owner::of(&json!({ "id": "x", "process": process, "pid": 1 }));
-        // This process has no such claim.
-        assert!(owner(&process).is_dead());
-        LIVE.lock().unwrap().insert("x".to_owned());
-        assert!(!owner(&process).is_dead());
-        LIVE.lock().unwrap().remove("x");
-        let (system, _) = process.split_once(' ').unwrap();
-        assert!(owner(&format!("{system} 4194999 1")).is_dead());
-        assert!(owner(&format!("{system} 1 999999999999")).is_dead());
-        for process in
-            ["other 4194999 1", "", system, &format!("{system} 1"), &format!("{system} ../x 1")]
-        {
-            assert!(!owner(process).is_dead(), "{process}");
-        }
-        assert!(!Owner::of(&json!({ "id": "x" })).is_dead());
-        let stat = std::fs::read_to_string("/proc/1/stat").unwrap();
-        assert!(!owner(&format!("{system} 1 {}", started(&stat).unwrap())).is_dead());
-    }
 }

@@ -5,6 +5,7 @@ use shardine_codec::ArraySpec;
 
 use super::array_keys::ArrayKeys;
 use super::consolidated::StaleCopy;
+use super::flat_codecs::FlatCodecs;
 use super::metadata::{ArrayMetadata, DIMENSIONS, NodeMetadata, ZarrFormat};
 use super::node::{ARRAY_DOCUMENTS, array_document, read_document};
 use super::reopen::{ZarrArray, has_same_chunks};
@@ -80,7 +81,9 @@ impl ArrayNode {
         };
         let layout = Layout::new(metadata.codecs(), spec);
         let object = location.key(array_document(metadata.zarr_format()))?;
-        let layout = layout.map_err(|source| Error::Layout { object, source: Box::new(source) })?;
+        let wrong = |source| Error::Layout { object: object.clone(), source: Box::new(source) };
+        let layout = layout.map_err(wrong)?;
+        let codecs = FlatCodecs::of(metadata.codecs()).map_err(wrong)?.codecs;
         let packing = ArrayKeys {
             location: location.clone(),
             encoding: *metadata.key_encoding(),
@@ -88,9 +91,16 @@ impl ArrayNode {
         };
         let (store, shape) = (Arc::clone(&location.store), metadata.shape().to_vec());
         let chunks = ChunkSet::new(engine, store, Box::new(packing), shape, layout);
-        let array = Array::new(location, chunks, Box::new(ZarrArray))
+        let array = Array::new(location, chunks, codecs, Box::new(ZarrArray))
             .with_axis_names(axis_names(&metadata));
         Ok(Self { array, metadata, stale: Vec::new() })
+    }
+
+    /// Another handle of the same array. No read.
+    pub(super) fn again(&self) -> Result<Array, Error> {
+        let (engine, location) = (self.array.engine(), self.array.location());
+        let again = Self::from_metadata(engine, location, self.metadata.clone())?.array;
+        Ok(again.with_anchor(self.array.shared_anchor()))
     }
 
     /// The array without its metadata.

@@ -119,7 +119,7 @@ fn above(location: &Location, stale: &mut Vec<StaleCopy>) -> Vec<(Location, Stri
     for place in places {
         let (mut at, mut path) = (place, String::new());
         for _ in 0..MAX_DEPTH {
-            let (group, name) = match parent(&at) {
+            let (group, name) = match at.parent() {
                 Ok(Some(parent)) => parent,
                 Ok(None) => break,
                 Err(error) => {
@@ -167,18 +167,6 @@ fn identity(location: &Location) -> String {
             format!("{}/{path}", location.store.identity())
         }
     }
-}
-
-/// The place above another one, and the name that the other one has there.
-pub(crate) fn parent(location: &Location) -> Result<Option<(Location, String)>, Error> {
-    let Some(path) = &location.path else {
-        let above = location.store.above();
-        return Ok(above.map(|(store, name)| (Location::root(store), name.as_str().to_owned())));
-    };
-    Ok(Some(match path.as_str().rsplit_once('/') {
-        Some((above, name)) => (location.at(Some(Key::new(above)?)), name.to_owned()),
-        None => (location.at(None), path.as_str().to_owned()),
-    }))
 }
 
 fn refused(location: &Location, name: &str, source: MetadataError) -> Error {

@@ -5,8 +5,11 @@ mod array_keys;
 mod array_node;
 mod consolidated;
 mod create;
+mod data_set;
+mod flat_codecs;
 pub mod metadata;
 mod node;
+mod node_names;
 mod reopen;
 mod resize;
 mod slice_source;
@@ -25,14 +28,16 @@ pub use append_claim::{AppendClaim, AppendNote};
 pub const LOSS_RECORD: &str = ".shardine-lost.json";
 
 pub use array_node::ArrayNode;
-pub(crate) use consolidated::parent;
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
+pub(crate) use data_set::open_set;
+pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
 pub use node::formats_at;
 pub(crate) use node::{
     ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document,
     read_v2, read_v3,
 };
 pub use node::{Child, Group, Node};
+pub(crate) use node_names::node_names;
 pub(crate) use reopen::has_same_chunks;
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};
 pub(crate) use stored::{Listings, grid_folder};

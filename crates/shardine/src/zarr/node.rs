@@ -29,10 +29,16 @@ pub(crate) const ARRAY_DOCUMENTS: [&str; 2] = [DOCUMENT, V2_ARRAY];
 
 /// The documents that a node of such metadata may have; the first of them it does have.
 pub(crate) fn node_documents(metadata: &NodeMetadata) -> &'static [&'static str] {
-    match (metadata.zarr_format(), metadata) {
+    let is_array = matches!(metadata, NodeMetadata::Array(_));
+    node_documents_of(metadata.zarr_format(), is_array)
+}
+
+/// The same for an array or a group of this version.
+pub(super) fn node_documents_of(format: ZarrFormat, is_array: bool) -> &'static [&'static str] {
+    match (format, is_array) {
         (ZarrFormat::V3, _) => &[DOCUMENT],
-        (ZarrFormat::V2, NodeMetadata::Array(_)) => &[V2_ARRAY, V2_ATTRIBUTES],
-        (ZarrFormat::V2, NodeMetadata::Group(_)) => &[V2_GROUP, V2_ATTRIBUTES, V2_CONSOLIDATED],
+        (ZarrFormat::V2, true) => &[V2_ARRAY, V2_ATTRIBUTES],
+        (ZarrFormat::V2, false) => &[V2_GROUP, V2_ATTRIBUTES, V2_CONSOLIDATED],
     }
 }
 

@@ -6,11 +6,9 @@ use std::ops::ControlFlow;
 use shardine_store::{Key, Listing, Store, StoreError, Unlisted};
 
 use super::metadata::{ChunkKeyEncoding, Separator};
+use crate::engine::tuning::LISTING;
 use crate::engine::{StoredObject, in_order};
 use crate::{Engine, Error, Location};
-
-/// Memory that is reckoned for a listing.
-const LISTING: u64 = 256 << 10;
 
 /// Listings of folders, each before those of the folders inside it. Of a remote store some are made ahead.
 #[derive(Debug)]

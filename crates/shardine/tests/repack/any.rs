@@ -74,7 +74,7 @@ fn step(
         told.push(array);
     });
     let at = match done {
-        Ok(()) => target.clone().unwrap_or(source),
+        Ok(_) => target.clone().unwrap_or(source),
         Err(Error::Repack(RepackError::Layout { reason, .. })) => {
             // Shards that stay while the chunks do not are the only shapes here that may not fit.
             prop_assert!(job.packing == 0 && job.chunk.is_some(), "refused: {}", reason);

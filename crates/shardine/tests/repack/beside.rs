@@ -36,7 +36,7 @@ fn by(per_shard: u64) -> RepackOptions {
 }
 
 fn run(place: &Location, options: &RepackOptions) -> Result<(), shardine::Error> {
-    repack(&Engine::shared().unwrap(), place, None, options, &mut |_| {})
+    repack(&Engine::shared().unwrap(), place, None, options, &mut |_| {}).map(drop)
 }
 
 fn shard(place: &Location, per_shard: u64) -> Result<(), shardine::Error> {

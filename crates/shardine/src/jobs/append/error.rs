@@ -10,7 +10,8 @@ pub enum AppendError {
     /// What an earlier append has left cannot be understood.
     #[error("{APPEND_MARKER}, which tells of an append that was interrupted, is damaged")]
     DamagedMarker,
-    /// An append of the same file was interrupted, and its planes can no longer be told from others.
+    /// An append of the same file was interrupted, and its planes can no longer be told from
+    /// others.
     #[error(
         "an append of {name} to this array was interrupted, and since then the array's shape was changed from {} to {} \
          by something else",

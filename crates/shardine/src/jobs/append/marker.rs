@@ -1,4 +1,5 @@
-//! What says that a file is being appended, so that the same job resumes after a kill and another one is refused.
+//! What says that a file is being appended, so that the same job resumes after a kill and another
+//! one is refused.
 
 use serde_json::{Map, Value, json};
 
@@ -51,7 +52,8 @@ impl Marker {
         (before == self.shape).then_some(gained)
     }
 
-    /// Begins or resumes this append of `count` planes; tells how many of them are in the array already.
+    /// Begins or resumes this append of `count` planes; tells how many of them are in the array
+    /// already.
     pub fn begin(
         &self,
         claim: &mut AppendClaim,

@@ -27,13 +27,15 @@ use marker::Marker;
 pub struct AppendOptions {
     /// The axis that grows.
     pub axis: usize,
-    /// Make planes readable after every so many of them; `None` is when a layer of chunks or of shards is complete.
+    /// Make planes readable after every so many of them; `None` is when a layer of chunks or of
+    /// shards is complete.
     pub commit_every: Option<u64>,
     /// How shards that exist are changed.
     pub strategy: Strategy,
     /// A shard that was changed in place is compacted if more than this share of it is gaps.
     pub max_gap: f64,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error.
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// error.
     pub cast: bool,
     /// Do not finish an append of another file that was stopped; what is there of it stays.
     pub forget: bool,
@@ -114,10 +116,11 @@ pub struct AppendReport {
 
 /// Appends planes to a Zarr array: its shape grows by as many as the file or stream holds.
 ///
-/// One append at a time: another one is refused before it writes anything. Planes become readable as
-/// [`AppendOptions::commit_every`] says. An append of a file that was stopped is resumed by the same call, and another one
-/// is refused meanwhile; [`APPEND_MARKER`](crate::zarr::APPEND_MARKER) says what is under way. After a stream was stopped, the
-/// array has the planes that were committed.
+/// One append at a time: another one is refused before it writes anything. Planes become readable
+/// as [`AppendOptions::commit_every`] says. An append of a file that was stopped is resumed by the
+/// same call, and another one is refused meanwhile; [`APPEND_MARKER`](crate::zarr::APPEND_MARKER)
+/// says what is under way. After a stream was stopped, the array has the planes that were
+/// committed.
 ///
 /// A file is read piece by piece; of a stream, memory holds the planes that are not committed.
 ///

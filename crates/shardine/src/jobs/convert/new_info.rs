@@ -55,7 +55,7 @@ fn size(level: &OldLevel) -> [u64; 3] {
 /// Resolution and offset as an array's attributes have them.
 fn told(level: &OldLevel) -> (Option<[f64; 3]>, Option<[i64; 3]>) {
     let said = level.voxels;
-    let attributes = level.array.metadata().attributes();
+    let attributes = &level.attributes;
     let resolution = triple(attributes.get("resolution"), |value| value.as_f64());
     let resolution = resolution.filter(|values| values.iter().all(|n| n.is_finite() && *n > 0.0));
     let offset = triple(attributes.get("voxel_offset"), |value| value.as_i64());
@@ -97,7 +97,7 @@ fn coarser(
 /// The shape of a level's chunks: its own, or as asked for.
 fn chunk(level: &OldLevel, options: &ConvertOptions, channels: u64) -> Result<[u64; 3], Error> {
     let Some(chunk) = options.chunk.as_deref() else {
-        let own = level.view.to_volume(level.array.chunk_shape());
+        let own = level.view.map().to_new(level.array.chunk_shape(), 1);
         return Ok(std::array::from_fn(|axis| own[axis].max(1)));
     };
     match *chunk {

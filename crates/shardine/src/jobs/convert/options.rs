@@ -1,20 +1,17 @@
-use std::fmt;
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome, RepackProgress};
+use super::super::frame::Part;
+use super::super::rebuild::{OutOptions, PartOutcome, StepDone};
+use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome};
 use crate::plan::VolumePacking;
 use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
 use crate::shard::uint64::{Encoding, Sharding};
 
-/// What is told of progress.
-type Tell = Arc<dyn Fn(RepackProgress) + Send + Sync>;
-
 /// How to convert a data set, whatever it becomes.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
     /// Another shape of the chunks: lengths along x, y and z, and of a Zarr array along channel if they are four. They are then encoded anew.
@@ -30,8 +27,10 @@ pub struct ConvertOptions {
     pub restart: bool,
     /// Only tell what would be done.
     pub dry_run: bool,
-    /// Told how far it is. May be called from any thread.
-    pub progress: Option<Tell>,
+    /// Take the process that was making the target for dead, where that cannot be told.
+    pub take_over: bool,
+    /// Which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl ConvertOptions {
@@ -76,28 +75,27 @@ impl ConvertOptions {
         self
     }
 
-    /// With somebody who is told how far it is.
-    pub fn progress(mut self, tell: impl Fn(RepackProgress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(tell));
+    /// With only this part of the work done.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
         self
+    }
+
+    pub(in crate::jobs) fn out(&self) -> OutOptions {
+        OutOptions {
+            overwrite: self.overwrite,
+            restart: self.restart,
+            take_over: self.take_over,
+            part: self.part,
+            check: self.check,
+            store_empty: self.store_empty,
+            ..OutOptions::default()
+        }
     }
 
     /// What is asked for, the same for the same result.
     pub(super) fn request(&self, form: Value) -> Value {
         json!({ "chunk": self.chunk, "store_empty": self.store_empty, "form": form })
-    }
-}
-
-impl fmt::Debug for ConvertOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConvertOptions")
-            .field("chunk", &self.chunk)
-            .field("check", &self.check)
-            .field("store_empty", &self.store_empty)
-            .field("overwrite", &self.overwrite)
-            .field("restart", &self.restart)
-            .field("dry_run", &self.dry_run)
-            .finish_non_exhaustive()
     }
 }
 
@@ -258,6 +256,24 @@ pub struct ConvertedLevel {
     pub check: RepackCheck,
 }
 
+impl ConvertedLevel {
+    /// With what was done.
+    pub(super) fn done(mut self, done: StepDone) -> Self {
+        let StepDone { counts, resumed, check } = done;
+        self.check = check;
+        if resumed {
+            self.outcome = RepackOutcome::Resumed;
+        }
+        self.chunks_moved = counts.moved;
+        self.chunks_recoded = counts.recoded;
+        self.chunks_absent = counts.absent;
+        self.objects_written = counts.written;
+        self.bytes_written = counts.bytes;
+        self.objects_kept = counts.kept;
+        self
+    }
+}
+
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
@@ -266,4 +282,6 @@ pub struct ConvertSummary {
     pub info_kept: bool,
     /// Why a kept `info` was not written back.
     pub info_not_kept: Option<String>,
+    /// Whether the result is whole, or waits for other parts.
+    pub outcome: PartOutcome,
 }

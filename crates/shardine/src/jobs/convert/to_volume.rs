@@ -2,30 +2,31 @@
 
 use std::sync::Arc;
 
-use shardine_store::{Condition, StoreExt};
+use serde_json::{Map, Value};
 
-use super::super::repack::RepackOutcome;
+use super::super::frame::JobContext;
+use super::super::frame::place::below;
+use super::super::rebuild::{Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates};
+use super::CONVERT;
 use super::ConvertError;
-use super::alike::{Side, have_same_chunks};
-use super::as_zarr::scale_metadata;
-use super::job::Job;
-use super::kept::{self, Seen};
-use super::level::Level;
 use super::multiscale::{Multiscale, Said, Voxels};
 use super::new_info::new_info;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm};
 use super::view::{RANK, View};
-use crate::engine::shard_box;
 use crate::jobs::losses::refuse_array;
-use crate::precomputed::{DATA_TYPES, INFO, Scale, Volume, VolumeInfo};
+use crate::precomputed::kept::{self, Seen};
+use crate::precomputed::{DATA_TYPES, INFO, Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
-use crate::zarr::{parent, read_document};
-use crate::{Array, ArrayNode, Engine, Error, Location, Node};
+use crate::zarr::read_document;
+use crate::{Array, ArrayNode, DataSet, Engine, Error, Group, Location, Node, PartContent, open};
 
 /// An array that is a level, and how it is seen.
 pub(super) struct OldLevel {
     pub name: String,
-    pub array: ArrayNode,
+    pub array: Array,
+    /// Its number in its data set.
+    level: usize,
+    pub attributes: Map<String, Value>,
     pub view: View,
     /// As OME-Zarr says it.
     pub voxels: Voxels,
@@ -36,7 +37,7 @@ pub(super) struct OldLevel {
 impl OldLevel {
     /// Elements along the axes of a volume.
     pub fn shape(&self) -> [u64; RANK] {
-        let shape = self.view.to_volume(self.array.shape());
+        let shape = self.view.map().to_new(self.array.shape(), 1);
         std::array::from_fn(|axis| shape.get(axis).copied().unwrap_or(1))
     }
 }
@@ -56,13 +57,39 @@ impl OldLevel {
 ///
 /// Costs one read for each index and each chunk, and the check as much again; memory is that of the chunks in flight.
 pub fn convert_to_volume(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     source: &Location,
     target: &Location,
     form: &VolumeForm,
     options: &ConvertOptions,
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
+    let context = &context.into();
+    let (plan, mut reports, summary) = plan_to_volume(context, source, target, form, options)?;
+    if options.dry_run {
+        reports.into_iter().for_each(tell);
+        return Ok(summary);
+    }
+    let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
+        if let Some(report) = reports.get_mut(i) {
+            tell(std::mem::take(report).done(done));
+        }
+    })?;
+    Ok(ConvertSummary { outcome, ..summary })
+}
+
+/// What is made, a report of each step as far as it is known, and of the whole.
+type Planned = (OutPlan<'static>, Vec<ConvertedLevel>, ConvertSummary);
+
+/// Plans what is made.
+pub(in crate::jobs) fn plan_to_volume(
+    context: &JobContext,
+    source: &Location,
+    target: &Location,
+    form: &VolumeForm,
+    options: &ConvertOptions,
+) -> Result<Planned, Error> {
+    let engine = context.engine();
     let (mut levels, kept) = old_levels(engine, source)?;
     for level in &mut levels {
         // Who says how large voxels are does not need to be told.
@@ -72,65 +99,61 @@ pub fn convert_to_volume(
             Err(reason) => return Err(refuse_axes(level.array.location(), reason)),
         }
     }
-    let _holds: Vec<_> =
-        levels.iter().map(|old| old.array.hold_same()).collect::<Result<_, _>>()?;
     levels.iter().try_for_each(|level| refuse_array(&level.array))?;
     let mut summary = ConvertSummary::default();
     let (info, levels) = chosen_info(levels, kept, form, options, &mut summary)?;
     let volume = Volume::bind(engine, target, info);
-    let mut work = Vec::with_capacity(levels.len());
+    let mut reports = Vec::with_capacity(levels.len());
+    let mut steps = Vec::with_capacity(levels.len());
     for (number, old) in levels.into_iter().enumerate() {
         let scale = volume.scale(number)?;
-        let (new, metadata) = (volume.array(number)?, scale_metadata(&volume, scale)?);
-        let made = Side { array: &new, metadata: &metadata };
+        let (new, axes) = (volume.array(number)?, old.view.map());
         let report = ConvertedLevel {
             level: number,
             source: old.name.clone(),
             target: scale.key.clone(),
             shape: new.shape().to_vec(),
             chunk_shape: new.chunk_shape().to_vec(),
-            shard_shape: shard_shape(scale, &new),
+            shard_shape: scale.sharding.as_ref().and(new.shard_shape()).map(<[u64]>::to_vec),
             sharding: scale.sharding.clone(),
             axes: old.view.names(),
             axes_assumed: old.view.assumed,
-            moves: have_same_chunks(Side::of(&old.array), &old.view, made),
+            moves: relates(&old.array, &axes, &new),
             ..ConvertedLevel::default()
         };
-        work.push((old, new, metadata, report));
+        let (name, folder) = (report.target.clone(), old.array.location().clone());
+        let from = SourceRef::new(below(source, &folder), old.level);
+        let info = Value::Object(volume.info().document().clone());
+        let to = TargetRef::Volume { info, level: number, packed: false };
+        let work = Work::Array { old: old.array, axes, new };
+        steps.push(Step { name, folder, work, source: from, target: to, document: None });
+        reports.push(report);
     }
-    if options.dry_run {
-        work.into_iter().for_each(|(.., report)| tell(report));
-        return Ok(summary);
-    }
-    let request = options.request(form.request());
-    let job = Job::begin(engine, source, target, options, request)?;
-    for (old, new, metadata, mut report) in work {
-        report.check = job.check;
-        if job.resumed {
-            report.outcome = RepackOutcome::Resumed;
-        }
-        let mut counted = report.clone();
-        let made = Side { array: &new, metadata: &metadata };
-        let from = Side::of(&old.array);
-        let level = Level::new(from, &old.view, made, options, job.resumed, &report.target);
-        level.run(job.check)?;
-        level.report(&mut counted);
-        tell(counted);
-    }
-    job.check_source()?;
-    target.store.put(&target.key(INFO)?, &volume.info().to_bytes(), Condition::None)?;
-    job.end()?;
-    Ok(summary)
+    let plan = OutPlan {
+        kind: &CONVERT,
+        request: options.request(form.request()),
+        steps,
+        documents: vec![Document { key: target.key(INFO)?, bytes: volume.info().to_bytes() }],
+        others: None,
+        last_check: Box::new(|| Ok(())),
+    };
+    Ok((plan, reports, summary))
 }
 
 type KeptInfo = Option<Result<VolumeInfo, String>>;
 
 /// The arrays that become levels, the largest first, and the `info` that their group keeps.
 fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>, KeptInfo), Error> {
-    let group = match Node::open(engine, source)? {
-        Node::Array(array) => return Ok((vec![single_level(array)?], None)),
-        Node::Group(group) => group,
-    };
+    let set = open(engine, source)?;
+    if !set.is::<ArrayNode>() && !set.is::<Group>() {
+        return Ok((foreign_levels(&*set)?, None));
+    }
+    let nothing = || Error::NoNode { at: source.to_string() };
+    if set.is::<ArrayNode>() {
+        let array = set.downcast::<ArrayNode>().ok_or_else(nothing)?;
+        return Ok((vec![single_level(*array)?], None));
+    }
+    let group = set.downcast::<Group>().ok_or_else(nothing)?;
     let image = Multiscale::find(group.metadata().attributes()).transpose();
     let image = image.map_err(|reason| refuse_axes(source, reason))?;
     let mut levels = Vec::new();
@@ -139,13 +162,13 @@ fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>,
         Some(image) => {
             for said in &image.levels {
                 let array = ArrayNode::open(engine, &source.join(&said.path)?)?;
-                levels.push(old_level(said.path.clone(), array, Some((image, said)))?);
+                levels.push(zarr_level(said.path.clone(), array, Some((image, said)))?);
             }
         }
         None => {
             for child in group.children()? {
                 if let Node::Array(array) = child.node? {
-                    levels.push(old_level(child.name, array, None)?);
+                    levels.push(zarr_level(child.name, array, None)?);
                 }
             }
         }
@@ -157,6 +180,27 @@ fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>,
         // Stable: those of one size stay in the order of their names.
         levels.sort_by_key(|level| std::cmp::Reverse(elements(level)));
     }
+    check_alike(source, &levels)?;
+    let kept = kept::find(group.metadata().attributes());
+    Ok((levels, kept))
+}
+
+/// The levels of a data set in another format, in its order.
+fn foreign_levels(set: &dyn DataSet) -> Result<Vec<OldLevel>, Error> {
+    let mut levels = Vec::new();
+    for (number, part) in set.parts()?.into_iter().enumerate() {
+        let PartContent::Array(array) = part.content? else {
+            return Err(Error::NotAnArray { at: set.location().to_string() });
+        };
+        let level = old_level(part.name, array, set.attributes(Some(number)), None)?;
+        levels.push(OldLevel { level: number, ..level });
+    }
+    check_alike(set.location(), &levels)?;
+    Ok(levels)
+}
+
+/// Refuses levels that are not of one volume.
+fn check_alike(source: &Location, levels: &[OldLevel]) -> Result<(), Error> {
     let Some(first) = levels.first() else {
         return Err(ConvertError::NoArrays { at: source.to_string() }.into());
     };
@@ -164,15 +208,14 @@ fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>,
         let channels = level.shape()[RANK - 1];
         format!("the type {} and {channels} channels", level.array.data_type().name())
     };
-    for level in &levels {
+    for level in levels {
         let (has, expected) = (describe(level), describe(first));
         if has != expected {
             let (at, first) = (level.name.clone(), first.name.clone());
             return Err(ConvertError::Levels { at, has, first, expected }.into());
         }
     }
-    let kept = kept::find(group.metadata().attributes());
-    Ok((levels, kept))
+    Ok(())
 }
 
 fn refuse_axes(location: &Location, reason: String) -> Error {
@@ -182,7 +225,7 @@ fn refuse_axes(location: &Location, reason: String) -> Error {
 /// One array; if it is a level of an OME-Zarr image, the group above it says what its axes are.
 fn single_level(array: ArrayNode) -> Result<OldLevel, Error> {
     let mut image = None;
-    if let Some((group, name)) = parent(array.location())? {
+    if let Some((group, name)) = array.location().parent()? {
         let document = match read_document(&group) {
             Ok(NodeMetadata::Group(document)) => Some(document),
             Ok(NodeMetadata::Array(_)) | Err(Error::NoNode { .. } | Error::Metadata { .. }) => None,
@@ -195,12 +238,22 @@ fn single_level(array: ArrayNode) -> Result<OldLevel, Error> {
         });
     }
     let said = image.as_ref().and_then(|(image, at)| Some((image, image.levels.get(*at)?)));
-    old_level(String::new(), array, said)
+    zarr_level(String::new(), array, said)
+}
+
+fn zarr_level(
+    name: String,
+    array: ArrayNode,
+    said: Option<(&Multiscale, &Said)>,
+) -> Result<OldLevel, Error> {
+    let attributes = array.metadata().attributes().clone();
+    old_level(name, array.into_array(), attributes, said)
 }
 
 fn old_level(
     name: String,
-    array: ArrayNode,
+    array: Array,
+    attributes: Map<String, Value>,
     said: Option<(&Multiscale, &Said)>,
 ) -> Result<OldLevel, Error> {
     let data_type = array.data_type().name();
@@ -211,7 +264,8 @@ fn old_level(
     }
     let view = View::of(&array, said.map(|(image, _)| image.axes.as_slice()))?;
     let said = said.map_or(Ok(Voxels::default()), |(image, level)| image.voxels(level));
-    Ok(OldLevel { name, array, view, voxels: Voxels::default(), said })
+    let voxels = Voxels::default();
+    Ok(OldLevel { name, array, level: 0, attributes, view, voxels, said })
 }
 
 /// The `info` of the volume, and the levels in its order.
@@ -249,12 +303,4 @@ fn chosen_info(
         None => {}
     }
     Ok((new_info(&levels, form, options)?, levels))
-}
-
-/// The shape of shards, where they are boxes.
-fn shard_shape(scale: &Scale, new: &Array) -> Option<Vec<u64>> {
-    let cells = shard_box(scale.sharding.as_ref()?, scale.morton()?)?;
-    let chunk = new.chunk_shape().iter().enumerate();
-    let along = |(axis, &n): (usize, &u64)| n.saturating_mul(cells.get(axis).copied().unwrap_or(1));
-    Some(chunk.map(along).collect())
 }

@@ -1,30 +1,25 @@
-//! From a volume to a group with one array for each scale.
+//! From a data set in another format to Zarr.
 
-use std::sync::Arc;
+use serde_json::{Map, Value, json};
 
-use serde_json::{Map, json};
-use shardine_store::{Condition, StoreExt};
-
-use super::super::repack::{
-    Packing, RepackOutcome, Shards, Stored, default_index_codecs, shard_shape,
+use super::super::frame::JobContext;
+use super::super::frame::place::{below, check_apart};
+use super::super::rebuild::{
+    AxisMap, Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates,
 };
+use super::super::repack::{Packing, Shards, Stored, default_index_codecs, shard_shape};
+use super::CONVERT;
 use super::ConvertError;
-use super::alike::{Side, have_same_chunks};
-use super::as_zarr::scale_metadata;
-use super::job::Job;
-use super::kept;
-use super::level::Level;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, ZarrForm};
-use super::view::{RANK, View};
-use crate::engine::shard_box;
 use crate::jobs::losses::refuse_data_set;
 use crate::plan::{chunks_per_shard_for, sample};
-use crate::precomputed::{ChunkEncoding, Scale, Volume, axis_names};
+use crate::precomputed::AXES;
 use crate::shard::IndexLocation;
-use crate::zarr::DOCUMENT;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray};
+use crate::zarr::{DOCUMENT, MAX_DEPTH, node_names};
 use crate::{
-    Array, ArrayNode, CodecChoice, CodecSpec, DataType, Engine, Error, Location, codec_words,
+    Array, ArrayNode, CodecChoice, CodecSpec, DataSet, Error, Location, PartContent, SetKind,
+    codec_words, open,
 };
 
 /// The most chunks that a shard of a volume may have room for, for a shard of Zarr to have as many: an index of 512 KiB.
@@ -33,119 +28,228 @@ const MOST_CHUNKS: u64 = 1 << 15;
 /// What shards come near whose boxes are not kept.
 const SHARD_BYTES: u64 = 64 << 20;
 
-/// Makes a Zarr group of a volume in Neuroglancer's precomputed format, with one array for each scale.
+/// Makes Zarr of a data set in another format: of one with levels, such as a precomputed volume, a
+/// group with one array for each level; of a single array an array; of a group a group.
 ///
-/// The arrays have the axes x, y, z and channel, and are called by the keys of the scales. Attributes of the group keep the whole
-/// `info`, so that [`convert_to_volume`](super::convert_to_volume) gives the same volume again. Chunks that are encoded as `raw` are
-/// moved as they are, compressed or not, unless other chunks or codecs are asked for; only those that are cut off at an end of the volume are
-/// encoded anew, as chunks of Zarr are never cut off. Chunks that are not stored stay so.
+/// The arrays have the axes of the source, and are called by the names of the levels. Attributes keep
+/// what else its documents say; those of a volume the whole `info`, so that
+/// [`convert_to_volume`](super::convert_to_volume) makes the same volume again. Chunks whose bytes
+/// are a chunk of Zarr are moved as they are, compressed or not, unless other chunks or codecs are
+/// asked for; those that are stored cut off at an end of the volume are re-encoded, as chunks of Zarr
+/// are never cut off. Chunks that are not stored stay so.
 ///
-/// The metadata of each array comes after its chunks and that of the group last; until then
-/// [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says that the result is unfinished, and the same call goes on with
-/// it. `tell` hears of each level when it is done.
+/// The metadata of each array comes after its chunks and that of the root last; until then
+/// [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says that the result is unfinished, and the same
+/// call resumes. `tell` hears of each array when it is done.
 ///
-/// Costs one read for each index and each chunk, and the check as much again; memory is that of the chunks in flight.
+/// Costs one read for each index and each chunk, and the check as much again; memory is that of the
+/// chunks in flight.
 pub fn convert_to_zarr(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     source: &Location,
     target: &Location,
     form: &ZarrForm,
     options: &ConvertOptions,
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
+    let context = &context.into();
+    let _hold = source.hold()?;
+    let (plan, mut reports) = plan_to_zarr(context, source, target, form, options)?;
+    let summary = ConvertSummary { info_kept: true, ..ConvertSummary::default() };
+    if options.dry_run {
+        reports.into_iter().for_each(tell);
+        return Ok(summary);
+    }
+    let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
+        if let Some(report) = reports.get_mut(i) {
+            tell(std::mem::take(report).done(done));
+        }
+    })?;
+    Ok(ConvertSummary { outcome, ..summary })
+}
+
+/// Plans what is made, with a report of each step as far as it is known.
+pub(in crate::jobs) fn plan_to_zarr(
+    context: &JobContext,
+    source: &Location,
+    target: &Location,
+    form: &ZarrForm,
+    options: &ConvertOptions,
+) -> Result<(OutPlan<'static>, Vec<ConvertedLevel>), Error> {
+    let engine = context.engine();
+    check_apart(source, target)?;
     refuse_data_set(engine, source)?;
-    let (volume, _hold) = Volume::open_held(engine, source)?;
-    let names = kept::names(volume.info());
-    let view = View::straight();
-    let mut levels = Vec::with_capacity(names.len());
-    for (number, name) in names.iter().enumerate() {
-        let scale = volume.scale(number)?;
-        let (old, described) = (volume.array(number)?, scale_metadata(&volume, scale)?);
-        let from = Side { array: &old, metadata: &described };
-        let metadata = metadata(from, scale, form, options)?;
-        let place = target.join(name)?;
-        let new = ArrayNode::from_metadata(engine, &place, metadata)?;
-        let report = ConvertedLevel {
-            level: number,
-            source: scale.key.clone(),
-            target: name.clone(),
+    let set = open(engine, source)?;
+    let mut planner = Planner::new(context, source, target, form, options);
+    planner.set(&*set, "", 0)?;
+    let Planner { steps, reports, documents, .. } = planner;
+    let plan = OutPlan {
+        kind: &CONVERT,
+        request: options.request(form.request()),
+        steps,
+        documents,
+        others: None,
+        last_check: Box::new(|| Ok(())),
+    };
+    Ok((plan, reports))
+}
+
+/// What is to be made.
+struct Planner<'a> {
+    context: &'a JobContext,
+    source: &'a Location,
+    target: &'a Location,
+    form: &'a ZarrForm,
+    options: &'a ConvertOptions,
+    steps: Vec<Step>,
+    reports: Vec<ConvertedLevel>,
+    /// Those of groups, and of an array that is the root.
+    documents: Vec<Document>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(
+        context: &'a JobContext,
+        source: &'a Location,
+        target: &'a Location,
+        form: &'a ZarrForm,
+        options: &'a ConvertOptions,
+    ) -> Self {
+        let (steps, reports, documents) = (Vec::new(), Vec::new(), Vec::new());
+        Self { context, source, target, form, options, steps, reports, documents }
+    }
+
+    /// Plans a data set at a path of the target.
+    fn set(&mut self, set: &dyn DataSet, path: &str, depth: usize) -> Result<(), Error> {
+        let at = || set.location().to_string();
+        if depth > MAX_DEPTH {
+            return Err(Error::TooDeep { at: at(), most: MAX_DEPTH });
+        }
+        let levels = match set.kind() {
+            SetKind::Array => {
+                let (array, attributes) = (set.array(0)?, set.attributes(None));
+                return self.array(set, array, ("", 0), path, attributes);
+            }
+            SetKind::KeyValues => return set.array(0).map(drop),
+            kind => kind == SetKind::Levels,
+        };
+        let parts = set.parts()?;
+        let keys: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+        let names = node_names(&keys);
+        for (number, (part, name)) in parts.into_iter().zip(names).enumerate() {
+            let inside = if path.is_empty() { name } else { format!("{path}/{name}") };
+            match part.content? {
+                PartContent::Array(array) => {
+                    let attributes = set.attributes(levels.then_some(number));
+                    self.array(set, array, (&part.name, number), &inside, attributes)?;
+                }
+                PartContent::Set(inner) => self.set(&*inner, &inside, depth + 1)?,
+                PartContent::Keys(_) => return Err(Error::NotAnArray { at: at() }),
+            }
+        }
+        let group = GroupMetadata::new(set.attributes(None));
+        self.document(path, group.to_bytes())
+    }
+
+    fn place(&self, path: &str) -> Result<Location, Error> {
+        if path.is_empty() { Ok(self.target.clone()) } else { self.target.join(path) }
+    }
+
+    fn document(&mut self, path: &str, bytes: Vec<u8>) -> Result<(), Error> {
+        let key = self.place(path)?.key(DOCUMENT)?;
+        self.documents.push(Document { key, bytes });
+        Ok(())
+    }
+
+    fn array(
+        &mut self,
+        set: &dyn DataSet,
+        old: Array,
+        (source, level): (&str, usize),
+        path: &str,
+        attributes: Map<String, Value>,
+    ) -> Result<(), Error> {
+        let named = match source {
+            "" => set.location().to_string(),
+            name => format!("level \"{name}\""),
+        };
+        let metadata = metadata(&old, &named, self.form, self.options, attributes)?;
+        let place = self.place(path)?;
+        let new = ArrayNode::from_metadata(self.context.engine(), &place, metadata)?;
+        let axes = AxisMap::identity(old.shape().len());
+        self.reports.push(ConvertedLevel {
+            level,
+            source: source.to_owned(),
+            target: path.to_owned(),
             shape: new.shape().to_vec(),
             chunk_shape: new.chunk_shape().to_vec(),
             shard_shape: new.shard_shape().map(<[u64]>::to_vec),
-            axes: view.names(),
-            moves: have_same_chunks(from, &view, Side::of(&new)),
+            axes: axis_words(&old),
+            moves: relates(&old, &axes, &new),
             ..ConvertedLevel::default()
+        });
+        let bytes = new.metadata().to_bytes();
+        let document = match path {
+            "" => {
+                self.document("", bytes)?;
+                None
+            }
+            _ => Some(Document { key: place.key(DOCUMENT)?, bytes }),
         };
-        levels.push((old, described, new, report));
+        let json = serde_json::from_slice(&new.metadata().to_bytes()).unwrap_or_default();
+        let target = TargetRef::Zarr { path: path.to_owned(), document: json };
+        let source = SourceRef::new(below(self.source, set.location()), level);
+        let work = Work::Array { old, axes, new: new.into_array() };
+        let (name, folder) = (path.to_owned(), set.location().clone());
+        self.steps.push(Step { name, folder, work, source, target, document });
+        Ok(())
     }
-    let summary = ConvertSummary { info_kept: true, ..ConvertSummary::default() };
-    if options.dry_run {
-        levels.into_iter().for_each(|(.., report)| tell(report));
-        return Ok(summary);
-    }
-    let request = options.request(form.request());
-    let job = Job::begin(engine, source, target, options, request)?;
-    for (old, described, new, mut report) in levels {
-        let (document, text) = (new.location().key(DOCUMENT)?, new.metadata().to_bytes());
-        report.check = job.check;
-        if job.resumed {
-            report.outcome = RepackOutcome::Resumed;
-        }
-        if !job.is_finished(&document, &text)? {
-            let from = Side { array: &old, metadata: &described };
-            let made = Side::of(&new);
-            let level = Level::new(from, &view, made, options, job.resumed, &report.target);
-            level.run(job.check)?;
-            let mut counted = report.clone();
-            level.report(&mut counted);
-            job.check_source()?;
-            target.store.put(&document, &text, Condition::None)?;
-            drop(level);
-            report = counted;
-        }
-        tell(report);
-    }
-    let group = GroupMetadata::new(kept::attributes(volume.info()));
-    target.store.put(&target.key(DOCUMENT)?, &group.to_bytes(), Condition::None)?;
-    job.end()?;
-    Ok(summary)
 }
 
-fn refuse(scale: &Scale, reason: String) -> Error {
-    ConvertError::Layout { at: format!("scale \"{}\"", scale.key), reason }.into()
+/// The names of an array's axes, as far as a volume has them.
+fn axis_words(array: &Array) -> Vec<&'static str> {
+    let named =
+        |name: &Option<String>| AXES.iter().copied().find(|axis| Some(*axis) == name.as_deref());
+    let names = array.axis_names().unwrap_or_default();
+    names.iter().map(|name| named(name).unwrap_or("?")).collect()
 }
 
-/// What the array of a scale is to be.
+/// What the array of a level is to be.
 fn metadata(
-    Side { array: old, metadata }: Side<'_>,
-    scale: &Scale,
+    old: &Array,
+    at: &str,
     form: &ZarrForm,
     options: &ConvertOptions,
+    attributes: Map<String, Value>,
 ) -> Result<ArrayMetadata, Error> {
-    let refuse = |reason: String| refuse(scale, reason);
+    let refuse = |reason: String| ConvertError::Layout { at: at.to_owned(), reason }.into();
+    let rank = old.shape().len();
     let chunk_shape = match options.chunk.as_deref() {
-        None => metadata.chunk_shape().to_vec(),
+        None => old.chunk_shape().to_vec(),
         Some(chunk) if chunk.contains(&0) => return Err(refuse("a chunk cannot be 0 long".into())),
-        Some([x, y, z]) => vec![*x, *y, *z, metadata.chunk_shape()[RANK - 1]],
-        Some(chunk @ [_, _, _, _]) => chunk.to_vec(),
+        Some(chunk) if chunk.len() == rank => chunk.to_vec(),
+        // Channels stay as they are.
+        Some(chunk) if chunk.len() + 1 == rank => {
+            chunk.iter().chain(old.chunk_shape().last()).copied().collect()
+        }
         Some(chunk) => {
             let axes = chunk.len();
-            return Err(refuse(format!("chunks of {axes} axes; a volume has x, y, z and channel")));
+            return Err(refuse(format!("chunks of {axes} axes; it has x, y, z and channel")));
         }
     };
-    let codecs = match (&form.codecs, &scale.encoding) {
-        (Some(choice), _) => chosen_codecs(choice, old.data_type()).map_err(refuse)?,
-        (None, ChunkEncoding::Raw) => metadata.codecs().to_vec(),
-        (None, _) => {
+    let codecs = match &form.codecs {
+        Some(choice) => chosen_codecs(choice, old).map_err(refuse)?,
+        None if old.codecs().iter().all(is_of_zarr) => old.codecs().to_vec(),
+        None => {
             let usual = CodecChoice::Words(vec![codec_words::DEFAULT.to_owned()]);
-            chosen_codecs(&usual, old.data_type()).map_err(refuse)?
+            chosen_codecs(&usual, old).map_err(refuse)?
         }
     };
     if codecs.iter().any(|codec| codec.name == "sharding_indexed") {
         let reason = "shards among the codecs of chunks; ask for them by how chunks are packed";
         return Err(refuse(reason.to_owned()));
     }
-    let packing = packing(old, scale, &chunk_shape, &form.packing)?;
+    let packing = packing(old, &chunk_shape, &form.packing)?;
     let mut stored = Stored { codecs, chunk_shape, shards: None };
     let shape = shard_shape(old, &stored, &stored.chunk_shape, &packing);
     if let Some(shape) = shape.map_err(|refused| refused.into_error(refuse))? {
@@ -158,74 +262,85 @@ fn metadata(
     }
     let (chunk_shape, codecs) = stored.to_layout();
     ArrayMetadata::new(NewArray {
-        shape: metadata.shape().to_vec(),
+        shape: old.shape().to_vec(),
         chunk_shape,
-        data_type: metadata.data_type().clone(),
+        data_type: old.data_type().clone(),
         fill: None,
         codecs,
         key_encoding: ChunkKeyEncoding::default(),
-        dimension_names: Some(axis_names()),
-        attributes: metadata.attributes().clone(),
+        dimension_names: old.axis_names().map(<[_]>::to_vec),
+        attributes,
     })
-    .map_err(|source| {
-        let at = format!("scale \"{}\"", scale.key);
-        ConvertError::Metadata { at, source: Box::new(source) }.into()
-    })
+    .map_err(|source| ConvertError::Metadata { at: at.to_owned(), source: Box::new(source) }.into())
 }
 
-/// The codecs that are asked for. Words that say nothing of the order of axes leave voxels as they lie in a volume.
-fn chosen_codecs(choice: &CodecChoice, data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
-    let mut codecs = choice.codecs(data_type)?;
+/// Whether every reader of Zarr knows a codec.
+fn is_of_zarr(codec: &CodecSpec) -> bool {
+    matches!(&*codec.name, "transpose" | "bytes" | "gzip" | "zstd" | "blosc" | "crc32c")
+}
+
+/// The codecs that are asked for. Words that say nothing of the order of axes leave elements as they
+/// lie in the source.
+fn chosen_codecs(choice: &CodecChoice, old: &Array) -> Result<Vec<CodecSpec>, String> {
+    let mut codecs = choice.codecs(old.data_type())?;
     let in_words = matches!(choice, CodecChoice::Words(_));
     if in_words && codecs.iter().all(|codec| codec.name != "transpose") {
-        codecs.insert(0, transpose());
+        let own = old.codecs().iter().find(|codec| codec.name == "transpose");
+        codecs.insert(0, own.cloned().unwrap_or_else(|| reversed(old.shape().len())));
     }
     Ok(codecs)
 }
 
-/// From the order of axes in an array to that of voxels in a volume.
-fn transpose() -> CodecSpec {
-    let configuration = Map::from_iter([("order".to_owned(), json!([3, 2, 1, 0]))]);
+/// The codec that stores the first axis fastest, as volumes do.
+fn reversed(rank: usize) -> CodecSpec {
+    let order: Vec<usize> = (0..rank).rev().collect();
+    let configuration = Map::from_iter([("order".to_owned(), json!(order))]);
     CodecSpec { name: "transpose".to_owned(), configuration, must_understand: true }
 }
 
-/// How the chunks of a scale are packed, with a number for each of the four axes.
-fn packing(old: &Array, scale: &Scale, chunk: &[u64], packing: &Packing) -> Result<Packing, Error> {
+/// How the chunks of a level are packed, with a number for each axis.
+fn packing(old: &Array, chunk: &[u64], packing: &Packing) -> Result<Packing, Error> {
     let axes = old.shape().iter().zip(chunk);
     let grid: Vec<u64> = axes.map(|(&len, &n)| len.div_ceil(n).max(1)).collect();
     let near = |target: u64| -> Result<Packing, Error> {
         let each = mean_chunk(old, chunk)?;
         Ok(Packing::ChunksPerShard(chunks_per_shard_for(&grid, each, target)))
     };
-    let channels = chunk[RANK - 1];
+    let last = chunk.last().copied().unwrap_or(1);
+    let rank = chunk.len();
     Ok(match packing {
-        Packing::Keep => match (&scale.sharding, scale.morton()) {
-            (Some(sharding), Some(code)) => match shard_box(sharding, code) {
-                Some(shape) if *chunk == *old.chunk_shape() => {
-                    let counts: Vec<u64> = (0..RANK)
-                        .map(|axis| shape.get(axis).copied().unwrap_or(1).min(grid[axis]))
-                        .collect();
-                    let count = counts.iter().fold(1u64, |n, &m| n.saturating_mul(m));
-                    if count > MOST_CHUNKS {
-                        return near(SHARD_BYTES);
-                    }
-                    Packing::ChunksPerShard(counts)
+        Packing::Keep if old.chunks.packing.shared().is_none() => Packing::Unsharded,
+        Packing::Keep => match old.shard_shape() {
+            Some(shape) if *chunk == *old.chunk_shape() => {
+                let axes = shape.iter().zip(chunk).zip(&grid);
+                let counts: Vec<u64> =
+                    axes.map(|((&n, &chunk), &all)| (n / chunk).min(all)).collect();
+                let count = counts.iter().fold(1u64, |n, &m| n.saturating_mul(m));
+                if count > MOST_CHUNKS {
+                    return near(SHARD_BYTES);
                 }
-                _ => near(SHARD_BYTES)?,
-            },
-            _ => Packing::Unsharded,
+                Packing::ChunksPerShard(counts)
+            }
+            _ => near(SHARD_BYTES)?,
         },
         Packing::TargetSize(target) => near(*target)?,
         // Channels are not many, and mostly in one chunk.
-        Packing::ChunksPerShard(counts) => match counts[..] {
-            [all] => Packing::ChunksPerShard(vec![all, all, all, 1]),
-            [x, y, z] => Packing::ChunksPerShard(vec![x, y, z, 1]),
+        Packing::ChunksPerShard(counts) => match &counts[..] {
+            [all] => {
+                let mut counts = vec![*all; rank];
+                if let Some(last) = counts.last_mut().filter(|_| rank > 3) {
+                    *last = 1;
+                }
+                Packing::ChunksPerShard(counts)
+            }
+            counts if counts.len() + 1 == rank => {
+                Packing::ChunksPerShard(counts.iter().copied().chain([1]).collect())
+            }
             _ => packing.clone(),
         },
-        Packing::Shard(shape) => match shape[..] {
-            [x, y, z] => Packing::Shard(vec![x, y, z, channels]),
-            _ => packing.clone(),
-        },
+        Packing::Shard(shape) if shape.len() + 1 == rank => {
+            Packing::Shard(shape.iter().copied().chain([last]).collect())
+        }
         _ => packing.clone(),
     })
 }

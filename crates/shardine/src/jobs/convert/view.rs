@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::super::rebuild::AxisMap;
 use super::ConvertError;
 use crate::precomputed::AXES;
 use crate::{Array, Error};
@@ -30,11 +31,6 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Of an array that has the axes of a volume in their order.
-    pub fn straight() -> Self {
-        Self { axes: (0..RANK).collect(), assumed: false }
-    }
-
     /// By the names of the axes, as `said` has them or the array itself, or where there are none by their order.
     pub fn of(array: &Array, said: Option<&[String]>) -> Result<Self, Error> {
         let shape = array.shape();
@@ -91,25 +87,10 @@ impl View {
         self.axes.iter().map(|&axis| AXES.get(axis).copied().unwrap_or("t")).collect()
     }
 
-    /// Which axis of a volume axis `axis` of the array is; `None` if it is one of time.
-    pub fn volume_axis(&self, axis: usize) -> Option<usize> {
-        self.axes.get(axis).copied().filter(|&axis| axis != TIME)
-    }
-
-    /// Lengths along the axes of the array, along those of a volume.
-    pub fn to_volume(&self, by_axis: &[u64]) -> Vec<u64> {
-        let mut lengths = vec![1; RANK];
-        for (&axis, &n) in self.axes.iter().zip(by_axis) {
-            if let Some(length) = lengths.get_mut(axis) {
-                *length = n;
-            }
-        }
-        lengths
-    }
-
-    /// What is by axis of a volume, by axis of the array; `time` along an axis of time.
-    pub fn to_array<T: Copy>(&self, by_axis: &[T], time: T) -> Vec<T> {
-        self.axes.iter().map(|&axis| by_axis.get(axis).copied().unwrap_or(time)).collect()
+    /// Which axis of a volume each axis of the array becomes.
+    pub fn map(&self) -> AxisMap {
+        let axis = |&axis: &usize| (axis != TIME).then_some(axis);
+        AxisMap::new(self.axes.iter().map(axis).collect(), RANK)
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Key, Listing, StoreError, StoreExt};
 
+use super::CopyError;
 use super::info_keys::check_inside;
-use super::{CopyError, place};
 use crate::dataset::read_info;
+use crate::jobs::frame::place;
 use crate::jobs::whole::refuse;
 use crate::precomputed::INFO;
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};

@@ -5,25 +5,28 @@ mod error;
 mod info_keys;
 mod job;
 pub(super) mod keys;
-pub(super) mod marker;
 mod options;
 mod pieces;
-pub(super) mod place;
 mod queue;
 mod worker;
 
+use super::frame::{Beginning, JobKind, Marker, Start, place};
 use super::whole::check_whole;
 use crate::dataset::{Documents, detect};
 use crate::{Error, Location};
 use info_keys::FromInfo;
 use job::Job;
 use keys::{FromMetadata, KeySource};
-use marker::{COPY, Marker, Start};
 use serde_json::Value;
 
 pub use error::CopyError;
-pub use marker::COPY_MARKER;
 pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
+
+/// The object at the root of a target that says what is being copied there, or was when the program
+/// was killed.
+pub const COPY_MARKER: &str = ".shardine-copy.json";
+
+const COPY: JobKind = JobKind { marker: COPY_MARKER, member: "shardine_copy" };
 
 /// Copies every object below a place to another place, be it in another store.
 ///
@@ -102,7 +105,8 @@ fn run<K: KeySource>(
     keys: &K,
 ) -> Result<CopyReport, Error> {
     let mut marker = Marker::new(&COPY, source, Value::Null)?;
-    let start = marker.begin(source, target, options.overwrite)?;
+    let how = Beginning { overwrite: options.overwrite, ..Beginning::default() };
+    let start = marker.begin(source, target, how)?;
     let job = Job::new(source, target, options, start == Start::Resumed);
     if start == Start::Clear {
         clear::clear(target, job.threads, COPY_MARKER)?;

@@ -23,7 +23,8 @@ const VARIABLE: u64 = 64;
 pub struct ExportOptions {
     /// With the head of a `.npy` file before the elements.
     pub npy: bool,
-    /// Bytes of memory for elements. With less than a row of chunks needs, some are decoded more than once.
+    /// Bytes of memory for elements. With less than a row of chunks needs, some are decoded more
+    /// than once.
     pub memory: u64,
 }
 
@@ -54,11 +55,13 @@ impl ExportOptions {
 
 /// Writes a region of an array to a file; returns how long the file is.
 ///
-/// Elements are little-endian and in C order. Strings are joined by NUL, and bytes of variable length have their length
-/// before them, a little-endian u32. The caller gives the file its name with [`OutputFile::finish`]; until then, and if
-/// this fails or is cancelled, what had the name stays.
+/// Elements are little-endian and in C order. Strings are joined by NUL, and bytes of variable
+/// length have their length before them, a little-endian u32. The caller gives the file its name
+/// with [`OutputFile::finish`]; until then, and if this fails or is cancelled, what had the name
+/// stays.
 ///
-/// Decodes each chunk once as far as [`ExportOptions::memory`] allows; reads the region part by part.
+/// Decodes each chunk once as far as [`ExportOptions::memory`] allows; reads the region part by
+/// part.
 ///
 /// ```
 /// use shardine::files::OutputFile;
@@ -261,7 +264,8 @@ fn runs<'a>(
     size: u64,
     bytes: &'a [u8],
 ) -> impl Iterator<Item = (u64, &'a [u8])> {
-    // Trailing axes that the part has in full lie together, and so do the elements of the one before them.
+    // Trailing axes that the part has in full lie together, and so do the elements of the one
+    // before them.
     let mut inner = shape.len();
     let mut run = size;
     while inner > 0 {

@@ -1,7 +1,18 @@
-//! What all jobs have in common: what they run with, and which part of the work is theirs.
+//! What all jobs have in common: what they run with, which part of the work is theirs, what they
+//! leave in a target while they are under way, and how one data set takes the place of another.
 
+mod carry;
 mod context;
+mod error;
+mod exchange;
+pub(super) mod marker;
 mod part;
+pub(super) mod place;
 
+pub(super) use carry::carry_over;
 pub use context::{CancelToken, JobContext, JobProgress};
+pub use error::JobError;
+pub(super) use exchange::{Built, Exchange, Replacing, WAIT};
+pub(super) use marker::{Beginning, JobKind, Marker, Start, remove_leftovers};
 pub use part::Part;
+pub(super) use part::stable_hash;

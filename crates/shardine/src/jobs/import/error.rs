@@ -29,7 +29,8 @@ pub enum ImportError {
         /// numpy's name of it.
         descr: String,
     },
-    /// The file lies in the folder that is to become an array, from which everything else is removed.
+    /// The file lies in the folder that is to become an array, from which everything else is
+    /// removed.
     #[error("{name} lies in {target}")]
     Inside {
         /// Which file.

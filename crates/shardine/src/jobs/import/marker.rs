@@ -1,4 +1,5 @@
-//! What says that a file is being converted, so that the same job resumes after a kill and another one is refused.
+//! What says that a file is being converted, so that the same job resumes after a kill and another
+//! one is refused.
 
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ impl Marker {
         }
     }
 
-    /// Marks the target, or finds that it is marked; refuses what is neither empty, nor ours, nor to be overwritten.
+    /// Marks the target, or finds that it is marked; refuses what is neither empty, nor ours, nor
+    /// to be overwritten.
     pub fn begin(
         &self,
         location: &Location,
@@ -99,7 +101,8 @@ impl Marker {
                 return Err(other(&old, self, location).into());
             }
             return Ok(match ArrayNode::open(engine, location) {
-                // Between the marker and the metadata there may have been nothing but the old array, or nothing.
+                // Between the marker and the metadata there may have been nothing but the old
+                // array, or nothing.
                 Ok(array) if !clearing => Start::Resumed(array),
                 Ok(_) | Err(Error::NoNode { .. }) => Start::Fresh,
                 Err(error) => return Err(error),

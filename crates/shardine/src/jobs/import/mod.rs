@@ -33,9 +33,11 @@ pub struct ImportOptions {
     pub shape: Option<Vec<u64>>,
     /// The type of raw bytes; of a `.npy` file what its elements are converted to.
     pub data_type: Option<DataType>,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error.
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// error.
     pub cast: bool,
-    /// How the array is stored. [`Packing::TargetSize`] goes by what some chunks of the file take when they are encoded.
+    /// How the array is stored. [`Packing::TargetSize`] goes by what some chunks of the file take
+    /// when they are encoded.
     pub layout: ArrayLayout,
     /// Bytes of memory for what is read along with a chunk and needed for those beside it.
     pub memory: u64,
@@ -104,11 +106,12 @@ pub struct ImportReport {
 /// Makes a new array of a file of elements.
 ///
 /// A job that was stopped is resumed by the same call: objects that are there are kept. Meanwhile
-/// [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says what is under way, and a call that would make something else is
-/// refused. A stream is copied to a temporary file when it is opened and cannot be resumed.
+/// [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says what is under way, and a call that would
+/// make something else is refused. A stream is copied to a temporary file when it is opened and
+/// cannot be resumed.
 ///
-/// Reads the file piece by piece and each element once, as far as [`ImportOptions::memory`] allows; memory beside that is that
-/// of the chunks in flight.
+/// Reads the file piece by piece and each element once, as far as [`ImportOptions::memory`] allows;
+/// memory beside that is that of the chunks in flight.
 ///
 /// ```
 /// use shardine::files::Input;
@@ -137,7 +140,8 @@ pub fn import(
     let (shape, data_type) = described(options, &input)?;
     let found = input.found()?;
     let metadata = packed(&context, options, &shape, &data_type, &input)?;
-    // How the file is read is told by the array, which is not to be there before all is known to be well.
+    // How the file is read is told by the array, which is not to be there before all is known to be
+    // well.
     let unseen = in_memory(&context, metadata.clone())?;
     let source = input.source(&unseen, &shape, options.cast, options.memory)?;
     drop(unseen);

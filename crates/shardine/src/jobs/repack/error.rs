@@ -1,4 +1,6 @@
-use shardine_store::Key;
+use shardine_store::{Key, StoreError};
+
+use crate::{EngineError, Error};
 
 /// Why the chunks of an array cannot be packed anew.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -183,4 +185,16 @@ impl RepackError {
             }
         })
     }
+}
+
+/// Whether an error may come from another program that writes to the source meanwhile.
+pub(in crate::jobs) fn is_stale(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Repack(RepackError::Differs { .. } | RepackError::Elements { .. })
+            | Error::Store(StoreError::Changed { .. })
+            | Error::Engine(EngineError::Unstable { .. })
+            | Error::Engine(EngineError::Shard { .. })
+            | Error::Engine(EngineError::Decode { .. })
+    )
 }

@@ -1,35 +1,27 @@
 //! Packs chunks into shards, out of shards, and into other shards: by moving the encoded chunks as they are, wherever
 //! they are not to be encoded in another way.
 
-mod build;
-mod chunks;
-mod consolidated;
 mod error;
 mod in_place;
-mod job;
-mod moving;
 mod options;
 mod out;
-mod recode;
 mod target;
 
-use std::sync::Arc;
-
+use super::frame::place::below;
+use super::frame::{JobContext, JobError};
 use super::walk::each_array;
 use super::whole::check_walked;
 use crate::jobs::losses::refuse_array;
-use crate::{Engine, Error, Location};
+use crate::{Error, Location};
 
+pub(super) use super::rebuild::PartOutcome;
+use super::rebuild::recover_missing;
 pub use error::RepackError;
-pub use in_place::recover;
-pub(crate) use job::{Built, Job, Marker, WAIT};
-pub use options::{
-    CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackProgress, RepackedArray,
-};
+pub(super) use error::is_stale;
+pub use options::{CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray};
 pub use out::REPACK_MARKER;
+pub(super) use out::{REPACK, plan_repack};
 
-pub(super) use chunks::ChunkFinder;
-pub(super) use recode::block;
 pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 
 /// Packs the chunks of an array, or of all arrays below a group, anew; in their place, or at `target`.
@@ -80,40 +72,41 @@ pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn repack(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     source: &Location,
     target: Option<&Location>,
     options: &RepackOptions,
     tell: &mut dyn FnMut(RepackedArray),
-) -> Result<(), Error> {
+) -> Result<PartOutcome, Error> {
+    let context = &context.into();
+    let engine = context.engine();
     if let Some(target) = target {
-        return out::repack(engine, source, target, options, tell);
+        return out::repack(context, source, target, options, tell);
+    }
+    if options.part.is_some() {
+        let reason = "a data set is replaced by one process";
+        return Err(JobError::NotInParts { option: "a job in place", reason }.into());
     }
     if !options.dry_run {
-        in_place::recover_missing(engine, source, 0)?;
+        recover_missing(engine, source, 0)?;
     }
     check_walked(source)?;
     let mut first_error = None;
     each_array(engine, source, &mut |array| {
         let done = array.and_then(|array| {
-            let path = below(source, array.location());
+            let path = below(source, array.location()).to_owned();
             let mut report = RepackedArray { path, ..RepackedArray::default() };
+            context.check()?;
             refuse_array(&array)?;
-            in_place::repack(&array, options, &mut report)?;
+            in_place::repack(context, &array, options, &mut report)?;
             Ok(report)
         });
         match done {
             Ok(report) => tell(report),
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
             Err(error) => drop(first_error.get_or_insert(error)),
         }
         Ok(())
     })?;
-    first_error.map_or(Ok(()), Err)
-}
-
-/// The path of a node below a place.
-fn below(place: &Location, node: &Location) -> String {
-    let path = node.path.as_ref().map(|path| path.as_str()).unwrap_or_default();
-    let above = place.path.as_ref().map(|path| path.as_str()).unwrap_or_default();
-    path.strip_prefix(above).unwrap_or(path).trim_start_matches('/').to_owned()
+    first_error.map_or(Ok(PartOutcome::Complete), Err)
 }

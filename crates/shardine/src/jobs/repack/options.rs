@@ -1,11 +1,11 @@
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use crate::codec_words::CodecChoice;
+use crate::jobs::frame::Part;
+use crate::jobs::rebuild::{Counts, OutOptions};
 pub use crate::plan::Packing;
 use crate::shard::{IndexLocation, WriteOrder};
 
@@ -35,23 +35,9 @@ impl RepackCheck {
     }
 }
 
-/// How far a job is.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct RepackProgress {
-    /// The array that is being worked on, by its path below the place that was named; empty for that place itself.
-    pub array: String,
-    /// Chunks of its grid that are done.
-    pub done: u64,
-    /// Chunks of its grid.
-    pub total: u64,
-}
-
-/// What is told of progress.
-type Tell = Arc<dyn Fn(RepackProgress) + Send + Sync>;
-
 /// How to pack the chunks of an array, or of all arrays of a hierarchy, anew.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct RepackOptions {
     /// How chunks are packed.
@@ -77,8 +63,10 @@ pub struct RepackOptions {
     pub wait: Option<Duration>,
     /// Only tell what would be done.
     pub dry_run: bool,
-    /// Told how far it is. May be called from any thread.
-    pub progress: Option<Tell>,
+    /// At a target: take the process that was making it for dead, where that cannot be told.
+    pub take_over: bool,
+    /// At a target: which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl RepackOptions {
@@ -153,10 +141,23 @@ impl RepackOptions {
         self
     }
 
-    /// With somebody who is told how far it is.
-    pub fn progress(mut self, tell: impl Fn(RepackProgress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(tell));
+    /// With only this part of the work done.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
         self
+    }
+
+    /// How it is made at another place.
+    pub(in crate::jobs) fn out(&self) -> OutOptions {
+        OutOptions {
+            overwrite: self.overwrite,
+            restart: self.restart,
+            take_over: self.take_over,
+            part: self.part,
+            check: self.check,
+            order: self.order,
+            ..OutOptions::default()
+        }
     }
 
     /// What is asked for, the same for the same result.
@@ -167,23 +168,6 @@ impl RepackOptions {
             "chunk": self.chunk,
             "codecs": self.codecs,
         })
-    }
-}
-
-impl fmt::Debug for RepackOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RepackOptions")
-            .field("packing", &self.packing)
-            .field("index", &self.index)
-            .field("chunk", &self.chunk)
-            .field("codecs", &self.codecs)
-            .field("order", &self.order)
-            .field("check", &self.check)
-            .field("overwrite", &self.overwrite)
-            .field("restart", &self.restart)
-            .field("exclusive", &self.exclusive)
-            .field("dry_run", &self.dry_run)
-            .finish_non_exhaustive()
     }
 }
 
@@ -228,4 +212,17 @@ pub struct RepackedArray {
     pub objects_kept: u64,
     /// How the result was checked.
     pub check: RepackCheck,
+}
+
+impl RepackedArray {
+    /// Takes over what was counted.
+    pub(super) fn count(&mut self, counts: &Counts, check: RepackCheck) {
+        self.chunks_moved = counts.moved;
+        self.chunks_recoded = counts.recoded;
+        self.chunks_empty = counts.absent;
+        self.objects_written = counts.written;
+        self.bytes_written = counts.bytes;
+        self.objects_kept = counts.kept;
+        self.check = check;
+    }
 }

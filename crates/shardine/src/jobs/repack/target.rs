@@ -1,7 +1,6 @@
 //! What the new array is to be: its metadata, worked out from the old one's and from what is asked for.
 
 use serde_json::{Map, json};
-use shardine_codec::{Codec, from_spec};
 
 use super::{Packing, RepackError, RepackOptions};
 use crate::layout::Configuration;
@@ -10,10 +9,8 @@ use crate::shard::{IndexLocation, MAX_CHUNKS_PER_SHARD};
 use crate::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
+use crate::zarr::{FlatCodecs, SHARDING};
 use crate::{Array, ArrayNode, CodecSpec, Error};
-
-/// The name of the codec that makes shards.
-const SHARDING: &str = "sharding_indexed";
 
 /// How an array is stored, without the nesting of codecs in codecs.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +36,8 @@ impl Stored {
     pub fn of(metadata: &ArrayMetadata) -> Result<Self, String> {
         let shape = metadata.chunk_shape();
         let specs = metadata.codecs();
-        let (codecs, chunk) = flatten(specs)?;
+        let FlatCodecs { codecs, chunk_shape } =
+            FlatCodecs::of(specs).map_err(|error| error.to_string())?;
         let shards = match specs.iter().find(|spec| spec.name == SHARDING) {
             None => None,
             Some(spec) => {
@@ -55,7 +53,8 @@ impl Stored {
                 })
             }
         };
-        Ok(Self { codecs, chunk_shape: chunk.unwrap_or_else(|| shape.to_vec()), shards })
+        let chunk_shape = chunk_shape.unwrap_or_else(|| shape.to_vec());
+        Ok(Self { codecs, chunk_shape, shards })
     }
 
     /// The shape of objects and their codecs, for the metadata.
@@ -77,40 +76,10 @@ impl Stored {
     }
 }
 
-/// The codecs of a chunk, those around shards before and after it, and the shape of the innermost chunks if there are shards.
-fn flatten(specs: &[CodecSpec]) -> Result<(Vec<CodecSpec>, Option<Vec<u64>>), String> {
-    let Some(position) = specs.iter().position(|spec| spec.name == SHARDING) else {
-        return Ok((specs.to_vec(), None));
-    };
-    let found = Configuration::parse(&specs[position].configuration, "codecs")
-        .map_err(|error| error.to_string())?;
-    let (inner, chunk) = flatten(&found.codecs)?;
-    let chunk = chunk.unwrap_or(found.chunk_shape);
-    // Stored axis i is axis order[i] of the array.
-    let mut order: Vec<usize> = (0..chunk.len()).collect();
-    for spec in &specs[..position] {
-        if let Ok(Codec::ArrayToArray(codec)) = from_spec(spec)
-            && let Some(permutation) = codec.permutation()
-        {
-            order = permutation.iter().filter_map(|&k| order.get(k).copied()).collect();
-        }
-    }
-    let mut by_axis = vec![1; chunk.len()];
-    for (&k, &n) in order.iter().zip(&chunk) {
-        by_axis[k] = n;
-    }
-    let mut codecs = specs[..position].to_vec();
-    codecs.extend(inner);
-    codecs.extend_from_slice(&specs[position + 1..]);
-    Ok((codecs, Some(by_axis)))
-}
-
 /// What is to be built.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub metadata: ArrayMetadata,
-    /// Whether the chunks of both arrays are encoded alike.
-    pub same_chunks: bool,
     /// Whether the array is so already.
     pub unchanged: bool,
 }
@@ -157,7 +126,6 @@ pub(super) fn wanted(
     };
     let new = Stored { codecs, chunk_shape, shards };
     let (object_shape, object_codecs) = new.to_layout();
-    let same_chunks = new.codecs == old.codecs && new.chunk_shape == old.chunk_shape;
     let unchanged = new == old && key_encoding == *metadata.key_encoding();
     let metadata = if unchanged {
         metadata.clone()
@@ -166,7 +134,7 @@ pub(super) fn wanted(
             .with_layout(&object_shape, &object_codecs, key_encoding)
             .map_err(|error| refuse(error.to_string()))?
     };
-    Ok(Wanted { metadata: metadata.into_v3(), same_chunks, unchanged })
+    Ok(Wanted { metadata: metadata.into_v3(), unchanged })
 }
 
 /// Why there are no such shards.

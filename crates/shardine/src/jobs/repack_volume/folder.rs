@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 use shardine_store::{FolderPart, StoreExt};
 
 use super::form::{Form, survey};
-use super::values::Values;
-use super::write::{check, recount, write};
-use super::{Packed, RepackVolumeOptions, RepackedScale};
+use super::values::KeyFolderValues;
+use super::{Packed, RepackedScale};
+use crate::jobs::rebuild::{Counts, SourceRef, Step, TargetRef, Work};
+use crate::jobs::repack::RepackError;
 use crate::keyed::KeyedShards;
 use crate::precomputed::INFO;
 use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
@@ -16,15 +17,14 @@ use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location, RepackOutcome};
 
 /// A folder of values by key, and what it is to become.
+#[derive(Clone)]
 pub(super) struct Folder {
-    old: Arc<KeyedShards>,
-    kind: PayloadKind,
+    location: Location,
+    old: KeyFolderValues,
     document: Map<String, Value>,
     /// How the shards are called, now and then.
     forms: [Form; 2],
     report: RepackedScale,
-    /// Values that were moved.
-    values: u64,
 }
 
 impl Folder {
@@ -46,12 +46,12 @@ impl Folder {
         };
         let report = RepackedScale::new(0, "", Some(sharding.clone()), outcome);
         let forms = [values.sharding(), sharding].map(|sharding| Form::Shards(sharding.clone()));
-        let (old, kind) = (values.shards(), values.kind());
-        Ok(Self { old, kind, document, forms, report, values: 0 })
+        let old = KeyFolderValues { shards: values.shards(), kind: values.kind() };
+        Ok(Self { location: location.clone(), old, document, forms, report })
     }
 
     /// The values at a place whose `info` is this.
-    pub fn values_at(place: &Location, info: &str) -> Result<Values, Error> {
+    pub fn values_at(place: &Location, info: &str) -> Result<KeyFolderValues, Error> {
         let no_store = || Error::NoKeyValues { at: place.to_string() };
         let document: Map<String, Value> = serde_json::from_str(info).map_err(|_| no_store())?;
         let sharding = Sharding::from_json(document.get("sharding").ok_or_else(no_store)?);
@@ -60,15 +60,15 @@ impl Folder {
         let (store, folder) = (Arc::clone(&place.store), place.path.clone());
         let shards = Arc::new(KeyedShards::new(store, folder, sharding));
         let kind = PayloadKind::from_info(&document);
-        Ok(Values::Shards { shards, kind, plain: None })
+        Ok(KeyFolderValues { shards, kind })
     }
 
     /// The values at the place where they are built.
-    fn new_values(&self, place: &Location) -> Option<Values> {
+    fn new_values(&self, place: &Location) -> Option<KeyFolderValues> {
         let sharding = self.report.sharding.clone()?;
         let (store, folder) = (Arc::clone(&place.store), place.path.clone());
         let shards = Arc::new(KeyedShards::new(store, folder, sharding));
-        Some(Values::Shards { shards, kind: self.kind, plain: None })
+        Some(KeyFolderValues { shards, kind: self.old.kind })
     }
 }
 
@@ -90,24 +90,25 @@ impl Packed for Folder {
         Ok(())
     }
 
-    fn build(
-        &mut self,
-        engine: &Arc<Engine>,
-        place: &Location,
-        options: &RepackVolumeOptions,
-        resumed: bool,
-    ) -> Result<(), Error> {
-        let Some(to) = self.new_values(place) else { return Ok(()) };
+    fn check_names(&self) -> Result<(), Error> {
         let [old, new] = &self.forms;
-        survey(&*self.old.store, self.old.folder.as_ref(), old, new)?;
-        let from = Values::Shards { shards: Arc::clone(&self.old), kind: self.kind, plain: None };
-        let tally = write(engine, &from, &to, resumed, options)?;
-        self.values = tally.total;
-        self.report.add(&tally);
-        if options.check || resumed {
-            check(engine, &from, &to)?;
-        }
-        Ok(())
+        let from = &self.old.shards;
+        survey(&*from.store, from.folder.as_ref(), old, new)
+    }
+
+    fn steps(&self, _: &Arc<Engine>, place: &Location) -> Result<Vec<Step>, Error> {
+        let Some(to) = self.new_values(place).filter(|_| !self.is_unchanged()) else {
+            return Ok(Vec::new());
+        };
+        let work = Work::Keys { from: self.old.clone(), to };
+        let folder = self.location.clone();
+        let (source, target) = (SourceRef::new("", 0), TargetRef::Keys);
+        let name = String::new();
+        Ok(vec![Step { name, folder, work, source, target, document: None }])
+    }
+
+    fn count(&mut self, counts: &[Counts]) {
+        counts.iter().for_each(|counts| self.report.add(counts));
     }
 
     fn part(&self, path: &str, is_folder: bool) -> FolderPart {
@@ -119,13 +120,23 @@ impl Packed for Folder {
     }
 
     fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error> {
-        self.new_values(place).map_or(Ok(0), |to| recount(engine, &to, self.values))
+        let Some(to) = self.new_values(place).filter(|_| !self.is_unchanged()) else {
+            return Ok(0);
+        };
+        let (mut before, mut after) = (0, 0);
+        self.old.each_key(engine, &mut |_| before += 1)?;
+        to.each_key(engine, &mut |_| after += 1)?;
+        if before != after {
+            return Err(RepackError::Count { before, after }.into());
+        }
+        Ok(after)
     }
 
-    fn reports(mut self, resumed: bool) -> Vec<RepackedScale> {
-        if resumed && self.report.outcome == RepackOutcome::Done {
-            self.report.outcome = RepackOutcome::Resumed;
+    fn reports(&self, resumed: bool) -> Vec<RepackedScale> {
+        let mut report = self.report.clone();
+        if resumed && report.outcome == RepackOutcome::Done {
+            report.outcome = RepackOutcome::Resumed;
         }
-        vec![self.report]
+        vec![report]
     }
 }

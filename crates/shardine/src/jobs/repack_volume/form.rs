@@ -9,7 +9,7 @@ use crate::precomputed::{BoxNames, BoxObject, Scale, compressed_ending};
 use crate::shard::uint64::Sharding;
 
 /// How the objects are called that hold the values of a folder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Form {
     /// Each is a shard, or one of the two parts of one in its older form.
     Shards(Sharding),

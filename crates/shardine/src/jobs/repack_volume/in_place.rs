@@ -1,28 +1,20 @@
-//! Replaces a volume of files by one that is built beside it: see the job that does so with arrays.
+//! A volume, or a folder of values by key, that is replaced by one packed in another way.
 
-use std::sync::Arc;
+use serde_json::Value;
+use shardine_store::FolderPart;
 
-use shardine_store::{Condition, Store, StoreExt};
-
-use super::{Packed, RepackVolumeOptions, RepackedScale};
-use crate::jobs::repack::{Built, Job, Marker, RepackError, WAIT, recover};
+use super::{Packed, RepackVolumeOptions, RepackedScale, count_packed};
+use crate::jobs::frame::{Built, Exchange, JobContext};
+use crate::jobs::rebuild::{
+    Counts, InPlaceOptions, Replaced, Replacement, Step, TransferOptions, recover, replace,
+};
+use crate::jobs::repack::RepackCheck;
 use crate::jobs::whole::check_walked;
 use crate::precomputed::INFO;
-use crate::{Engine, Error, Location, RepackOutcome};
-
-/// How often a volume is built that was changed meanwhile.
-const ATTEMPTS: usize = 3;
-
-/// What comes after a step.
-enum Next {
-    /// Nothing: all is done.
-    Done,
-    /// An earlier job is out of the way, and this one can begin.
-    Begin,
-}
+use crate::{Error, Location, RepackOutcome};
 
 pub(super) fn repack<P: Packed>(
-    engine: &Arc<Engine>,
+    context: &JobContext,
     location: &Location,
     open: &dyn Fn() -> Result<P, Error>,
     options: &RepackVolumeOptions,
@@ -32,172 +24,125 @@ pub(super) fn repack<P: Packed>(
         recover(location)?;
     }
     check_walked(location)?;
-    let job = Job::of(location, INFO)?;
-    loop {
-        if options.dry_run || job.is_empty()? {
-            let wanted = open()?;
-            let remains = job.beside.has_folder(&job.work)?;
-            if options.dry_run || wanted.is_unchanged() && !remains {
-                wanted.reports(false).into_iter().for_each(tell);
-                return Ok(());
-            }
-        }
-        let _lock = job.lock()?;
-        let done = locked(engine, &job, open, options, tell);
-        // A job that is refused, or has nothing to do, leaves nothing.
-        if job.is_empty()? {
-            job.beside.remove_tree(&job.work)?;
-        }
-        match done? {
-            Next::Done => return Ok(()),
-            // With a lock of its own: that of the earlier job went with its folder.
-            Next::Begin => {}
-        }
-    }
-}
-
-/// The same by who has the lock.
-fn locked<P: Packed>(
-    engine: &Arc<Engine>,
-    job: &Job,
-    open: &dyn Fn() -> Result<P, Error>,
-    options: &RepackVolumeOptions,
-    tell: &mut dyn FnMut(RepackedScale),
-) -> Result<Next, Error> {
-    if options.restart && !job.is_empty()? {
-        match (job.marker(), job.document(&job.name)?) {
-            (Err(error @ Error::Store(_)), _) => return Err(error),
-            (Ok(Some(marker)), Some(current))
-                if current == marker.to || job.is_exchanged(&marker)? =>
-            {
-                job.end(&marker, &|| count(engine, job, &marker))?;
-            }
-            // Without its `info` nobody can tell whether it is the old one that waits in the job's folder.
-            (_, None) => return Err(Error::NoVolume { at: job.at.clone() }),
-            _ => job.give_up()?,
-        }
-        return Ok(Next::Begin);
-    }
-    let Some(current) = job.document(&job.name)? else {
-        return Err(Error::NoVolume { at: job.at.clone() });
+    let check = if options.check { RepackCheck::Bytes } else { RepackCheck::None };
+    let how = InPlaceOptions {
+        restart: options.restart,
+        exclusive: options.exclusive,
+        wait: options.wait,
+        dry_run: options.dry_run,
+        transfer: TransferOptions { check, ..TransferOptions::default() },
     };
-    let mut wanted = open()?;
-    let mut resumed = false;
-    let mut marker = match job.marker()? {
-        Some(marker) => {
-            resumed = true;
-            marker
-        }
-        None if !job.is_empty()? => return Err(job.refuse("it is missing")),
-        None => {
-            if wanted.is_unchanged() {
-                wanted.reports(false).into_iter().for_each(tell);
-                return Ok(Next::Done);
-            }
-            let to = String::from_utf8_lossy(&wanted.info()).into_owned();
-            let (request, from) = (wanted.request(), current.clone());
-            // What cannot be replaced, or cannot be looked at, is told before anything is begun.
-            job.beside.check_movable(&job.name, &job.work)?;
-            let fingerprint = Some(job.beside.fingerprint(&job.name)?);
-            let marker = Marker { request, from, to, fingerprint, built: None };
-            marker.put(job)?;
-            marker
-        }
+    let mut replaced = Repacked { context, location, open, packed: None };
+    let outcome = replace(context, location, &mut replaced, &how)?;
+    let packed = match replaced.packed.take() {
+        Some(packed) => packed,
+        None => open()?,
     };
-    if current == marker.to || job.is_exchanged(&marker)? {
-        // All that was missing is that the old volume is removed.
-        job.end(&marker, &|| count(engine, job, &marker))?;
-        if wanted.request() != marker.request {
-            return Ok(Next::Begin);
-        }
-        wanted.reports(true).into_iter().for_each(|mut scale| {
+    // An earlier run has done all of it if there is nothing left to do.
+    let all = packed.is_unchanged() && outcome == Replaced::Resumed;
+    for mut scale in packed.reports(outcome == Replaced::Resumed) {
+        if all {
             scale.outcome = RepackOutcome::Resumed;
-            tell(scale);
-        });
-        return Ok(Next::Done);
-    }
-    if current != marker.from {
-        return Err(job.refuse("the info of the volume was changed since"));
-    }
-    if wanted.request() != marker.request {
-        let (at, request) = (job.at.clone(), marker.request.to_string());
-        return Err(RepackError::OtherJob { at, request }.into());
-    }
-    job.check_locks(options.exclusive)?;
-    let unchanged = |marker: &Marker| -> Result<bool, Error> {
-        Ok(job.document(&job.name)?.as_ref() == Some(&marker.from)
-            && Some(job.beside.fingerprint(&job.name)?) == marker.fingerprint)
-    };
-    let mut made = make(engine, job, options, &mut wanted, &mut marker, resumed);
-    for _ in 1..ATTEMPTS {
-        // What is wrong counts only if nobody has changed the volume meanwhile.
-        if unchanged(&marker)? {
-            break;
         }
-        wanted = open()?;
-        made = make(engine, job, options, &mut wanted, &mut marker, true);
+        tell(scale);
     }
-    let changed = || Error::from(RepackError::Changed { at: job.at.clone() });
-    if let Err(error) = made {
-        return Err(if unchanged(&marker)? { error } else { changed() });
-    }
-    let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
-    // A writer may have come between the last look and the lock. From here on none can.
-    if !unchanged(&marker)? {
-        return Err(changed());
-    }
-    job.exchange()?;
-    job.end_alone(alone, &marker, &|| count(engine, job, &marker))?;
-    wanted.reports(resumed).into_iter().for_each(tell);
-    Ok(Next::Done)
-}
-
-/// Builds the new volume, with its `info` last.
-fn make(
-    engine: &Arc<Engine>,
-    job: &Job,
-    options: &RepackVolumeOptions,
-    wanted: &mut impl Packed,
-    marker: &mut Marker,
-    resumed: bool,
-) -> Result<(), Error> {
-    let (fingerprint, modes) = job.beside.state_of(&job.name)?;
-    let mut resumed = resumed;
-    if resumed && marker.fingerprint != Some(fingerprint) {
-        // Nobody can tell which of the objects were made from what is there no more.
-        job.beside.remove_tree(&job.new)?;
-        resumed = false;
-    }
-    marker.fingerprint = Some(fingerprint);
-    marker.put(job)?;
-    let document = job.new.join(INFO)?;
-    job.beside.make_folder_at(&job.new)?;
-    job.beside.remove_tree(&document)?;
-    job.beside.copy_mode(&job.name, &job.new)?;
-    job.beside.remove_temporaries(&job.new)?;
-    let store: Arc<dyn Store> = Arc::new(job.beside.with_modes(modes));
-    let place = Location::root(store).at(Some(job.new.clone()));
-    wanted.build(engine, &place, options, resumed)?;
-    let part = |path: &str, is_folder| wanted.part(path, is_folder);
-    job.beside.carry_over(&job.name, &job.new, &part)?;
-    let moved = wanted.recount(engine, &place)?;
-    if job.beside.fingerprint(&job.name)? != fingerprint {
-        return Err(RepackError::Changed { at: job.at.clone() }.into());
-    }
-    marker.built = Some(Built { objects: 0, chunks: Some(moved) });
-    marker.put(job)?;
-    let modes = job.beside.modes_of(&job.name.join(INFO)?)?;
-    job.beside.with_modes(modes).put(&document, marker.to.as_bytes(), Condition::None)?;
     Ok(())
 }
 
-/// What is stored of the new volume, where the old one was.
-fn count(engine: &Arc<Engine>, job: &Job, marker: &Marker) -> Result<Built, Error> {
-    let store: Arc<dyn Store> = Arc::new(job.beside.clone());
-    let place = Location::root(store).at(Some(job.name.clone()));
-    let mut found = 0u64;
-    for values in super::packed_values(engine, &place, &marker.from, &marker.to)? {
-        values.each_key(engine, &mut |_| found += 1)?;
+/// A data set with an `info` that is replaced.
+struct Repacked<'a, P> {
+    context: &'a JobContext,
+    location: &'a Location,
+    open: &'a dyn Fn() -> Result<P, Error>,
+    /// As it was last looked at.
+    packed: Option<P>,
+}
+
+impl<P: Packed> Repacked<'_, P> {
+    fn look(&mut self) -> Result<&P, Error> {
+        let packed = (self.open)()?;
+        Ok(self.packed.insert(packed))
     }
-    Ok(Built { objects: 0, chunks: Some(found) })
+}
+
+impl<P: Packed> Replacement for Repacked<'_, P> {
+    fn document(&self) -> &'static str {
+        INFO
+    }
+
+    fn missing(&self) -> Error {
+        Error::NoVolume { at: self.location.to_string() }
+    }
+
+    fn request(&mut self) -> Result<Value, Error> {
+        Ok(self.look()?.request())
+    }
+
+    fn wanted(&mut self, _: &str) -> Result<Option<String>, Error> {
+        let packed = self.look()?;
+        let info = || String::from_utf8_lossy(&packed.info()).into_owned();
+        Ok((!packed.is_unchanged()).then(info))
+    }
+
+    fn resumes(&mut self, _: &str) -> Result<(), Error> {
+        self.look().map(drop)
+    }
+
+    fn fits(&self, one: &str, other: &str) -> Result<bool, Error> {
+        Ok(one == other)
+    }
+
+    fn shrinks(&self, _: &str, _: &str) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    fn check_free(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn steps(&mut self, _: &str, _: &str, place: &Location) -> Result<Vec<Step>, Error> {
+        let engine = self.context.engine();
+        let packed = self.look()?;
+        packed.check_names()?;
+        packed.steps(engine, place)
+    }
+
+    fn check_built(&self, place: &Location) -> Result<(), Error> {
+        match &self.packed {
+            Some(packed) => packed.recount(self.context.engine(), place).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn others<'a>(
+        &'a self,
+        _: &str,
+        _: &str,
+    ) -> Result<Box<dyn Fn(&str, bool) -> FolderPart + 'a>, Error> {
+        let packed = self.packed.as_ref().ok_or_else(|| self.missing())?;
+        Ok(Box::new(|path, is_folder| packed.part(path, is_folder)))
+    }
+
+    fn counted(&mut self, counts: &[Counts], _: RepackCheck) {
+        if let Some(packed) = &mut self.packed {
+            packed.count(counts);
+        }
+    }
+
+    fn count(&self, from: &str, to: &str, place: &Location) -> Result<Built, Error> {
+        let found = count_packed(self.context.engine(), place, from, to)?;
+        Ok(Built { objects: 0, chunks: Some(found) })
+    }
+
+    fn exchange(
+        &self,
+        _: &Exchange,
+        exchange: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        exchange()
+    }
+
+    fn settle(&self, _: &Exchange) -> Result<(), Error> {
+        Ok(())
+    }
 }

@@ -14,13 +14,20 @@ use std::sync::Arc;
 use serde_json::Value;
 use shardine_store::FolderPart;
 
+use crate::jobs::frame::place::check_apart;
+use crate::jobs::frame::{JobContext, JobError};
 use crate::jobs::losses::refuse_data_set;
+use crate::jobs::rebuild::{Counts, PartOutcome, Step};
+use crate::jobs::whole::check_whole;
 use crate::precomputed::{Volume, VolumeInfo};
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location};
 use folder::Folder;
-use values::Values;
+use values::count_chunks;
 use volume::Scales;
+
+pub(super) use out::plan_repack_volume;
+pub(super) use values::KeyFolderValues;
 
 pub use options::{RepackVolumeOptions, RepackedScale};
 
@@ -40,15 +47,17 @@ pub use options::{RepackVolumeOptions, RepackedScale};
 /// Costs a listing, a read for each index, and the bytes once; the check reads them twice more. Memory is that of the values in
 /// flight, and some bytes for each key, of which no more are in memory at once than fit into a quarter of the engine's.
 pub fn repack_volume(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     source: &Location,
     target: Option<&Location>,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
-) -> Result<(), Error> {
+) -> Result<PartOutcome, Error> {
+    let context = &context.into();
+    let engine = context.engine();
     refuse_data_set(engine, source)?;
     let open = || Scales::open(engine, source, options);
-    run(engine, source, target, &open, options, tell)
+    run(context, source, target, &open, options, tell)
 }
 
 /// Packs the values of a folder whose own `info` says how it is sharded, meshes or skeletons say, anew; in their place, or at
@@ -56,54 +65,68 @@ pub fn repack_volume(
 ///
 /// Of the options, the sharding and the level do not matter.
 pub fn repack_keys(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     source: &Location,
     target: Option<&Location>,
     sharding: &Sharding,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
-) -> Result<(), Error> {
+) -> Result<PartOutcome, Error> {
+    let context = &context.into();
+    let engine = context.engine();
     refuse_data_set(engine, source)?;
     let open = || Folder::open(engine, source, sharding);
-    run(engine, source, target, &open, options, tell)
+    run(context, source, target, &open, options, tell)
 }
 
-fn run<P: Packed>(
-    engine: &Arc<Engine>,
+fn run<P: Packed + 'static>(
+    context: &JobContext,
     source: &Location,
     target: Option<&Location>,
     open: &dyn Fn() -> Result<P, Error>,
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
-) -> Result<(), Error> {
+) -> Result<PartOutcome, Error> {
     match target {
         Some(target) => {
             let _hold = source.hold()?;
-            out::repack(engine, source, target, open()?, options, tell)
+            check_apart(source, target)?;
+            check_whole(source, Some(target))?;
+            out::repack(context, source, target, open()?, options, tell)
         }
-        None => in_place::repack(engine, source, open, options, tell),
+        None if options.part.is_some() => {
+            let reason = "a data set is replaced by one process";
+            Err(JobError::NotInParts { option: "a job in place", reason }.into())
+        }
+        None => {
+            in_place::repack(context, source, open, options, tell)?;
+            Ok(PartOutcome::Complete)
+        }
     }
 }
 
-/// The values at a place that a job packs in another way, which goes from the one `info` to the other.
-fn packed_values(
+/// Counts the values at a place that a job packs in another way, which goes from the one `info` to
+/// the other.
+fn count_packed(
     engine: &Arc<Engine>,
     place: &Location,
     from: &str,
     to: &str,
-) -> Result<Vec<Values>, Error> {
+) -> Result<u64, Error> {
     let infos = (VolumeInfo::parse(from.as_bytes()), VolumeInfo::parse(to.as_bytes()));
     let (Ok(from), Ok(to)) = infos else {
-        return Ok(vec![Folder::values_at(place, to)?]);
+        let mut found = 0;
+        Folder::values_at(place, to)?.each_key(engine, &mut |_| found += 1)?;
+        return Ok(found);
     };
     let volume = Volume::bind(engine, place, to.clone());
     let pairs = from.scales().iter().zip(to.scales()).enumerate();
-    let changed = pairs.filter(|(_, (from, to))| from.sharding != to.sharding);
-    changed.map(|(level, _)| Values::of_scale(&volume, level)).collect()
+    let mut changed = pairs.filter(|(_, (from, to))| from.sharding != to.sharding);
+    changed.try_fold(0u64, |all, (level, _)| Ok(all + count_chunks(engine, &volume, level)?))
 }
 
 /// A data set in a folder with an `info`, and what it is to become.
-trait Packed {
+trait Packed: Clone {
     /// Its `info` as it is to be.
     fn info(&self) -> Vec<u8>;
 
@@ -116,14 +139,14 @@ trait Packed {
     /// An error if parts of it lie outside of its folder, so that a copy of that would not have them.
     fn check_inside(&self) -> Result<(), Error>;
 
-    /// Makes what changes of it at another place, all but the `info`.
-    fn build(
-        &mut self,
-        engine: &Arc<Engine>,
-        place: &Location,
-        options: &RepackVolumeOptions,
-        resumed: bool,
-    ) -> Result<(), Error>;
+    /// Refuses objects that would be lost, as they look like values and no reader finds them.
+    fn check_names(&self) -> Result<(), Error>;
+
+    /// What makes it at another place, all but the `info`.
+    fn steps(&self, engine: &Arc<Engine>, place: &Location) -> Result<Vec<Step>, Error>;
+
+    /// Takes note of what the steps have done.
+    fn count(&mut self, counts: &[Counts]);
 
     /// What becomes of something in the folder, by its path below it: what is built is left, all else carried over.
     fn part(&self, path: &str, is_folder: bool) -> FolderPart;
@@ -132,5 +155,5 @@ trait Packed {
     fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error>;
 
     /// What was done, or is to be done.
-    fn reports(self, resumed: bool) -> Vec<RepackedScale>;
+    fn reports(&self, resumed: bool) -> Vec<RepackedScale>;
 }

@@ -1,14 +1,16 @@
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::write::Tally;
+use serde::{Deserialize, Serialize};
+
 use crate::RepackOutcome;
+use crate::jobs::frame::Part;
+use crate::jobs::rebuild::{Counts, OutOptions};
+use crate::jobs::repack::RepackCheck;
 use crate::plan::ShardingRequest;
 use crate::shard::uint64::Sharding;
 
 /// How to pack the scales of a volume anew.
-#[derive(Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RepackVolumeOptions {
     /// How each scale is to be sharded.
@@ -25,8 +27,10 @@ pub struct RepackVolumeOptions {
     pub wait: Option<Duration>,
     /// Compare all that was moved with what it was.
     pub check: bool,
-    /// Called with values that are done and values in all.
-    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
+    /// At a target: take the process that was making it for dead, where that cannot be told.
+    pub take_over: bool,
+    /// At a target: which part of the work this process does; `None` for all of it.
+    pub part: Option<Part>,
 }
 
 impl RepackVolumeOptions {
@@ -40,19 +44,20 @@ impl RepackVolumeOptions {
             exclusive: false,
             wait: None,
             check: true,
-            progress: None,
+            take_over: false,
+            part: None,
         }
     }
-}
 
-impl fmt::Debug for RepackVolumeOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RepackVolumeOptions")
-            .field("sharding", &self.sharding)
-            .field("level", &self.level)
-            .field("dry_run", &self.dry_run)
-            .field("check", &self.check)
-            .finish_non_exhaustive()
+    /// How it is made at another place.
+    pub(in crate::jobs) fn out(&self) -> OutOptions {
+        OutOptions {
+            restart: self.restart,
+            take_over: self.take_over,
+            part: self.part,
+            check: Some(if self.check { RepackCheck::Bytes } else { RepackCheck::None }),
+            ..OutOptions::default()
+        }
     }
 }
 
@@ -100,11 +105,11 @@ impl RepackedScale {
         }
     }
 
-    pub(super) fn add(&mut self, tally: &Tally) {
-        self.chunks_moved += tally.moved;
-        self.chunks_recompressed += tally.recompressed;
-        self.objects_written += tally.objects;
-        self.objects_kept += tally.objects_kept;
-        self.bytes_written += tally.bytes;
+    pub(super) fn add(&mut self, counts: &Counts) {
+        self.chunks_moved += counts.moved;
+        self.chunks_recompressed += counts.recompressed;
+        self.objects_written += counts.written;
+        self.objects_kept += counts.kept;
+        self.bytes_written += counts.bytes;
     }
 }

@@ -6,14 +6,15 @@ use serde_json::Value;
 use shardine_store::{FolderPart, Key};
 
 use super::form::{Form, survey};
-use super::values::Values;
-use super::write::{check, recount, write};
+use super::values::count_chunks;
 use super::{Packed, RepackVolumeOptions, RepackedScale};
+use crate::jobs::rebuild::{AxisMap, Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
 use crate::precomputed::{INFO, Scale, Volume, VolumeInfo};
 use crate::{Engine, Error, Location, RepackOutcome};
 
 /// A volume, and what it is to become.
+#[derive(Clone)]
 pub(super) struct Scales {
     old: Volume,
     info: VolumeInfo,
@@ -23,14 +24,13 @@ pub(super) struct Scales {
 }
 
 /// A scale that changes.
+#[derive(Clone)]
 struct Changed {
     level: usize,
     /// Its folder, relative to the volume's.
     folder: String,
     /// How its objects are called, now and then.
     forms: [Form; 2],
-    /// Values that were moved.
-    values: u64,
 }
 
 impl Scales {
@@ -105,34 +105,41 @@ impl Packed for Scales {
         Ok(())
     }
 
-    fn build(
-        &mut self,
-        engine: &Arc<Engine>,
-        place: &Location,
-        options: &RepackVolumeOptions,
-        resumed: bool,
-    ) -> Result<(), Error> {
-        let new = Volume::bind(engine, place, self.info.clone());
+    fn check_names(&self) -> Result<(), Error> {
         let store = &*self.old.location().store;
-        // All of them first: what is refused is refused before anything is moved.
         for changed in &self.changed {
             let folder = self.old.folder(self.old.scale(changed.level)?)?;
             let [old, new] = &changed.forms;
             survey(store, folder.as_ref(), old, new)?;
         }
-        for changed in &mut self.changed {
-            let from = Values::of_scale(&self.old, changed.level)?;
-            let to = Values::of_scale(&new, changed.level)?;
-            let tally = write(engine, &from, &to, resumed, options)?;
-            changed.values = tally.total;
+        Ok(())
+    }
+
+    fn steps(&self, engine: &Arc<Engine>, place: &Location) -> Result<Vec<Step>, Error> {
+        let new = Volume::bind(engine, place, self.info.clone());
+        let mut steps = Vec::new();
+        for &Changed { level, .. } in &self.changed {
+            // Refuses what no reader finds, before anything is moved.
+            count_chunks(engine, &self.old, level)?;
+            let (old, new) = (self.old.packed_array(level)?, new.packed_array(level)?);
+            let (axes, folder) =
+                (AxisMap::identity(old.shape().len()), self.old.location().clone());
+            let name = self.old.scale(level)?.key.clone();
+            let work = Work::Array { old, axes, new };
+            let info = Value::Object(self.info.document().clone());
+            let source = SourceRef { path: String::new(), level, packed: true };
+            let target = TargetRef::Volume { info, level, packed: true };
+            steps.push(Step { name, folder, work, source, target, document: None });
+        }
+        Ok(steps)
+    }
+
+    fn count(&mut self, counts: &[Counts]) {
+        for (changed, counts) in self.changed.iter().zip(counts) {
             if let Some(report) = self.scales.get_mut(changed.level) {
-                report.add(&tally);
-            }
-            if options.check || resumed {
-                check(engine, &from, &to)?;
+                report.add(counts);
             }
         }
-        Ok(())
     }
 
     fn part(&self, path: &str, is_folder: bool) -> FolderPart {
@@ -162,13 +169,17 @@ impl Packed for Scales {
     fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error> {
         let new = Volume::bind(engine, place, self.info.clone());
         self.changed.iter().try_fold(0u64, |all, changed| {
-            let values = Values::of_scale(&new, changed.level)?;
-            Ok(all.saturating_add(recount(engine, &values, changed.values)?))
+            let before = count_chunks(engine, &self.old, changed.level)?;
+            let after = count_chunks(engine, &new, changed.level)?;
+            if before != after {
+                return Err(RepackError::Count { before, after }.into());
+            }
+            Ok(all.saturating_add(after))
         })
     }
 
-    fn reports(self, resumed: bool) -> Vec<RepackedScale> {
-        let mut scales = self.scales;
+    fn reports(&self, resumed: bool) -> Vec<RepackedScale> {
+        let mut scales = self.scales.clone();
         for scale in scales.iter_mut().filter(|_| resumed) {
             if scale.outcome == RepackOutcome::Done {
                 scale.outcome = RepackOutcome::Resumed;
@@ -216,7 +227,7 @@ fn changed_scales(
             }
         }
         let forms = [old, new.unwrap_or(old)].map(Form::of_scale);
-        changed.push(Changed { level, folder, forms, values: 0 });
+        changed.push(Changed { level, folder, forms });
     }
     Ok(changed)
 }

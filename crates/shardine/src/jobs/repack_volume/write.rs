@@ -1,14 +1,17 @@
+//! Moves the values of a folder of shards into other shards.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
-use shardine_store::{Condition, CreateOptions, StoreError, StoreExt};
+use shardine_store::StoreError;
 
-use super::options::RepackVolumeOptions;
-use super::values::{StoredValue, Values};
+use super::values::{KeyFolderValues, StoredValue};
 use crate::engine::tuning::{EXPANDS, GZIP_LEVEL, JOB_BATCH};
 use crate::engine::{Engine, FirstError, Publisher, StoredBytes};
-use crate::keyed::{Change, ChangeReport, Encoded, KeyedShards, OldValue, change_shard, gzip};
+use crate::jobs::frame::{JobContext, JobProgress, Part};
+use crate::jobs::rebuild::Counts;
+use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
 use crate::{Error, RepackError};
 
@@ -24,18 +27,6 @@ const MOST: u64 = 1 << 40;
 /// Values that are compared together.
 const COMPARED: usize = 1024;
 
-/// What was done.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// Values that there are, be they moved now or by an earlier run.
-    pub total: u64,
-    pub moved: u64,
-    pub recompressed: u64,
-    pub objects: u64,
-    pub objects_kept: u64,
-    pub bytes: u64,
-}
-
 /// A key that is to be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Moved {
@@ -49,107 +40,81 @@ struct Moved {
 }
 
 /// Bytes of memory for a value that is moved: as it is, and if it is compressed in another way, as it becomes too.
-fn memory(from: &Values, to: &Values, value: &StoredValue) -> u64 {
+fn memory(from: &KeyFolderValues, to: &KeyFolderValues, value: &StoredValue) -> u64 {
     let stored = value.before.saturating_add(value.len);
     let becomes = match from.encoding() == to.encoding() {
         true => 0,
-        false => match from.plain() {
-            Some(plain) => plain.max(value.len),
-            None => value.len.saturating_mul(EXPANDS),
-        },
+        false => value.len.saturating_mul(EXPANDS),
     };
     stored.saturating_add(becomes).min(MOST)
 }
 
-/// Moves all values. With `resumed`, objects that are there already are whole and stay.
-pub(crate) fn write(
-    engine: &Engine,
-    from: &Values,
-    to: &Values,
+fn write(
+    context: &JobContext,
+    from: &KeyFolderValues,
+    to: &KeyFolderValues,
     resumed: bool,
-    options: &RepackVolumeOptions,
-) -> Result<Tally, Error> {
+    part: Option<Part>,
+) -> Result<Counts, Error> {
+    let engine = context.engine();
     // As many keys at a time as there is memory for.
     let room = (engine.memory_in_flight() / 4 / KEY).max(1);
     let moved = |value: &StoredValue| {
         let StoredValue { key, before, .. } = *value;
-        let shard = match to {
-            Values::Shards { shards, .. } => shards.sharding.place(key).shard,
-            Values::Objects { .. } => key,
-        };
+        let shard = to.shards.sharding.place(key).shard;
         Moved { shard, key, before, memory: memory(from, to, value) }
     };
     let mut total = 0u64;
-    let mut homeless = None;
     let mut all = Some(Vec::new());
     from.each_key(engine, &mut |value| {
-        total += 1;
-        if !to.has_place(value.key) {
-            homeless.get_or_insert(value.key);
+        if !is_mine(part, to.shards.sharding.place(value.key).shard) {
+            return;
         }
+        total += 1;
         match &mut all {
             Some(keys) if total <= room => keys.push(moved(&value)),
             all => *all = None,
         }
     })?;
-    if let Some(key) = homeless {
-        let reason = format!(
-            "key {key} is outside the grid of chunks; `shardine verify` tells more, and `shardine repair` removes it"
-        );
-        return Err(StoreError::Damaged { key: from.object_key(key)?, reason }.into());
-    }
     let passes = total.div_ceil(room).max(1);
     let done = AtomicU64::new(0);
-    let progress = |n: u64| {
+    let progress = |n: u64| -> Result<(), Error> {
         let done = done.fetch_add(n, Ordering::Relaxed) + n;
-        if let Some(progress) = &options.progress {
-            progress(done, total);
-        }
+        context.report(JobProgress::steps("", done, total));
+        context.check()
     };
-    let mut tally = Tally { total, ..Tally::default() };
+    let counts = Mutex::default();
     for pass in 0..passes {
         let mut keys = match all.take() {
             Some(keys) => keys,
             None => {
                 let mut keys = Vec::new();
                 from.each_key(engine, &mut |value| {
-                    keys.extend(Some(moved(&value)).filter(|moved| moved.shard % passes == pass));
+                    let wanted =
+                        |moved: &Moved| is_mine(part, moved.shard) && moved.shard % passes == pass;
+                    keys.extend(Some(moved(&value)).filter(wanted));
                 })?;
                 keys
             }
         };
         keys.sort_unstable();
-        if let Some(twice) = keys.windows(2).find(|pair| pair[0].key == pair[1].key) {
-            let key = from.object_key(twice[0].key)?;
-            let reason = format!("key {} occurs more than once", twice[0].key);
-            return Err(StoreError::Damaged { key, reason }.into());
-        }
-        match to {
-            Values::Shards { shards, .. } => {
-                let moving = Moving { engine, from, to, shards, resumed, progress: &progress };
-                moving.shards(&keys, &mut tally)?;
-            }
-            Values::Objects { .. } => {
-                objects(engine, from, to, &keys, resumed, &progress, &mut tally)?;
-            }
-        }
+        let moving = Moving { engine, from, to, resumed, progress: &progress };
+        moving.shards(&keys, &counts)?;
     }
-    Ok(tally)
+    Ok(counts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 struct Moving<'a> {
     engine: &'a Engine,
-    from: &'a Values,
-    to: &'a Values,
-    shards: &'a KeyedShards,
+    from: &'a KeyFolderValues,
+    to: &'a KeyFolderValues,
     resumed: bool,
-    progress: &'a (dyn Fn(u64) + Sync),
+    progress: &'a (dyn Fn(u64) -> Result<(), Error> + Sync),
 }
 
 impl Moving<'_> {
-    fn shards(&self, keys: &[Moved], tally: &mut Tally) -> Result<(), Error> {
-        let publisher = Publisher::new(&*self.shards.store, JOB_BATCH);
-        let done = Mutex::new(std::mem::take(tally));
+    fn shards(&self, keys: &[Moved], counts: &Mutex<Counts>) -> Result<(), Error> {
+        let publisher = Publisher::new(&*self.to.shards.store, JOB_BATCH);
         let groups = keys.chunk_by(|a, b| a.shard == b.shard);
         let moves = self.from.encoding() == self.to.encoding() && self.from.can_locate();
         // What is moved is hardly in memory, and several shards keep the disk busier than several workers at one.
@@ -157,21 +122,22 @@ impl Moving<'_> {
             true => 0,
             false => group.iter().map(|moved| moved.memory).fold(0, u64::saturating_add),
         };
-        let written: Result<(), Error> = self.engine.each_object(groups, &bytes, &|group| {
+        self.engine.each_object(groups, &bytes, &|group| -> Result<(), Error> {
             let made = self.shard(group, &publisher)?;
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
             match made {
-                None => done.objects_kept += 1,
+                None => counts.kept += 1,
                 Some(report) => {
-                    done.objects += u64::from(report.written);
-                    done.bytes += report.bytes;
-                    count(&mut done, self.from, self.to, report.encoded);
+                    counts.written += u64::from(report.written);
+                    counts.bytes += report.bytes;
+                    match self.from.encoding() == self.to.encoding() {
+                        true => counts.moved += report.encoded,
+                        false => counts.recompressed += report.encoded,
+                    }
                 }
             }
             Ok(())
-        });
-        *tally = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        written?;
+        })?;
         publisher.finish()?;
         Ok(())
     }
@@ -183,17 +149,19 @@ impl Moving<'_> {
         publisher: &Publisher<'_, ()>,
     ) -> Result<Option<ChangeReport>, Error> {
         let Some(first) = group.first() else { return Ok(None) };
-        if self.resumed && self.shards.open_object(first.shard)?.is_some() {
-            (self.progress)(group.len() as u64);
+        if self.resumed && self.to.shards.open_object(first.shard)?.is_some() {
+            (self.progress)(group.len() as u64)?;
             return Ok(None);
         }
         let numbers: Vec<u64> = group.iter().map(|moved| moved.key).collect();
         let moves = self.from.encoding() == self.to.encoding() && self.from.can_locate();
         let encode = |context: &mut Context, i: usize, _: OldValue<'_>, out: &mut Vec<u8>| {
             let Moved { key, before, .. } = group[i];
-            let located = if moves { self.from.locate(context, key)? } else { None };
-            (self.progress)(1);
-            if let Some(StoredBytes { object, range: Some(range) }) = located {
+            (self.progress)(1)?;
+            if moves
+                && let StoredBytes { object, range: Some(range) } =
+                    self.from.locate(context, key)?
+            {
                 let before = range.start.saturating_sub(before)..range.start;
                 return Ok(Encoded::Moved { object, before, range });
             }
@@ -204,29 +172,21 @@ impl Moving<'_> {
             object: first.shard,
             keys: &numbers,
             replaces_all: true,
-            keep_before: self.from.keeps_before(),
+            keep_before: self.from.kind.keeps_before(),
             value_bytes: group.iter().map(|moved| moved.memory).max().unwrap_or(0),
             inline: false,
             encode: &encode,
             publisher,
         };
-        Ok(Some(change_shard(self.engine, self.shards, &change)?))
-    }
-}
-
-fn count(tally: &mut Tally, from: &Values, to: &Values, values: u64) {
-    if from.encoding() == to.encoding() {
-        tally.moved += values;
-    } else {
-        tally.recompressed += values;
+        Ok(Some(change_shard(self.engine, &self.to.shards, &change)?))
     }
 }
 
 /// Appends a value as it is to be stored, with the bytes before it.
 fn move_value(
     context: &mut Context,
-    from: &Values,
-    to: &Values,
+    from: &KeyFolderValues,
+    to: &KeyFolderValues,
     key: u64,
     before: u64,
     out: &mut Vec<u8>,
@@ -252,7 +212,7 @@ fn move_value(
 
 fn inflate(
     context: &mut Context,
-    from: &Values,
+    from: &KeyFolderValues,
     key: u64,
     value: &[u8],
     out: &mut Vec<u8>,
@@ -263,7 +223,7 @@ fn inflate(
     done.map_err(|error| wrong(from, key, &error.to_string()).into())
 }
 
-fn wrong(values: &Values, key: u64, reason: &str) -> StoreError {
+fn wrong(values: &KeyFolderValues, key: u64, reason: &str) -> StoreError {
     match values.object_key(key) {
         Ok(object) => {
             StoreError::Damaged { key: object, reason: format!("the value of key {key}: {reason}") }
@@ -272,92 +232,56 @@ fn wrong(values: &Values, key: u64, reason: &str) -> StoreError {
     }
 }
 
-/// Makes every value an object of its own.
-fn objects(
-    engine: &Engine,
-    from: &Values,
-    to: &Values,
-    keys: &[Moved],
-    resumed: bool,
-    progress: &(dyn Fn(u64) + Sync),
-    tally: &mut Tally,
-) -> Result<(), Error> {
-    let Values::Objects { store, .. } = to else { return Ok(()) };
-    let publisher = Publisher::new(&*store.inner, JOB_BATCH);
-    let (written, kept, bytes) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let each = keys.iter().map(|moved| moved.memory).max().unwrap_or(0);
-    let workers = engine.workers_within(each);
-    let _permit = engine.admit(each.saturating_mul(workers as u64));
-    let first_error = FirstError::default();
-    engine.share(workers, keys.len(), &|i, context| {
-        if first_error.is_set() {
-            return;
+impl KeyFolderValues {
+    /// Moves all values to other shards, or those of a part; with `check` they are compared there.
+    /// With `resumed`, objects that are there already are whole and stay.
+    pub fn move_to(
+        &self,
+        context: &JobContext,
+        to: &Self,
+        resumed: bool,
+        check: bool,
+        part: Option<Part>,
+    ) -> Result<Counts, Error> {
+        let counts = write(context, self, to, resumed, part)?;
+        if check || resumed {
+            self.check(context, to, part)?;
         }
-        let mut make = || -> Result<(), Error> {
-            let key = to.object_key(keys[i].key)?;
-            if resumed && store.inner.contains(&key)? {
-                kept.fetch_add(1, Ordering::Relaxed);
-                return Ok(());
-            }
-            let mut value = context.take_buffer();
-            move_value(context, from, to, keys[i].key, 0, &mut value)?;
-            let options = CreateOptions { head: 0, condition: Condition::None };
-            let writer = store.inner.create(&key, options)?;
-            writer.append(&value)?;
-            let len = value.len() as u64;
-            publisher.add(writer.finish(&[])?, (), len)?;
-            written.fetch_add(1, Ordering::Relaxed);
-            bytes.fetch_add(len, Ordering::Relaxed);
-            context.give_buffer(value);
-            Ok(())
-        };
-        match make() {
-            Ok(()) => progress(1),
-            Err(error) => first_error.set(error),
-        }
-    });
-    first_error.into_result()?;
-    publisher.finish()?;
-    tally.objects_kept += kept.into_inner();
-    tally.bytes += bytes.into_inner();
-    let written = written.into_inner();
-    tally.objects += written;
-    count(tally, from, to, written);
-    Ok(())
-}
-
-/// Compares all values, and what lies before them, with what they were.
-pub(crate) fn check(engine: &Engine, from: &Values, to: &Values) -> Result<(), Error> {
-    let mut keys = Vec::with_capacity(COMPARED);
-    let mut result = Ok(());
-    let mut before_move = 0u64;
-    from.each_key(engine, &mut |value| {
-        before_move += 1;
-        if result.is_err() {
-            return;
-        }
-        keys.push(value);
-        if keys.len() == COMPARED {
-            result = compare(engine, from, to, &keys);
-            keys.clear();
-        }
-    })?;
-    result?;
-    compare(engine, from, to, &keys)?;
-    recount(engine, to, before_move).map(drop)
-}
-
-/// How many values there are, which has to be so many. A listing, and a read for each index.
-pub(crate) fn recount(engine: &Engine, values: &Values, before: u64) -> Result<u64, Error> {
-    let mut after = 0u64;
-    values.each_key(engine, &mut |_| after += 1)?;
-    if before != after {
-        return Err(RepackError::Count { before, after }.into());
+        Ok(counts)
     }
-    Ok(after)
+
+    /// Compares all values, and what lies before them, with what they are elsewhere.
+    fn check(&self, context: &JobContext, to: &Self, part: Option<Part>) -> Result<(), Error> {
+        let mut keys = Vec::with_capacity(COMPARED);
+        let mut result = Ok(());
+        self.each_key(context.engine(), &mut |value| {
+            let shard = to.shards.sharding.place(value.key).shard;
+            if result.is_err() || !is_mine(part, shard) {
+                return;
+            }
+            keys.push(value);
+            if keys.len() == COMPARED {
+                let stopped = context.check();
+                result = stopped.and_then(|()| compare(context.engine(), self, to, &keys));
+                keys.clear();
+            }
+        })?;
+        result?;
+        compare(context.engine(), self, to, &keys)
+    }
 }
 
-fn compare(engine: &Engine, from: &Values, to: &Values, keys: &[StoredValue]) -> Result<(), Error> {
+/// Whether a shard is made by this process.
+fn is_mine(part: Option<Part>, shard: u64) -> bool {
+    part.is_none_or(|part| part.takes(format!("keys:{shard}").as_bytes()))
+}
+
+fn compare(
+    engine: &Engine,
+    from: &KeyFolderValues,
+    to: &KeyFolderValues,
+    keys: &[StoredValue],
+) -> Result<(), Error> {
     let first_error = FirstError::default();
     // The value as it was and as it is, and if they are compressed differently, what both are.
     let each = keys.iter().map(|value| memory(from, to, value).saturating_mul(2)).max();
@@ -371,10 +295,7 @@ fn compare(engine: &Engine, from: &Values, to: &Values, keys: &[StoredValue]) ->
         let StoredValue { key, before, .. } = keys[i];
         let mut alike = || -> Result<bool, Error> {
             if from.encoding() == to.encoding() && from.can_locate() && to.can_locate() {
-                let Some(old) = from.locate(context, key)? else {
-                    return Err(StoreError::Changed { key: from.object_key(key)? }.into());
-                };
-                let Some(new) = to.locate(context, key)? else { return Ok(false) };
+                let (old, new) = (from.locate(context, key)?, to.locate(context, key)?);
                 let (old, new) = (old.starting_before(before), new.starting_before(before));
                 let same = new.has_bytes_of(&old)?;
                 old.object.check_unchanged()?;

@@ -4,87 +4,71 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use shardine_store::{
     Condition, FileStore, FolderAlone, JobLock, Key, Store, StoreError, StoreExt,
 };
 
-use super::RepackError;
+use crate::jobs::repack::RepackError;
 use crate::{Error, Location};
 
 /// How often the lock of a job is tried for whose folder others remove.
 const ATTEMPTS_TO_LOCK: usize = 100;
 
 /// How long a job waits for others to be done with a data set that is to be exchanged, unless it is told.
-pub(crate) const WAIT: Duration = Duration::from_secs(30);
+pub(in crate::jobs) const WAIT: Duration = Duration::from_secs(30);
 
 /// Data sets that were changed at the last moment, and are kept beside each other.
 const MAX_KEPT: usize = 1000;
 
-/// What a job says of itself.
-#[derive(Debug)]
-pub(crate) struct Marker {
+/// What a job that replaces a data set says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::jobs) struct Replacing {
+    #[serde(rename = "shardine_job")]
+    version: u32,
     pub request: Value,
-    /// The documents of the old and of the new array.
+    /// The documents of the old and of the new data set.
     pub from: String,
     pub to: String,
-    /// Of the old array when its chunks were moved.
+    /// Of the old data set when its chunks were moved.
     pub fingerprint: Option<u64>,
-    /// What the new array has, once it is whole.
+    /// What the new data set has, once it is whole.
+    #[serde(default)]
     pub built: Option<Built>,
 }
 
-/// How much was built. The old array is only removed if the new one has it all, where it is then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Built {
+/// The form of [`Replacing`] that is written and understood.
+const VERSION: u32 = 1;
+
+/// How much was built. The old data set is only removed if the new one has it all, where it is then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::jobs) struct Built {
     pub objects: u64,
     /// `None` if they were re-encoded, or cannot be counted without decoding.
+    #[serde(default)]
     pub chunks: Option<u64>,
 }
 
-impl Built {
-    fn to_json(self) -> Value {
-        json!({ "objects": self.objects, "chunks": self.chunks })
+impl Replacing {
+    pub fn new(request: Value, from: String, to: String, fingerprint: Option<u64>) -> Self {
+        Self { version: VERSION, request, from, to, fingerprint, built: None }
     }
 
-    fn parse(json: &Value) -> Option<Self> {
-        let objects = json.get("objects")?.as_u64()?;
-        Some(Self { objects, chunks: json.get("chunks").and_then(Value::as_u64) })
-    }
-}
-
-impl Marker {
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let json: Value = serde_json::from_slice(bytes).ok()?;
-        if json.get("shardine_job")? != &json!(1) {
-            return None;
-        }
-        let text = |member: &str| Some(json.get(member)?.as_str()?.to_owned());
-        Some(Self {
-            request: json.get("request")?.clone(),
-            from: text("from")?,
-            to: text("to")?,
-            fingerprint: json.get("fingerprint")?.as_u64(),
-            built: json.get("built").and_then(Built::parse),
-        })
+        serde_json::from_slice(bytes).ok().filter(|found: &Self| found.version == VERSION)
     }
 
-    pub fn put(&self, job: &Job) -> Result<(), Error> {
-        let json = json!({
-            "shardine_job": 1,
-            "request": self.request,
-            "from": self.from,
-            "to": self.to,
-            "fingerprint": self.fingerprint,
-            "built": self.built.map(Built::to_json),
-        });
-        job.beside.put(&job.file, format!("{json:#}\n").as_bytes(), Condition::None)?;
+    pub fn put(&self, job: &Exchange) -> Result<(), Error> {
+        // Strings and numbers are always written.
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        job.beside.put(&job.file, format!("{text}\n").as_bytes(), Condition::None)?;
         Ok(())
     }
 }
 
 /// The place of a job.
-pub(crate) struct Job {
+pub(in crate::jobs) struct Exchange {
     /// The store of the folder in which the data set lies.
     pub beside: FileStore,
     /// The array in it.
@@ -99,7 +83,7 @@ pub(crate) struct Job {
     document: &'static str,
 }
 
-impl Job {
+impl Exchange {
     pub fn of(location: &Location, document: &'static str) -> Result<Self, Error> {
         let at = location.to_string();
         let exchange = location.store.exchange();
@@ -127,9 +111,9 @@ impl Job {
         Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
     }
 
-    pub fn marker(&self) -> Result<Option<Marker>, Error> {
+    pub fn marker(&self) -> Result<Option<Replacing>, Error> {
         let Some(bytes) = self.beside.get(&self.file)? else { return Ok(None) };
-        Marker::parse(&bytes).map(Some).ok_or_else(|| self.refuse("it cannot be understood"))
+        Replacing::parse(&bytes).map(Some).ok_or_else(|| self.refuse("it cannot be understood"))
     }
 
     pub fn refuse(&self, reason: &'static str) -> Error {
@@ -200,7 +184,7 @@ impl Job {
     pub fn end_alone(
         &self,
         alone: Option<FolderAlone>,
-        marker: &Marker,
+        marker: &Replacing,
         count: &dyn Fn() -> Result<Built, Error>,
     ) -> Result<(), Error> {
         self.check_exchanged(marker, count)?;
@@ -230,7 +214,7 @@ impl Job {
     }
 
     /// Whether the new data set has the name of the old one already, whatever its document says by now.
-    pub fn is_exchanged(&self, marker: &Marker) -> Result<bool, Error> {
+    pub fn is_exchanged(&self, marker: &Replacing) -> Result<bool, Error> {
         let is_old = |folder: &Key| -> Result<bool, Error> {
             Ok(self.document(folder)?.is_some_and(|found| found == marker.from))
         };
@@ -267,7 +251,7 @@ impl Job {
     /// has less than was built, as `count` tells.
     pub fn end(
         &self,
-        marker: &Marker,
+        marker: &Replacing,
         count: &dyn Fn() -> Result<Built, Error>,
     ) -> Result<(), Error> {
         self.check_exchanged(marker, count)?;
@@ -281,7 +265,7 @@ impl Job {
 
     fn check_exchanged(
         &self,
-        marker: &Marker,
+        marker: &Replacing,
         count: &dyn Fn() -> Result<Built, Error>,
     ) -> Result<(), Error> {
         let old = self.old_place()?;

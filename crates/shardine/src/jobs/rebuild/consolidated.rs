@@ -59,7 +59,7 @@ fn above(
 }
 
 /// Takes the copies away, and keeps in `work` what they were.
-pub(super) fn take_away(
+pub(in crate::jobs) fn take_away(
     beside: &FileStore,
     name: &Key,
     work: &Key,
@@ -92,7 +92,7 @@ pub(super) fn take_away(
 }
 
 /// Puts the copies back, as the arrays are now, and renews those that another job has put back meanwhile.
-pub(super) fn put_back(
+pub(in crate::jobs) fn put_back(
     beside: &FileStore,
     name: &Key,
     work: &Key,

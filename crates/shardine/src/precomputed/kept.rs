@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::view::RANK;
-use crate::precomputed::VolumeInfo;
+use super::{AXES, VolumeInfo};
+use crate::zarr::node_names;
 
 /// The attribute that holds what Shardine keeps.
 const SHARDINE: &str = "shardine";
@@ -12,51 +12,35 @@ const SHARDINE: &str = "shardine";
 const INFO: &str = "precomputed_info";
 
 /// The attributes of a group that is made of a volume.
-pub(super) fn attributes(info: &VolumeInfo) -> Map<String, Value> {
+pub(crate) fn attributes(info: &VolumeInfo) -> Map<String, Value> {
     let mut attributes = Map::new();
     attributes.insert(SHARDINE.into(), json!({ INFO: info.document() }));
     attributes
 }
 
 /// The `info` that attributes keep; `None` if they keep none.
-pub(super) fn find(attributes: &Map<String, Value>) -> Option<Result<VolumeInfo, String>> {
+pub(crate) fn find(attributes: &Map<String, Value>) -> Option<Result<VolumeInfo, String>> {
     let document = attributes.get(SHARDINE)?.get(INFO)?;
     let Value::Object(document) = document else { return Some(Err("is no object".to_owned())) };
     Some(VolumeInfo::from_document(document.clone()).map_err(|error| error.to_string()))
 }
 
-/// Names for the arrays that the scales of a volume become: their keys, if these can be names and are all different.
-pub(super) fn names(info: &VolumeInfo) -> Vec<String> {
-    let safe = |key: &str| -> Option<String> {
-        let parts: Vec<&str> =
-            key.split('/').filter(|part| !matches!(*part, "" | "." | "..")).collect();
-        let name = parts.join("_");
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
-        let hidden = name.starts_with('.') || name.starts_with("__");
-        let legal = !name.is_empty() && name.chars().all(plain) && !hidden && name != "zarr.json";
-        legal.then_some(name)
-    };
-    let names: Option<Vec<String>> = info.scales().iter().map(|scale| safe(&scale.key)).collect();
-    let different = |names: &Vec<String>| {
-        // Some file systems do not tell upper from lower case.
-        let mut sorted: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        sorted.sort_unstable();
-        sorted.windows(2).all(|pair| pair[0] != pair[1])
-    };
-    let numbered = || (0..info.scales().len()).map(|level| format!("s{level}")).collect();
-    names.filter(different).unwrap_or_else(numbered)
+/// Names for the arrays that the scales of a volume become.
+fn names(info: &VolumeInfo) -> Vec<String> {
+    let keys: Vec<&str> = info.scales().iter().map(|scale| scale.key.as_str()).collect();
+    node_names(&keys)
 }
 
 /// An array, as far as it has to agree with an `info`.
-pub(super) struct Seen<'a> {
+pub(crate) struct Seen<'a> {
     pub name: &'a str,
     /// By axis of a volume.
-    pub shape: [u64; RANK],
+    pub shape: [u64; AXES.len()],
     pub data_type: &'a crate::DataType,
 }
 
 /// Which array is which scale; an error says why the `info` cannot be that of the arrays.
-pub(super) fn agreeing(info: &VolumeInfo, arrays: &[Seen<'_>]) -> Result<Vec<usize>, String> {
+pub(crate) fn agreeing(info: &VolumeInfo, arrays: &[Seen<'_>]) -> Result<Vec<usize>, String> {
     let names = names(info);
     if names.len() != arrays.len() {
         return Err(format!("it tells of {} scales, not {}", names.len(), arrays.len()));

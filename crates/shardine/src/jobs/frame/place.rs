@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use shardine_store::{FileStore, FolderId, StoreError};
+use shardine_store::{FileStore, FolderId, Key, StoreError};
 
-use super::CopyError;
+use crate::jobs::copy::CopyError;
 use crate::{Error, Location};
 
 /// The place as text that is the same in every run, and holds no secrets.
-pub(super) fn name(location: &Location) -> Result<String, Error> {
+pub(in crate::jobs) fn name(location: &Location) -> Result<String, Error> {
     let text = match &location.path {
         Some(path) => format!("{}/{path}", location.store.identity()),
         None => location.store.identity(),
@@ -26,6 +26,17 @@ pub(super) fn name(location: &Location) -> Result<String, Error> {
         None => FileStore::new(path).resolved(path)?,
     };
     Ok(resolved.display().to_string())
+}
+
+/// The path of a place in its store; empty for the root.
+pub(in crate::jobs) fn path(location: &Location) -> &str {
+    location.path.as_ref().map(Key::as_str).unwrap_or_default()
+}
+
+/// The path of a place below another one in the same store; empty for that one.
+pub(in crate::jobs) fn below<'a>(above: &Location, place: &'a Location) -> &'a str {
+    let inside = path(place);
+    inside.strip_prefix(path(above)).unwrap_or(inside).trim_start_matches('/')
 }
 
 /// Refuses two places of which one is the other or lies in it.
@@ -63,7 +74,7 @@ fn share_folder(source: &Location, target: &Location) -> Result<bool, Error> {
 }
 
 /// Whether the place itself is an object.
-pub(super) fn is_object(location: &Location) -> Result<bool, Error> {
+pub(in crate::jobs) fn is_object(location: &Location) -> Result<bool, Error> {
     let Some(key) = &location.path else {
         return match location.store.folders() {
             Some(folders) => Ok(folders.root_is_file()?),

@@ -1,0 +1,126 @@
+//! Takes along what lies in a data set's folder and is not made by the job: whatever people keep
+//! with their data.
+
+use shardine_store::{Condition, CreateOptions, FolderPart, Key, StoreError};
+
+use super::JobContext;
+use super::marker::is_report;
+use crate::engine::Publisher;
+use crate::engine::tuning::{JOB_BATCH, REMOTE_WRITES};
+use crate::jobs::repack::RepackError;
+use crate::jobs::whole::refuse;
+use crate::jobs::{COPY_MARKER, REPACK_MARKER};
+use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, MAX_DEPTH};
+use crate::{Error, Location};
+
+/// Markers of jobs, which say nothing of a copy.
+const MARKERS: [&str; 4] = [REPACK_MARKER, COPY_MARKER, CONVERT_MARKER, APPEND_MARKER];
+
+/// Bytes that are moved in one step.
+const PIECE: u64 = 1 << 20;
+
+/// Bytes of an object that wait in memory on their way to a remote store.
+const IN_FLIGHT: u64 = 8 << 20;
+
+/// Copies what `part` says is carried over, by its path below the source.
+///
+/// A listing for each folder that is not left out, and a copy for each object, several in parallel.
+/// What a store cannot list is not known of. Memory is that of the names of what is copied.
+pub(in crate::jobs) fn carry_over(
+    context: &JobContext,
+    source: &Location,
+    target: &Location,
+    part: &dyn Fn(&str, bool) -> FolderPart,
+) -> Result<(), Error> {
+    let mut found = Vec::new();
+    gather(source, "", part, 0, &mut found)?;
+    let engine = context.engine();
+    let publisher = Publisher::new(&*target.store, JOB_BATCH);
+    let copy = |(path, len): (String, u64)| -> Result<(), Error> {
+        context.check()?;
+        copy_object(source, target, &path, len, &publisher)
+    };
+    if source.store.read_cost().local && target.store.read_cost().local {
+        engine.each_task(found.into_iter(), &|object, _| copy(object))?;
+    } else {
+        engine.each_waiting(IN_FLIGHT, REMOTE_WRITES, found.into_iter(), &copy)?;
+    }
+    publisher.finish()?;
+    Ok(())
+}
+
+/// Lists what is carried over below a folder, with its length as it was listed.
+fn gather(
+    source: &Location,
+    folder: &str,
+    part: &dyn Fn(&str, bool) -> FolderPart,
+    depth: usize,
+    found: &mut Vec<(String, u64)>,
+) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        let reason = format!("\"{folder}\" lies too deep: the links around it may be a loop");
+        return Err(RepackError::Layout { at: source.to_string(), reason }.into());
+    }
+    let here = match folder {
+        "" => source.path.clone(),
+        folder => Some(source.key(folder)?),
+    };
+    let listing = match source.store.list(here.as_ref()) {
+        // Then nobody knows of anything else.
+        Err(StoreError::Unsupported { .. }) => return Ok(()),
+        listing => listing?,
+    };
+    refuse(source, &listing.unlisted, listing.more_unlisted)?;
+    let name = |key: &Key| key.as_str().rsplit('/').next().unwrap_or_default().to_owned();
+    let below = |name: &str| match folder {
+        "" => name.to_owned(),
+        folder => format!("{folder}/{name}"),
+    };
+    for (key, len) in &listing.objects {
+        let name = name(key);
+        let path = below(&name);
+        let is_marker = MARKERS.contains(&name.as_str()) || is_report(&name);
+        if !is_marker && part(&path, false) == FolderPart::Carried {
+            found.push((path, *len));
+        }
+    }
+    for key in &listing.folders {
+        let path = below(&name(key));
+        match part(&path, true) {
+            FolderPart::Left => {}
+            FolderPart::Inside => gather(source, &path, part, depth + 1, found)?,
+            // All that is in it comes along.
+            FolderPart::Carried => {
+                let all = |_: &str, is_folder: bool| match is_folder {
+                    true => FolderPart::Inside,
+                    false => FolderPart::Carried,
+                };
+                gather(source, &path, &all, depth + 1, found)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn copy_object(
+    source: &Location,
+    target: &Location,
+    path: &str,
+    listed: u64,
+    publisher: &Publisher<'_, ()>,
+) -> Result<(), Error> {
+    let object = source.store.open(&source.key(path)?, None)?;
+    let options = CreateOptions { head: 0, condition: Condition::None };
+    let writer = target.store.create(&target.key(path)?, options)?;
+    let len = object.len().unwrap_or(listed);
+    let mut at = 0;
+    while at < len {
+        let end = len.min(at + PIECE);
+        writer.append_from(&*object, at..end)?;
+        at = end;
+    }
+    let staged = writer.finish(&[])?;
+    object.check_unchanged()?;
+    publisher.add(staged, (), len)?;
+    Ok(())
+}

@@ -1,0 +1,135 @@
+/// Why a job cannot be run on its target now, or together with other processes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// Another process makes the same target.
+    #[error("another process is making {at}")]
+    Busy {
+        /// The target.
+        at: String,
+    },
+    /// Another process may be making the target, and nothing tells whether it still lives.
+    #[error("{owner} was making {at}, and it cannot be told whether it still is")]
+    Owned {
+        /// The target.
+        at: String,
+        /// Which process.
+        owner: String,
+    },
+    /// The target is made in other parts.
+    #[error(
+        "{at} is being made {}",
+        match parts { Some(parts) => format!("in {parts} parts"), None => "by one process".to_owned() }
+    )]
+    OtherParts {
+        /// The target.
+        at: String,
+        /// In how many; `None` if not in parts.
+        parts: Option<u32>,
+    },
+    /// The source is not what it was when the first part began.
+    #[error("{at} was changed since the first part of the job began")]
+    SourceChanged {
+        /// The source.
+        at: String,
+    },
+    /// Not all parts have ended.
+    #[error("{at}: {} not ended yet", missing_parts(missing))]
+    PartsMissing {
+        /// The target.
+        at: String,
+        /// Which ones are missing.
+        missing: Vec<u32>,
+    },
+    /// Not all tasks were run.
+    #[error("{at}: {missing} of {of} tasks have no report")]
+    TasksMissing {
+        /// The target.
+        at: String,
+        /// How many.
+        missing: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// A plan has no such step.
+    #[error("the plan for {at} has no step {step}")]
+    NoStep {
+        /// The target.
+        at: String,
+        /// The number of the step.
+        step: usize,
+    },
+    /// A plan was made by another version of this program.
+    #[error("the plan has the form {version}, which is not understood")]
+    OtherVersion {
+        /// The form.
+        version: u32,
+    },
+    /// A plan makes no sense.
+    #[error("the plan for {at} cannot be followed: {reason}")]
+    Plan {
+        /// The target.
+        at: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is nothing to be finished.
+    #[error("no part of a job on {at} has begun")]
+    NothingBegun {
+        /// The target.
+        at: String,
+    },
+    /// What a part has left makes no sense.
+    #[error("\"{report}\", which tells what a part of the job has done, is damaged")]
+    Report {
+        /// The object.
+        report: String,
+    },
+    /// Something that is asked for does not go together with parts.
+    #[error("{option} does not go together with --part: {reason}")]
+    NotInParts {
+        /// What was asked for.
+        option: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+}
+
+fn missing_parts(missing: &[u32]) -> String {
+    let names: Vec<String> = missing.iter().take(20).map(u32::to_string).collect();
+    let more = missing.len().saturating_sub(names.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    match missing.len() {
+        1 => format!("part {} has", names.join(", ")),
+        _ => format!("parts {}{more} have", names.join(", ")),
+    }
+}
+
+impl JobError {
+    /// What to do next.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Busy { .. } => {
+                "wait until it has ended; to share the work, run all of it with --part I/N".into()
+            }
+            Self::Owned { .. } => "give --take-over if that process has ended".into(),
+            Self::OtherParts { parts: Some(parts), .. } => {
+                format!("run it with --part I/{parts}, or begin again with --restart")
+            }
+            Self::OtherParts { parts: None, .. } => {
+                "run it without --part, or begin again with --restart".into()
+            }
+            Self::SourceChanged { .. } => {
+                "remove the target and run all parts again, when nothing changes the source".into()
+            }
+            Self::PartsMissing { .. } => "run these parts; the last one finishes the job".into(),
+            Self::NothingBegun { .. } => "run the parts first, with --part 1/N and so on".into(),
+            Self::TasksMissing { .. } => "run these tasks, then finish".into(),
+            Self::NoStep { .. } | Self::OtherVersion { .. } | Self::Plan { .. } => {
+                "plan the job again, with the same version everywhere".into()
+            }
+            Self::Report { .. } => "run that part again".into(),
+            Self::NotInParts { .. } => "remove the target yourself, then run the parts".into(),
+        }
+    }
+}

@@ -1,0 +1,559 @@
+//! What says in a target that a job is under way: the same command resumes it after a kill, and
+//! another one is refused.
+//!
+//! A process that makes a target alone owns it. On files that is a lock, which dies with its
+//! process. Elsewhere the marker names its owner, and whether that one still lives can be told on
+//! the machine where it runs. Processes that share a job by parts own nothing: what they do is the
+//! same in any order and any number of times. Each leaves a report when it has ended, and the last
+//! one finishes the job.
+
+use serde_json::{Map, Value, json};
+use shardine_store::{
+    Condition, FolderLock, Key, LeftoverKind, ReadRange, StoreError, StoreExt, Version,
+};
+
+use super::{JobError, Part, place};
+use crate::jobs::copy::CopyError;
+use crate::jobs::copy::keys::is_document;
+use crate::jobs::whole::check_removable;
+use crate::owner::Owner;
+use crate::{Error, Location};
+
+/// The lock in a target of files.
+const LOCK: &str = "job";
+
+/// The member of a marker that names its owner.
+const OWNER: &str = "owner";
+
+/// How often a target is looked at again that another process has changed meanwhile.
+const ATTEMPTS: usize = 16;
+
+/// What kind of job marks a target.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::jobs) struct JobKind {
+    /// The name of its marker.
+    pub marker: &'static str,
+    /// The member that tells its marker from other documents.
+    pub member: &'static str,
+}
+
+/// How a job begins with its target.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::jobs) struct Beginning {
+    /// Remove the data set that is there.
+    pub overwrite: bool,
+    /// Take the process that owns the target for dead.
+    pub take_over: bool,
+    /// Which part of the job this process does.
+    pub part: Option<Part>,
+}
+
+/// A job on a target.
+#[derive(Debug)]
+pub(in crate::jobs) struct Marker {
+    kind: &'static JobKind,
+    /// What it is made from, without secrets.
+    source: String,
+    /// What is asked for beside that.
+    request: Value,
+    state: State,
+    hold: Option<Hold>,
+}
+
+/// What changes while the job is under way.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct State {
+    /// Whether what was at the target before is still being removed.
+    clearing: bool,
+    /// What the parts of the source were when they were begun with, by their paths.
+    begun: Map<String, Value>,
+    /// In how many parts it is made; `None` for one process.
+    parts: Option<u32>,
+    /// Whether all that is left to do is to remove what the job has left.
+    finishing: bool,
+}
+
+#[derive(Debug)]
+enum Hold {
+    Lock { _lock: FolderLock },
+    Owner { id: String, target: Location },
+}
+
+/// How a job begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jobs) enum Start {
+    /// In an empty place.
+    Fresh,
+    /// Where an earlier run stopped: what is there was made from the same source.
+    Resumed,
+    /// What is there has to go first.
+    Clear,
+    /// There is a data set already. Only for parts: another one may have finished the job.
+    Exists,
+}
+
+/// A marker as it was found.
+struct Found {
+    bytes: Vec<u8>,
+    version: Option<Version>,
+}
+
+impl Marker {
+    /// The job of this kind on a source.
+    pub fn new(kind: &'static JobKind, source: &Location, request: Value) -> Result<Self, Error> {
+        let (source, state) = (place::name(source)?, State::default());
+        Ok(Self { kind, source, request, state, hold: None })
+    }
+
+    fn to_json(&self) -> Value {
+        let State { clearing, begun, parts, finishing } = &self.state;
+        let mut json = json!({ "source": self.source, "clearing": clearing });
+        json[self.kind.member] = json!(1);
+        if !self.request.is_null() {
+            json["request"] = self.request.clone();
+        }
+        if !begun.is_empty() {
+            json["begun"] = Value::Object(begun.clone());
+        }
+        if let Some(parts) = parts {
+            json["parts"] = json!(parts);
+        }
+        if *finishing {
+            json["finishing"] = json!(true);
+        }
+        if let Some(Hold::Owner { id, .. }) = &self.hold {
+            json[OWNER] = Owner::here(id);
+        }
+        json
+    }
+
+    /// Source, request, state and owner of a marker; `None` if it makes no sense.
+    fn parse(kind: &JobKind, bytes: &[u8]) -> Option<(String, Value, State, Option<Owner>)> {
+        let json: Value = serde_json::from_slice(bytes).ok()?;
+        if json.get(kind.member)? != &json!(1) {
+            return None;
+        }
+        let state = State {
+            clearing: json.get("clearing")?.as_bool()?,
+            begun: match json.get("begun") {
+                None => Map::new(),
+                Some(begun) => begun.as_object()?.clone(),
+            },
+            parts: match json.get("parts") {
+                None => None,
+                Some(parts) => Some(u32::try_from(parts.as_u64()?).ok()?),
+            },
+            finishing: json.get("finishing").is_some_and(|value| *value == json!(true)),
+        };
+        let source = json.get("source")?.as_str()?.to_owned();
+        let request = json.get("request").cloned().unwrap_or_default();
+        Some((source, request, state, json.get(OWNER).map(Owner::of)))
+    }
+
+    fn key(&self, location: &Location) -> Result<Key, Error> {
+        location.key(self.kind.marker)
+    }
+
+    fn put(&self, target: &Location, condition: Condition) -> Result<(), StoreError> {
+        let text = format!("{:#}\n", self.to_json());
+        let key = match &target.path {
+            Some(path) => path.join(self.kind.marker)?,
+            None => Key::new(self.kind.marker)?,
+        };
+        target.store.put(&key, text.as_bytes(), condition).map(drop)
+    }
+
+    fn find(&self, target: &Location) -> Result<Option<Found>, Error> {
+        let key = self.key(target)?;
+        let read = target.store.open(&key, None).and_then(|object| {
+            let bytes = object.read(ReadRange::All)?.to_vec();
+            Ok(Found { bytes, version: object.version() })
+        });
+        match read {
+            Ok(found) => Ok(Some(found)),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a place is marked.
+    pub fn is_at(&self, location: &Location) -> Result<bool, Error> {
+        Ok(location.store.get(&self.key(location)?)?.is_some())
+    }
+
+    /// Marks the target, or finds that it is marked; refuses what is neither empty, nor ours, nor to
+    /// be overwritten, nor free.
+    pub fn begin(
+        &mut self,
+        source: &Location,
+        target: &Location,
+        how: Beginning,
+    ) -> Result<Start, Error> {
+        self.state.parts = match how.part {
+            Some(Part::Of { count, .. }) => Some(count),
+            Some(Part::Finish) | None => None,
+        };
+        for _ in 0..ATTEMPTS {
+            // A job that was killed may have left what is there without its name.
+            crate::jobs::recover(target)?;
+            if self.is_at(source)? {
+                return Err(CopyError::UnfinishedSource { at: source.to_string() }.into());
+            }
+            let begun = match self.find(target)? {
+                Some(found) if how.overwrite => self.seize(target, &found, how)?,
+                Some(found) => self.resume(target, &found, how)?,
+                None => self.start(source, target, how)?,
+            };
+            if let Some(start) = begun {
+                return Ok(start);
+            }
+        }
+        Err(CopyError::JustBegun { at: target.to_string() }.into())
+    }
+
+    /// Begins where an earlier run stopped, or beside other parts. `None` if another process has
+    /// changed the marker meanwhile.
+    fn resume(
+        &mut self,
+        target: &Location,
+        found: &Found,
+        how: Beginning,
+    ) -> Result<Option<Start>, Error> {
+        let at = || target.to_string();
+        let Some((source, request, state, owner)) = Self::parse(self.kind, &found.bytes) else {
+            return Err(CopyError::Marker { marker: self.key(target)? }.into());
+        };
+        if source != self.source || request != self.request {
+            let request = (!request.is_null()).then(|| request.to_string());
+            return Err(CopyError::OtherCopy { at: at(), from: source, request }.into());
+        }
+        let same = match how.part {
+            Some(Part::Finish) => state.parts.is_some(),
+            _ => state.parts == self.state.parts,
+        };
+        if !same {
+            return Err(JobError::OtherParts { at: at(), parts: state.parts }.into());
+        }
+        self.state = state;
+        if how.part.is_none() && !self.claim(target, Some(found), owner, how)? {
+            return Ok(None);
+        }
+        Ok(Some(if self.state.clearing { Start::Clear } else { Start::Resumed }))
+    }
+
+    /// Takes a target over that another job has marked.
+    fn seize(
+        &mut self,
+        target: &Location,
+        found: &Found,
+        how: Beginning,
+    ) -> Result<Option<Start>, Error> {
+        let owner = Self::parse(self.kind, &found.bytes).and_then(|(.., owner)| owner);
+        check_removable(target)?;
+        self.state.clearing = true;
+        if !self.claim(target, Some(found), owner, how)? {
+            return Ok(None);
+        }
+        self.put(target, Condition::None)?;
+        Ok(Some(Start::Clear))
+    }
+
+    /// Begins in a place without a marker.
+    fn start(
+        &mut self,
+        source: &Location,
+        target: &Location,
+        how: Beginning,
+    ) -> Result<Option<Start>, Error> {
+        if how.part == Some(Part::Finish) {
+            return match target.store.list(target.path.as_ref())?.is_empty() {
+                true => Err(JobError::NothingBegun { at: target.to_string() }.into()),
+                false => Ok(Some(Start::Exists)),
+            };
+        }
+        let listing = target.store.list(target.path.as_ref())?;
+        let empty = listing.is_empty() && !place::is_object(target)?;
+        if empty {
+            // A run that was killed before it had said what it was has left nothing but its first
+            // file.
+            remove_leftovers(target, target.path.as_ref())?;
+        } else if how.part.is_some() {
+            return Ok(Some(Start::Exists));
+        } else if !how.overwrite {
+            return Err(Error::Exists { at: target.to_string() });
+        } else if !listing.objects.iter().any(|(key, _)| is_document(key)) {
+            // A wrong argument must not empty somebody's home.
+            return Err(CopyError::NotADataSet { at: target.to_string() }.into());
+        } else {
+            check_removable(target)?;
+            self.state.clearing = true;
+        }
+        if how.part.is_some() {
+            match self.put(target, Condition::Absent) {
+                // Another part has begun at the same time.
+                Err(StoreError::Conflict { .. }) => return Ok(None),
+                put => put?,
+            }
+        } else if !self.claim(target, None, None, how)? {
+            return Err(CopyError::JustBegun { at: target.to_string() }.into());
+        }
+        self.check_not_seen(source, target)?;
+        Ok(Some(if empty { Start::Fresh } else { Start::Clear }))
+    }
+
+    /// Owns the target, and has its marker there. `false` if another process has changed the marker
+    /// meanwhile.
+    fn claim(
+        &mut self,
+        target: &Location,
+        found: Option<&Found>,
+        owner: Option<Owner>,
+        how: Beginning,
+    ) -> Result<bool, Error> {
+        let at = || target.to_string();
+        if let Some(owner) = owner
+            && !how.take_over
+            && !owner.is_dead()
+        {
+            // What can be looked for here and is not dead lives.
+            return Err(match owner.is_of_this_system() {
+                true => JobError::Busy { at: at() },
+                false => JobError::Owned { at: at(), owner: owner.shown },
+            }
+            .into());
+        }
+        if let Some(exchange) = target.store.exchange() {
+            if found.is_none() {
+                // Makes the folder in which the lock is.
+                match self.put(target, Condition::Absent) {
+                    Err(StoreError::Conflict { .. }) => return Ok(false),
+                    put => put?,
+                }
+            }
+            match exchange.lock_in(target.path.as_ref(), LOCK) {
+                Ok(Some(lock)) => {
+                    self.hold = Some(Hold::Lock { _lock: lock });
+                    // The one that had it may have finished the job.
+                    let now = self.find(target)?;
+                    let same = |found: &Found| now.as_ref().is_some_and(|n| n.bytes == found.bytes);
+                    let unchanged = found.map_or(now.is_some(), same);
+                    if !unchanged {
+                        self.hold = None;
+                    }
+                    return Ok(unchanged);
+                }
+                Ok(None) => return Err(JobError::Busy { at: at() }.into()),
+                Err(StoreError::Unsupported { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let now = self.find(target)?;
+        let condition = match (found, now.and_then(|now| now.version)) {
+            (None, None) => Condition::Absent,
+            (None, Some(version)) => Condition::Unchanged(version),
+            (Some(Found { version: Some(version), .. }), _) => {
+                Condition::Unchanged(version.clone())
+            }
+            (Some(_), _) => Condition::None,
+        };
+        self.hold = Some(Hold::Owner { id: Owner::claim(), target: target.clone() });
+        match self.put(target, condition) {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                // Nothing was put, so there is nothing to be taken back.
+                if let Some(Hold::Owner { id, .. }) = self.hold.take() {
+                    Owner::release(&id);
+                }
+                match error {
+                    StoreError::Conflict { .. } => Ok(false),
+                    error => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// Refuses a target that turns out to be the source under another name.
+    fn check_not_seen(&mut self, source: &Location, target: &Location) -> Result<(), Error> {
+        if !self.is_at(source)? {
+            return Ok(());
+        }
+        self.remove(target)?;
+        let (from, to) = (source.to_string(), target.to_string());
+        Err(CopyError::Overlap { from, to }.into())
+    }
+
+    /// What was at the target is gone.
+    pub fn cleared(&mut self, target: &Location) -> Result<(), Error> {
+        self.state.clearing = false;
+        Ok(self.put(target, Condition::None)?)
+    }
+
+    /// Whether a part of the source is still what it was when an earlier run began with it.
+    pub fn is_begun(&self, path: &str, state: u64) -> bool {
+        self.begun(path) == Some(state)
+    }
+
+    /// What a part of the source was when an earlier run, or another process, began with it.
+    pub fn begun(&self, path: &str) -> Option<u64> {
+        self.state.begun.get(path).and_then(Value::as_u64)
+    }
+
+    /// Says what a part of the source is before the job begins. What an earlier run has said counts
+    /// more, and is kept.
+    pub fn expect(&mut self, path: &str, state: u64) {
+        self.state.begun.insert(path.to_owned(), state.into());
+    }
+
+    /// A part of the source is begun with.
+    pub fn begin_part(&mut self, target: &Location, path: &str, state: u64) -> Result<(), Error> {
+        self.state.begun.insert(path.to_owned(), state.into());
+        Ok(self.put(target, Condition::None)?)
+    }
+
+    /// Whether the result is whole, and only what the job has left is still there.
+    pub fn is_finishing(&self) -> bool {
+        self.state.finishing
+    }
+
+    /// Leaves what a part has done, for the one that finishes the job.
+    pub fn put_report(&self, target: &Location, part: Part, report: &Value) -> Result<(), Error> {
+        let Part::Of { index, count } = part else { return Ok(()) };
+        let json = json!({ "shardine_part": part.to_string(), "report": report });
+        let key = target.key(&report_name(index, count))?;
+        target.store.put(&key, format!("{json:#}\n").as_bytes(), Condition::None)?;
+        Ok(())
+    }
+
+    /// What all parts have done, or the numbers of those that have not ended. One read for each.
+    pub fn reports(&self, target: &Location) -> Result<Result<Vec<Value>, Vec<u32>>, Error> {
+        let count = self.state.parts.unwrap_or(0);
+        let (mut reports, mut missing) = (Vec::new(), Vec::new());
+        for index in 1..=count {
+            let key = target.key(&report_name(index, count))?;
+            let Some(bytes) = target.store.get(&key)? else {
+                missing.push(index);
+                continue;
+            };
+            let damaged = || JobError::Report { report: key.to_string() };
+            let mut json: Value = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+            reports.push(json.get_mut("report").ok_or_else(damaged)?.take());
+        }
+        Ok(if missing.is_empty() { Ok(reports) } else { Err(missing) })
+    }
+
+    /// The result is whole, and durable: removes what the job has left, its marker last.
+    pub fn end(mut self, target: &Location) -> Result<(), Error> {
+        if let Some(count) = self.state.parts {
+            if !self.state.finishing {
+                self.state.finishing = true;
+                // Another process may have finished it, and the marker must not come back.
+                if self.find(target)?.is_none() {
+                    return Ok(());
+                }
+                self.put(target, Condition::None)?;
+            }
+            for index in 1..=count {
+                let key = target.key(&report_name(index, count))?;
+                target.store.delete(&key, &Condition::None)?;
+            }
+        }
+        self.remove(target)
+    }
+
+    fn remove(&mut self, target: &Location) -> Result<(), Error> {
+        target.store.delete_last(&self.key(target)?)?;
+        if let Some(Hold::Owner { id, .. }) = self.hold.take() {
+            Owner::release(&id);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Marker {
+    /// Without an end the marker stays, for the run that resumes the job; it needs no owner then.
+    fn drop(&mut self) {
+        let Some(Hold::Owner { id, target }) = self.hold.take() else { return };
+        Owner::release(&id);
+        let ours = |found: Found| {
+            let owner = Self::parse(self.kind, &found.bytes).and_then(|(.., owner)| owner);
+            owner.is_some_and(|owner| owner.id == id)
+        };
+        // If this fails nobody is there to be told, and the claim is granted all the same on this
+        // machine, as the process does not have it any more.
+        if let Ok(Some(found)) = self.find(&target)
+            && let Some(version) = found.version.clone()
+            && ours(found)
+        {
+            let _ = self.put(&target, Condition::Unchanged(version));
+        }
+    }
+}
+
+/// The object that tells what a part has done.
+fn report_name(index: u32, count: u32) -> String {
+    format!(".shardine-part-{index}-of-{count}.json")
+}
+
+/// Whether a name is that of an object that tells what a part has done.
+pub(in crate::jobs) fn is_report(name: &str) -> bool {
+    let rest = name.strip_prefix(".shardine-part-").and_then(|rest| rest.strip_suffix(".json"));
+    let numbers = rest.and_then(|rest| rest.split_once("-of-"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    numbers.is_some_and(|(index, count)| is_number(index) && is_number(count))
+}
+
+/// Removes temporary files of processes that are gone.
+pub(in crate::jobs) fn remove_leftovers(
+    target: &Location,
+    folder: Option<&Key>,
+) -> Result<(), Error> {
+    for leftover in target.store.leftovers(folder)? {
+        if leftover.kind == LeftoverKind::Temporary && !leftover.in_use {
+            target.store.remove_leftover(folder, &leftover.name)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COPY: JobKind = JobKind { marker: ".shardine-copy.json", member: "shardine_copy" };
+
+    fn marker(request: Value) -> Marker {
+        let begun = Map::from_iter([("a/b".to_owned(), json!(u64::MAX))]);
+        let state = State { clearing: true, begun, parts: Some(4), finishing: true };
+        Marker { kind: &COPY, source: "s3://b/\"x\"".to_owned(), request, state, hold: None }
+    }
+
+    #[test]
+    fn a_marker_is_read_as_it_was_written() {
+        let parse = |json: Value| Marker::parse(&COPY, json.to_string().as_bytes());
+        for request in [Value::Null, json!({ "shard": [1, 2] })] {
+            let marker = marker(request);
+            assert!(marker.is_begun("a/b", u64::MAX));
+            assert!(!marker.is_begun("a/b", 1) && !marker.is_begun("a", u64::MAX));
+            let (source, request, state, owner) = parse(marker.to_json()).unwrap();
+            assert_eq!(
+                (&source, &request, &state),
+                (&marker.source, &marker.request, &marker.state)
+            );
+            assert!(owner.is_none());
+            for member in ["shardine_copy", "source", "clearing", "begun", "parts"] {
+                let mut json = marker.to_json();
+                json[member] = json!("x");
+                assert_eq!(parse(json).is_some(), member == "source", "{member}");
+            }
+        }
+        assert!(Marker::parse(&COPY, b"{").is_none());
+    }
+
+    #[test]
+    fn reports_of_parts_are_known_by_their_names() {
+        assert!(is_report(&report_name(3, 16)));
+        for name in ["", ".shardine-part-.json", ".shardine-part-1-of-.json", "part-1-of-2.json"] {
+            assert!(!is_report(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Replaces a data set of files by one that is built beside it.
+//!
+//! Everything is done in a folder beside the data set, `.shardine-NAME.job`: `job.json` says what is
+//! being done, `new` is what is being built. When that is whole, checked and durable, the two
+//! exchange their names in one step; then the old one is removed. What is there says how far a job
+//! that was killed had come:
+//!
+//! | the data set is | `new` | then |
+//! |---|---|---|
+//! | the old one | has no document | it is still being built |
+//! | the old one | has one | it is whole, and only has to be exchanged |
+//! | the new one | is the old one | it has to be removed |
+//! | missing | has a document | the second of the two renames is missing, where folders cannot be exchanged |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use shardine_store::{Condition, FolderExchange, FolderPart, Key, LeftoverKind, Modes, StoreExt};
+
+use super::out::{Step, Work};
+use super::transfer::{Counts, Sides, Transfer, TransferOptions};
+use super::{RepackCheck, RepackError, is_stale};
+use crate::jobs::frame::{Built, Exchange, JobContext, Replacing, WAIT};
+use crate::precomputed::INFO;
+use crate::zarr::{DOCUMENT, MAX_DEPTH};
+use crate::{Engine, Error, Location, Node};
+
+/// How often what was changed meanwhile is moved again.
+const ATTEMPTS: usize = 3;
+
+/// A data set of files, and what it is to become.
+pub(in crate::jobs) trait Replacement {
+    /// The name of the document that makes it.
+    fn document(&self) -> &'static str;
+
+    /// The error if there is no such document, after a look at why.
+    fn missing(&self) -> Error;
+
+    /// What is asked for, the same for the same result.
+    fn request(&mut self) -> Result<Value, Error>;
+
+    /// Its new document, given the one that it has; `None` if it is as asked for already.
+    fn wanted(&mut self, current: &str) -> Result<Option<String>, Error>;
+
+    /// Takes note of what it becomes, as an earlier run has planned it.
+    fn resumes(&mut self, to: &str) -> Result<(), Error>;
+
+    /// Whether two documents describe data sets whose objects have the same names and mean the same.
+    fn fits(&self, one: &str, other: &str) -> Result<bool, Error>;
+
+    /// Whether a new document describes less than the one that was being built.
+    fn shrinks(&self, before: &str, after: &str) -> Result<bool, Error>;
+
+    /// An error if something else is under way that the exchange would undo.
+    fn check_free(&self) -> Result<(), Error>;
+
+    /// What makes it at another place, all but the document.
+    fn steps(&mut self, from: &str, to: &str, place: &Location) -> Result<Vec<Step>, Error>;
+
+    /// A last check of what was built at a place, before it is exchanged.
+    fn check_built(&self, place: &Location) -> Result<(), Error>;
+
+    /// What becomes of something in its folder: what is built is left, all else carried over.
+    fn others<'a>(
+        &'a self,
+        from: &str,
+        to: &str,
+    ) -> Result<Box<dyn Fn(&str, bool) -> FolderPart + 'a>, Error>;
+
+    /// Takes note of what the steps have done, and how they were checked.
+    fn counted(&mut self, counts: &[Counts], check: RepackCheck);
+
+    /// What is stored of it at a place.
+    fn count(&self, from: &str, to: &str, place: &Location) -> Result<Built, Error>;
+
+    /// Exchanges the two, with what has to happen around it.
+    fn exchange(
+        &self,
+        job: &Exchange,
+        exchange: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<(), Error>;
+
+    /// Brings back what an exchange that was interrupted has taken away.
+    fn settle(&self, job: &Exchange) -> Result<(), Error>;
+}
+
+/// How a data set is replaced.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::jobs) struct InPlaceOptions {
+    pub restart: bool,
+    pub exclusive: bool,
+    pub wait: Option<Duration>,
+    pub dry_run: bool,
+    pub transfer: TransferOptions,
+}
+
+/// What became of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jobs) enum Replaced {
+    /// It was so already.
+    Unchanged,
+    /// It is as asked for, or in a dry run would be.
+    Done,
+    /// The same; an earlier run had begun with it.
+    Resumed,
+}
+
+/// What comes after a step.
+enum Next {
+    Done(Replaced),
+    /// An earlier job is out of the way, and this one can begin, with a lock of its own: that of the
+    /// earlier job went with its folder.
+    Begin,
+}
+
+/// Replaces the data set at a place.
+pub(in crate::jobs) fn replace(
+    context: &JobContext,
+    location: &Location,
+    data_set: &mut dyn Replacement,
+    options: &InPlaceOptions,
+) -> Result<Replaced, Error> {
+    let job = Exchange::of(location, data_set.document())?;
+    loop {
+        context.check()?;
+        if options.dry_run || job.is_empty()? {
+            // Nothing is made for what needs nothing, or cannot be done.
+            if let Some(marker) = job.marker()? {
+                data_set.resumes(&marker.to)?;
+                return Ok(Replaced::Resumed);
+            }
+            let current = job.document(&job.name)?.ok_or_else(|| data_set.missing())?;
+            let wanted = data_set.wanted(&current)?;
+            let remains = job.beside.has_folder(&job.work)?;
+            match wanted {
+                None if options.dry_run || !remains => return Ok(Replaced::Unchanged),
+                Some(_) if options.dry_run => return Ok(Replaced::Done),
+                _ => {}
+            }
+        }
+        let _lock = job.lock()?;
+        let replacing = InPlace { context, job: &job, options };
+        let done = replacing.run(data_set);
+        // A job that is refused, or has nothing to do, leaves nothing.
+        if job.is_empty()? {
+            job.beside.remove_tree(&job.work)?;
+        }
+        match done? {
+            Next::Done(replaced) => return Ok(replaced),
+            Next::Begin => {}
+        }
+    }
+}
+
+/// One job, by the process that has its lock.
+struct InPlace<'a> {
+    context: &'a JobContext,
+    job: &'a Exchange,
+    options: &'a InPlaceOptions,
+}
+
+/// The fingerprint of the old data set and the modes of its files, if they are known.
+type State = Option<(u64, Modes)>;
+
+impl InPlace<'_> {
+    fn run(&self, data_set: &mut dyn Replacement) -> Result<Next, Error> {
+        let Self { job, options, .. } = self;
+        if options.restart && job.beside.get(&job.file)?.is_some() {
+            self.give_up(data_set)?;
+            return Ok(Next::Begin);
+        }
+        let mut resumed = job.marker()?.is_some();
+        for attempt in 1.. {
+            let current = job.document(&job.name)?.ok_or_else(|| data_set.missing())?;
+            if let Some(marker) = job.marker()?
+                && (current == marker.to || job.is_exchanged(&marker)?)
+            {
+                // All that was missing is that the old one is removed.
+                self.end(data_set, &marker)?;
+                if marker.request != data_set.request()? {
+                    return Ok(Next::Begin);
+                }
+                data_set.resumes(&marker.to)?;
+                return Ok(Next::Done(Replaced::Resumed));
+            }
+            let Some((marker, state)) = self.begin(data_set, &current)? else {
+                return Ok(Next::Done(Replaced::Unchanged));
+            };
+            let outcome = if resumed { Replaced::Resumed } else { Replaced::Done };
+            job.check_locks(options.exclusive)?;
+            if !options.exclusive {
+                data_set.check_free()?;
+            }
+            let marker = match self.build(data_set, marker, state, resumed) {
+                Ok(marker) => marker,
+                Err(Error::Cancelled) => return Err(Error::Cancelled),
+                // What is wrong counts only if the data set is still the one that was being read.
+                Err(_) if job.document(&job.name)?.as_ref() != Some(&current) => {
+                    if attempt == ATTEMPTS {
+                        break;
+                    }
+                    resumed = true;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
+            // A writer may have come between the last look and the lock. From here on none can.
+            let unchanged = job.document(&job.name)?.as_ref() == Some(&marker.from)
+                && Some(job.beside.fingerprint(&job.name)?) == marker.fingerprint;
+            if unchanged {
+                data_set.exchange(job, &|| Ok(job.exchange()?))?;
+                job.end_alone(alone, &marker, &|| self.count(data_set, &marker))?;
+                return Ok(Next::Done(outcome));
+            }
+            if attempt == ATTEMPTS {
+                break;
+            }
+            resumed = true;
+        }
+        Err(RepackError::Changed { at: job.at.clone() }.into())
+    }
+
+    /// What the job is to do: what an earlier run has said, or a new plan, which is recorded. `None`
+    /// if there is nothing to do.
+    fn begin(
+        &self,
+        data_set: &mut dyn Replacement,
+        current: &str,
+    ) -> Result<Option<(Replacing, State)>, Error> {
+        let job = self.job;
+        let known = job.marker()?;
+        match &known {
+            Some(marker) => {
+                // It may have grown, or its attributes may be others. Anything else is another data
+                // set, and nothing says what that has to do with what was built.
+                if current != marker.from && !data_set.fits(current, &marker.from)? {
+                    return Err(job.refuse("the metadata of the data set was changed since"));
+                }
+                if marker.request != data_set.request()? {
+                    let (at, request) = (job.at.clone(), marker.request.to_string());
+                    return Err(RepackError::OtherJob { at, request }.into());
+                }
+                if current == marker.from {
+                    data_set.resumes(&marker.to)?;
+                    return Ok(known.map(|marker| (marker, None)));
+                }
+            }
+            None if !job.is_empty()? => return Err(job.refuse("it is missing")),
+            None => {}
+        }
+        let Some(to) = data_set.wanted(current)? else {
+            if known.is_some() {
+                job.clean_up()?;
+            }
+            return Ok(None);
+        };
+        let fits = match &known {
+            None => true,
+            Some(marker) => {
+                data_set.fits(&to, &marker.to)? && !data_set.shrinks(&marker.to, &to)?
+            }
+        };
+        if !fits {
+            // What was built is of another grid.
+            job.beside.remove_tree(&job.new)?;
+        }
+        // What cannot be replaced, or cannot be looked at, is told before anything is begun.
+        job.beside.check_movable(&job.name, &job.work)?;
+        let mut state = None;
+        let fingerprint = match known {
+            Some(known) => known.fingerprint,
+            None => Some(state.insert(job.beside.state_of(&job.name)?).0),
+        };
+        let marker = Replacing::new(data_set.request()?, current.to_owned(), to, fingerprint);
+        marker.put(job)?;
+        Ok(Some((marker, state)))
+    }
+
+    /// Gives up an earlier job; if it had come so far that the data set is what it was to be, ends
+    /// it.
+    fn give_up(&self, data_set: &dyn Replacement) -> Result<(), Error> {
+        let job = self.job;
+        // Without its document nothing says whether it is the old one that waits in the job's folder.
+        let current = job.document(&job.name)?.ok_or_else(|| data_set.missing())?;
+        let marker = match job.marker() {
+            Err(error @ Error::Store(_)) => return Err(error),
+            // What cannot be understood is given up all the same.
+            marker => marker.ok().flatten(),
+        };
+        if let Some(marker) = marker
+            && (marker.to == current || job.is_exchanged(&marker)?)
+        {
+            return self.end(data_set, &marker);
+        }
+        data_set.settle(job)?;
+        job.give_up()
+    }
+
+    /// Builds the new data set, with its document last. It is durable then, and fits the old one as
+    /// that is.
+    fn build(
+        &self,
+        data_set: &mut dyn Replacement,
+        mut marker: Replacing,
+        found: State,
+        mut resumed: bool,
+    ) -> Result<Replacing, Error> {
+        let job = self.job;
+        let document = job.new.join(data_set.document())?;
+        let (mut fingerprint, modes) = match found {
+            Some(found) => found,
+            None => job.beside.state_of(&job.name)?,
+        };
+        let place = Location::root(Arc::new(job.beside.with_modes(modes)));
+        let place = place.at(Some(job.new.clone()));
+        let steps = data_set.steps(&marker.from, &marker.to, &place)?;
+        let moves = steps.iter().all(Step::can_be_compared);
+        let check = match self.options.transfer.check {
+            // What an earlier run has made is compared in any case.
+            RepackCheck::None if resumed => RepackCheck::Bytes,
+            check => check,
+        };
+        let mut counts = Vec::new();
+        for attempt in 0..=ATTEMPTS {
+            if resumed && !moves && marker.fingerprint.is_some_and(|before| before != fingerprint) {
+                // Nobody can tell which of the objects were made from what is there no more.
+                job.beside.remove_tree(&job.new)?;
+            }
+            marker.fingerprint = Some(fingerprint);
+            marker.put(job)?;
+            if attempt == ATTEMPTS {
+                return Err(RepackError::Changed { at: job.at.clone() }.into());
+            }
+            if resumed {
+                // Whole already, perhaps; but the old one may have been changed since.
+                job.beside.remove_tree(&document)?;
+            }
+            job.beside.make_folder_at(&job.new)?;
+            job.beside.copy_mode(&job.name, &job.new)?;
+            if resumed {
+                job.beside.remove_temporaries(&job.new)?;
+            }
+            let made: Result<Vec<Counts>, Error> =
+                steps.iter().map(|step| self.step(step, check, resumed)).collect();
+            let made = made.and_then(|made| {
+                let others = data_set.others(&marker.from, &marker.to)?;
+                job.beside.carry_over(&job.name, &job.new, &*others)?;
+                data_set.check_built(&place)?;
+                Ok(made)
+            });
+            let now = job.beside.fingerprint(&job.name)?;
+            match made {
+                Ok(made) if now == fingerprint => {
+                    counts = made;
+                    break;
+                }
+                Err(error) if now == fingerprint || !is_stale(&error) => return Err(error),
+                _ => {}
+            }
+            (fingerprint, resumed) = (now, true);
+        }
+        data_set.counted(&counts, check);
+        let chunks: u64 = counts.iter().map(|counts| counts.moved + counts.recompressed).sum();
+        let objects = counts.iter().map(|counts| counts.written + counts.kept).sum();
+        marker.built = Some(Built { objects, chunks: moves.then_some(chunks) });
+        marker.put(job)?;
+        let modes = job.beside.modes_of(&job.name.join(data_set.document())?)?;
+        job.beside.with_modes(modes).put(&document, marker.to.as_bytes(), Condition::None)?;
+        Ok(marker)
+    }
+
+    fn step(&self, step: &Step, check: RepackCheck, resumed: bool) -> Result<Counts, Error> {
+        match &step.work {
+            Work::Array { old, axes, new } => {
+                let options = TransferOptions { check, ..self.options.transfer };
+                let sides = Sides { old, axes, new };
+                let transfer = Transfer::new(self.context, sides, options, resumed, &step.name);
+                transfer.run()?;
+                Ok(transfer.counts())
+            }
+            Work::Keys { from, to } => {
+                from.move_to(self.context, to, resumed, check != RepackCheck::None, None)
+            }
+        }
+    }
+
+    /// The new data set is in its place: removes the old one, unless it was changed at the last
+    /// moment.
+    fn end(&self, data_set: &dyn Replacement, marker: &Replacing) -> Result<(), Error> {
+        data_set.settle(self.job)?;
+        self.job.end(marker, &|| self.count(data_set, marker))
+    }
+
+    /// What is stored of the new data set, where the old one was.
+    fn count(&self, data_set: &dyn Replacement, marker: &Replacing) -> Result<Built, Error> {
+        let store = Arc::new(self.job.beside.clone());
+        let place = Location::root(store).at(Some(self.job.name.clone()));
+        data_set.count(&marker.from, &marker.to, &place)
+    }
+}
+
+/// Ends jobs that were interrupted when the array at this place, or one below the group there, had no
+/// name: between two renames, where folders cannot be exchanged.
+pub(in crate::jobs) fn recover_missing(
+    engine: &Arc<Engine>,
+    location: &Location,
+    depth: usize,
+) -> Result<(), Error> {
+    let Some(exchange) = location.store.exchange() else { return Ok(()) };
+    recover(location)?;
+    if depth > MAX_DEPTH {
+        return Ok(());
+    }
+    for leftover in location.store.leftovers(location.path.as_ref())? {
+        if let (LeftoverKind::Job, Some(array)) = (leftover.kind, leftover.object) {
+            recover_at(exchange, Some(&array))?;
+        }
+    }
+    let group = match Node::open(engine, location) {
+        Ok(Node::Group(group)) => group,
+        Ok(Node::Array(_)) => return Ok(()),
+        // What cannot be read could hold anything.
+        Err(error @ Error::Store(_)) => return Err(error),
+        Err(_) => return Ok(()),
+    };
+    for child in group.children()? {
+        if let Ok(Node::Group(inside)) = child.node {
+            recover_missing(engine, inside.location(), depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives an array or a precomputed volume its name back, if a job on it was stopped between two
+/// renames, where folders cannot be exchanged: then nothing has that name, and nothing can be opened.
+///
+/// A job in place does this itself; call it to look at what is there first. Does nothing for stores
+/// other than files. Some `stat` if there is nothing to do.
+pub fn recover(location: &Location) -> Result<(), Error> {
+    let Some(exchange) = location.store.exchange() else { return Ok(()) };
+    recover_at(exchange, location.path.as_ref())
+}
+
+/// The same for what was in this folder.
+fn recover_at(exchange: &dyn FolderExchange, folder: Option<&Key>) -> Result<(), Error> {
+    let Some((store, name)) = exchange.beside_missing(folder) else { return Ok(()) };
+    let at = store.root().join(name.as_str()).display().to_string();
+    let job = Exchange::on(store, name, at, DOCUMENT)?;
+    let lacks = |job: &Exchange| -> Result<bool, Error> {
+        Ok(!job.beside.has_name(&job.name)? && job.beside.has_folder(&job.old)?)
+    };
+    if !lacks(&job)? {
+        return Ok(());
+    }
+    let _lock = job.lock()?;
+    if !lacks(&job)? || job.marker()?.is_none() {
+        return Ok(());
+    }
+    // The document comes last: what has one is whole.
+    for document in [DOCUMENT, INFO] {
+        if job.beside.get(&job.new.join(document)?)?.is_some() {
+            return Ok(job.beside.move_folder(&job.new, &job.name)?);
+        }
+    }
+    Ok(())
+}

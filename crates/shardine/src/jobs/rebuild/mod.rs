@@ -1,0 +1,54 @@
+//! Makes an array from another one, whatever their formats: encoded chunks are moved as they are
+//! wherever their bytes mean the same on both sides.
+
+mod axes;
+mod compare;
+pub(super) mod consolidated;
+mod finder;
+mod in_place;
+mod objects;
+mod out;
+mod relation;
+mod source;
+mod tasks;
+mod transfer;
+mod walk;
+
+use super::repack::{RepackCheck, RepackError, is_stale};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::ObjectCells;
+
+pub(super) use axes::AxisMap;
+pub use in_place::recover;
+pub(super) use in_place::{InPlaceOptions, Replaced, Replacement, recover_missing, replace};
+pub use out::PartOutcome;
+pub(super) use out::{Document, OutOptions, OutPlan, Step, StepDone, Work, make};
+pub(super) use relation::{moves, relates};
+pub use tasks::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
+pub(super) use tasks::{SourceRef, TargetRef};
+pub(super) use transfer::{Counts, TransferOptions};
+
+/// Which object was made.
+enum Note {
+    /// The one at this cell.
+    Cell(Vec<u64>),
+    /// One that these chunks share.
+    Shared(ObjectCells),
+}
+
+/// What a task makes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum TaskObject {
+    /// The objects in a box of cells.
+    Cells {
+        /// The first cell.
+        first: Vec<u64>,
+        /// Cells along each axis.
+        count: Vec<u64>,
+    },
+    /// An object that chunks share, at its place in the grid of objects.
+    Place(Vec<u64>),
+    /// An object that chunks share which are no box: its number, and theirs.
+    Shared(u64, Vec<u64>),
+}

@@ -1,0 +1,428 @@
+//! Makes a data set at another place: its arrays from those of the source, what else lies in the
+//! source's folder, and its documents last.
+//!
+//! Several processes may share the work, each with a part of the objects. What a part does needs
+//! nothing but the source and the plan, so parts may run in any order and any number of times. Each
+//! leaves a report of what it has done; the one that finds all reports finishes the job.
+
+use shardine_store::{Condition, FolderPart, Key, StoreExt};
+
+use serde_json::Value;
+
+use super::tasks::{SourceRef, TargetRef};
+use super::transfer::{Counts, Sides, Transfer, TransferOptions};
+use super::{AxisMap, RepackCheck, RepackError, is_stale};
+use crate::jobs::copy::clear::clear;
+use crate::jobs::frame::place::{below, check_apart};
+use crate::jobs::frame::{
+    Beginning, JobContext, JobError, JobKind, Marker, Part, Start, carry_over, remove_leftovers,
+    stable_hash,
+};
+use crate::jobs::repack_volume::KeyFolderValues;
+use crate::jobs::whole::check_whole;
+use crate::shard::WriteOrder;
+use crate::zarr::MAX_DEPTH;
+use crate::{Array, Error, Location};
+
+/// How a data set is made at another place.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::jobs) struct OutOptions {
+    pub overwrite: bool,
+    pub restart: bool,
+    pub take_over: bool,
+    pub part: Option<Part>,
+    pub check: Option<RepackCheck>,
+    pub order: WriteOrder,
+    pub store_empty: bool,
+    pub stage: Stage,
+}
+
+/// Which stage of a job is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::jobs) enum Stage {
+    /// All that is to be done, or a part of it.
+    #[default]
+    All,
+    /// The target is marked for tasks that are run one by one.
+    Begin,
+    /// What comes after all tasks.
+    Finish,
+}
+
+/// The parts that tasks count as, which are run one by one.
+const TASKS: Part = Part::Of { index: 1, count: 1 };
+
+/// A document of the new data set.
+#[derive(Debug, Clone)]
+pub(in crate::jobs) struct Document {
+    pub key: Key,
+    pub bytes: Vec<u8>,
+}
+
+/// What one step makes.
+pub(in crate::jobs) enum Work {
+    /// An array from another one.
+    Array { old: Array, axes: AxisMap, new: Array },
+    /// A folder of values by key from another one.
+    Keys { from: KeyFolderValues, to: KeyFolderValues },
+}
+
+/// A part of the new data set.
+pub(in crate::jobs) struct Step {
+    /// Its path below the target.
+    pub name: String,
+    /// The folder that it is made from.
+    pub folder: Location,
+    pub work: Work,
+    /// The two arrays, for another process.
+    pub source: SourceRef,
+    pub target: TargetRef,
+    /// Put when all that it describes is there; that of the root comes last, with the others.
+    pub document: Option<Document>,
+}
+
+/// All that is made at a target.
+pub(in crate::jobs) struct OutPlan<'a> {
+    pub kind: &'static JobKind,
+    /// What is asked for, the same for the same result.
+    pub request: Value,
+    pub steps: Vec<Step>,
+    /// Those that come after all steps, in this order.
+    pub documents: Vec<Document>,
+    /// What becomes of what lies in the source's folder; `None` if nothing comes along.
+    pub others: Option<Box<dyn Fn(&str, bool) -> FolderPart + 'a>>,
+    /// A last check, before any document of the root says that there is a data set.
+    pub last_check: Box<dyn Fn() -> Result<(), Error> + 'a>,
+}
+
+/// What was done with one step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::jobs) struct StepDone {
+    pub counts: Counts,
+    /// Whether an earlier run had begun with it.
+    pub resumed: bool,
+    pub check: RepackCheck,
+}
+
+/// How far a job has come with the part that this process does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum PartOutcome {
+    /// The result is whole.
+    #[default]
+    Complete,
+    /// This part has ended; these have not.
+    Waiting {
+        /// The numbers of the parts.
+        missing: Vec<u32>,
+    },
+}
+
+/// One job.
+struct Out<'a> {
+    context: &'a JobContext,
+    source: &'a Location,
+    target: &'a Location,
+    options: &'a OutOptions,
+    check: RepackCheck,
+    resumed: bool,
+}
+
+/// Makes the data set; `tell` hears of each step by its number.
+pub(in crate::jobs) fn make(
+    context: &JobContext,
+    source: &Location,
+    target: &Location,
+    mut plan: OutPlan<'_>,
+    options: &OutOptions,
+    tell: &mut dyn FnMut(usize, StepDone),
+) -> Result<PartOutcome, Error> {
+    check_apart(source, target)?;
+    check_whole(source, Some(target))?;
+    let part = match options.stage {
+        Stage::All => options.part,
+        Stage::Begin | Stage::Finish => Some(TASKS),
+    };
+    let options = &OutOptions { part, ..*options };
+    if options.part.is_some() {
+        refuse_with_parts(options)?;
+        // Parts that would make different data sets must not meet.
+        plan.request["documents"] = document_hash(&plan).into();
+    }
+    let mut marker = Marker::new(plan.kind, source, plan.request.clone())?;
+    let mut states = Vec::new();
+    for step in &plan.steps {
+        let state = state(step, options.part.is_some())?;
+        if let (Some(state), Some(_)) = (state, options.part) {
+            marker.expect(below(source, &step.folder), state);
+        }
+        states.push(state);
+    }
+    let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
+    let how = Beginning { overwrite, take_over: options.take_over, part: options.part };
+    let start = marker.begin(source, target, how)?;
+    if start == Start::Exists {
+        return match is_complete(target, &plan)? {
+            true => Ok(PartOutcome::Complete),
+            false => Err(Error::Exists { at: target.to_string() }),
+        };
+    }
+    if marker.is_finishing() {
+        marker.end(target)?;
+        return Ok(PartOutcome::Complete);
+    }
+    if start == Start::Clear {
+        clear(target, context.engine().threads(), plan.kind.marker)?;
+        marker.cleared(target)?;
+    }
+    let local = target.store.read_cost().local;
+    let default = if local { RepackCheck::Bytes } else { RepackCheck::None };
+    let check = options.check.unwrap_or(default);
+    let resumed = start == Start::Resumed;
+    let out = Out { context, source, target, options, check, resumed };
+    if resumed {
+        out.remove_leftovers(target.path.clone(), 0)?;
+    }
+    if options.stage == Stage::Begin {
+        return Ok(PartOutcome::Waiting { missing: vec![1] });
+    }
+    let mut done = Vec::with_capacity(plan.steps.len());
+    for (i, (step, before)) in plan.steps.iter().zip(states).enumerate() {
+        context.check()?;
+        let counts = match options.part {
+            None => out.step(step, before, &mut marker)?,
+            Some(_) => out.step_of_part(step, before, &marker)?,
+        };
+        done.push(counts);
+        if options.part.is_none() {
+            tell(i, StepDone { counts, resumed, check });
+        }
+    }
+    if let Some(part) = options.part {
+        let report = serde_json::to_value(&done).unwrap_or_default();
+        marker.put_report(target, part, &report)?;
+        let reports = match marker.reports(target)? {
+            Ok(reports) => reports,
+            Err(missing) if part == Part::Finish => {
+                return Err(JobError::PartsMissing { at: target.to_string(), missing }.into());
+            }
+            Err(missing) => return Ok(PartOutcome::Waiting { missing }),
+        };
+        for (i, counts) in merged(&reports, plan.steps.len()).into_iter().enumerate() {
+            tell(i, StepDone { counts, resumed, check });
+        }
+    }
+    out.finish(&plan, marker)?;
+    Ok(PartOutcome::Complete)
+}
+
+/// Refuses what every part would do again.
+fn refuse_with_parts(options: &OutOptions) -> Result<(), Error> {
+    let reason = "each part would remove what the others have made";
+    let refused = [("--overwrite", options.overwrite), ("--restart", options.restart)];
+    match refused.into_iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(JobError::NotInParts { option, reason }.into()),
+        None => Ok(()),
+    }
+}
+
+/// A number that is the same for the same documents.
+fn document_hash(plan: &OutPlan<'_>) -> u64 {
+    let of_steps = plan.steps.iter().filter_map(|step| step.document.as_ref());
+    let mut bytes = Vec::new();
+    for document in of_steps.chain(&plan.documents) {
+        bytes.extend_from_slice(document.key.as_str().as_bytes());
+        bytes.push(0);
+        bytes.extend_from_slice(&document.bytes);
+        bytes.push(0);
+    }
+    stable_hash(&bytes)
+}
+
+/// What changes when another program writes to the source of a step; `None` where that cannot be
+/// told. A `stat` for each file; of a remote store a listing, and only for parts, where processes
+/// have nothing else to agree by.
+fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
+    if let Some(exchange) = step.folder.store.exchange() {
+        return Ok(Some(exchange.fingerprint(step.folder.path.as_ref())?));
+    }
+    let Work::Array { old, .. } = &step.work else { return Ok(None) };
+    if !for_parts {
+        return Ok(None);
+    }
+    let objects = match old.possible_objects() {
+        Err(Error::UnlistedObjects { .. }) => return Ok(None),
+        objects => objects?,
+    };
+    let sum = objects
+        .iter()
+        .map(|object| stable_hash(format!("{} {:?}", object.key, object.listed).as_bytes()));
+    Ok(Some(sum.fold(0, u64::wrapping_add)))
+}
+
+/// Whether the target has the documents that the job would put there.
+fn is_complete(target: &Location, plan: &OutPlan<'_>) -> Result<bool, Error> {
+    for document in &plan.documents {
+        let found = target.store.get(&document.key)?;
+        if found.is_none_or(|found| *found != *document.bytes) {
+            return Ok(false);
+        }
+    }
+    Ok(!plan.documents.is_empty())
+}
+
+/// The counts of all parts together.
+fn merged(reports: &[Value], steps: usize) -> Vec<Counts> {
+    let mut all = vec![Counts::default(); steps];
+    for report in reports {
+        let counts: Vec<Counts> = serde_json::from_value(report.clone()).unwrap_or_default();
+        all.iter_mut().zip(&counts).for_each(|(all, counts)| all.add(counts));
+    }
+    all
+}
+
+impl Out<'_> {
+    fn changed(&self, step: &Step) -> Error {
+        RepackError::Changed { at: step.folder.to_string() }.into()
+    }
+
+    /// Makes one step.
+    fn step(&self, step: &Step, before: Option<u64>, marker: &mut Marker) -> Result<Counts, Error> {
+        let path = below(self.source, &step.folder);
+        if let Some(state) = before
+            && !marker.is_begun(path, state)
+        {
+            if self.resumed {
+                self.remove_stale(step)?;
+            }
+            marker.begin_part(self.target, path, state)?;
+        } else if self.resumed && before.is_none() && !step.can_be_compared() {
+            // Nobody can tell what it was made from.
+            self.remove_stale(step)?;
+        }
+        if self.resumed && self.is_finished(step)? {
+            return Ok(Counts::default());
+        }
+        let counts = self.run(step, before)?;
+        if let Some(Document { key, bytes }) = &step.document {
+            self.target.store.put(key, bytes, Condition::None)?;
+        }
+        Ok(counts)
+    }
+
+    /// Makes what is this part's of a step.
+    fn step_of_part(
+        &self,
+        step: &Step,
+        before: Option<u64>,
+        marker: &Marker,
+    ) -> Result<Counts, Error> {
+        let begun = marker.begun(below(self.source, &step.folder));
+        if begun != before {
+            return Err(JobError::SourceChanged { at: step.folder.to_string() }.into());
+        }
+        if self.options.part == Some(Part::Finish) || self.options.stage == Stage::Finish {
+            return Ok(Counts::default());
+        }
+        self.run(step, before)
+    }
+
+    fn run(&self, step: &Step, before: Option<u64>) -> Result<Counts, Error> {
+        let options = TransferOptions {
+            order: self.options.order,
+            store_empty: self.options.store_empty,
+            check: self.check,
+        };
+        let part = self.options.part;
+        // What another process of this part has made may be there in any case.
+        let resumed = self.resumed || part.is_some();
+        let done = match &step.work {
+            Work::Array { old, axes, new } => {
+                let _hold = old.hold_same()?;
+                let sides = Sides { old, axes, new };
+                let transfer = Transfer::new(self.context, sides, options, resumed, &step.name)
+                    .with_part(part);
+                transfer.run().map(|()| transfer.counts())
+            }
+            Work::Keys { from, to } => {
+                let _hold = self.source.hold()?;
+                from.move_to(self.context, to, resumed, self.check != RepackCheck::None, part)
+            }
+        };
+        match done {
+            Err(error) if is_stale(&error) && state(step, part.is_some())? != before => {
+                Err(self.changed(step))
+            }
+            Err(error) => Err(error),
+            Ok(_) if state(step, part.is_some())? != before => Err(self.changed(step)),
+            Ok(counts) => Ok(counts),
+        }
+    }
+
+    /// Whether an earlier run has put the document of a step, which comes after all that it
+    /// describes.
+    fn is_finished(&self, step: &Step) -> Result<bool, Error> {
+        let Some(Document { key, bytes }) = &step.document else { return Ok(false) };
+        Ok(self.target.store.get(key)?.is_some_and(|found| *found == **bytes))
+    }
+
+    /// Removes what an earlier run has made of a source that was another one then.
+    fn remove_stale(&self, step: &Step) -> Result<(), Error> {
+        let store = &self.target.store;
+        if let Some(document) = &step.document
+            && store.get(&document.key)?.is_some()
+        {
+            store.delete(&document.key, &Condition::None)?;
+        }
+        match &step.work {
+            Work::Array { new, .. } => {
+                for object in new.possible_objects()? {
+                    store.delete(&object.key, &Condition::None)?;
+                }
+            }
+            Work::Keys { to, .. } => {
+                for shard in to.shards.stored()? {
+                    store.delete(&to.shards.shard_key(shard)?, &Condition::None)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes temporary files of a run that was killed.
+    fn remove_leftovers(&self, folder: Option<Key>, depth: usize) -> Result<(), Error> {
+        let store = &self.target.store;
+        if depth > MAX_DEPTH || !store.has_folders() {
+            return Ok(());
+        }
+        remove_leftovers(self.target, folder.as_ref())?;
+        for inside in store.list(folder.as_ref())?.folders {
+            self.remove_leftovers(Some(inside), depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// All objects are there: brings the rest, and says that there is a data set.
+    fn finish(&self, plan: &OutPlan<'_>, marker: Marker) -> Result<(), Error> {
+        if let Some(others) = &plan.others {
+            carry_over(self.context, self.source, self.target, &**others)?;
+        }
+        (plan.last_check)()?;
+        let of_steps = plan.steps.iter().filter_map(|step| step.document.as_ref());
+        let of_steps = of_steps.filter(|_| self.options.part.is_some());
+        for Document { key, bytes } in of_steps.chain(&plan.documents) {
+            self.target.store.put(key, bytes, Condition::None)?;
+        }
+        marker.end(self.target)
+    }
+}
+
+impl Step {
+    /// Whether what an earlier run has made of it is compared with the source before it is kept.
+    pub fn can_be_compared(&self) -> bool {
+        match &self.work {
+            Work::Array { old, axes, new } => super::relates(old, axes, new),
+            Work::Keys { .. } => true,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! A job as data: a plan, its tasks, and what came of them, which another process or a cluster can
+//! run.
+//!
+//! A plan holds the complete documents of the target, so a task needs nothing but the plan and the
+//! storage. Tasks do not depend on each other: each makes one object, or a box of small ones, the
+//! same in any order and any number of times.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::axes::AxisMap;
+use super::out::{OutOptions, OutPlan, Stage, Step, Work, make};
+use super::transfer::{Counts, Sides, Transfer, TransferOptions};
+use super::{PartOutcome, RepackCheck, TaskObject};
+use crate::jobs::convert::{ConvertOptions, VolumeForm, ZarrForm, plan_to_volume, plan_to_zarr};
+use crate::jobs::frame::{JobContext, JobError};
+use crate::jobs::repack::{RepackOptions, plan_repack};
+use crate::jobs::repack_volume::{RepackVolumeOptions, plan_repack_volume};
+use crate::location::LocationSpec;
+use crate::precomputed::{Volume, VolumeInfo};
+use crate::zarr::metadata::NodeMetadata;
+use crate::{Array, ArrayNode, Engine, Error, Location, open};
+
+/// The form of a plan that is written and understood.
+const VERSION: u32 = 1;
+
+/// What is made at a target.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "there is one for each job")]
+pub enum RebuildJob {
+    /// A Zarr hierarchy with its chunks packed in another way: see [`repack`](crate::repack).
+    Repack(RepackOptions),
+    /// A volume with its chunks packed in another way: see [`repack_volume`](crate::repack_volume).
+    RepackVolume(RepackVolumeOptions),
+    /// Zarr from another format: see [`convert_to_zarr`](crate::convert_to_zarr).
+    ToZarr(ZarrForm, ConvertOptions),
+    /// A volume from another format: see [`convert_to_volume`](crate::convert_to_volume).
+    ToVolume(VolumeForm, ConvertOptions),
+}
+
+/// The array that a step is made from, by where its data set is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::jobs) struct SourceRef {
+    /// The path of the data set below the source.
+    pub path: String,
+    pub level: usize,
+    /// Whether its chunks are only moved, and never decoded.
+    pub packed: bool,
+}
+
+/// The array that a step makes, by its documents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::jobs) enum TargetRef {
+    Zarr {
+        path: String,
+        document: Value,
+    },
+    Volume {
+        info: Value,
+        level: usize,
+        packed: bool,
+    },
+    /// Values by key, which one process moves.
+    Keys,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StepPlan {
+    name: String,
+    source: SourceRef,
+    axes: AxisMap,
+    target: TargetRef,
+}
+
+/// A job at a target that any processes can share, task by task.
+///
+/// ```no_run
+/// use shardine::{Engine, Location, Packing, RebuildJob, RebuildPlan, RebuildTask, RepackOptions};
+///
+/// let engine = Engine::shared()?;
+/// let (source, target) = (Location::parse("a.zarr")?, Location::parse("b.zarr")?);
+/// let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8]));
+/// let plan = RebuildPlan::begin(&engine, &source, &target, RebuildJob::Repack(options))?;
+/// let (plan, tasks) = (serde_json::to_string(&plan)?, serde_json::to_string(&plan.tasks(&engine)?)?);
+///
+/// // Anywhere else, for each of the tasks:
+/// let plan: RebuildPlan = serde_json::from_str(&plan)?;
+/// let tasks: Vec<RebuildTask> = serde_json::from_str(&tasks)?;
+/// let reports = tasks.iter().map(|task| plan.run(&engine, task)).collect::<Result<Vec<_>, _>>()?;
+///
+/// // And in the end:
+/// plan.finish(&engine, &reports)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RebuildPlan {
+    version: u32,
+    source: LocationSpec,
+    target: LocationSpec,
+    job: RebuildJob,
+    options: TransferOptions,
+    steps: Vec<StepPlan>,
+}
+
+/// One object that is to be made, or a box of small ones.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RebuildTask {
+    step: usize,
+    object: TaskObject,
+}
+
+/// What came of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReport {
+    task: RebuildTask,
+    counts: Counts,
+}
+
+impl RebuildJob {
+    fn plan(
+        &self,
+        context: &JobContext,
+        source: &Location,
+        target: &Location,
+    ) -> Result<(OutPlan<'static>, OutOptions), Error> {
+        Ok(match self {
+            Self::Repack(options) => {
+                let (plan, _) = plan_repack(context, source, target, options)?;
+                (plan, options.out())
+            }
+            Self::RepackVolume(options) => {
+                let (plan, _) = plan_repack_volume(context, source, target, options)?;
+                (plan, options.out())
+            }
+            Self::ToZarr(form, options) => {
+                let (plan, _) = plan_to_zarr(context, source, target, form, options)?;
+                (plan, options.out())
+            }
+            Self::ToVolume(form, options) => {
+                let (plan, ..) = plan_to_volume(context, source, target, form, options)?;
+                (plan, options.out())
+            }
+        })
+    }
+}
+
+impl RebuildPlan {
+    /// Plans a job, and marks its target: from then on tasks may be run, and no other job is.
+    ///
+    /// A target that an earlier plan of the same job has marked is resumed. Both places must be
+    /// known by URLs without secrets ([`Location::spec`]), as the plan holds them.
+    pub fn begin(
+        context: impl Into<JobContext>,
+        source: &Location,
+        target: &Location,
+        job: RebuildJob,
+    ) -> Result<Self, Error> {
+        let context = &context.into();
+        let (source_spec, target_spec) = (source.spec()?, target.spec()?);
+        let (plan, mut how) = job.plan(context, source, target)?;
+        let steps = plan.steps.iter().map(StepPlan::of).collect();
+        let local = target.store.read_cost().local;
+        let check = if local { RepackCheck::Bytes } else { RepackCheck::None };
+        let check = how.check.unwrap_or(check);
+        let options = TransferOptions { order: how.order, store_empty: how.store_empty, check };
+        how.stage = Stage::Begin;
+        make(context, source, target, plan, &how, &mut |_, _| ())?;
+        let (source, target) = (source_spec, target_spec);
+        Ok(Self { version: VERSION, source, target, job, options, steps })
+    }
+
+    /// All tasks. Costs what the walk over the grid costs: of a large one a listing of the source.
+    pub fn tasks(&self, context: impl Into<JobContext>) -> Result<Vec<RebuildTask>, Error> {
+        let context = &context.into();
+        let mut tasks = Vec::new();
+        for step in 0..self.steps.len() {
+            self.with_step(context, step, |transfer| {
+                let objects = transfer.objects()?;
+                tasks.extend(objects.into_iter().map(|object| RebuildTask { step, object }));
+                Ok(())
+            })?;
+        }
+        Ok(tasks)
+    }
+
+    /// Runs one task. Objects that are there already and right are kept.
+    pub fn run(
+        &self,
+        context: impl Into<JobContext>,
+        task: &RebuildTask,
+    ) -> Result<TaskReport, Error> {
+        let context = &context.into();
+        let counts = self.with_step(context, task.step, |transfer| {
+            transfer.run_object(&task.object)?;
+            Ok(transfer.counts())
+        })?;
+        Ok(TaskReport { task: task.clone(), counts })
+    }
+
+    /// Finishes the job: checks that each task has a report, brings the rest of the data set and its
+    /// documents, and takes the mark away.
+    ///
+    /// [`JobError::TasksMissing`] if some task was not run.
+    pub fn finish(
+        &self,
+        context: impl Into<JobContext>,
+        reports: &[TaskReport],
+    ) -> Result<(), Error> {
+        let context = &context.into();
+        let (source, target) =
+            (Location::from_spec(&self.source)?, Location::from_spec(&self.target)?);
+        let done: BTreeSet<&RebuildTask> = reports.iter().map(|report| &report.task).collect();
+        let tasks = self.tasks(context)?;
+        let missing = tasks.iter().filter(|task| !done.contains(task)).count() as u64;
+        if missing > 0 {
+            let (at, of) = (target.to_string(), tasks.len() as u64);
+            return Err(JobError::TasksMissing { at, missing, of }.into());
+        }
+        let (plan, mut how) = self.job.plan(context, &source, &target)?;
+        how.stage = Stage::Finish;
+        match make(context, &source, &target, plan, &how, &mut |_, _| ())? {
+            PartOutcome::Complete => Ok(()),
+            PartOutcome::Waiting { missing } => {
+                Err(JobError::PartsMissing { at: target.to_string(), missing }.into())
+            }
+        }
+    }
+
+    fn with_step<T>(
+        &self,
+        context: &JobContext,
+        step: usize,
+        work: impl FnOnce(&Transfer<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if self.version != VERSION {
+            return Err(JobError::OtherVersion { version: self.version }.into());
+        }
+        let at = || format!("{:?}", self.target);
+        let Some(plan) = self.steps.get(step) else {
+            return Err(JobError::NoStep { at: at(), step }.into());
+        };
+        let engine = context.engine();
+        let old = plan.source.open(engine, &Location::from_spec(&self.source)?)?;
+        let new = plan.target.bind(engine, &Location::from_spec(&self.target)?)?;
+        let sides = Sides { old: &old, axes: &plan.axes, new: &new };
+        // Whatever an earlier run of the task has made is there.
+        let transfer = Transfer::new(context, sides, self.options, true, &plan.name);
+        let _hold = old.hold_same()?;
+        work(&transfer)
+    }
+}
+
+impl StepPlan {
+    fn of(step: &Step) -> Self {
+        let axes = match &step.work {
+            Work::Array { axes, .. } => axes.clone(),
+            Work::Keys { .. } => AxisMap::identity(0),
+        };
+        let (name, source, target) = (step.name.clone(), step.source.clone(), step.target.clone());
+        Self { name, source, axes, target }
+    }
+}
+
+impl SourceRef {
+    /// An array of the data set at a path.
+    pub fn new(path: &str, level: usize) -> Self {
+        Self { path: path.to_owned(), level, packed: false }
+    }
+
+    fn open(&self, engine: &Arc<Engine>, source: &Location) -> Result<Array, Error> {
+        let place = match self.path.as_str() {
+            "" => source.clone(),
+            path => source.join(path)?,
+        };
+        match self.packed {
+            true => Volume::open(engine, &place)?.packed_array(self.level),
+            false => open(engine, &place)?.array(self.level),
+        }
+    }
+}
+
+impl TargetRef {
+    fn bind(&self, engine: &Arc<Engine>, target: &Location) -> Result<Array, Error> {
+        let wrong = |reason: String| JobError::Plan { at: target.to_string(), reason };
+        match self {
+            Self::Zarr { path, document } => {
+                let place = match path.as_str() {
+                    "" => target.clone(),
+                    path => target.join(path)?,
+                };
+                match NodeMetadata::parse(document.to_string().as_bytes()) {
+                    Ok(NodeMetadata::Array(metadata)) => {
+                        Ok(ArrayNode::from_metadata(engine, &place, metadata)?.into_array())
+                    }
+                    Ok(NodeMetadata::Group(_)) => Err(wrong("a group is no array".into()).into()),
+                    Err(error) => Err(wrong(error.to_string()).into()),
+                }
+            }
+            Self::Volume { info, level, packed } => {
+                let info = VolumeInfo::parse(info.to_string().as_bytes())
+                    .map_err(|error| wrong(error.to_string()))?;
+                let volume = Volume::bind(engine, target, info);
+                match packed {
+                    true => volume.packed_array(*level),
+                    false => volume.array(*level),
+                }
+            }
+            Self::Keys => {
+                Err(wrong("values by key are moved by one process, or by parts".into()).into())
+            }
+        }
+    }
+}

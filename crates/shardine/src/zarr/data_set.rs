@@ -1,0 +1,87 @@
+//! Zarr arrays and groups as data sets.
+
+use std::sync::Arc;
+
+use shardine_store::Key;
+
+use super::node::node_documents_of;
+use super::{ArrayNode, Child, Group, Node};
+use crate::dataset::{DataSet, PartContent, SetKind, SetPart};
+use crate::{Array, Engine, Error, Location, ZarrFormat};
+
+/// Opens the node at a place; `None` if there is none. One read; of version 2, three to five.
+pub(crate) fn open_set(
+    engine: &Arc<Engine>,
+    location: &Location,
+) -> Result<Option<Box<dyn DataSet>>, Error> {
+    match Node::open(engine, location) {
+        Ok(Node::Array(array)) => Ok(Some(Box::new(array))),
+        Ok(Node::Group(group)) => Ok(Some(Box::new(group))),
+        Err(Error::NoNode { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn format_word(format: ZarrFormat) -> &'static str {
+    match format {
+        ZarrFormat::V2 => "zarr2",
+        ZarrFormat::V3 => "zarr3",
+    }
+}
+
+/// The keys of a node's documents, that which makes it last.
+fn documents(location: &Location, format: ZarrFormat, is_array: bool) -> Result<Vec<Key>, Error> {
+    let names = node_documents_of(format, is_array).iter().rev();
+    names.map(|name| location.key(name)).collect()
+}
+
+impl DataSet for ArrayNode {
+    fn format(&self) -> &'static str {
+        format_word(self.zarr_format())
+    }
+
+    fn kind(&self) -> SetKind {
+        SetKind::Array
+    }
+
+    fn location(&self) -> &Location {
+        Array::location(self)
+    }
+
+    fn documents(&self) -> Result<Vec<Key>, Error> {
+        documents(Array::location(self), self.zarr_format(), true)
+    }
+
+    fn parts(&self) -> Result<Vec<SetPart>, Error> {
+        Ok(vec![SetPart::new("", self.again().map(PartContent::Array))])
+    }
+}
+
+impl DataSet for Group {
+    fn format(&self) -> &'static str {
+        format_word(self.zarr_format())
+    }
+
+    fn kind(&self) -> SetKind {
+        SetKind::Group
+    }
+
+    fn location(&self) -> &Location {
+        Group::location(self)
+    }
+
+    fn documents(&self) -> Result<Vec<Key>, Error> {
+        documents(Group::location(self), self.zarr_format(), false)
+    }
+
+    fn parts(&self) -> Result<Vec<SetPart>, Error> {
+        let part = |Child { name, node, listed }: Child| {
+            let content = node.map(|node| match node {
+                Node::Array(array) => PartContent::Array(array.into_array()),
+                Node::Group(group) => PartContent::Set(Box::new(group)),
+            });
+            SetPart { listed, ..SetPart::new(name, content) }
+        };
+        Ok(self.children()?.into_iter().map(part).collect())
+    }
+}

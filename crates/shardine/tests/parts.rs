@@ -1,0 +1,343 @@
+//! Jobs that several processes share: in any order, any number of times, never half of it for the
+//! whole.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::json;
+use shardine::store::{FileStore, Store};
+use shardine::{
+    ArrayNode, CancelToken, CodecChoice, ConvertOptions, Error, JobContext, JobError,
+    KeyValueStore, KeyValues, Location, Packing, Part, PartOutcome, RepackOptions,
+    RepackVolumeOptions, VolumeForm, ZarrForm, convert_to_volume, convert_to_zarr, repack,
+    repack_keys, repack_volume,
+};
+
+use common::data_set::{dump, hierarchy, memory, put};
+use common::volumes::{scale, sharding, volume_at};
+use common::*;
+
+/// What is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Job {
+    Reshard,
+    Unshard,
+    Recode,
+    VolumeToZarr,
+    ZarrToVolume,
+    ReshardVolume,
+    UnshardVolume,
+    ReshardKeys,
+}
+
+const JOBS: [Job; 8] = [
+    Job::Reshard,
+    Job::Unshard,
+    Job::Recode,
+    Job::VolumeToZarr,
+    Job::ZarrToVolume,
+    Job::ReshardVolume,
+    Job::UnshardVolume,
+    Job::ReshardKeys,
+];
+
+fn at(store: &Arc<dyn Store>) -> Location {
+    Location::root(Arc::clone(store))
+}
+
+impl Job {
+    /// Puts something to be worked on into an empty store.
+    fn prepare(self, store: &Arc<dyn Store>) {
+        match self {
+            Self::Reshard | Self::Unshard | Self::Recode => hierarchy(store),
+            Self::ZarrToVolume => {
+                let mut document = sharded(&[40, 33, 17], &[32, 32, 16], &[8, 8, 8]);
+                document["dimension_names"] = json!(["x", "y", "z"]);
+                let array = create_in(Arc::clone(store), &document);
+                write(&array, "0:30,5:33,:", noise(30 * 28 * 17 * 2, 5));
+            }
+            Self::VolumeToZarr | Self::ReshardVolume | Self::UnshardVolume => {
+                let shards = sharding(0, 1, 4, "gzip", "raw");
+                let volume = volume_at(&at(store), &[scale("8", [70, 40, 33], Some(&shards))]);
+                common::volumes::fill(&volume, 0);
+                put(store, "notes/a.txt", b"kept with the data");
+            }
+            Self::ReshardKeys => {
+                let shards = sharding(0, 1, 3, "gzip", "raw");
+                let info = json!({ "@type": "neuroglancer_skeletons", "sharding": shards });
+                put(store, "info", info.to_string().as_bytes());
+                let values = KeyValueStore::open(&engine(), &at(store)).unwrap();
+                let all = (0..60).fold(KeyValues::new(), |all, key| {
+                    all.put(key * 7, noise(20 + key as usize, key))
+                });
+                values.update(&all).unwrap();
+            }
+        }
+    }
+
+    fn run(
+        self,
+        context: &JobContext,
+        source: &Location,
+        target: &Location,
+        part: Option<Part>,
+    ) -> Result<PartOutcome, Error> {
+        let repacked = |options: RepackOptions| {
+            let options = match part {
+                Some(part) => options.part(part),
+                None => options,
+            };
+            repack(context, source, Some(target), &options, &mut |_| ())
+        };
+        let volume = |sharding: Option<serde_json::Value>| {
+            let sharding =
+                sharding.map(|json| shardine::shard::uint64::Sharding::from_json(&json).unwrap());
+            let mut options = RepackVolumeOptions::new(sharding);
+            options.part = part;
+            options
+        };
+        let mut convert = ConvertOptions::new();
+        convert.part = part;
+        match self {
+            Self::Reshard => {
+                repacked(RepackOptions::new().packing(Packing::ChunksPerShard(vec![2])))
+            }
+            Self::Unshard => repacked(RepackOptions::new().packing(Packing::Unsharded)),
+            Self::Recode => {
+                let words = ["zstd:1", "crc32c"].map(str::to_owned).to_vec();
+                repacked(RepackOptions::new().codecs(CodecChoice::Words(words)))
+            }
+            Self::VolumeToZarr => {
+                let form = ZarrForm::new().packing(Packing::ChunksPerShard(vec![2]));
+                Ok(convert_to_zarr(context, source, target, &form, &convert, &mut |_| ())?.outcome)
+            }
+            Self::ZarrToVolume => {
+                let form = VolumeForm::new();
+                Ok(convert_to_volume(context, source, target, &form, &convert, &mut |_| ())?
+                    .outcome)
+            }
+            Self::ReshardVolume => {
+                let options = volume(Some(sharding(1, 1, 5, "raw", "gzip")));
+                repack_volume(context, source, Some(target), &options, &mut |_| ())
+            }
+            Self::UnshardVolume => {
+                repack_volume(context, source, Some(target), &volume(None), &mut |_| ())
+            }
+            Self::ReshardKeys => {
+                let sharding = sharding(0, 0, 4, "raw", "gzip");
+                let sharding = shardine::shard::uint64::Sharding::from_json(&sharding).unwrap();
+                let options = volume(None);
+                repack_keys(context, source, Some(target), &sharding, &options, &mut |_| ())
+            }
+        }
+    }
+}
+
+fn of(index: u32, count: u32) -> Option<Part> {
+    Some(Part::Of { index, count })
+}
+
+/// What one process makes.
+fn whole(job: Job, source: &Arc<dyn Store>) -> BTreeMap<String, Vec<u8>> {
+    let target = memory();
+    let context = JobContext::new(&engine());
+    job.run(&context, &at(source), &at(&target), None).unwrap();
+    dump(&*target)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parts_in_any_order_and_any_number_of_times_make_the_same_bytes_as_one_process(
+        job in proptest::sample::select(&JOBS[..]),
+        count in 1u32..6,
+        order in proptest::collection::vec(0u32..6, 0..8),
+        on_files: bool,
+        threads in 1usize..4,
+    ) {
+        let (folder, source) = (tempfile::tempdir().unwrap(), memory());
+        job.prepare(&source);
+        let expected = whole(job, &source);
+        let target: Arc<dyn Store> = match on_files {
+            true => Arc::new(FileStore::new(folder.path().join("t"))),
+            false => memory(),
+        };
+        // Those that come anyway, then all.
+        let order: Vec<u32> = order.into_iter().map(|i| i % count + 1).chain(1..=count).collect();
+        let mut ended = std::collections::BTreeSet::new();
+        for index in order {
+            // Machines differ.
+            let options = shardine::EngineOptions::new().threads(threads + index as usize % 2)
+                .memory(8 << (18 + index % 3));
+            let context = JobContext::new(&shardine::Engine::new(&options).unwrap());
+            let outcome = job.run(&context, &at(&source), &at(&target), of(index, count)).unwrap();
+            ended.insert(index);
+            let missing: Vec<u32> = (1..=count).filter(|i| !ended.contains(i)).collect();
+            if missing.is_empty() {
+                prop_assert_eq!(outcome, PartOutcome::Complete);
+                prop_assert_eq!(&dump(&*target), &expected);
+            } else {
+                prop_assert_eq!(outcome, PartOutcome::Waiting { missing });
+                // Some parts never pass for the whole.
+                let root = dump(&*target);
+                prop_assert!(!root.contains_key("zarr.json") && !root.contains_key("info"));
+            }
+        }
+        // Once it is complete nothing more is done.
+        let again = job.run(&JobContext::new(&engine()), &at(&source), &at(&target), of(1, count));
+        prop_assert_eq!(again.unwrap(), PartOutcome::Complete);
+        prop_assert_eq!(dump(&*target), expected);
+        if on_files {
+            let left = std::fs::read_dir(folder.path().join("t")).unwrap();
+            let left: Vec<String> = left.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+            prop_assert!(left.iter().all(|name| !name.starts_with(".shardine")), "{left:?}");
+        }
+    }
+}
+
+#[test]
+fn another_number_of_parts_or_none_is_refused() {
+    for job in JOBS {
+        let (source, target, context) = (memory(), memory(), JobContext::new(&engine()));
+        job.prepare(&source);
+        let run = |part| job.run(&context, &at(&source), &at(&target), part);
+        run(of(2, 3)).unwrap();
+        for other in [of(2, 4), of(1, 1), None] {
+            let refused = run(other).unwrap_err();
+            let expected = Error::Job(JobError::OtherParts { at: "memory".into(), parts: Some(3) });
+            assert_eq!(refused.to_string(), expected.to_string(), "{job:?} {other:?}");
+        }
+        let missing = run(Some(Part::Finish)).unwrap_err();
+        assert!(
+            matches!(&missing, Error::Job(JobError::PartsMissing { missing, .. }) if *missing == [1, 3]),
+            "{job:?}: {missing}"
+        );
+        run(of(1, 3)).unwrap();
+        assert_eq!(run(of(3, 3)).unwrap(), PartOutcome::Complete, "{job:?}");
+        assert_eq!(run(Some(Part::Finish)).unwrap(), PartOutcome::Complete, "{job:?}");
+        assert_eq!(dump(&*target), whole(job, &source), "{job:?}");
+    }
+}
+
+#[test]
+fn a_part_of_a_job_that_one_process_does_is_refused() {
+    let (source, target) = (memory(), memory());
+    Job::Reshard.prepare(&source);
+    let token = CancelToken::new();
+    let stop = token.clone();
+    let context = JobContext::new(&engine()).cancel(&token).progress(move |_| stop.cancel());
+    let stopped = Job::Reshard.run(&context, &at(&source), &at(&target), None);
+    assert!(matches!(stopped, Err(Error::Cancelled)));
+    let context = JobContext::new(&engine());
+    let refused = Job::Reshard.run(&context, &at(&source), &at(&target), of(1, 2)).unwrap_err();
+    assert!(matches!(refused, Error::Job(JobError::OtherParts { parts: None, .. })), "{refused}");
+    Job::Reshard.run(&context, &at(&source), &at(&target), None).unwrap();
+    assert_eq!(dump(&*target), whole(Job::Reshard, &source));
+}
+
+#[test]
+fn a_source_that_was_changed_between_two_parts_is_refused() {
+    for on_files in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let source: Arc<dyn Store> = match on_files {
+            true => Arc::new(FileStore::new(folder.path().join("s"))),
+            false => memory(),
+        };
+        let (target, context) = (memory(), JobContext::new(&engine()));
+        Job::ZarrToVolume.prepare(&source);
+        let run = |part| Job::ZarrToVolume.run(&context, &at(&source), &at(&target), part);
+        run(of(1, 2)).unwrap();
+        let array = ArrayNode::open(&engine(), &at(&source)).unwrap();
+        write(&array, "0:40,0:33,:", noise(40 * 33 * 17 * 2, 77));
+        let refused = run(of(2, 2)).unwrap_err();
+        assert!(matches!(refused, Error::Job(JobError::SourceChanged { .. })), "{refused}");
+        assert!(!dump(&*target).contains_key("info"));
+    }
+}
+
+#[test]
+fn what_every_part_would_do_again_is_refused() {
+    let (source, target, context) = (memory(), memory(), JobContext::new(&engine()));
+    Job::Reshard.prepare(&source);
+    for options in [RepackOptions::new().overwrite(true), RepackOptions::new().restart(true)] {
+        let options = options.packing(Packing::Unsharded).part(Part::Of { index: 1, count: 2 });
+        let refused = repack(&context, &at(&source), Some(&at(&target)), &options, &mut |_| ());
+        assert!(matches!(refused, Err(Error::Job(JobError::NotInParts { .. }))));
+    }
+    let in_place = RepackOptions::new().packing(Packing::Unsharded);
+    let in_place = in_place.part(Part::Of { index: 1, count: 2 });
+    let refused = repack(&context, &at(&source), None, &in_place, &mut |_| ());
+    assert!(matches!(refused, Err(Error::Job(JobError::NotInParts { .. }))));
+    assert!(dump(&*target).is_empty());
+}
+
+#[test]
+fn a_second_process_on_the_same_target_is_refused_while_the_first_one_lives() {
+    for on_files in [false, true] {
+        let (folder, source) = (tempfile::tempdir().unwrap(), memory());
+        let target: Arc<dyn Store> = match on_files {
+            true => Arc::new(FileStore::new(folder.path().join("t"))),
+            false => memory(),
+        };
+        Job::Reshard.prepare(&source);
+        let (begun, is_begun) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let first = AtomicBool::new(true);
+        let may_go_on = std::sync::Mutex::new(may_go_on);
+        let context = JobContext::new(&engine()).progress(move |_| {
+            if first.swap(false, Ordering::SeqCst) {
+                begun.send(()).unwrap();
+                may_go_on.lock().unwrap().recv_timeout(Duration::from_secs(60)).unwrap();
+            }
+        });
+        std::thread::scope(|scope| {
+            let (source, target) = (&source, &target);
+            let job = scope
+                .spawn(move || Job::Reshard.run(&context, &at(source), &at(target), None).unwrap());
+            is_begun.recv_timeout(Duration::from_secs(60)).unwrap();
+            let context = JobContext::new(&engine());
+            let refused = Job::Reshard.run(&context, &at(source), &at(target), None).unwrap_err();
+            assert!(matches!(refused, Error::Job(JobError::Busy { .. })), "{refused}");
+            go_on.send(()).unwrap();
+            assert_eq!(job.join().unwrap(), PartOutcome::Complete);
+        });
+        assert_eq!(dump(&*target), whole(Job::Reshard, &source));
+    }
+}
+
+#[test]
+fn a_job_that_is_cancelled_leaves_what_the_next_run_resumes() {
+    for job in JOBS {
+        for stop_after in [1, 3, 10] {
+            let (source, target) = (memory(), memory());
+            job.prepare(&source);
+            let token = CancelToken::new();
+            let (stop, told) = (token.clone(), std::sync::atomic::AtomicUsize::new(0));
+            let context = JobContext::new(&engine()).cancel(&token).progress(move |_| {
+                if told.fetch_add(1, Ordering::SeqCst) + 1 == stop_after {
+                    stop.cancel();
+                }
+            });
+            match job.run(&context, &at(&source), &at(&target), None) {
+                Err(Error::Cancelled) => {
+                    let left = dump(&*target);
+                    assert!(!left.contains_key("zarr.json") && !left.contains_key("info"));
+                }
+                // It was done before it was told.
+                done => assert_eq!(done.unwrap(), PartOutcome::Complete),
+            }
+            let context = JobContext::new(&engine());
+            if !dump(&*target).keys().any(|key| key == "zarr.json" || key == "info") {
+                job.run(&context, &at(&source), &at(&target), None).unwrap();
+            }
+            assert_eq!(dump(&*target), whole(job, &source), "{job:?} {stop_after}");
+        }
+    }
+}

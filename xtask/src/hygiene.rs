@@ -24,6 +24,7 @@ const MODULES: &[&str] = &[
     "anchor",
     "array",
     "set",
+    "files",
     "zarr",
     "precomputed",
     "wkw",

@@ -4,8 +4,12 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
+use shardine::files::{FileError, TypeError};
+use shardine::plan::{ArrayLayoutError, LayoutPart};
 use shardine::store::StoreError;
-use shardine::{CopyError, RepackError};
+use shardine::{CopyError, ImportError, RepackError};
+
+use crate::units;
 
 /// The end of a verb that failed.
 #[derive(Debug)]
@@ -91,10 +95,15 @@ fn one_line(text: &str) -> String {
 
 impl From<shardine::Error> for Failure {
     fn from(error: shardine::Error) -> Self {
-        if let shardine::Error::Cancelled = error {
-            return Self::Interrupted;
-        }
-        let failure = Self::new(&error);
+        let error = match error {
+            shardine::Error::Cancelled => return Self::Interrupted,
+            shardine::Error::ArrayLayout(error) => return layout_failure(&error),
+            error => error,
+        };
+        let failure = match with_option(&error) {
+            Some(message) => Self::new(message),
+            None => Self::new(&error),
+        };
         // Where there is an option or a verb that helps, it is named; else what the library knows.
         let hint = match &error {
             shardine::Error::Exists { .. } => {
@@ -106,6 +115,8 @@ impl From<shardine::Error> for Failure {
             }
             shardine::Error::Copy(error) => copy_hint(error),
             shardine::Error::Repack(error) => repack_hint(error),
+            shardine::Error::File(error) => file_hint(error),
+            shardine::Error::Import(error) => import_hint(error),
             shardine::Error::ZarrV2 { at, .. } => Some(format!(
                 "`shardine migrate {}` gives it the metadata of version 3, and leaves the chunks where they are",
                 quoted(at)
@@ -169,6 +180,91 @@ fn copy_hint(error: &CopyError) -> Option<String> {
             "the same command again copies it again; all else that is there is kept".to_owned(),
         ),
         _ => error.hint(),
+    }
+}
+
+/// What a message becomes where an option is part of it.
+fn with_option(error: &shardine::Error) -> Option<String> {
+    match error {
+        shardine::Error::File(error) => match error {
+            FileError::Type { source: TypeError::Uncast { .. }, .. } => {
+                Some(format!("{error}; --cast converts"))
+            }
+            FileError::CastOfRaw { name } => Some(format!(
+                "{name}: raw bytes do not tell their type, so --cast cannot convert them"
+            )),
+            _ => None,
+        },
+        shardine::Error::Import(ImportError::Shape { name, found, asked }) => Some(format!(
+            "{name}: has the shape {}, --shape says {}",
+            units::shape(found),
+            units::shape(asked)
+        )),
+        _ => None,
+    }
+}
+
+/// What helps with a file, where there is an option for it.
+fn file_hint(error: &FileError) -> Option<String> {
+    match error {
+        FileError::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
+        FileError::CastOfRaw { .. } => Some("give a .npy file, or leave --cast out".to_owned()),
+        _ => error.hint(),
+    }
+}
+
+/// What helps against a conversion of a file that was refused, where there is an option for it.
+fn import_hint(error: &ImportError) -> Option<String> {
+    match error {
+        ImportError::Undescribed { .. } => Some("give --shape and --dtype".to_owned()),
+        ImportError::DamagedMarker { .. } => {
+            Some("choose another name, or give --overwrite".to_owned())
+        }
+        ImportError::LeftByStream { .. } => Some("give --overwrite to start over".to_owned()),
+        ImportError::OtherOptions { .. } => {
+            Some("give the options of then, or --overwrite to start over".to_owned())
+        }
+        ImportError::OtherFile { at, name } => Some(format!(
+            "finish it with `shardine convert {} {}` and the options of then, or give --overwrite",
+            quoted(name),
+            quoted(at)
+        )),
+        _ => error.hint(),
+    }
+}
+
+/// A layout of a new array that was refused, in the words of its options.
+fn layout_failure(error: &ArrayLayoutError) -> Failure {
+    match error {
+        ArrayLayoutError::Rank { what, given, rank } => {
+            let option = match what {
+                LayoutPart::Chunk => "--chunk",
+                LayoutPart::Shard => "--shard",
+                _ => "--chunks-per-shard",
+            };
+            let given = units::shape_argument(given);
+            Failure::new(format!(
+                "{option} {given}: needs one length above 0 for each of the {rank} axes"
+            ))
+        }
+        ArrayLayoutError::PartOfChunk { fitting, .. } => {
+            Failure::new(error).hint(format!("--shard {} does", units::shape_argument(fitting)))
+        }
+        ArrayLayoutError::TooLong { .. } => Failure::new(format!("--chunks-per-shard: {error}")),
+        ArrayLayoutError::Codecs { .. } => Failure::new(format!("--codec: {error}"))
+            .hint("--codecs takes any codec in its JSON form"),
+        ArrayLayoutError::NoIndex => {
+            Failure::new("--index-codecs: without shards there is no index")
+        }
+        ArrayLayoutError::Fill { source } => Failure::new(format!("--fill: {source}")),
+        ArrayLayoutError::Names { .. } => Failure::new(format!("--dims: {error}")),
+        _ => Failure::new(error),
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        shardine::Error::from(error).into()
     }
 }
 

@@ -6,6 +6,9 @@ use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use shardine::CancelToken;
+use shardine::files::OutputFile;
+
+use crate::failure::Failure;
 
 /// What Ctrl-C removes.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -41,6 +44,43 @@ pub fn will_remove(path: &Path) {
 /// Ctrl-C no longer removes it.
 pub fn forget(path: &Path) {
     unfinished().retain(|known| known != path);
+}
+
+/// A file that appears whole or not at all, and that Ctrl-C removes as long as it is not whole.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// Dropped first: what could not be finished is gone before Ctrl-C forgets it.
+    output: OutputFile,
+    _removed: Removed,
+}
+
+impl Unfinished {
+    /// Begins the file.
+    pub fn create(path: &Path, overwrite: bool) -> Result<Self, Failure> {
+        let output = OutputFile::create(path, overwrite)?;
+        will_remove(output.temporary());
+        let _removed = Removed(output.temporary().to_owned());
+        Ok(Self { output, _removed })
+    }
+
+    pub fn output(&self) -> &OutputFile {
+        &self.output
+    }
+
+    /// Gives the file its name.
+    pub fn finish(self) -> Result<(), Failure> {
+        Ok(self.output.finish()?)
+    }
+}
+
+/// What Ctrl-C removes until this is dropped.
+#[derive(Debug)]
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        forget(&self.0);
+    }
 }
 
 /// From now on Ctrl-C has remote stores drop the parts of unfinished uploads, which nobody would see, but which would

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use shardine::files::is_device;
 use shardine::{Error, KeyValueStore, KeyValues, Location, PayloadKind, PutReport};
 
 use crate::cli::Machine;
 use crate::create::parse_sharding;
 use crate::failure::Failure;
-use crate::output_file::{OutputFile, is_device};
+use crate::interrupt::Unfinished;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -257,8 +258,8 @@ fn save(path: &Path, overwrite: bool, value: &[u8]) -> Result<(), Failure> {
         let mut device = OpenOptions::new().write(true).open(path).map_err(failed)?;
         return device.write_all(value).map_err(failed);
     }
-    let file = OutputFile::create(path, overwrite)?;
-    file.file().write_all(value).map_err(failed)?;
+    let file = Unfinished::create(path, overwrite)?;
+    file.output().file().write_all(value).map_err(failed)?;
     file.finish()
 }
 

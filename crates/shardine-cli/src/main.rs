@@ -6,9 +6,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod append;
-mod array_file;
 mod bench;
-mod cast;
 mod cli;
 mod compact;
 mod completions;
@@ -21,23 +19,17 @@ mod dataset;
 mod demo;
 mod failure;
 mod info;
-mod input;
 mod interrupt;
 mod kv;
 mod ls;
 mod migrate;
-mod npy;
-mod output_file;
 mod packing;
 mod plan;
 mod progress;
-mod raw_variable;
 mod read;
 mod repack;
 mod repair;
 mod sharding;
-mod slabs;
-mod stored_type;
 mod units;
 mod update;
 mod verify;

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use shardine::shard::IndexLocation;
 use shardine::zarr::metadata::codec_specs_from_json;
 use shardine::{CodecChoice, Packing, Part, PartOutcome, RepackCheck, RepackOptions, WriteOrder};
 
-use crate::create::{IndexPlace, Shape, ShardArgument, shape_argument, shard_argument};
+use crate::create::{IndexPlace, Shape, ShardArgument, parse_json, shape_argument, shard_argument};
 use crate::failure::Failure;
 use crate::units;
 
@@ -34,14 +33,14 @@ pub struct PackingArgs {
     /// The order of chunks in a shard: morton, c, or arrival (as they lie now)
     #[arg(long, value_name = "ORDER", default_value_t)]
     order: WriteOrder,
-    /// Other chunks: their shape in elements. They are encoded anew
-    #[arg(long, value_name = "N,N,..", value_parser = shape_argument, help_heading = "Encoding anew")]
+    /// Other chunks: their shape in elements. They are re-encoded
+    #[arg(long, value_name = "N,N,..", value_parser = shape_argument, help_heading = "Re-encoding")]
     chunk: Option<Shape>,
-    /// Another codec for the chunks, as `create` takes it; may repeat. They are encoded anew
-    #[arg(long, value_name = "CODEC", conflicts_with = "codecs", help_heading = "Encoding anew")]
+    /// Another codec for the chunks, as `create` takes it; may repeat. They are re-encoded
+    #[arg(long, value_name = "CODEC", conflicts_with = "codecs", help_heading = "Re-encoding")]
     codec: Vec<String>,
     /// Other codecs for the chunks as a list in the metadata's own form
-    #[arg(long, value_name = "JSON", help_heading = "Encoding anew")]
+    #[arg(long, value_name = "JSON", help_heading = "Re-encoding")]
     codecs: Option<String>,
 }
 
@@ -51,7 +50,7 @@ pub struct JobArgs {
     /// Remove the data set that is at the target, or replace the file
     #[arg(long)]
     pub overwrite: bool,
-    /// Give up what an earlier job has left unfinished, and begin anew
+    /// Give up what an earlier job has left unfinished, and start over
     #[arg(long)]
     pub restart: bool,
     /// In place: no other program uses the data set meanwhile. Needed where there are no locks to rely on, such as on
@@ -124,29 +123,25 @@ impl Asked<'_> {
         self.packing.is_some() || self.index.is_some() || recoded
     }
 
+    /// The codecs that are asked for, if some are.
+    pub fn codec_choice(&self) -> Result<Option<CodecChoice>, Failure> {
+        if let Some(json) = self.codecs {
+            let codecs = codec_specs_from_json(&parse_json("--codecs", json)?);
+            let codecs = codecs.map_err(|error| Failure::new(format!("--codecs: {error}")))?;
+            return Ok(Some(CodecChoice::Codecs(codecs)));
+        }
+        Ok((!self.codec.is_empty()).then(|| CodecChoice::Words(self.codec.to_vec())))
+    }
+
     /// The options for a job.
     pub fn options(self, packing: Packing) -> Result<RepackOptions, Failure> {
-        let packing = self.packing.unwrap_or(packing);
+        let packing = self.packing.clone().unwrap_or(packing);
         let mut options = RepackOptions::new().packing(packing).order(self.order);
-        if let Some(index) = self.index {
-            options = options.index(match index {
-                IndexPlace::Start => IndexLocation::Start,
-                IndexPlace::End => IndexLocation::End,
-            });
-        }
+        options.index = self.index.map(IndexPlace::location);
         if let Some(chunk) = self.chunk {
             options = options.chunk(chunk);
         }
-        if let Some(json) = self.codecs {
-            let refuse = |reason: String| Failure::new(format!("--codecs: {reason}"));
-            let value: serde_json::Value =
-                serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
-            let codecs =
-                codec_specs_from_json(&value).map_err(|error| refuse(error.to_string()))?;
-            options = options.codecs(CodecChoice::Codecs(codecs));
-        } else if !self.codec.is_empty() {
-            options = options.codecs(CodecChoice::Words(self.codec.to_vec()));
-        }
+        options.codecs = self.codec_choice()?;
         Ok(options)
     }
 }
@@ -173,7 +168,7 @@ impl PackingArgs {
 }
 
 impl JobArgs {
-    /// The first of the options that only packing anew has, if it is given.
+    /// The first of the options that only repacking has, if it is given.
     pub fn of_arrays(&self) -> Option<&'static str> {
         let given = [
             ("--restart", self.restart),

@@ -95,6 +95,29 @@ impl Progress {
         })
     }
 
+    /// The same for a job that counts bytes, or elements where their bytes are not known.
+    pub fn context_of_bytes(&self, engine: &Arc<Engine>) -> JobContext {
+        self.of_bytes(JobContext::new(engine).cancel(&interrupt::token()))
+    }
+
+    /// The same for one that waits for a stream, which only the end of the program would interrupt.
+    pub fn context_of_stream(&self, engine: &Arc<Engine>) -> JobContext {
+        self.of_bytes(JobContext::new(engine))
+    }
+
+    fn of_bytes(&self, context: JobContext) -> JobContext {
+        if self.is_hidden() {
+            return context;
+        }
+        let bar = self.clone();
+        context.progress(move |now| match (now.total_bytes, now.total) {
+            // No end is known.
+            (0, 0) => bar.bar.set_position(now.bytes),
+            (0, total) => bar.set(now.done, total),
+            (total, _) => bar.set(now.bytes, total),
+        })
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();

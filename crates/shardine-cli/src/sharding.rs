@@ -1,4 +1,4 @@
-//! How the chunks of precomputed volumes are packed into uint64 shards, and packing them anew.
+//! How the chunks of precomputed volumes are packed into uint64 shards, and repacking them.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -110,7 +110,7 @@ impl ShardingArgs {
         Ok(request)
     }
 
-    /// Packs the values of a folder anew.
+    /// Repacks the values of a folder.
     pub fn repack_keys(
         &self,
         source: &Location,
@@ -142,7 +142,7 @@ pub fn options(request: impl Into<ShardingRequest>, level: Option<usize>) -> Rep
     options
 }
 
-/// Packs the scales of a volume anew, or with `keys` the values of a folder, and reports.
+/// Repacks the scales of a volume, or with `keys` the values of a folder, and reports.
 pub fn run(
     source: &Location,
     target: Option<&Location>,
@@ -228,7 +228,7 @@ fn describe(scale: &RepackedScale, name: &str, dry_run: bool) -> String {
     match scale.outcome {
         RepackOutcome::Unchanged => format!("{name}: {packing} already"),
         _ if dry_run => format!("{name}: would have {packing}"),
-        RepackOutcome::Resumed => format!("{name}: {packing}; an earlier run was gone on with"),
+        RepackOutcome::Resumed => format!("{name}: {packing}; an earlier run was resumed"),
         _ => format!("{name}: {packing}"),
     }
 }

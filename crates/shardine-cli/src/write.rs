@@ -1,19 +1,19 @@
 //! `shardine write`: a region of an array from a file.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use shardine::files::Input;
 use shardine::precomputed::Volume;
 use shardine::{ElementSize, Region, WriteOrder, WriteReport, open};
 
 use crate::cli::Machine;
 use crate::dataset::Level;
 use crate::failure::Failure;
-use crate::input::Input;
 use crate::progress::Progress;
 use crate::units;
 use crate::update::Update;
@@ -75,7 +75,7 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let array = args.level.of(&*set, &location, args.gzip_level)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
-    let mut input = Input::open(&args.file)?;
+    let mut input = input(&args.file)?;
     if is_volume {
         input = input.with_channel(&shape);
     }
@@ -103,6 +103,14 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
         writeln!(io::stdout(), "{}", Value::Object(members))?;
     }
     Ok(())
+}
+
+/// The file that an argument names; `-` is standard input.
+pub fn input(path: &Path) -> Result<Input, Failure> {
+    Ok(match path == Path::new("-") {
+        true => Input::from_reader(&mut io::stdin().lock(), "standard input")?,
+        false => Input::open(path)?,
+    })
 }
 
 /// What a write did, as members of a JSON object.

@@ -1,8 +1,12 @@
 use shardine_engine::Error as EngineError;
 use shardine_store::{Key, StoreError};
 
-use crate::jobs::{ConvertError, CopyError, JobError, MigrateError, RepackError};
+use crate::files::FileError;
+use crate::jobs::{
+    AppendError, ConvertError, CopyError, ImportError, JobError, MigrateError, RepackError,
+};
 use crate::layout::{EncodeError, LayoutError};
+use crate::plan::ArrayLayoutError;
 use crate::precomputed::InfoError;
 use crate::selection::RegionError;
 use crate::shard::uint64::ShardingError;
@@ -256,6 +260,18 @@ pub enum Error {
     /// A data set cannot be converted as it was asked.
     #[error(transparent)]
     Convert(#[from] ConvertError),
+    /// A file of elements cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A file cannot become an array.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// Planes cannot be appended.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// A new array cannot be stored as it was asked.
+    #[error(transparent)]
+    ArrayLayout(#[from] ArrayLayoutError),
     /// A hierarchy cannot be migrated.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
@@ -339,6 +355,9 @@ impl Error {
             Self::Repack(error) => error.hint(),
             Self::Convert(error) => error.hint(),
             Self::Migrate(error) => Some(error.hint()),
+            Self::File(error) => error.hint(),
+            Self::Import(error) => error.hint(),
+            Self::Append(error) => error.hint(),
             Self::LostChunks { at, .. } => Some(format!(
                 "`shardine verify {at}` tells which; write them again, or accept the loss with \
                  `shardine repair --accept-loss`"

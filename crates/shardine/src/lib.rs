@@ -11,6 +11,7 @@ mod array;
 pub mod codec_words;
 mod dataset;
 mod error;
+pub mod files;
 mod jobs;
 mod location;
 mod owner;
@@ -35,6 +36,7 @@ pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, Wri
 pub use engine::{PossibleObject, ShardEntries, StoredObject};
 pub use error::Error;
 pub use jobs::LOSS_RECORD;
+pub use jobs::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use jobs::{CancelToken, JobContext, JobError, JobProgress, Part, PartOutcome, recover};
 pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
@@ -42,7 +44,9 @@ pub use jobs::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
     convert_to_volume, convert_to_zarr,
 };
+pub use jobs::{ExportOptions, export_to_file, export_to_stream};
 pub use jobs::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySummary, verify};
+pub use jobs::{ImportError, ImportOptions, ImportReport, import};
 pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
 pub use jobs::{
     REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,

@@ -1,12 +1,12 @@
 //! `shardine convert`: from one format to another.
 
 mod import;
-mod marker;
 mod volume;
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use shardine::files::is_npy;
 use shardine::precomputed::Volume;
 use shardine::{Error, Packing, SetKind, open};
 
@@ -15,7 +15,7 @@ use crate::create::{Format, Layout, Shape, VolumeArgs, shape_argument};
 use crate::dataset::no_array;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PerShard, per_shard_argument};
-use crate::{input, read, repack, units};
+use crate::{read, repack, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,7 +98,7 @@ impl Convert {
 /// Whether a name is that of a file of elements: `.npy`, or raw bytes.
 fn is_file(name: &str) -> bool {
     let raw = |path: &Path| path.extension().is_some_and(|ext| ext == "raw" || ext == "bin");
-    name == "-" || (!name.contains("://") && (input::is_npy(name.as_ref()) || raw(name.as_ref())))
+    name == "-" || (!name.contains("://") && (is_npy(name.as_ref()) || raw(name.as_ref())))
 }
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {

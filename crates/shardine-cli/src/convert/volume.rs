@@ -4,7 +4,6 @@ use std::io::{self, Write as _};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use shardine::precomputed::ChunkEncoding;
 use shardine::shard::uint64::Sharding;
 use shardine::{
     ConvertOptions, ConvertSummary, ConvertedLevel, Location, Packing, RepackCheck, RepackOutcome,
@@ -57,13 +56,7 @@ pub fn to_volume(args: &Convert, source: &Location, machine: &Machine) -> Result
     form.resolution = given.resolution.map(|Triple(values)| values);
     form.voxel_offset = given.voxel_offset.map(|Triple(values)| values);
     form.data_encoding = given.data_encoding;
-    if let Some(name) = &given.encoding {
-        let encoding = ChunkEncoding::from_name(name);
-        if let ChunkEncoding::Other { name } = &encoding {
-            return Err(Failure::new(format!("--encoding {name}: is not known")));
-        }
-        form.encoding = Some(encoding);
-    }
+    form.encoding = given.chunk_encoding()?;
     form.packing = match (&given.sharding, asked.packing) {
         (Some(_), Some(_)) => {
             return Err(Failure::new("--sharding says all; leave the other packing out"));

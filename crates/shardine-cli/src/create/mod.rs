@@ -1,6 +1,5 @@
 //! `shardine create`: a new array.
 
-mod shapes;
 mod volume;
 
 use std::fs::File;
@@ -8,20 +7,19 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
+use shardine::plan::{ArrayLayout, FillChoice};
+use shardine::shard::IndexLocation;
 use shardine::zarr::metadata::{
-    ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NewArray, NodeMetadata, Separator,
-    codec_specs_from_json, codec_specs_to_json,
+    ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NodeMetadata, Separator,
+    codec_specs_from_json,
 };
-use shardine::{
-    ArrayNode, CodecSpec, DataType, FillValue, Packing, WriteOrder, ZarrFormat, codec_words,
-};
+use shardine::{ArrayNode, DataType, Packing, WriteOrder, ZarrFormat};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::packing::Asked;
 use crate::{consolidate, info, units};
-pub use shapes::{chunk as chunk_shape, element_bytes};
 pub use volume::{Triple, VolumeArgs, encoding, parse_sharding};
 
 const EXAMPLES: &str = "\
@@ -133,14 +131,35 @@ impl Layout {
         }
     }
 
-    /// The same with shards of its own.
-    pub fn with_shard(&self, shard: ShardArgument) -> Self {
-        Self { shard: Some(shard), ..self.clone() }
-    }
-
-    /// The same with chunks of its own.
-    pub fn with_chunk(&self, chunk: Vec<u64>) -> Self {
-        Self { chunk: Some(Shape(chunk)), ..self.clone() }
+    /// How a new array is stored; `packing` is what is said beside `--shard`.
+    pub fn layout(&self, packing: Option<Packing>) -> Result<ArrayLayout, Failure> {
+        let asked = self.asked(packing);
+        let mut layout = ArrayLayout::default();
+        layout.codecs = asked.codec_choice()?;
+        layout.packing = asked.packing.unwrap_or_default();
+        layout.chunk = asked.chunk.map(<[u64]>::to_vec);
+        layout.index = asked.index.map(IndexPlace::location);
+        if let Some(json) = &self.index_codecs {
+            let codecs = codec_specs_from_json(&parse_json("--index-codecs", json)?);
+            layout.index_codecs = Some(codecs.map_err(Failure::new)?);
+        }
+        layout.fill = self.fill.clone().map(FillChoice::Text);
+        layout.dimension_names = self.dims.as_deref().map(dimension_names);
+        if let Some(json) = &self.attributes {
+            let Value::Object(members) = parse_json("--attributes", json)? else {
+                return Err(Failure::new("--attributes: is not a JSON object"));
+            };
+            layout.attributes = members;
+        }
+        layout.key_encoding = Some(match self.key_encoding.unwrap_or(KeyEncoding::Default) {
+            KeyEncoding::Default => {
+                ChunkKeyEncoding::Default { separator: self.separator.unwrap_or(Separator::Slash) }
+            }
+            KeyEncoding::V2 => {
+                ChunkKeyEncoding::V2 { separator: self.separator.unwrap_or(Separator::Dot) }
+            }
+        });
+        Ok(layout)
     }
 }
 
@@ -177,6 +196,15 @@ pub enum Format {
 pub enum IndexPlace {
     Start,
     End,
+}
+
+impl IndexPlace {
+    pub fn location(self) -> IndexLocation {
+        match self {
+            Self::Start => IndexLocation::Start,
+            Self::End => IndexLocation::End,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -261,168 +289,22 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
         return Err(Failure::new("--shape and --dtype are needed"));
     };
     let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
-    metadata(&args.layout, shape, data_type)
+    let layout = args.layout.layout(None)?;
+    Ok(layout.metadata(shape, &data_type).map_err(shardine::Error::from)?)
 }
 
-/// The metadata of a new array.
-pub fn metadata(
-    args: &Layout,
-    shape: &[u64],
-    data_type: DataType,
-) -> Result<ArrayMetadata, Failure> {
-    let codecs = match &args.codecs {
-        Some(json) => {
-            codec_specs_from_json(&parse_json("--codecs", json)?).map_err(Failure::new)?
-        }
-        None if args.codec.is_empty() => {
-            codec_words::chain(&[codec_words::DEFAULT.to_owned()], &data_type)
-                .map_err(Failure::new)?
-        }
-        None => codec_words::chain(&args.codec, &data_type)
-            .map_err(|reason| Failure::new(format!("--codec: {reason}")))?,
-    };
-    let packing = packing(args, shape, &data_type, &codecs)?;
-    let (chunk_shape, codecs) = match packing.shard {
-        Some(shard) => {
-            let index_codecs = match &args.index_codecs {
-                Some(json) => Some(parse_json("--index-codecs", json)?),
-                None => None,
-            };
-            let place = match args.index {
-                Some(IndexPlace::Start) => "start",
-                Some(IndexPlace::End) | None => "end",
-            };
-            let codecs = codec_specs_to_json(&codecs);
-            (shard, vec![codec_words::sharding(&packing.chunk, &codecs, index_codecs, place)])
-        }
-        None if args.index_codecs.is_some() => {
-            return Err(Failure::new("--index-codecs: without shards there is no index"));
-        }
-        None => (packing.chunk, codecs),
-    };
-    let key_encoding = match args.key_encoding.unwrap_or(KeyEncoding::Default) {
-        KeyEncoding::Default => {
-            ChunkKeyEncoding::Default { separator: args.separator.unwrap_or(Separator::Slash) }
-        }
-        KeyEncoding::V2 => {
-            ChunkKeyEncoding::V2 { separator: args.separator.unwrap_or(Separator::Dot) }
-        }
-    };
-    let fill = args.fill.as_deref().map(|text| parse_fill(text, &data_type)).transpose()?;
-    let attributes = match &args.attributes {
-        None => Map::new(),
-        Some(json) => match parse_json("--attributes", json)? {
-            Value::Object(members) => members,
-            _ => return Err(Failure::new("--attributes: is not a JSON object")),
-        },
-    };
-    let dimension_names = args.dims.as_deref().map(|names| dimension_names(names, shape.len()));
-    ArrayMetadata::new(NewArray {
-        shape: shape.to_vec(),
-        chunk_shape,
-        data_type,
-        fill,
-        codecs,
-        key_encoding,
-        dimension_names: dimension_names.transpose()?,
-        attributes,
-    })
-    .map_err(Failure::new)
-}
-
-struct Shapes {
-    chunk: Vec<u64>,
-    shard: Option<Vec<u64>>,
-}
-
-/// The shapes of chunks and shards: as given, or what suits.
-fn packing(
-    args: &Layout,
-    shape: &[u64],
-    data_type: &DataType,
-    codecs: &[CodecSpec],
-) -> Result<Shapes, Failure> {
-    let rank = |name: &str, given: &[u64]| {
-        if given.len() == shape.len() && !given.contains(&0) {
-            return Ok(());
-        }
-        let given = units::shape_argument(given);
-        Err(Failure::new(format!(
-            "--{name} {given}: needs one length above 0 for each of the {} axes",
-            shape.len()
-        )))
-    };
-    let element = shapes::element_bytes(data_type);
-    let chunk = args.chunk.as_ref().map(|Shape(chunk)| chunk);
-    if let Some(chunk) = chunk {
-        rank("chunk", chunk)?;
-    }
-    let shard = match &args.shard {
-        Some(ShardArgument::Shape(shard)) => {
-            rank("shard", shard)?;
-            Some(shard)
-        }
-        _ => None,
-    };
-    if let (Some(chunk), Some(shard)) = (chunk, shard)
-        && let Some(axis) = (0..shape.len()).find(|&k| shard[k] % chunk[k] != 0)
-    {
-        return Err(Failure::new(format!(
-            "a shard of {} elements along axis {axis} does not hold whole chunks of {}",
-            shard[axis], chunk[axis]
-        ))
-        .hint(format!(
-            "--shard {} does",
-            units::shape_argument(&shapes::rounded_up(shard, chunk))
-        )));
-    }
-    let chunk = match (chunk, shard) {
-        (Some(chunk), _) => chunk.clone(),
-        (None, Some(shard)) => shapes::chunk_in_shard(shape, shard, element),
-        (None, None) => shapes::chunk(shape, element),
-    };
-    // Chunks that are shards themselves are not packed again unless that is asked for.
-    let nested = codecs.iter().any(|codec| codec.name == "sharding_indexed");
-    let shard = match (&args.shard, shard) {
-        (Some(ShardArgument::None), _) => None,
-        (_, Some(shard)) => Some(shard.clone()),
-        (None, None) if nested => None,
-        _ => shapes::shard(shape, &chunk, element),
-    };
-    Ok(Shapes { chunk, shard })
-}
-
-fn parse_json(option: &str, text: &str) -> Result<Value, Failure> {
+pub fn parse_json(option: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text)
         .map_err(|error| Failure::new(format!("{option}: is not JSON: {error}")))
 }
 
-/// `0`, `NaN`, `[1, 2]`, `some text`: as JSON if that is legal for the type, as a string if not.
-fn parse_fill(text: &str, data_type: &DataType) -> Result<FillValue, Failure> {
-    let as_string = data_type.fill_from_json(&json!(text));
-    let as_json = serde_json::from_str::<Value>(text).ok();
-    match as_json.map(|json| data_type.fill_from_json(&json)) {
-        Some(Ok(fill)) => Ok(fill),
-        Some(Err(error)) => as_string.map_err(|_| error),
-        None => as_string,
-    }
-    .map_err(Failure::new)
-}
-
 /// An empty name is an axis without one.
-fn dimension_names(text: &str, rank: usize) -> Result<Vec<Option<String>>, Failure> {
-    let names: Vec<Option<String>> = match text.trim() {
+fn dimension_names(text: &str) -> Vec<Option<String>> {
+    match text.trim() {
         "" => Vec::new(),
         text => text
             .split(',')
             .map(|name| Some(name.trim().to_owned()).filter(|name| !name.is_empty()))
             .collect(),
-    };
-    if names.len() != rank {
-        let given = names.len();
-        return Err(Failure::new(format!(
-            "--dims: has {given} names where the array has {rank} axes"
-        )));
     }
-    Ok(names)
 }

@@ -5,13 +5,13 @@ use std::io::{Read as _, Write as _};
 
 use clap::Args;
 use serde_json::Value;
-use shardine::plan::sharding_for_box;
-use shardine::precomputed::{ChunkEncoding, NewScale, NewVolume, Volume, VolumeInfo};
+use shardine::plan::{VolumeLayout, VolumeLayoutError};
+use shardine::precomputed::{ChunkEncoding, Volume, VolumeInfo};
 use shardine::shard::uint64::{Encoding, Sharding};
 use shardine::zarr::metadata::MAX_DOCUMENT_BYTES;
-use shardine::{DataType, Location};
+use shardine::{DataType, Location, VolumePacking};
 
-use super::{Create, Format, Shape, ShardArgument, shapes};
+use super::{Create, Format, Shape, ShardArgument};
 use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::{units, volume};
@@ -52,6 +52,16 @@ impl VolumeArgs {
             ("--data-encoding", self.data_encoding.is_some()),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
+    /// How chunks are to be encoded, if that is said.
+    pub fn chunk_encoding(&self) -> Result<Option<ChunkEncoding>, Failure> {
+        match self.encoding.as_deref().map(ChunkEncoding::from_name) {
+            Some(ChunkEncoding::Other { name }) => {
+                Err(Failure::new(format!("--encoding {name}: is not known")))
+            }
+            encoding => Ok(encoding),
+        }
     }
 }
 
@@ -128,49 +138,29 @@ pub fn wanted(args: &Create) -> Result<Option<VolumeInfo>, Failure> {
             units::shape_argument(shape)
         ))),
     };
-    let chunk = match &args.layout.chunk {
-        Some(Shape(chunk)) => of("chunk", chunk)?,
-        None => of("chunk", &shapes::chunk(&size, shapes::element_bytes(&data_type)))?,
+    let given = &args.volume;
+    let mut layout = VolumeLayout::default();
+    layout.chunk = match &args.layout.chunk {
+        Some(Shape(chunk)) => Some(of("chunk", chunk)?),
+        None => None,
     };
-    if chunk.contains(&0) {
-        return Err(Failure::new("--chunk: lengths are above 0"));
-    }
-    let chunk_encoding = ChunkEncoding::from_name(args.volume.encoding.as_deref().unwrap_or("raw"));
-    if let ChunkEncoding::Other { name } = &chunk_encoding {
-        return Err(Failure::new(format!("--encoding {name}: is not known")));
-    }
-    let values = args.volume.data_encoding.unwrap_or(match chunk_encoding {
-        ChunkEncoding::Raw | ChunkEncoding::CompressedSegmentation { .. } => Encoding::Gzip,
-        _ => Encoding::Raw,
+    layout.encoding = given.chunk_encoding()?;
+    layout.packing = match (&given.sharding, &args.layout.shard) {
+        (Some(text), _) => VolumePacking::Sharding(parse_sharding(text)?),
+        (None, Some(ShardArgument::None)) => VolumePacking::Unsharded,
+        (None, Some(ShardArgument::Shape(shard))) => VolumePacking::Box(of("shard", shard)?),
+        (None, None) => VolumePacking::Recommended,
+    };
+    // What is said of a whole sharding counts, encodings included.
+    layout.data_encoding = given.data_encoding.filter(|_| given.sharding.is_none());
+    layout.kind = given.kind.clone();
+    layout.resolution = given.resolution.map(|Triple(values)| values);
+    layout.voxel_offset = given.voxel_offset.map(|Triple(values)| values);
+    let info = layout.info(size, channels, &data_type).map_err(|error| match error {
+        VolumeLayoutError::EmptyChunk { .. } => Failure::new("--chunk: lengths are above 0"),
+        error => Failure::new(error),
     });
-    let sharding = match (&args.volume.sharding, &args.layout.shard) {
-        (Some(text), _) => Some(parse_sharding(text)?),
-        (None, Some(ShardArgument::None)) => None,
-        (None, Some(ShardArgument::Shape(shard))) => {
-            Some(sharding_for_box(size, chunk, of("shard", shard)?).map_err(Failure::new)?)
-        }
-        (None, None) => {
-            let bytes = chunk.iter().fold(channels, |bytes, &n| bytes.saturating_mul(n));
-            let bytes = bytes.saturating_mul(shapes::element_bytes(&data_type));
-            Some(shardine::plan::recommended_sharding(size, chunk, bytes).sharding)
-        }
-    };
-    let sharding = sharding.map(|sharding| match &args.volume.sharding {
-        Some(_) => sharding,
-        None => sharding.data_encoding(values).minishard_index_encoding(Encoding::Gzip),
-    });
-    let is_labels = matches!(chunk_encoding, ChunkEncoding::CompressedSegmentation { .. })
-        || matches!(data_type.name(), "uint32" | "uint64");
-    let kind = match &args.volume.kind {
-        Some(kind) => kind.clone(),
-        None => if is_labels && channels == 1 { "segmentation" } else { "image" }.to_owned(),
-    };
-    let resolution = args.volume.resolution.map_or([1.0; 3], |Triple(values)| values);
-    let offset = args.volume.voxel_offset.map_or([0; 3], |Triple(values)| values);
-    let scale = NewScale::new(size, resolution, offset, chunk, &chunk_encoding, sharding.as_ref());
-    let data_type = data_type.name().to_string();
-    let volume = NewVolume { kind, data_type, channels, scales: vec![scale] };
-    VolumeInfo::new(volume).map(Some).map_err(Failure::new)
+    info.map(Some)
 }
 
 pub fn create(

@@ -4,12 +4,13 @@ use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
 use shardine::DataType;
-use shardine::plan::{ShardingPlan, chunk_bytes, recommended_sharding, sharding_for_size};
+use shardine::plan::{
+    ShardingPlan, chunk_bytes, chunk_shape, element_bytes, recommended_sharding, sharding_for_size,
+};
 use shardine::precomputed::Volume;
 use shardine::shard::uint64::{Encoding, Sharding};
 
 use super::{Plan, Shape};
-use crate::create::{chunk_shape, element_bytes};
 use crate::failure::{Failure, quoted};
 use crate::info::line;
 use crate::{units, volume};

@@ -15,6 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use class::Class;
@@ -105,8 +106,10 @@ pub enum DataTypeError {
 
 /// A data type; cheap to clone.
 ///
-/// Two are equal if they have the same name and the same parameters, however each was spelled.
-#[derive(Debug, Clone)]
+/// Two are equal if they have the same name and the same parameters, however each was spelled. Serialised as it stands in
+/// metadata.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
 pub struct DataType {
     inner: Arc<Inner>,
 }
@@ -124,6 +127,20 @@ struct Inner {
 impl PartialEq for DataType {
     fn eq(&self, other: &Self) -> bool {
         self.inner.name == other.inner.name && self.inner.class == other.inner.class
+    }
+}
+
+impl TryFrom<Value> for DataType {
+    type Error = DataTypeError;
+
+    fn try_from(json: Value) -> Result<Self, DataTypeError> {
+        Self::from_json(&json)
+    }
+}
+
+impl From<DataType> for Value {
+    fn from(data_type: DataType) -> Self {
+        data_type.to_json()
     }
 }
 

@@ -5,7 +5,11 @@ use std::ops::ControlFlow;
 use shardine_store::{Key, StoreError};
 
 use crate::engine::{GridKey, in_order};
-use crate::{Array, ElementSize, EngineError, Error, PossibleObject};
+use crate::files::PartOfSource;
+use crate::{
+    Array, Axis, ElementSize, EngineError, Error, PossibleObject, Region, Selection, Source,
+    WriteOptions,
+};
 
 /// Objects whose length is asked for, at most.
 const ASKED: usize = 128;
@@ -114,6 +118,43 @@ pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
         ElementSize::Variable => None,
     };
     Ok(found.sample(shape, element))
+}
+
+/// Chunks of a source that are encoded to see what they take.
+const ENCODED: usize = 16;
+
+/// Measures what chunks of a source would take, encoded, from a few that lie far apart; `None` if there are none.
+///
+/// `array` is one in memory that nobody sees, without shards; the chunks stay in it. Encodes at most 16 of them.
+pub(crate) fn sample_of_source(
+    array: &Array,
+    source: &dyn Source,
+) -> Result<Option<Sample>, Error> {
+    let chunk = array.cell_shape();
+    let grid = object_grid(array);
+    if grid.contains(&0) {
+        return Ok(None);
+    }
+    let mut found = Found::default();
+    for cell in spread(&grid, ENCODED) {
+        let axes = cell.iter().zip(chunk).zip(array.shape()).map(|((&i, &n), &length)| {
+            let start = i.saturating_mul(n);
+            Axis { start, step: 1, count: n.min(length.saturating_sub(start)) }
+        });
+        let selection = Selection { axes: axes.collect() };
+        let start = selection.axes.iter().map(|axis| axis.start).collect();
+        let options = WriteOptions::new().store_empty(true);
+        let part = PartOfSource { source, start };
+        let report = array.write_from(&Region::from(&selection), &part, &options)?;
+        found.looked += 1;
+        found.objects += 1;
+        found.sizes.push(report.bytes_written);
+    }
+    let element = match array.data_type().size() {
+        ElementSize::Fixed(size) => Some(size),
+        ElementSize::Variable => None,
+    };
+    Ok(found.sample(chunk.to_vec(), element))
 }
 
 /// What was measured.

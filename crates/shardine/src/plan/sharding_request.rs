@@ -1,4 +1,5 @@
-//! How the scales of a volume are to be sharded, as data: what was asked for, and what follows from it for a scale.
+//! How the scales of a volume are to be sharded, as data: what was asked for, and what follows from
+//! it for a scale.
 
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +123,7 @@ pub fn chunk_bytes(info: &VolumeInfo, scale: &Scale) -> u64 {
 }
 
 /// How the values of new shards are stored: encodings that do not compress by themselves with gzip.
-pub(crate) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
+pub(super) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
     match encoding {
         ChunkEncoding::Raw | ChunkEncoding::CompressedSegmentation { .. } => Encoding::Gzip,
         _ => Encoding::Raw,
@@ -211,7 +212,8 @@ impl ShardingRequest {
     /// How a scale is to be sharded; `None` makes every chunk an object.
     ///
     /// A box of voxels or chunks that is not possible is refused for the finest scale, and for any
-    /// scale that is the only one to change (`alone`). The others get shards of about the same size.
+    /// scale that is the only one to change (`alone`). The others get shards of about the same
+    /// size.
     pub fn of_scale(
         &self,
         info: &VolumeInfo,

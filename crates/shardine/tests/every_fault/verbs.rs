@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use shardine::files::Input;
+use shardine::plan::ArrayLayout;
 use shardine::store::{Condition, DiskObserver, DiskStep, FileStore, Key, StoreExt, Verdict};
 use shardine::{
-    Array, ArrayNode, CompactOptions, CopyCheck, CopyOptions, Elements, Engine, FindingKind,
-    Location, MigrateOptions, Node, Packing, Region, RepackCheck, RepackOptions, RepairOptions,
-    Severity, SliceOptions, SliceWriter, Strategy, VerifyOptions, WriteOptions, compact, copy,
-    migrate, repack, repair, verify,
+    AppendFrom, AppendOptions, Array, ArrayNode, CompactOptions, CopyCheck, CopyOptions, DataType,
+    Elements, Engine, FindingKind, ImportOptions, Location, MigrateOptions, Node, Packing, Region,
+    RepackCheck, RepackOptions, RepairOptions, Severity, SliceOptions, SliceWriter, Strategy,
+    VerifyOptions, WriteOptions, append, compact, copy, import, migrate, repack, repair, verify,
 };
 
 use crate::common::{bytes, document, metadata, noise};
@@ -297,6 +299,41 @@ pub fn writing() -> Vec<Verb> {
             again: false,
         },
         Verb {
+            name: "append a file",
+            set_up: |root| {
+                set_up_end(root);
+                fs::write(root.join("in.raw"), noise(24, 5)).unwrap();
+            },
+            run: |engine, root| {
+                let from = AppendFrom::File(Box::new(file_in(root)?));
+                let location = root.join("a").unwrap();
+                append(engine, from, &location, &AppendOptions::new()).map_err(told)?;
+                Ok(String::new())
+            },
+            kept: a,
+            done: a,
+            // What was there of it after the last commit fails is not known to the next run.
+            again: false,
+        },
+        Verb {
+            name: "import",
+            set_up: |root| fs::write(root.join("in.raw"), noise(64, 5)).unwrap(),
+            run: |engine, root| {
+                let mut layout = ArrayLayout::default();
+                layout.chunk = Some(vec![2, 8]);
+                layout.packing = Packing::ChunksPerShard(vec![2, 1]);
+                let data_type = DataType::parse_name("uint8").unwrap();
+                let options = ImportOptions::new().raw(&[8, 8], data_type).layout(layout);
+                let location = root.join("a").unwrap();
+                import(engine, file_in(root)?, &location, &options).map_err(told)?;
+                Ok(String::new())
+            },
+            kept: nothing,
+            done: a,
+            // It is there, if only the last step failed.
+            again: false,
+        },
+        Verb {
             name: "create",
             set_up: set_up_none,
             run: |engine, root| {
@@ -311,6 +348,12 @@ pub fn writing() -> Vec<Verb> {
             again: false,
         },
     ]
+}
+
+/// The file that is read, past the disk that fails.
+fn file_in(root: &Location) -> Result<Input, String> {
+    let folder = root.to_string();
+    Input::open(&Path::new(&folder).join("in.raw")).map_err(|error| error.to_string())
 }
 
 fn set_up_gaps(root: &Path) {

@@ -5,9 +5,9 @@ use super::options::{ConvertOptions, VolumeForm};
 use super::to_volume::OldLevel;
 use super::view::{RANK, triple};
 use crate::Error;
-use crate::plan::{LevelSize, VolumePacking, usual_data_encoding};
+use crate::plan::{LevelSize, usual_kind};
 use crate::precomputed::{ChunkEncoding, NewScale, NewVolume, VolumeInfo};
-use crate::shard::uint64::{Encoding, Sharding};
+use crate::shard::uint64::Sharding;
 
 /// Makes an `info` for levels, of which there is at least one.
 pub(super) fn new_info(
@@ -21,9 +21,7 @@ pub(super) fn new_info(
     let channels = first.shape()[RANK - 1];
     let encoding = form.encoding.clone().unwrap_or(ChunkEncoding::Raw);
     let data_type = first.array.data_type().name().to_string();
-    let is_labels = matches!(encoding, ChunkEncoding::CompressedSegmentation { .. })
-        || matches!(data_type.as_str(), "uint32" | "uint64");
-    let guess = if is_labels && channels == 1 { "segmentation" } else { "image" };
+    let guess = usual_kind(&data_type, &encoding, channels);
     let kind = form.kind.clone().unwrap_or_else(|| guess.to_owned());
     let (resolution, offset) = finest(first, form);
     let mut scales: Vec<NewScale> = Vec::with_capacity(levels.len());
@@ -124,14 +122,7 @@ fn sharding(
     let element = level.array.chunks.layout.element_size() as u64;
     let each = element.saturating_mul(level.shape()[RANK - 1]);
     let packing = form.packing.clone().unwrap_or_default();
-    let sharding = LevelSize::new(size, chunk, each).sharding(&packing, number == 0);
-    let Some(sharding) = sharding.map_err(|reason| refuse(level, reason))? else {
-        return Ok(None);
-    };
-    if let VolumePacking::Sharding(_) = packing {
-        let values = form.data_encoding.unwrap_or(sharding.data_encoding);
-        return Ok(Some(sharding.data_encoding(values)));
-    }
-    let values = form.data_encoding.unwrap_or_else(|| usual_data_encoding(encoding));
-    Ok(Some(sharding.data_encoding(values).minishard_index_encoding(Encoding::Gzip)))
+    LevelSize::new(size, chunk, each)
+        .new_sharding(&packing, number == 0, encoding, form.data_encoding)
+        .map_err(|reason| refuse(level, reason))
 }

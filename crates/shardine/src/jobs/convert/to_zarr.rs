@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 use super::super::frame::JobContext;
 use super::super::frame::place::{below, check_apart};
 use super::super::rebuild::{
-    AxisMap, ChunkFinder, Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates,
+    AxisMap, Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates,
 };
 use super::super::repack::{Packing, Shards, Stored, default_index_codecs, shard_shape};
 use super::CONVERT;
 use super::ConvertError;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, ZarrForm};
 use crate::jobs::losses::refuse_data_set;
-use crate::plan::chunks_per_shard_for;
+use crate::plan::{chunks_per_shard_for, sample};
 use crate::precomputed::AXES;
 use crate::shard::IndexLocation;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray};
@@ -21,9 +21,6 @@ use crate::{
     Array, ArrayNode, CodecChoice, CodecSpec, DataSet, Error, Location, PartContent, SetKind,
     codec_words, open,
 };
-
-/// Chunks of a volume that are looked at to learn what one takes.
-const SAMPLED: u64 = 64;
 
 /// The most chunks that a shard of a volume may have room for, for a shard of Zarr to have as many: an index of 512 KiB.
 const MOST_CHUNKS: u64 = 1 << 15;
@@ -351,28 +348,6 @@ fn packing(old: &Array, chunk: &[u64], packing: &Packing) -> Result<Packing, Err
 /// What a chunk of this shape takes, by some that are stored.
 fn mean_chunk(old: &Array, chunk: &[u64]) -> Result<u64, Error> {
     let element = old.chunks.layout.element_size() as u64;
-    let bytes = |shape: &[u64]| shape.iter().fold(element, |n, &len| n.saturating_mul(len)).max(1);
-    let axes = old.shape().iter().zip(old.chunk_shape());
-    let grid: Vec<u64> = axes.map(|(&len, &n)| len.div_ceil(n)).collect();
-    let count = grid.iter().fold(1u64, |n, &m| n.saturating_mul(m));
-    let finder = ChunkFinder::new(old);
-    let (mut found, mut sum) = (0u64, 0u64);
-    for i in 0..SAMPLED.min(count) {
-        let mut number =
-            (u128::from(count) * u128::from(i) / u128::from(SAMPLED.min(count))) as u64;
-        let mut cell = vec![0; grid.len()];
-        for (at, &n) in cell.iter_mut().zip(&grid).rev() {
-            *at = number % n;
-            number /= n;
-        }
-        if let Some(range) = finder.find(&cell)?.and_then(|chunk| chunk.range) {
-            found += 1;
-            sum = sum.saturating_add(range.end - range.start);
-        }
-    }
-    if found == 0 {
-        return Ok(bytes(chunk));
-    }
-    let ratio = sum as f64 / found as f64 / bytes(old.chunk_shape()) as f64;
-    Ok((bytes(chunk) as f64 * ratio).max(1.0) as u64)
+    let decoded = chunk.iter().fold(element, |n, &len| n.saturating_mul(len));
+    Ok(sample(old)?.map_or(decoded, |sample| sample.bytes_of(chunk)).max(1))
 }

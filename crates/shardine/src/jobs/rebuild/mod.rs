@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use crate::engine::ObjectCells;
 
 pub(super) use axes::AxisMap;
-pub(super) use finder::ChunkFinder;
 pub use in_place::recover;
 pub(super) use in_place::{InPlaceOptions, Replaced, Replacement, recover_missing, replace};
 pub use out::PartOutcome;

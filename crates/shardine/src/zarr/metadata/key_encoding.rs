@@ -1,16 +1,19 @@
 //! From the cell of a chunk in the grid to the key of its object, and back.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::MetadataError;
 use shardine_codec::{Extension, shown};
 
 /// What stands between the numbers of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Separator {
     /// `/`: on a file system, a folder for every dimension but the last.
+    #[serde(rename = "/")]
     Slash,
     /// `.`: all in one folder.
+    #[serde(rename = ".")]
     Dot,
 }
 
@@ -25,7 +28,8 @@ impl Separator {
 }
 
 /// How the keys of chunks are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChunkKeyEncoding {
     /// `c/1/23/45`
     Default {

@@ -1,12 +1,12 @@
-//! Shapes of chunks and shards for who has no wish of their own.
+//! Shapes of chunks and shards where none are asked for.
 
-pub use shardine::plan::chunk_shape as chunk;
-use shardine::{DataType, ElementSize};
+use super::chunk_shape as chunk;
+use crate::{DataType, ElementSize};
 
 /// Bytes in a shard, before compression.
 const SHARD_BYTES: u64 = 64 << 20;
 
-/// The most chunks in a shard: an index of 512 KiB, which whoever reads one chunk has to read first.
+/// The most chunks in a shard: an index of 512 KiB, which has to be read before the first chunk.
 const SHARD_CHUNKS: u64 = 1 << 15;
 
 /// Bytes of an element; a guess for those of variable length.
@@ -17,8 +17,9 @@ pub fn element_bytes(data_type: &DataType) -> u64 {
     }
 }
 
-/// A chunk like that of [`chunk`] of which a shard of this shape holds a whole number.
-pub fn chunk_in_shard(shape: &[u64], shard: &[u64], element: u64) -> Vec<u64> {
+/// A chunk like that of [`chunk_shape`](super::chunk_shape) of which a shard of this shape holds a
+/// whole number.
+pub(super) fn chunk_in_shard(shape: &[u64], shard: &[u64], element: u64) -> Vec<u64> {
     let room: Vec<u64> =
         shape.iter().zip(shard).map(|(&n, &s)| if n == 0 { s } else { n.min(s) }).collect();
     let wanted = chunk(&room, element);
@@ -28,8 +29,8 @@ pub fn chunk_in_shard(shape: &[u64], shard: &[u64], element: u64) -> Vec<u64> {
 /// The divisor whose ratio to `wanted` is closest to 1.
 fn nearest_divisor(n: u64, wanted: u64) -> u64 {
     let ratio = |d: u64| (d as f64 / wanted as f64).ln().abs();
-    // Divisors far above what is wanted are worse than those just around it, so there is no need to look
-    // for them; `n` itself is the one that is always there.
+    // Divisors far above what is wanted are worse than those just around it, so there is no need to
+    // look for them; `n` itself is the one that is always there.
     (1..=wanted.saturating_mul(8).min(n))
         .filter(|&d| n.is_multiple_of(d))
         .chain([n])
@@ -37,10 +38,11 @@ fn nearest_divisor(n: u64, wanted: u64) -> u64 {
         .unwrap_or(n)
 }
 
-/// A shard of at most 64 MiB and 32,768 whole chunks, as even as it can be and no larger than the array.
+/// A shard of at most 64 MiB and 32,768 whole chunks, as even as it can be and no larger than the
+/// array.
 ///
 /// `None` if it would hold one chunk only.
-pub fn shard(shape: &[u64], chunk: &[u64], element: u64) -> Option<Vec<u64>> {
+pub fn shard_shape(shape: &[u64], chunk: &[u64], element: u64) -> Option<Vec<u64>> {
     let cells = |k: usize| match shape[k] {
         0 => u64::MAX,
         length => length.div_ceil(chunk[k]),
@@ -76,7 +78,7 @@ pub fn shard(shape: &[u64], chunk: &[u64], element: u64) -> Option<Vec<u64>> {
 }
 
 /// The smallest shard not below this one that holds whole chunks.
-pub fn rounded_up(shard: &[u64], chunk: &[u64]) -> Vec<u64> {
+pub(super) fn rounded_up(shard: &[u64], chunk: &[u64]) -> Vec<u64> {
     shard.iter().zip(chunk).map(|(&s, &c)| s.div_ceil(c).saturating_mul(c)).collect()
 }
 
@@ -121,7 +123,7 @@ mod tests {
             (&[1 << 40], &[128 << 20], 1, None),
             (&[], &[], 8, None),
         ] {
-            assert_eq!(shard(shape, chunk, element), expected, "{shape:?}");
+            assert_eq!(shard_shape(shape, chunk, element), expected, "{shape:?}");
         }
     }
 
@@ -133,7 +135,7 @@ mod tests {
             (&[1 << 20, 1 << 20], &[1, 1 << 20], &[64, 1 << 20]),
             (&[1 << 20, 3], &[1, 1], &[8192, 3]),
         ] {
-            let shard = shard(shape, chunk, 1).unwrap();
+            let shard = shard_shape(shape, chunk, 1).unwrap();
             assert_eq!(shard, expected, "{shape:?}");
             let chunks: u64 = shard.iter().zip(chunk).map(|(s, c)| s / c).product();
             assert!(chunks <= SHARD_CHUNKS);
@@ -158,7 +160,7 @@ mod tests {
             let elements: u64 = chunk.iter().product();
             prop_assert!((1..=CHUNK_ELEMENTS).contains(&elements));
             prop_assert!(elements == 1 || elements * element <= CHUNK_BYTES);
-            if let Some(shard) = shard(&shape, &chunk, element) {
+            if let Some(shard) = shard_shape(&shape, &chunk, element) {
                 let elements: u64 = shard.iter().product();
                 prop_assert!(elements * element <= SHARD_BYTES);
                 let chunks: u64 = shard.iter().zip(&chunk).map(|(s, c)| s / c).product();

@@ -1,10 +1,10 @@
-//! Numbers of one type as numbers of another, as numpy's `astype` converts them, but never silently wrong:
-//! a value that does not fit is an error.
+//! Numbers of one type as numbers of another, as numpy's `astype` converts them, but never silently
+//! wrong: a value that does not fit is an error.
 
 use std::fmt;
 
 use half::f16;
-use shardine::{DataType, Kind};
+use shardine_codec::{DataType, Kind};
 
 /// A type of numbers, and how its elements lie in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Elements of fixed size in a file, as the source of a write: asked for box by box, never all in memory.
+//! Elements of fixed size in a file, as the source of a write: asked for box by box, never all in
+//! memory.
 
 mod tiles;
 
@@ -6,18 +7,19 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
-use shardine::{DataType, ElementSize, Placement, Source, SourceError, VariableElements};
-use shardine_codec::SwapUnit;
-use shardine_codec::strided::{self, Axes};
+use shardine_codec::strided::{self, Axes, Placement};
+use shardine_codec::{DataType, ElementSize, SwapUnit, VariableElements};
 
-use crate::stored_type::Conversion;
+use super::stored_type::Conversion;
+use crate::source::{Source, SourceError};
 pub use tiles::Neighbours;
 use tiles::{Tiles, in_file_order};
 
 /// Bytes that are cheaper to read along than to skip with another call.
 const GAP: usize = 4 << 10;
 
-/// The longest span that is read in one call. With a buffer of this size per thread, memory stays small.
+/// The longest span that is read in one call. With a buffer of this size per thread, memory stays
+/// small.
 const SPAN: usize = 256 << 10;
 
 /// What lies in a file, and what is to become of it.
@@ -58,8 +60,8 @@ pub struct FileLayout<'a> {
 }
 
 impl ArrayFile {
-    /// The elements of a file for an array of this type; `None` if that is of variable length, or if the
-    /// file would be longer than a file can be.
+    /// The elements of a file for an array of this type; `None` if that is of variable length, or
+    /// if the file would be longer than a file can be.
     pub fn new(file: File, layout: FileLayout<'_>, data_type: &DataType) -> Option<Self> {
         let ElementSize::Fixed(target_element) = data_type.size() else { return None };
         let FileLayout { data_start, shape, fortran, conversion } = layout;
@@ -261,7 +263,8 @@ struct Spans {
 }
 
 impl Spans {
-    /// Takes in axis after axis, from the closest elements outwards, as long as few bytes are read in vain.
+    /// Takes in axis after axis, from the closest elements outwards, as long as few bytes are read
+    /// in vain.
     fn new(shape: &[u64], strides: &[u64], element: usize) -> Self {
         let mut outer: Vec<usize> = (0..shape.len()).collect();
         outer.sort_by_key(|&k| (std::cmp::Reverse(strides[k]), k));

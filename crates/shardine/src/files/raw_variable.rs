@@ -1,12 +1,15 @@
-//! Elements of variable length in raw files: strings joined by NUL, bytes with their length before them.
+//! Elements of variable length in raw files: strings joined by NUL, bytes with their length before
+//! them.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 
-use shardine::{DataType, Kind, Placement, Source, SourceError, VariableElements};
+use shardine_codec::strided::Placement;
+use shardine_codec::{DataType, Kind, VariableElements};
 
-use crate::failure::Failure;
+use super::{FileError, elements};
+use crate::source::{Source, SourceError};
 
 /// How elements are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,33 +42,25 @@ impl<W: Write> Writer<W> {
         Self { out, framing, written: 0 }
     }
 
-    /// Adds elements; `failed` makes an error of the output a failure.
+    /// Adds elements; `failed` says which output an error is of.
     pub fn add(
         &mut self,
         elements: &VariableElements,
-        failed: &dyn Fn(io::Error) -> Failure,
-    ) -> Result<(), Failure> {
+        failed: &dyn Fn(io::Error) -> FileError,
+    ) -> Result<(), FileError> {
         for element in elements.iter() {
             match self.framing {
                 Framing::Nul => {
                     if element.contains(&0) {
-                        return Err(Failure::new(format!(
-                            "string {} of the region holds a NUL, which the raw form cannot tell \
-                             from the end of a string",
-                            self.written
-                        )));
+                        return Err(FileError::Nul { element: self.written });
                     }
                     if self.written > 0 {
                         self.out.write_all(&[0]).map_err(failed)?;
                     }
                 }
                 Framing::Length => {
-                    let len = u32::try_from(element.len()).map_err(|_| {
-                        let len = element.len();
-                        Failure::new(format!(
-                            "an element of {len} bytes is too long for the raw form"
-                        ))
-                    })?;
+                    let len = u32::try_from(element.len())
+                        .map_err(|_| FileError::TooLong { bytes: element.len() })?;
                     self.out.write_all(&len.to_le_bytes()).map_err(failed)?;
                 }
             }
@@ -81,6 +76,43 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// What is wrong with a raw file of elements of variable length.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RawError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It has too many.
+    #[error("holds more elements than the {wanted} of the region")]
+    More {
+        /// As many as are due.
+        wanted: u64,
+    },
+    /// It has too few.
+    #[error("holds {found} elements, the region has {wanted}")]
+    Fewer {
+        /// As many as there are.
+        found: u64,
+        /// As many as are due.
+        wanted: u64,
+    },
+    /// It ends where a length should be.
+    #[error("ends inside the length of element {element}")]
+    InLength {
+        /// The number of the element.
+        element: u64,
+    },
+    /// It ends before an element does.
+    #[error("ends inside element {element}, which has {bytes} bytes")]
+    InElement {
+        /// The number of the element.
+        element: u64,
+        /// Its length.
+        bytes: u32,
+    },
+}
+
 /// A raw file as the source of a write. In memory are the places of the elements, not the elements.
 #[derive(Debug)]
 pub struct VariableFile {
@@ -92,13 +124,14 @@ pub struct VariableFile {
 
 impl VariableFile {
     /// Finds the elements of a region of this shape; the error says what is wrong with the file.
-    pub fn new(file: File, framing: Framing, shape: &[u64]) -> Result<Self, String> {
-        let wanted = crate::units::elements(shape);
+    pub fn new(file: File, framing: Framing, shape: &[u64]) -> Result<Self, RawError> {
+        let wanted = elements(shape);
         let mut places = Vec::new();
-        // Stops after as many as are wanted, so that memory is bounded by the region and not by the file.
+        // Stops after as many as are wanted, so that memory is bounded by the region and not by the
+        // file.
         let mut take = |start, end| {
             if places.len() as u64 >= wanted {
-                return Err(format!("holds more elements than the {wanted} of the region"));
+                return Err(RawError::More { wanted });
             }
             places.push((start, end));
             Ok(())
@@ -108,22 +141,18 @@ impl VariableFile {
             Framing::Length => split_lengths(&file, &mut take)?,
         }
         if places.len() as u64 != wanted {
-            let found = places.len();
-            return Err(format!("holds {found} elements, the region has {wanted}"));
+            return Err(RawError::Fewer { found: places.len() as u64, wanted });
         }
         Ok(Self { file, places, shape: shape.to_vec() })
     }
 }
 
-fn failed(error: io::Error) -> String {
-    error.to_string()
-}
-
-/// What is done with each element that is found, by where it begins and ends; an error ends the search.
-type Take<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), String>;
+/// What is done with each element that is found, by where it begins and ends; an error ends the
+/// search.
+type Take<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), RawError>;
 
 /// How many elements a file holds from here on. One without bytes holds none.
-pub fn count(file: &File, framing: Framing) -> Result<u64, String> {
+pub fn count(file: &File, framing: Framing) -> Result<u64, RawError> {
     let mut found = 0;
     let mut take = |_, _| {
         found += 1;
@@ -137,12 +166,12 @@ pub fn count(file: &File, framing: Framing) -> Result<u64, String> {
 }
 
 /// `some` says whether a file without bytes is one empty string, or none.
-fn split_strings(file: &File, some: bool, take: Take<'_>) -> Result<(), String> {
+fn split_strings(file: &File, some: bool, take: Take<'_>) -> Result<(), RawError> {
     let (mut start, mut at) = (0, 0);
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let mut block = vec![0; 1 << 16];
     loop {
-        let n = reader.read(&mut block).map_err(failed)?;
+        let n = reader.read(&mut block)?;
         if n == 0 {
             break;
         }
@@ -161,22 +190,23 @@ fn split_strings(file: &File, some: bool, take: Take<'_>) -> Result<(), String> 
     Ok(())
 }
 
-fn split_lengths(file: &File, take: Take<'_>) -> Result<(), String> {
-    let end = file.metadata().map_err(failed)?.len();
+fn split_lengths(file: &File, take: Take<'_>) -> Result<(), RawError> {
+    let end = file.metadata()?.len();
     let (mut at, mut number) = (0, 0_u64);
     let mut reader = BufReader::with_capacity(1 << 16, file);
     while at < end {
         let mut length = [0; 4];
-        reader
-            .read_exact(&mut length)
-            .map_err(|_| format!("ends inside the length of element {number}"))?;
+        reader.read_exact(&mut length).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => RawError::InLength { element: number },
+            _ => RawError::Io(error),
+        })?;
         let length = u32::from_le_bytes(length);
         let start = at + 4;
         at = start + u64::from(length);
         if at > end {
-            return Err(format!("ends inside element {number}, which has {length} bytes"));
+            return Err(RawError::InElement { element: number, bytes: length });
         }
-        reader.seek_relative(i64::from(length)).map_err(failed)?;
+        reader.seek_relative(i64::from(length))?;
         take(start, at)?;
         number += 1;
     }
@@ -196,7 +226,7 @@ impl Source for VariableFile {
 
     fn variable_box(&self, start: &[u64], shape: &[u64]) -> Result<VariableElements, SourceError> {
         let mut out = VariableElements::new();
-        let count = crate::units::elements(shape);
+        let count = elements(shape);
         // Rows of the last axis are neighbours in the file and read in one call.
         let row = shape.last().copied().unwrap_or(1).max(1);
         let mut bytes = Vec::new();
@@ -234,7 +264,7 @@ mod tests {
         file
     }
 
-    fn all(framing: Framing, bytes: &[u8], shape: &[u64]) -> Result<VariableElements, String> {
+    fn all(framing: Framing, bytes: &[u8], shape: &[u64]) -> Result<VariableElements, RawError> {
         let source = VariableFile::new(file(bytes), framing, shape)?;
         Ok(source.variable_box(&vec![0; shape.len()], shape).unwrap())
     }
@@ -242,7 +272,7 @@ mod tests {
     fn written(framing: Framing, elements: &[&str]) -> Vec<u8> {
         let mut writer = Writer::new(Vec::new(), framing);
         for part in elements.chunks(2) {
-            writer.add(&part.iter().collect(), &Failure::new).unwrap();
+            writer.add(&part.iter().collect(), &|source| FileError::Stream { source }).unwrap();
         }
         writer.into_inner()
     }
@@ -254,7 +284,7 @@ mod tests {
         for framing in [Framing::Nul, Framing::Length] {
             let bytes = written(framing, &elements);
             let expected: VariableElements = elements.iter().collect();
-            assert_eq!(all(framing, &bytes, &[2, 3]), Ok(expected.clone()));
+            assert_eq!(all(framing, &bytes, &[2, 3]).unwrap(), expected);
             let source = VariableFile::new(file(&bytes), framing, &[2, 3]).unwrap();
             let column = source.variable_box(&[0, 2], &[2, 1]).unwrap();
             assert_eq!(column, ["ccc", ""].iter().collect());
@@ -263,8 +293,8 @@ mod tests {
 
     #[test]
     fn one_empty_string_and_none_at_all_are_both_an_empty_file() {
-        assert_eq!(all(Framing::Nul, b"", &[1]), Ok([""].iter().collect()));
-        assert_eq!(all(Framing::Nul, b"", &[0]), Ok(VariableElements::new()));
+        assert_eq!(all(Framing::Nul, b"", &[1]).unwrap(), [""].iter().collect());
+        assert_eq!(all(Framing::Nul, b"", &[0]).unwrap(), VariableElements::new());
     }
 
     #[test]
@@ -286,6 +316,6 @@ mod tests {
     fn a_string_with_a_nul_in_it_is_refused() {
         let mut writer = Writer::new(Vec::new(), Framing::Nul);
         let elements = ["a\0b"].iter().collect();
-        assert!(writer.add(&elements, &Failure::new).is_err());
+        assert!(writer.add(&elements, &|source| FileError::Stream { source }).is_err());
     }
 }

@@ -1,14 +1,14 @@
 //! Between the types of arrays and those that `.npy` files have.
 
 use serde_json::{Value, json};
-use shardine::{DataType, ElementSize, Kind};
+use shardine_codec::{DataType, ElementSize, Kind};
 
-use crate::cast::{Cast, Number};
-use crate::npy::Descr;
+use super::cast::{Cast, Number};
+use super::npy::Descr;
 
 /// How the elements of a file become elements of the array.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Conversion {
+pub(crate) enum Conversion {
     /// They are the same bytes.
     None,
     /// They are the same but for the byte order.
@@ -17,7 +17,8 @@ pub enum Conversion {
     Cast(Cast),
 }
 
-/// The name under which elements of this type go into a `.npy` file, and whether it is only a view of their bytes.
+/// The name under which elements of this type go into a `.npy` file, and whether it is only a view
+/// of their bytes.
 ///
 /// `None` for variable-length types, which such a file cannot hold.
 pub fn npy_descr(data_type: &DataType) -> Option<(String, bool)> {
@@ -37,7 +38,7 @@ pub fn npy_descr(data_type: &DataType) -> Option<(String, bool)> {
 /// The type of an array for the elements of a `.npy` file; `None` if there is none.
 ///
 /// It has no byte order: that of the file is turned round where need be.
-pub fn from_descr(descr: &Descr) -> Option<DataType> {
+pub fn type_of_npy(descr: &Descr) -> Option<DataType> {
     let json = json_of(descr)?;
     let data_type = DataType::from_json(&json).ok()?;
     // What cannot be written back the same was not understood.
@@ -80,9 +81,45 @@ fn json_of(descr: &Descr) -> Option<Value> {
     }
 }
 
+/// Why the elements of a file do not go into an array.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TypeError {
+    /// They are numbers of another type, and it was not said that they may be converted.
+    #[error("the file holds {found}, the array {wanted}")]
+    Uncast {
+        /// numpy's name of the type in the file.
+        found: String,
+        /// The type of the array.
+        wanted: String,
+    },
+    /// They are of another type, and not both are numbers.
+    #[error("the file holds {found}, the array {wanted}")]
+    Differs {
+        /// numpy's name of the type in the file.
+        found: String,
+        /// The type of the array.
+        wanted: String,
+    },
+    /// They were to be converted, and not both are numbers.
+    #[error(
+        "the file holds {found}, the array {wanted}, and only bool, integers and float16, float32, float64 are converted"
+    )]
+    NoNumbers {
+        /// numpy's name of the type in the file.
+        found: String,
+        /// The type of the array.
+        wanted: String,
+    },
+}
+
 /// How elements of a `.npy` file go into an array of this type; the error says why they do not.
-pub fn conversion(descr: &Descr, data_type: &DataType, cast: bool) -> Result<Conversion, String> {
-    let differs = || format!("the file holds {descr}, the array {}", data_type.name());
+pub(crate) fn conversion(
+    descr: &Descr,
+    data_type: &DataType,
+    cast: bool,
+) -> Result<Conversion, TypeError> {
+    let (found, wanted) = (descr.to_string(), data_type.name().to_string());
     if let Some(order) = order_of(descr, data_type) {
         return Ok(match order {
             Order::Little => Conversion::None,
@@ -95,12 +132,9 @@ pub fn conversion(descr: &Descr, data_type: &DataType, cast: bool) -> Result<Con
     };
     match (numbers, Number::of(data_type)) {
         (Some(from), Some(to)) if cast => Ok(Conversion::Cast(Cast { from, to })),
-        (Some(_), Some(_)) => Err(format!("{}; --cast converts", differs())),
-        _ if cast => Err(format!(
-            "{}, and --cast converts only between bool, integers and float16, float32, float64",
-            differs()
-        )),
-        _ => Err(differs()),
+        (Some(_), Some(_)) => Err(TypeError::Uncast { found, wanted }),
+        _ if cast => Err(TypeError::NoNumbers { found, wanted }),
+        _ => Err(TypeError::Differs { found, wanted }),
     }
 }
 
@@ -132,7 +166,8 @@ fn order_of(descr: &Descr, data_type: &DataType) -> Option<Order> {
     }
 }
 
-/// Whether two types differ at most in byte order; gathers the orders of the first one's multi-byte parts.
+/// Whether two types differ at most in byte order; gathers the orders of the first one's multi-byte
+/// parts.
 fn is_same(file: &Descr, own: &Descr, orders: &mut Vec<Order>) -> bool {
     match (file, own) {
         (Descr::Plain(file), Descr::Plain(own)) => {
@@ -171,7 +206,7 @@ mod tests {
         DataType::parse_name(name).unwrap()
     }
 
-    fn converted(descr: &str, name: &str, cast: bool) -> Result<Conversion, String> {
+    fn converted(descr: &str, name: &str, cast: bool) -> Result<Conversion, TypeError> {
         conversion(&Descr::parse(descr).unwrap(), &data_type(name), cast)
     }
 
@@ -183,7 +218,8 @@ mod tests {
         assert_eq!(converted(">u1", "uint8", false), Ok(Conversion::None));
         assert_eq!(converted(">M8[ns]", "numpy.datetime64[ns]", false), Ok(Conversion::Swap));
         let error = converted("<i2", "uint16", false).unwrap_err();
-        assert_eq!(error, "the file holds <i2, the array uint16; --cast converts");
+        let [found, wanted] = ["<i2", "uint16"].map(str::to_owned);
+        assert_eq!(error, TypeError::Uncast { found, wanted });
         assert!(converted("<M8[s]", "numpy.datetime64[ns]", true).is_err());
         assert!(converted("|O", "uint16", true).is_err());
     }
@@ -230,13 +266,13 @@ mod tests {
             ("|V7", "raw_bytes"),
             ("[('a', '<u2'), ('b', [('c', '<f4')])]", "struct"),
         ] {
-            let found = from_descr(&Descr::parse(descr).unwrap()).unwrap();
+            let found = type_of_npy(&Descr::parse(descr).unwrap()).unwrap();
             assert!(found.name().starts_with(name), "{descr}: {}", found.name());
             let own = npy_descr(&found).unwrap().0;
             assert_eq!(own.replace('<', ""), descr.replace(['<', '>'], ""));
         }
         for descr in ["|O", "<i3", "<f16", "|S0", "x", "", "é", "[('a', '<u2'), ('b', '>u2')]"] {
-            assert!(from_descr(&Descr::parse(descr).unwrap()).is_none(), "{descr}");
+            assert!(type_of_npy(&Descr::parse(descr).unwrap()).is_none(), "{descr}");
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// Boxes of a grid that hold every cell but those of a list, which is sorted: few, where the list is a beginning or an end.
+/// Boxes of a grid that hold every cell but those of a list, which is sorted: few, where the list
+/// is a beginning or an end.
 pub fn boxes(grid: &[u64], present: &[Vec<u64>]) -> Vec<Vec<Range<u64>>> {
     let mut found = Vec::new();
     if !grid.contains(&0) {
@@ -11,7 +12,8 @@ pub fn boxes(grid: &[u64], present: &[Vec<u64>]) -> Vec<Vec<Range<u64>>> {
     found
 }
 
-/// Looks at the cells whose first coordinates are `fixed`; `present` are those of them that are there.
+/// Looks at the cells whose first coordinates are `fixed`; `present` are those of them that are
+/// there.
 fn split(
     grid: &[u64],
     present: &[Vec<u64>],

@@ -1,6 +1,6 @@
 //! How a region that is larger than memory is read part by part.
 
-use shardine::{Axis, Region, Selection};
+use crate::{Axis, Region, Selection};
 
 /// In which order the parts must come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +51,10 @@ pub struct Slabs {
 
 /// Cuts a region into parts of at most `budget` bytes, or of one element where that is more.
 ///
-/// Cuts lie between chunks where the budget allows, so that no chunk is decoded twice, and between shards
-/// where it allows that. In [`Order::Sequential`] a part is a run of leading rows, so a budget below a row
-/// of chunks means that some are decoded again; in [`Order::Any`] it takes a budget below one chunk for that.
+/// Cuts lie between chunks where the budget allows, so that no chunk is decoded twice, and between
+/// shards where it allows that. In [`Order::Sequential`] a part is a run of leading rows, so a
+/// budget below a row of chunks means that some are decoded again; in [`Order::Any`] it takes a
+/// budget below one chunk for that.
 pub fn plan(
     axes: &[Axis],
     chunk: &[u64],
@@ -75,7 +76,8 @@ pub fn plan(
     Slabs { axes: axes.to_vec(), cuts, at: vec![0; axes.len()], done }
 }
 
-/// The cut of an axis into parts of at most `most` selected elements, between chunks if that can be.
+/// The cut of an axis into parts of at most `most` selected elements, between chunks if that can
+/// be.
 fn cut(axis: Axis, (chunk, shard): (u64, u64), most: u64) -> Cut {
     if most >= axis.count {
         return Cut::Whole;

@@ -5,15 +5,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
-use crate::interrupt;
+use super::FileError;
 
 /// How many temporary names are tried.
 const ATTEMPTS: u32 = 100;
 
 /// A file under a temporary name, which gets its own when all is written.
 ///
-/// Dropping it removes it, and so does Ctrl-C.
+/// Dropping it removes it. A program that ends without that, by a signal, removes
+/// [`temporary`](Self::temporary).
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
@@ -25,45 +25,54 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Begins the file; what is at `path` stays until [`finish`](Self::finish), and is refused without `overwrite`.
-    pub fn create(path: &Path, overwrite: bool) -> Result<Self, Failure> {
+    /// Begins the file; what is at `path` stays until [`finish`](Self::finish), and is refused
+    /// without `overwrite`.
+    pub fn create(path: &Path, overwrite: bool) -> Result<Self, FileError> {
         check_free(path, overwrite)?;
         // A link stays one: what it points to is replaced.
         let target = match fs::canonicalize(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
-            found => found.map_err(|error| Failure::file(path, &error))?,
+            found => found.map_err(FileError::at(path))?,
         };
-        let name = target.file_name().ok_or_else(|| {
-            Failure::new(format!("{}: is not the name of a file", path.display()))
-        })?;
+        let shown = || path.display().to_string();
+        let name = target.file_name().ok_or_else(|| FileError::NoName { name: shown() })?;
         for attempt in 0..ATTEMPTS {
             let mut temporary_name = OsString::from(".");
             temporary_name.push(name);
             temporary_name.push(format!(".{}-{attempt}.part", std::process::id()));
             let temporary = target.with_file_name(temporary_name);
             match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-                Ok(file) => {
-                    interrupt::will_remove(&temporary);
-                    return Ok(Self { file, target, temporary, overwrite, kept: false });
-                }
+                Ok(file) => return Ok(Self { file, target, temporary, overwrite, kept: false }),
                 // Another file has the name, be it that of a run that was killed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Failure::file(path, &error)),
+                Err(error) => return Err(FileError::io(shown(), error)),
             }
         }
-        Err(Failure::new(format!("{}: no temporary file can be made beside it", path.display())))
+        Err(FileError::NoTemporary { name: shown() })
     }
 
+    /// The file that is written to.
     pub fn file(&self) -> &File {
         &self.file
     }
 
+    /// The name that it gets.
+    pub fn path(&self) -> &Path {
+        &self.target
+    }
+
+    /// The name that it has until then.
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
     /// Gives the file its name, replacing what had it, once the system has all its bytes in safety.
     ///
-    /// A write that fails late, on a full quota or a network file system, is told here and not lost.
-    pub fn finish(mut self) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::file(&self.target, &error);
-        self.file.sync_all().map_err(failed)?;
+    /// A write that fails late, on a full quota or a network file system, is told here and not
+    /// lost.
+    pub fn finish(mut self) -> Result<(), FileError> {
+        let failed = FileError::at(&self.target);
+        self.file.sync_all().map_err(&failed)?;
         if !self.overwrite {
             // Somebody may have taken the name meanwhile, which a link tells and a rename does not.
             match fs::hard_link(&self.temporary, &self.target) {
@@ -82,32 +91,30 @@ impl OutputFile {
     }
 }
 
-fn exists(path: &Path) -> Failure {
-    Failure::new(format!("{} exists already", path.display()))
-        .hint("choose another name, or give --overwrite")
+fn exists(path: &Path) -> FileError {
+    FileError::Exists { name: path.display().to_string() }
 }
 
 /// Refuses a path where there is something, unless it may be replaced.
-pub fn check_free(path: &Path, overwrite: bool) -> Result<(), Failure> {
+pub fn check_free(path: &Path, overwrite: bool) -> Result<(), FileError> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => {
-            Err(Failure::new(format!("{}: is a folder", path.display())))
-        }
+        Ok(found) if found.is_dir() => Err(FileError::Folder { name: path.display().to_string() }),
         Ok(_) if overwrite => Ok(()),
         Ok(_) => Err(exists(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Failure::file(path, &error)),
+        Err(error) => Err(FileError::at(path)(error)),
     }
 }
 
 /// Whether a path is that of a pipe or device, which is written to and not replaced.
 ///
-/// A path that cannot be looked at is an error: it must not be taken for a file that may be replaced.
-pub fn is_device(path: &Path) -> Result<bool, Failure> {
+/// A path that cannot be looked at is an error: it must not be taken for a file that may be
+/// replaced.
+pub fn is_device(path: &Path) -> Result<bool, FileError> {
     match fs::metadata(path) {
         Ok(found) => Ok(!found.is_file() && !found.is_dir()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Failure::new(format!("{}: {error}", path.display()))),
+        Err(error) => Err(FileError::at(path)(error)),
     }
 }
 
@@ -116,7 +123,6 @@ impl Drop for OutputFile {
         if !self.kept {
             let _ = fs::remove_file(&self.temporary);
         }
-        interrupt::forget(&self.temporary);
     }
 }
 
@@ -155,9 +161,7 @@ mod tests {
         // The null device takes every byte, and cannot put them in safety.
         output.file = OpenOptions::new().write(true).open("/dev/null").unwrap();
         output.file().write_all_at(b"new", 0).unwrap();
-        let Err(Failure::Told { message, .. }) = output.finish() else {
-            panic!("it is told");
-        };
+        let message = output.finish().unwrap_err().to_string();
         assert!(message.contains("out: "), "{message}");
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

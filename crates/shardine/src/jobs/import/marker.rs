@@ -1,22 +1,23 @@
-//! What says that a file is being converted, so that the same command goes on after a kill and another one does not.
+//! What says that a file is being converted, so that the same job resumes after a kill and another
+//! one is refused.
 
-use std::fs::Metadata;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use serde_json::{Value, json};
-use shardine::store::{Condition, StoreError, StoreExt};
-use shardine::zarr::CONVERT_MARKER as NAME;
-use shardine::zarr::metadata::ArrayMetadata;
-use shardine::{ArrayNode, Engine, Error, Location, Node};
+use shardine_store::{Condition, StoreError, StoreExt};
 
-use crate::failure::{Failure, quoted};
+use super::ImportError;
+use crate::files::FoundFile;
+use crate::jobs::recover;
+use crate::plan::ArrayLayoutError;
+use crate::zarr::CONVERT_MARKER as NAME;
+use crate::zarr::metadata::{ArrayMetadata, MetadataError};
+use crate::{ArrayNode, Engine, Error, Location, Node};
 
 /// A conversion of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marker {
-    /// The file: its path, length and time of change; `None` is a stream, which cannot be read again.
+    /// The file; `None` is a stream, which cannot be read again.
     source: Option<Value>,
     cast: bool,
     /// The metadata of the array that is made.
@@ -32,32 +33,16 @@ pub enum Start {
     Resumed(ArrayNode),
 }
 
-fn failed(error: StoreError) -> Failure {
-    Error::from(error).into()
-}
-
 impl Marker {
     /// Of a file, as it was found, that becomes an array.
     pub fn new(
-        path: &Path,
-        found: Option<&Metadata>,
+        found: Option<FoundFile>,
         cast: bool,
         metadata: &ArrayMetadata,
-    ) -> Result<Self, Failure> {
-        let failed = |error| Failure::file(path, &error);
-        let source = match found {
-            None => None,
-            Some(found) => {
-                let name = path.canonicalize().map_err(failed)?.display().to_string();
-                // A time before 1970 tells files apart as well as any other.
-                let modified = match found.modified().map_err(failed)?.duration_since(UNIX_EPOCH) {
-                    Ok(after) => format!("{}.{:09}", after.as_secs(), after.subsec_nanos()),
-                    Err(before) => format!("-{}", before.duration().as_nanos()),
-                };
-                Some(json!({ "name": name, "bytes": found.len(), "modified": modified }))
-            }
-        };
-        let document = serde_json::from_slice(&metadata.to_bytes()).map_err(Failure::new)?;
+    ) -> Result<Self, ArrayLayoutError> {
+        let source = found.map(|found| json!(found));
+        let document = serde_json::from_slice(&metadata.to_bytes())
+            .map_err(|error| Box::new(MetadataError::NotJson { reason: error.to_string() }))?;
         Ok(Self { source, cast, document })
     }
 
@@ -83,64 +68,59 @@ impl Marker {
         Some((Self { source, cast, document }, clearing))
     }
 
-    fn put(
-        &self,
-        location: &Location,
-        clearing: bool,
-        condition: Condition,
-    ) -> Result<(), Failure> {
+    fn put(&self, location: &Location, clearing: bool, condition: Condition) -> Result<(), Error> {
         let text = format!("{:#}\n", self.to_json(clearing));
         let key = location.key(NAME)?;
         match location.store.put(&key, text.as_bytes(), condition) {
             Ok(_) => Ok(()),
             Err(StoreError::Conflict { .. }) => {
-                Err(Failure::new(format!("another conversion to {location} has just begun")))
+                Err(ImportError::Begun { at: location.to_string() }.into())
             }
-            Err(error) => Err(failed(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Marks the target, or finds that it is marked; refuses what is neither empty, nor ours, nor to be overwritten.
+    /// Marks the target, or finds that it is marked; refuses what is neither empty, nor ours, nor
+    /// to be overwritten.
     pub fn begin(
         &self,
         location: &Location,
         engine: &Arc<Engine>,
         overwrite: bool,
-    ) -> Result<Start, Failure> {
+    ) -> Result<Start, Error> {
         // A job that was killed may have left what is there without its name.
-        shardine::recover(location)?;
-        let found = location.store.get(&location.key(NAME)?).map_err(failed)?;
+        recover(location)?;
+        let found = location.store.get(&location.key(NAME)?)?;
         if let Some(bytes) = &found
             && !overwrite
         {
             let Some((old, clearing)) = Self::parse(bytes) else {
-                return Err(Failure::new(format!("{NAME} at {location} is damaged"))
-                    .hint("choose another name, or give --overwrite"));
+                return Err(ImportError::DamagedMarker { at: location.to_string() }.into());
             };
             if old != *self || self.source.is_none() {
-                return Err(other(&old, self, location));
+                return Err(other(&old, self, location).into());
             }
             return Ok(match ArrayNode::open(engine, location) {
-                // Between the marker and the metadata there may have been nothing but the old array, or nothing.
+                // Between the marker and the metadata there may have been nothing but the old
+                // array, or nothing.
                 Ok(array) if !clearing => Start::Resumed(array),
                 Ok(_) | Err(Error::NoNode { .. }) => Start::Fresh,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             });
         }
-        let listing = location.store.list(location.path.as_ref()).map_err(failed)?;
+        let listing = location.store.list(location.path.as_ref())?;
         let empty = listing.is_empty();
         if !empty && !overwrite {
-            return Err(Error::Exists { at: location.to_string() }.into());
+            return Err(Error::Exists { at: location.to_string() });
         }
         if !empty {
             match Node::open(engine, location) {
                 Ok(Node::Group(_)) => {
-                    return Err(Error::GroupExists { at: location.to_string() }.into());
+                    return Err(Error::GroupExists { at: location.to_string() });
                 }
                 // A wrong argument must not be taken for something to replace.
                 Err(Error::NoNode { .. }) if found.is_none() => {
-                    return Err(Failure::new(format!("{location} is not empty, and no array"))
-                        .hint("choose another name"));
+                    return Err(ImportError::NotEmpty { at: location.to_string() }.into());
                 }
                 _ => {}
             }
@@ -151,37 +131,27 @@ impl Marker {
     }
 
     /// What was at the target is gone, and the new metadata there.
-    pub fn cleared(&self, location: &Location) -> Result<(), Failure> {
+    pub fn cleared(&self, location: &Location) -> Result<(), Error> {
         self.put(location, false, Condition::None)
     }
 }
 
-fn other(old: &Marker, new: &Marker, location: &Location) -> Failure {
+fn other(old: &Marker, new: &Marker, location: &Location) -> ImportError {
     let at = location.to_string();
     let Some(source) = &old.source else {
-        return Failure::new(format!(
-            "{at} is what is left of a conversion of a stream, which cannot be gone on with"
-        ))
-        .hint("give --overwrite to begin anew");
+        return ImportError::LeftByStream { at };
     };
-    let name = source.get("name").and_then(Value::as_str).unwrap_or_default();
+    let name = source.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let same = new.source.as_ref().and_then(|source| source.get("name")) == source.get("name");
     match same {
-        true => Failure::new(format!(
-            "{at} is an unfinished conversion of {name} with other options, or the file has changed since"
-        ))
-        .hint("give the options of then, or --overwrite to begin anew"),
-        false => Failure::new(format!("{at} is an unfinished conversion of {name}")).hint(format!(
-            "finish it with `shardine convert {} {}` and the options of then, or give --overwrite",
-            quoted(name),
-            quoted(&at)
-        )),
+        true => ImportError::OtherOptions { at, name },
+        false => ImportError::OtherFile { at, name },
     }
 }
 
 /// The array is whole.
-pub fn end(location: &Location) -> Result<(), Failure> {
-    location.store.delete_last(&location.key(NAME)?).map_err(failed)
+pub fn end(location: &Location) -> Result<(), Error> {
+    Ok(location.store.delete_last(&location.key(NAME)?)?)
 }
 
 #[cfg(test)]

@@ -16,10 +16,13 @@ const MAX_RANK: usize = 64;
 
 /// What a `.npy` file says about its elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Header {
+    /// The type of its elements.
     pub descr: Descr,
     /// Whether the first axis varies fastest.
     pub fortran: bool,
+    /// The length of each axis.
     pub shape: Vec<u64>,
     /// Where the elements begin.
     pub data_start: u64,
@@ -35,27 +38,26 @@ pub enum Descr {
 }
 
 /// Why a file is not read as `.npy`.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum NpyError {
+    /// It cannot be read.
+    #[error("{0}")]
     Io(io::Error),
+    /// It ends before its first element.
+    #[error("ends inside its .npy header")]
+    Truncated,
+    /// It is something else, or damaged.
+    #[error("is not a .npy file: {0}")]
     Format(String),
-}
-
-impl std::fmt::Display for NpyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                f.write_str("ends inside its .npy header")
-            }
-            Self::Io(error) => error.fmt(f),
-            Self::Format(reason) => write!(f, "is not a .npy file: {reason}"),
-        }
-    }
 }
 
 impl From<io::Error> for NpyError {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Truncated,
+            _ => Self::Io(error),
+        }
     }
 }
 
@@ -154,7 +156,7 @@ impl Header {
 }
 
 impl Descr {
-    /// The name in the form of [`DataType::numpy_descr`](shardine::DataType::numpy_descr).
+    /// The name in the form of [`DataType::numpy_descr`](crate::DataType::numpy_descr).
     pub fn parse(text: &str) -> Result<Self, NpyError> {
         if text.starts_with('[') {
             return descr(&literal::parse(text).map_err(NpyError::Format)?);

@@ -1,12 +1,15 @@
 //! Parts of a file that are kept because several chunks lie in them side by side.
 //!
-//! A row of a chunk is short, and between two of them lie those of its neighbours: read chunk by chunk, a file is read many times over.
-//! A tile is as long as several chunks along the axis whose elements are neighbours in the file.
+//! A row of a chunk is short, and between two of them lie those of its neighbours: read chunk by
+//! chunk, a file is read many times over. A tile is as long as several chunks along the axis whose
+//! elements are neighbours in the file.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use shardine::{Placement, SourceError};
+use shardine_codec::strided::Placement;
+
+use crate::source::SourceError;
 
 /// Where a tile lies and what it extends over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +46,8 @@ pub struct Neighbours<'a> {
 }
 
 impl Tiles {
-    /// Tiles for a file of this shape whose elements are neighbours along `axis`; `None` if they would not pay.
+    /// Tiles for a file of this shape whose elements are neighbours along `axis`; `None` if they
+    /// would not pay.
     pub fn new(
         shape: &[u64],
         axis: usize,
@@ -54,7 +58,8 @@ impl Tiles {
         let (&edge, &length) = (chunk.get(axis)?, shape.get(axis)?);
         let sides = chunk.iter().zip(shape).map(|(&c, &n)| c.min(n).max(1));
         let bytes = sides.fold(element as u64, u64::saturating_mul);
-        // On its way along a Morton curve a cube of chunks is done before the next, so a tile for each row of it is needed.
+        // On its way along a Morton curve a cube of chunks is done before the next, so a tile for
+        // each row of it is needed.
         let rows = |wide: u64| {
             let others = per_shard.iter().enumerate().filter(|&(k, _)| k != axis);
             others.fold(1u64, |n, (_, &m)| n.saturating_mul(m.min(wide).max(1)))
@@ -87,7 +92,8 @@ impl Tiles {
         Some(Place { start, shape })
     }
 
-    /// Hands over the bytes of a tile, which are read if they are not there. Who comes meanwhile waits for them.
+    /// Hands over the bytes of a tile, which are read if they are not there. Who comes meanwhile
+    /// waits for them.
     pub fn with(
         &self,
         place: Place,
@@ -138,7 +144,8 @@ impl Tiles {
     }
 }
 
-/// The places of a box's elements in memory if they come in the order of the file, and how many bytes they are.
+/// The places of a box's elements in memory if they come in the order of the file, and how many
+/// bytes they are.
 pub fn in_file_order(shape: &[u64], strides: &[u64], element: usize) -> Option<(Placement, usize)> {
     let mut axes: Vec<usize> = (0..shape.len()).collect();
     axes.sort_by_key(|&k| (strides[k], std::cmp::Reverse(k)));

@@ -1,0 +1,183 @@
+//! `shardine append`: planes from a file or a stream, behind those that an array has.
+
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use shardine::files::{Input, is_npy};
+use shardine::{
+    AppendError, AppendFrom, AppendOptions, ArrayNode, Error, SetKind, SliceError, append, open,
+};
+
+use crate::cli::Machine;
+use crate::consolidate;
+use crate::dataset::no_array;
+use crate::failure::{Failure, quoted};
+use crate::progress::Progress;
+use crate::update::Update;
+use crate::write::describe;
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine append image.zarr planes.npy
+  shardine append movie.zarr --axis 2 frames.npy
+  camera | shardine append movie.zarr - --commit-every 1 --strategy in-place
+
+A file holds any number of whole planes: the array's shape, but for the axis. It is read piece by piece, and its
+planes become readable shard by shard, or as --commit-every says. Run the same command again to resume one that was
+stopped; meanwhile .shardine-append.json beside the array's zarr.json says what is under way.
+
+Standard input is raw bytes, plane after plane. Planes become readable when the chunks that they fall into are complete
+along the axis, or as --commit-every says, and at the end; up to there they are in memory. After a kill the array has
+the planes that were committed, and the next run appends behind them.
+
+One append at a time: another one is refused before it writes anything. On files a killed append never stands in the
+way of the next one. On object stores .shardine-append.json names the process that appends; if that was killed on
+another machine, nobody can tell, and --take-over says so.
+
+docs/append.md says which chunks, shards and strategy suit which stream.";
+
+/// Add planes at the end of an axis
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Append {
+    /// The array
+    url: String,
+    /// The planes: .npy, or else raw bytes; - is raw bytes from standard input
+    file: PathBuf,
+    /// The axis that grows
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    axis: usize,
+    /// Make planes readable after every N of them [default: when a layer of chunks or of shards is complete]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    commit_every: Option<u64>,
+    #[command(flatten)]
+    update: Update,
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error
+    #[arg(long)]
+    cast: bool,
+    /// Do not finish an append of another file that was stopped; what is there of it stays
+    #[arg(long)]
+    forget: bool,
+    /// The append that owns this array in an object store was killed: take its place
+    #[arg(long)]
+    take_over: bool,
+    /// Tell in JSON what was done
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
+    let start = Instant::now();
+    let (engine, location) = (machine.engine()?, machine.location(&args.url)?);
+    let set = open(&engine, &location)?;
+    let Some(array) = set.downcast_ref::<ArrayNode>() else {
+        return Err(match (set.kind(), set.format()) {
+            (SetKind::Levels, "precomputed") => {
+                Failure::new(format!("{location} is a precomputed volume, whose shape is fixed"))
+            }
+            (SetKind::Array | SetKind::Levels, format) => Failure::new(format!(
+                "{location} is stored as {format}; only Zarr arrays can be appended to"
+            )),
+            _ => no_array(&*set, &location),
+        });
+    };
+    let rank = array.shape().len();
+    // Before a stream is waited for.
+    if args.axis >= rank {
+        return Err(Error::from(SliceError::Axis { axis: args.axis, rank }).into());
+    }
+    let mut stream = stream(&args.file)?;
+    let (from, progress) = match &mut stream {
+        Some(Stream { from, name }) => {
+            let from = AppendFrom::Stream { from, name: name.clone() };
+            (from, Progress::stream("appending"))
+        }
+        None => {
+            let input = Input::open(&args.file)?;
+            (AppendFrom::File(Box::new(input)), Progress::bytes("appending", 0))
+        }
+    };
+    let context = match from {
+        AppendFrom::Stream { .. } => progress.context_of_stream(&engine),
+        AppendFrom::File(_) => progress.context_of_bytes(&engine),
+    };
+    let result = append(&context, from, &location, &args.options());
+    progress.finish();
+    let done = result.map_err(|error| failure(error, &args.url))?;
+    consolidate::warn(done.array.stale_copies());
+    if args.json {
+        let mut shape = done.array.shape().to_vec();
+        let mut members = Map::new();
+        members.insert("array_shape".to_owned(), json!(shape));
+        shape[args.axis] = done.planes;
+        members.insert("shape".to_owned(), json!(shape));
+        members.insert("appended_before".to_owned(), json!(done.planes_before));
+        members.insert("dtype".to_owned(), done.array.data_type().to_json());
+        members.extend(describe(&done.written, start.elapsed().as_secs_f64()));
+        writeln!(io::stdout(), "{}", Value::Object(members))?;
+    }
+    Ok(())
+}
+
+impl Append {
+    fn options(&self) -> AppendOptions {
+        let update = self.update.options();
+        let mut options = AppendOptions::new().axis(self.axis);
+        options.commit_every = self.commit_every;
+        options.strategy = update.strategy;
+        options.max_gap = update.max_gap;
+        options.cast = self.cast;
+        options.forget = self.forget;
+        options.take_over = self.take_over;
+        options
+    }
+}
+
+/// An error with the option that helps.
+fn failure(error: Error, url: &str) -> Failure {
+    let hint = match &error {
+        Error::AppendOwned { .. } => {
+            "wait until it has ended; if its process is gone, give --take-over".to_owned()
+        }
+        Error::Append(AppendError::DamagedMarker) => {
+            "give --forget to leave the array as it is and start over".to_owned()
+        }
+        Error::Append(AppendError::Reshaped { .. } | AppendError::FileChanged { .. }) => {
+            "--forget leaves what is there and appends all of the file behind it".to_owned()
+        }
+        Error::Append(AppendError::Unfinished { name, axis, .. }) => format!(
+            "finish it with `shardine append {} {} --axis {axis}`, or give --forget to leave it at that",
+            quoted(url),
+            quoted(name)
+        ),
+        _ => return error.into(),
+    };
+    Failure::new(error).hint(hint)
+}
+
+/// What is read from its beginning to its end: standard input, or a pipe.
+struct Stream {
+    from: Box<dyn Read>,
+    name: String,
+}
+
+/// The stream that a path means; `None` if it is a file.
+fn stream(path: &Path) -> Result<Option<Stream>, Failure> {
+    if path == Path::new("-") {
+        let from = Box::new(io::stdin().lock());
+        return Ok(Some(Stream { from, name: "standard input".to_owned() }));
+    }
+    if is_npy(path) {
+        return Ok(None);
+    }
+    let found = std::fs::metadata(path).map_err(|error| Failure::file(path, &error))?;
+    if found.is_file() || found.is_dir() {
+        return Ok(None);
+    }
+    let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
+    Ok(Some(Stream { from: Box::new(file), name: path.display().to_string() }))
+}

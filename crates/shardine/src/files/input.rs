@@ -1,0 +1,295 @@
+//! Files whose elements go into an array: `.npy`, or raw bytes.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use shardine_codec::ElementSize;
+
+use super::array_file::{ArrayFile, FileLayout, Neighbours};
+use super::npy::{self, Header};
+use super::raw_variable::{self, Framing, VariableFile};
+use super::stored_type::{self, Conversion};
+use super::{FileError, elements};
+use crate::Array;
+use crate::source::Source;
+
+/// A file that is open, and whose head has been read if it has one.
+#[derive(Debug)]
+pub struct Input {
+    file: File,
+    name: String,
+    /// Of a `.npy` file.
+    header: Option<Header>,
+    /// As it was found; `None` if it is a copy of a stream.
+    found: Option<(PathBuf, Metadata)>,
+}
+
+/// What tells a file from another one, and from itself after a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FoundFile {
+    /// Its path, without links.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// When it was last changed: seconds since 1970, with all digits.
+    pub modified: String,
+}
+
+/// Whether a name says that the file is a `.npy` one.
+pub fn is_npy(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "npy")
+}
+
+impl Input {
+    /// Opens a file: `.npy` by its name, or else raw bytes. What cannot be read box by box, such as
+    /// a pipe, is copied to a temporary file first.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let failed = FileError::at(path);
+        let name = path.display().to_string();
+        let mut file = File::open(path).map_err(&failed)?;
+        let metadata = file.metadata().map_err(&failed)?;
+        if metadata.is_dir() {
+            return Err(FileError::Folder { name });
+        }
+        let found = metadata.is_file().then(|| (path.to_owned(), metadata));
+        if found.is_none() {
+            file = spooled(&mut file)?;
+        }
+        let header = match is_npy(path) {
+            true => Some(
+                Header::read(&mut io::BufReader::new(&mut file))
+                    .map_err(|source| FileError::Npy { name: name.clone(), source })?,
+            ),
+            false => None,
+        };
+        Ok(Self { file, name, header, found })
+    }
+
+    /// Raw bytes from a stream, which is read to its end and kept in a temporary file. `name` is
+    /// for messages.
+    pub fn from_reader(from: &mut dyn Read, name: impl Into<String>) -> Result<Self, FileError> {
+        let file = spooled(from)?;
+        Ok(Self { file, name: name.into(), header: None, found: None })
+    }
+
+    /// The same with the last axis, of one channel, that a `.npy` file of a volume may leave out:
+    /// an axis of length 1 changes nothing in memory, in either order.
+    pub fn with_channel(mut self, shape: &[u64]) -> Self {
+        if let (Some(header), [rest @ .., 1]) = (&mut self.header, shape)
+            && header.shape == rest
+        {
+            header.shape.push(1);
+        }
+        self
+    }
+
+    /// Its name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the head of a `.npy` file says; `None` of raw bytes.
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
+    /// The folder and name of the file as it was opened; `None` of a stream, which cannot be read
+    /// again.
+    pub fn path(&self) -> Option<&Path> {
+        self.found.as_ref().map(|(path, _)| path.as_path())
+    }
+
+    /// What tells it from other files, as it was when it was opened; `None` of a stream, which
+    /// cannot be read again.
+    pub fn found(&self) -> Result<Option<FoundFile>, FileError> {
+        let Some((path, metadata)) = &self.found else { return Ok(None) };
+        let failed = FileError::at(path);
+        let name = path.canonicalize().map_err(&failed)?.display().to_string();
+        // A time before 1970 tells files apart as well as any other.
+        let modified = match metadata.modified().map_err(&failed)?.duration_since(UNIX_EPOCH) {
+            Ok(after) => format!("{}.{:09}", after.as_secs(), after.subsec_nanos()),
+            Err(before) => format!("-{}", before.duration().as_nanos()),
+        };
+        Ok(Some(FoundFile { name, bytes: metadata.len(), modified }))
+    }
+
+    /// The same file once more, for another source.
+    pub(crate) fn again(&self) -> Result<Self, FileError> {
+        let file = self.file.try_clone().map_err(|error| FileError::io(&self.name, error))?;
+        Ok(Self { file, name: self.name.clone(), header: self.header.clone(), found: None })
+    }
+
+    /// How many planes across `axis` of an array it holds. `plane` is the array's shape with 1
+    /// along the axis.
+    ///
+    /// Reads all of a raw file whose elements vary in length.
+    pub fn planes(&mut self, array: &Array, axis: usize, plane: &[u64]) -> Result<u64, FileError> {
+        let name = || self.name.clone();
+        if let Some(header) = &self.header {
+            let mut across = header.shape.clone();
+            let count = across.get_mut(axis).map(|count| std::mem::replace(count, 1));
+            return count.filter(|_| across == plane).ok_or_else(|| FileError::PlaneShape {
+                name: name(),
+                found: header.shape.clone(),
+                plane: plane.to_vec(),
+            });
+        }
+        let failed = |error| FileError::io(name(), error);
+        let (plane_has, unit, found) = match array.data_type().size() {
+            ElementSize::Fixed(size) => {
+                let length = self.file.metadata().map_err(failed)?.len();
+                (elements(plane).saturating_mul(size as u64), "bytes", length)
+            }
+            ElementSize::Variable => {
+                let count = raw_variable::count(&self.file, Framing::of(array.data_type()))
+                    .map_err(|source| FileError::Raw { name: name(), source })?;
+                self.file.rewind().map_err(failed)?;
+                (elements(plane), "elements", count)
+            }
+        };
+        match found.checked_rem(plane_has) {
+            Some(0) => Ok(found / plane_has),
+            _ => Err(FileError::Planes {
+                name: name(),
+                found,
+                unit,
+                plane_has,
+                plane: plane.to_vec(),
+                data_type: array.data_type().name().to_string(),
+                looks_like_npy: looks_like_npy(&self.file, &self.name)?,
+            }),
+        }
+    }
+
+    /// The elements as those of a region of this shape. `cast` converts numbers of another type.
+    /// With `memory`, so many bytes of what is read along with a chunk of the array are kept for
+    /// those beside it.
+    pub fn source(
+        self,
+        array: &Array,
+        shape: &[u64],
+        cast: bool,
+        memory: u64,
+    ) -> Result<Box<dyn Source>, FileError> {
+        match self.header {
+            Some(header) => numpy(self.file, &self.name, &header, array, shape, cast, memory),
+            None => raw(self.file, &self.name, array, shape, cast, memory),
+        }
+    }
+}
+
+/// A stream in a file without a name, which can be read box by box and is gone with the process.
+fn spooled(from: &mut dyn Read) -> Result<File, FileError> {
+    let failed = |source| FileError::Spool { source };
+    let mut file = tempfile::tempfile().map_err(failed)?;
+    io::copy(from, &mut file).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    Ok(file)
+}
+
+fn numpy(
+    file: File,
+    name: &str,
+    header: &Header,
+    array: &Array,
+    shape: &[u64],
+    cast: bool,
+    memory: u64,
+) -> Result<Box<dyn Source>, FileError> {
+    let name_owned = || name.to_owned();
+    if header.shape != shape {
+        let (found, wanted) = (header.shape.clone(), shape.to_vec());
+        return Err(FileError::Shape { name: name_owned(), found, wanted });
+    }
+    let data_type = array.data_type();
+    let conversion = stored_type::conversion(&header.descr, data_type, cast)
+        .map_err(|source| FileError::Type { name: name_owned(), source })?;
+    let element = match (conversion, data_type.size()) {
+        (Conversion::Cast(cast), _) => cast.from.bytes(),
+        (_, ElementSize::Fixed(size)) => size,
+        (_, ElementSize::Variable) => 0,
+    };
+    let expected = elements(shape)
+        .checked_mul(element as u64)
+        .and_then(|bytes| bytes.checked_add(header.data_start));
+    let actual = file.metadata().map_err(|error| FileError::io(name, error))?.len();
+    if expected != Some(actual) {
+        return Err(FileError::HeaderLength { name: name_owned(), actual, expected });
+    }
+    let layout =
+        FileLayout { data_start: header.data_start, shape, fortran: header.fortran, conversion };
+    fixed(file, name, layout, array, memory)
+}
+
+fn raw(
+    file: File,
+    name: &str,
+    array: &Array,
+    shape: &[u64],
+    cast: bool,
+    memory: u64,
+) -> Result<Box<dyn Source>, FileError> {
+    check_cast_of_raw(name, cast)?;
+    let name_owned = || name.to_owned();
+    let ElementSize::Fixed(size) = array.data_type().size() else {
+        let framing = Framing::of(array.data_type());
+        return VariableFile::new(file, framing, shape)
+            .map(|file| Box::new(file) as Box<dyn Source>)
+            .map_err(|source| FileError::Raw { name: name_owned(), source });
+    };
+    let expected = elements(shape).checked_mul(size as u64);
+    let actual = file.metadata().map_err(|error| FileError::io(name, error))?.len();
+    if expected != Some(actual) {
+        return Err(FileError::RawLength {
+            name: name_owned(),
+            actual,
+            expected,
+            shape: shape.to_vec(),
+            data_type: array.data_type().name().to_string(),
+            looks_like_npy: looks_like_npy(&file, name)?,
+        });
+    }
+    let layout = FileLayout { data_start: 0, shape, fortran: false, conversion: Conversion::None };
+    fixed(file, name, layout, array, memory)
+}
+
+/// Refuses to convert raw bytes.
+pub(crate) fn check_cast_of_raw(name: &str, cast: bool) -> Result<(), FileError> {
+    if cast { Err(FileError::CastOfRaw { name: name.to_owned() }) } else { Ok(()) }
+}
+
+fn fixed(
+    file: File,
+    name: &str,
+    layout: FileLayout<'_>,
+    array: &Array,
+    memory: u64,
+) -> Result<Box<dyn Source>, FileError> {
+    let chunk = array.chunk_shape();
+    let object = array.cell_shape().iter();
+    let per_shard: Vec<u64> = object.zip(chunk).map(|(&n, &c)| n / c.max(1)).collect();
+    let neighbours = Neighbours { chunk, per_shard: &per_shard, memory };
+    match ArrayFile::new(file, layout, array.data_type()) {
+        Some(file) => Ok(Box::new(file.keeping(neighbours))),
+        None => Err(FileError::TooMany {
+            name: name.to_owned(),
+            shape: layout.shape.to_vec(),
+            data_type: array.data_type().name().to_string(),
+        }),
+    }
+}
+
+/// Whether a file that is not read as `.npy` begins like one.
+fn looks_like_npy(mut file: &File, name: &str) -> Result<bool, FileError> {
+    let mut beginning = [0; 8];
+    file.rewind().map_err(|error| FileError::io(name, error))?;
+    match file.read_exact(&mut beginning) {
+        Ok(()) => Ok(npy::is_npy(&beginning)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(FileError::io(name, error)),
+    }
+}

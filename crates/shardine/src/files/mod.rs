@@ -1,0 +1,39 @@
+//! Files of elements: `.npy`, or raw bytes. As the source of a write, and as what is read into.
+//!
+//! A file is asked for its elements box by box and is never in memory as a whole, so it may be
+//! larger than that.
+//!
+//! ```
+//! use shardine::files::Input;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("six.raw");
+//! std::fs::write(&path, [1, 2, 3, 4, 5, 6])?;
+//! let input = Input::open(&path)?;
+//! assert!(input.header().is_none(), "raw bytes do not say what they are");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod array_file;
+mod cast;
+mod error;
+mod input;
+mod npy;
+mod output_file;
+mod part_of_source;
+mod raw_variable;
+mod slabs;
+mod stored_type;
+
+pub use error::FileError;
+pub use input::{FoundFile, Input, is_npy};
+pub use npy::{Descr, Header, NpyError};
+pub use output_file::{OutputFile, check_free, is_device};
+pub use raw_variable::RawError;
+pub use stored_type::{TypeError, npy_descr, type_of_npy};
+
+pub(crate) use error::{elements, shown};
+pub(crate) use input::check_cast_of_raw;
+pub(crate) use part_of_source::PartOfSource;
+pub(crate) use raw_variable::{Framing, Writer};
+pub(crate) use slabs::{Order, Slab, plan as cut_into_slabs};

@@ -1,0 +1,103 @@
+use std::io;
+
+use crate::files::shown;
+use crate::zarr::APPEND_MARKER;
+
+/// Why planes are not appended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// What an earlier append has left cannot be understood.
+    #[error("{APPEND_MARKER}, which tells of an append that was interrupted, is damaged")]
+    DamagedMarker,
+    /// An append of the same file was interrupted, and its planes can no longer be told from
+    /// others.
+    #[error(
+        "an append of {name} to this array was interrupted, and since then the array's shape was changed from {} to {} \
+         by something else",
+        shown(was),
+        shown(shape)
+    )]
+    Reshaped {
+        /// The file.
+        name: String,
+        /// The array's shape before that append.
+        was: Vec<u64>,
+        /// Its shape now.
+        shape: Vec<u64>,
+    },
+    /// The file is not the one whose append was interrupted.
+    #[error("{name} has changed since an append of it was interrupted; {}", told(*planes))]
+    FileChanged {
+        /// The file.
+        name: String,
+        /// Planes of it that are in the array; `None` if its shape was changed since.
+        planes: Option<u64>,
+    },
+    /// An append of another file, or along another axis, was interrupted.
+    #[error("an append of {name} along axis {axis} was interrupted; {}", told(*planes))]
+    Unfinished {
+        /// That file.
+        name: String,
+        /// That axis.
+        axis: usize,
+        /// Planes of it that are in the array; `None` if its shape was changed since.
+        planes: Option<u64>,
+    },
+    /// Where one element of a stream ends cannot be told.
+    #[error("{name}: elements of variable length cannot be taken from a stream")]
+    VariableStream {
+        /// The stream.
+        name: String,
+    },
+    /// A stream cannot be read.
+    #[error("{name}: {source}")]
+    Stream {
+        /// The stream.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A stream has ended inside a plane; those before it are in the array.
+    #[error(
+        "{name}: ends inside a plane: {bytes} bytes are over, of {plane} that a plane has; the {} before were appended",
+        whole(*planes)
+    )]
+    InsidePlane {
+        /// The stream.
+        name: String,
+        /// Bytes of the last plane.
+        bytes: usize,
+        /// Bytes that a plane has.
+        plane: usize,
+        /// Whole planes before it.
+        planes: u64,
+    },
+}
+
+impl AppendError {
+    /// What to do next, where there is something to be said.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::DamagedMarker | Self::Reshaped { .. } | Self::FileChanged { .. } => {
+                "forget that append to leave what is there and append all of the file behind it"
+            }
+            Self::Unfinished { .. } => "finish it first, or forget it to leave what is there",
+            Self::VariableStream { .. } => "write them to a file, and append that",
+            Self::Stream { .. } | Self::InsidePlane { .. } => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+fn told(planes: Option<u64>) -> String {
+    match planes {
+        None => "the array's shape was changed since".to_owned(),
+        Some(1) => "1 plane of it are in the array".to_owned(),
+        Some(n) => format!("{n} planes of it are in the array"),
+    }
+}
+
+fn whole(planes: u64) -> String {
+    format!("{planes} whole plane{}", if planes == 1 { "" } else { "s" })
+}

@@ -1,0 +1,303 @@
+//! From a file of elements to a new array.
+
+mod error;
+mod marker;
+mod missing;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use shardine_store::{FileStore, Folders, MemoryStore};
+
+use super::watched::Watched;
+use super::{JobContext, JobProgress};
+use crate::files::{FileError, Input, PartOfSource, elements, type_of_npy};
+use crate::plan::{ArrayLayout, chunk_grid, chunks_per_shard_for, sample_of_source};
+use crate::zarr::metadata::ArrayMetadata;
+use crate::{
+    Array, ArrayNode, Axis, DataType, ElementSize, Error, Location, Packing, Region, Selection,
+    Source, WriteOptions, WriteReport,
+};
+
+pub use error::ImportError;
+use marker::{Marker, Start};
+
+/// How a file becomes an array.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ImportOptions {
+    /// The shape of raw bytes; a `.npy` file has its own.
+    pub shape: Option<Vec<u64>>,
+    /// The type of raw bytes; of a `.npy` file what its elements are converted to.
+    pub data_type: Option<DataType>,
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// error.
+    pub cast: bool,
+    /// How the array is stored. [`Packing::TargetSize`] goes by what some chunks of the file take
+    /// when they are encoded.
+    pub layout: ArrayLayout,
+    /// Bytes of memory for what is read along with a chunk and needed for those beside it.
+    pub memory: u64,
+    /// Remove the array that is at the target.
+    pub overwrite: bool,
+}
+
+impl ImportOptions {
+    /// A `.npy` file as it is, in an array that is not there yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Raw bytes of this shape and type.
+    pub fn raw(mut self, shape: &[u64], data_type: DataType) -> Self {
+        self.shape = Some(shape.to_vec());
+        self.data_type = Some(data_type);
+        self
+    }
+
+    /// Stored in this way.
+    pub fn layout(mut self, layout: ArrayLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// With numbers converted, or not.
+    pub fn cast(mut self, cast: bool) -> Self {
+        self.cast = cast;
+        self
+    }
+
+    /// With so much memory for what lies beside a chunk in the file.
+    pub fn memory(mut self, memory: u64) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// With the array at the target removed first, or not.
+    pub fn overwrite(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
+        self
+    }
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ImportReport {
+    /// The length of each axis.
+    pub shape: Vec<u64>,
+    /// The type of the elements.
+    pub data_type: DataType,
+    /// The shape of chunks.
+    pub chunk_shape: Vec<u64>,
+    /// The shape of shards, if there are shards.
+    pub shard_shape: Option<Vec<u64>>,
+    /// Whether an earlier run had begun.
+    pub resumed: bool,
+    /// Objects that an earlier run had written.
+    pub objects_kept: u64,
+    /// What this run has written.
+    pub written: WriteReport,
+}
+
+/// Makes a new array of a file of elements.
+///
+/// A job that was stopped is resumed by the same call: objects that are there are kept. Meanwhile
+/// [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says what is under way, and a call that would
+/// make something else is refused. A stream is copied to a temporary file when it is opened and
+/// cannot be resumed.
+///
+/// Reads the file piece by piece and each element once, as far as [`ImportOptions::memory`] allows;
+/// memory beside that is that of the chunks in flight.
+///
+/// ```
+/// use shardine::files::Input;
+/// use shardine::{DataType, Engine, ImportOptions, Location, import};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("six.raw");
+/// std::fs::write(&path, [1, 2, 3, 4, 5, 6])?;
+/// let target = Location::parse(folder.path().join("six.zarr").to_str().ok_or("not UTF-8")?)?;
+/// let options = ImportOptions::new().raw(&[2, 3], DataType::parse_name("uint8")?);
+/// let report = import(&Engine::shared()?, Input::open(&path)?, &target, &options)?;
+/// assert_eq!((report.shape, report.written.objects_written), (vec![2, 3], 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn import(
+    context: impl Into<JobContext>,
+    input: Input,
+    target: &Location,
+    options: &ImportOptions,
+) -> Result<ImportReport, Error> {
+    let context = context.into();
+    let engine = context.engine();
+    if let (Some(folders), Some(path)) = (target.store.folders(), input.path()) {
+        refuse_inside(folders, path, target)?;
+    }
+    let (shape, data_type) = described(options, &input)?;
+    let found = input.found()?;
+    let metadata = packed(&context, options, &shape, &data_type, &input)?;
+    // How the file is read is told by the array, which is not to be there before all is known to be
+    // well.
+    let unseen = in_memory(&context, metadata.clone())?;
+    let source = input.source(&unseen, &shape, options.cast, options.memory)?;
+    drop(unseen);
+    let marker = Marker::new(found, options.cast, &metadata)?;
+    let (array, kept) = match marker.begin(target, engine, options.overwrite)? {
+        Start::Fresh => {
+            let array = ArrayNode::create(engine, target, metadata, true)?;
+            marker.cleared(target)?;
+            (array, None)
+        }
+        Start::Resumed(array) => {
+            let objects = array.objects()?;
+            (array, Some(objects))
+        }
+    };
+    let resumed = kept.is_some();
+    let cells: Vec<Vec<u64>> =
+        kept.unwrap_or_default().into_iter().map(|object| object.cell).collect();
+    let written = write(&context, &array, &cells, &*source)?;
+    marker::end(target)?;
+    Ok(ImportReport {
+        shape,
+        data_type,
+        chunk_shape: array.chunk_shape().to_vec(),
+        shard_shape: array.shard_shape().map(<[u64]>::to_vec),
+        resumed,
+        objects_kept: cells.len() as u64,
+        written,
+    })
+}
+
+/// Refuses a file in the folder that is to become an array: what is there is removed.
+fn refuse_inside(target: &dyn Folders, source: &Path, at: &Location) -> Result<(), Error> {
+    let resolved = source.canonicalize().map_err(FileError::at(source))?;
+    let above = FileStore::new(resolved.parent().unwrap_or(&resolved));
+    let ((above, _), (target, exists)) = (above.folder_ids(None)?, target.folder_ids(None)?);
+    if exists && target.first().is_some_and(|target| above.contains(target)) {
+        let (name, target) = (source.display().to_string(), at.to_string());
+        return Err(ImportError::Inside { name, target }.into());
+    }
+    Ok(())
+}
+
+/// The shape and type of what is in the file.
+fn described(options: &ImportOptions, input: &Input) -> Result<(Vec<u64>, DataType), ImportError> {
+    let name = || input.name().to_owned();
+    let Some(header) = input.header() else {
+        return match (&options.shape, &options.data_type) {
+            (Some(shape), Some(data_type)) => Ok((shape.clone(), data_type.clone())),
+            _ => Err(ImportError::Undescribed { name: name() }),
+        };
+    };
+    if let Some(asked) = options.shape.as_ref().filter(|&shape| *shape != header.shape) {
+        let (found, asked) = (header.shape.clone(), asked.clone());
+        return Err(ImportError::Shape { name: name(), found, asked });
+    }
+    let data_type = match &options.data_type {
+        Some(data_type) => data_type.clone(),
+        None => type_of_npy(&header.descr)
+            .ok_or_else(|| ImportError::Type { name: name(), descr: header.descr.to_string() })?,
+    };
+    Ok((header.shape.clone(), data_type))
+}
+
+/// An array that nobody sees.
+fn in_memory(context: &JobContext, metadata: ArrayMetadata) -> Result<ArrayNode, Error> {
+    let location = Location::root(Arc::new(MemoryStore::new()));
+    ArrayNode::create(context.engine(), &location, metadata, false)
+}
+
+/// The metadata; shards of about some size by what chunks of the file take.
+fn packed(
+    context: &JobContext,
+    options: &ImportOptions,
+    shape: &[u64],
+    data_type: &DataType,
+    input: &Input,
+) -> Result<ArrayMetadata, Error> {
+    let Packing::TargetSize(target) = options.layout.packing else {
+        return Ok(options.layout.metadata(shape, data_type)?);
+    };
+    let mut layout = ArrayLayout { packing: Packing::Unsharded, ..options.layout.clone() };
+    // Codecs of an index are refused where there are no shards.
+    let index_codecs = layout.index_codecs.take();
+    let unsharded = layout.metadata(shape, data_type)?;
+    let chunk = unsharded.chunk_shape().to_vec();
+    let unseen = in_memory(context, unsharded)?;
+    let source = input.again()?.source(&unseen, shape, options.cast, 0)?;
+    let watched = Watched { source: &*source, context };
+    let sample = sample_of_source(&unseen, &watched);
+    context.check()?;
+    let each = sample?.map_or(0, |sample| sample.mean);
+    let counts = chunks_per_shard_for(&chunk_grid(shape, &chunk), each, target);
+    layout.packing = Packing::ChunksPerShard(counts);
+    layout.chunk = Some(chunk);
+    layout.index_codecs = index_codecs;
+    Ok(layout.metadata(shape, data_type)?)
+}
+
+/// Writes all that is not there yet.
+fn write(
+    context: &JobContext,
+    array: &Array,
+    kept: &[Vec<u64>],
+    source: &dyn Source,
+) -> Result<WriteReport, Error> {
+    if array.shape().contains(&0) {
+        return Ok(WriteReport::default());
+    }
+    let bytes = match array.data_type().size() {
+        ElementSize::Fixed(size) => elements(array.shape()).saturating_mul(size as u64),
+        ElementSize::Variable => 0,
+    };
+    let cell = array.cell_shape();
+    let regions: Vec<Selection> = missing::boxes(&chunk_grid(array.shape(), cell), kept)
+        .iter()
+        .map(|cells| {
+            let axes = cells.iter().zip(cell).zip(array.shape()).map(|((range, &n), &length)| {
+                // Inside the array, so nothing overflows.
+                let start = range.start * n;
+                Axis { start, step: 1, count: (range.end.saturating_mul(n)).min(length) - start }
+            });
+            Selection { axes: axes.collect() }
+        })
+        .collect();
+    let left: u64 = regions.iter().map(|region| elements(&region.shape())).sum();
+    let all = elements(array.shape()).max(1);
+    let before = (bytes as f64 * (1.0 - left as f64 / all as f64)) as u64;
+    let options = WriteOptions::new().progress(counting(context, before, bytes));
+    let watched = Watched { source, context };
+    let mut report = WriteReport::default();
+    for region in regions {
+        let start = region.axes.iter().map(|axis| axis.start).collect();
+        let part = PartOfSource { source: &watched, start };
+        let more = array.write_from(&Region::from(&region), &part, &options);
+        context.check()?;
+        let more = more?;
+        report.objects_written += more.objects_written;
+        report.objects_removed += more.objects_removed;
+        report.chunks_encoded += more.chunks_encoded;
+        report.chunks_kept += more.chunks_kept;
+        report.chunks_empty += more.chunks_empty;
+        report.bytes_written += more.bytes_written;
+    }
+    Ok(report)
+}
+
+/// What a write calls with the bytes that it has encoded, and which reports all of them.
+pub(super) fn counting(
+    context: &JobContext,
+    before: u64,
+    total_bytes: u64,
+) -> Arc<dyn Fn(u64) + Send + Sync> {
+    let (context, done) = (context.clone(), AtomicU64::new(before));
+    Arc::new(move |more| {
+        let bytes = done.fetch_add(more, Ordering::Relaxed).saturating_add(more);
+        context.report(JobProgress { bytes, total_bytes, ..JobProgress::default() });
+    })
+}

@@ -1,0 +1,238 @@
+//! Files of elements that become arrays, and arrays that become files.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use shardine::files::{FileError, Input, OutputFile};
+use shardine::plan::ArrayLayout;
+use shardine::zarr::{APPEND_MARKER, CONVERT_MARKER};
+use shardine::{
+    AppendError, AppendFrom, AppendOptions, ArrayNode, CancelToken, CodecChoice, DataType,
+    Elements, Engine, Error, ExportOptions, ImportError, ImportOptions, JobContext, Location,
+    Packing, Region, append, export_to_file, export_to_stream, import,
+};
+
+fn engine() -> Arc<Engine> {
+    Engine::shared().unwrap()
+}
+
+fn at(path: &Path) -> Location {
+    Location::parse(path.to_str().unwrap()).unwrap()
+}
+
+fn uint8() -> DataType {
+    DataType::parse_name("uint8").unwrap()
+}
+
+/// No two chunks are alike.
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+fn layout(chunk: &[u64], packing: Packing) -> ArrayLayout {
+    let mut layout = ArrayLayout::default();
+    layout.chunk = Some(chunk.to_vec());
+    layout.packing = packing;
+    layout.codecs = Some(CodecChoice::Words(vec!["none".to_owned()]));
+    layout
+}
+
+/// 64 planes of 8 x 8, each a chunk and an object.
+fn planes() -> ImportOptions {
+    let layout = layout(&[1, 8, 8], Packing::Unsharded);
+    ImportOptions::new().raw(&[64, 8, 8], uint8()).layout(layout)
+}
+
+fn all(location: &Location) -> Vec<u8> {
+    match ArrayNode::open(&engine(), location).unwrap().read(&Region::all()).unwrap() {
+        Elements::Fixed(bytes) => bytes,
+        _ => panic!("elements of fixed size"),
+    }
+}
+
+/// Stops when it is first told of progress.
+fn impatient() -> JobContext {
+    let token = CancelToken::new();
+    let own = token.clone();
+    JobContext::new(&engine()).progress(move |_| own.cancel()).cancel(&token)
+}
+
+#[test]
+fn an_import_that_was_stopped_is_resumed_by_the_same_call_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, other) = (folder.path().join("a.raw"), folder.path().join("b.raw"));
+    fs::write(&file, bytes(4096)).unwrap();
+    fs::write(&other, bytes(4096)).unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    let marker = folder.path().join("a.zarr").join(CONVERT_MARKER);
+
+    let stopped = import(&impatient(), Input::open(&file).unwrap(), &target, &planes());
+    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+    assert!(marker.exists());
+
+    let refused = import(&engine(), Input::open(&other).unwrap(), &target, &planes());
+    assert!(matches!(refused, Err(Error::Import(ImportError::OtherFile { .. }))), "{refused:?}");
+    let sharded = planes().layout(layout(&[1, 8, 8], Packing::ChunksPerShard(vec![2])));
+    let refused = import(&engine(), Input::open(&file).unwrap(), &target, &sharded);
+    assert!(matches!(refused, Err(Error::Import(ImportError::OtherOptions { .. }))), "{refused:?}");
+
+    let before = ArrayNode::open(&engine(), &target).unwrap().objects().unwrap().len() as u64;
+    let report = import(&engine(), Input::open(&file).unwrap(), &target, &planes()).unwrap();
+    assert_eq!((report.resumed, report.objects_kept), (true, before));
+    assert_eq!(report.written.objects_written, 64 - before);
+    assert_eq!(all(&target), bytes(4096));
+    assert!(!marker.exists());
+}
+
+#[test]
+fn an_import_that_is_stopped_before_it_begins_writes_no_chunk() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.raw");
+    fs::write(&file, bytes(4096)).unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    let token = CancelToken::new();
+    token.cancel();
+    let context = JobContext::new(&engine()).cancel(&token);
+    let stopped = import(&context, Input::open(&file).unwrap(), &target, &planes());
+    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+    assert!(ArrayNode::open(&engine(), &target).unwrap().objects().unwrap().is_empty());
+}
+
+#[test]
+fn what_is_left_of_a_stream_is_not_taken_for_its_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    let stream = || Input::from_reader(&mut &bytes(4096)[..], "stream").unwrap();
+    assert!(import(&impatient(), stream(), &target, &planes()).is_err());
+    let refused = import(&engine(), stream(), &target, &planes());
+    assert!(matches!(refused, Err(Error::Import(ImportError::LeftByStream { .. }))), "{refused:?}");
+    let report = import(&engine(), stream(), &target, &planes().overwrite(true)).unwrap();
+    assert!(!report.resumed);
+    assert_eq!(all(&target), bytes(4096));
+}
+
+#[test]
+fn shards_come_near_the_size_that_chunks_of_the_file_fill() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.raw");
+    fs::write(&file, bytes(4096)).unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    let mut options = planes();
+    // A chunk takes 64 bytes and its entry 16.
+    options.layout.packing = Packing::TargetSize(16 * 80);
+    let report = import(&engine(), Input::open(&file).unwrap(), &target, &options).unwrap();
+    assert_eq!((report.chunk_shape, report.shard_shape), (vec![1, 8, 8], Some(vec![16, 8, 8])));
+    assert_eq!(all(&target), bytes(4096));
+}
+
+#[test]
+fn options_survive_their_journey_as_json() {
+    let mut options = planes().cast(true).memory(7);
+    options.layout.packing = Packing::TargetSize(9);
+    let text = serde_json::to_string(&options).unwrap();
+    assert_eq!(serde_json::from_str::<ImportOptions>(&text).unwrap(), options, "{text}");
+    let options = AppendOptions::new().axis(2);
+    let text = serde_json::to_string(&options).unwrap();
+    assert_eq!(serde_json::from_str::<AppendOptions>(&text).unwrap(), options, "{text}");
+}
+
+#[test]
+fn a_file_goes_into_an_array_and_comes_out_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, back) = (folder.path().join("a.raw"), folder.path().join("b.npy"));
+    fs::write(&file, bytes(4096)).unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    import(&engine(), Input::open(&file).unwrap(), &target, &planes()).unwrap();
+    let array = ArrayNode::open(&engine(), &target).unwrap();
+    // With memory for all, for a few planes, and for less than a row.
+    for memory in [1 << 20, 300, 3] {
+        let output = OutputFile::create(&back, true).unwrap();
+        let options = ExportOptions::new().npy(true).memory(memory);
+        let len = export_to_file(&engine(), &array, &Region::all(), &output, &options).unwrap();
+        output.finish().unwrap();
+        let found = fs::read(&back).unwrap();
+        assert_eq!(found.len() as u64, len, "{memory}");
+        let header = Input::open(&back).unwrap().header().unwrap().clone();
+        assert_eq!(header.shape, [64, 8, 8]);
+        assert_eq!(found[header.data_start as usize..], bytes(4096), "{memory}");
+        let mut streamed = Vec::new();
+        export_to_stream(&engine(), &array, &Region::all(), &mut streamed, &options).unwrap();
+        assert_eq!(streamed, found, "{memory}");
+    }
+}
+
+#[test]
+fn an_export_that_is_stopped_leaves_the_old_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, back) = (folder.path().join("a.raw"), folder.path().join("b.raw"));
+    fs::write(&file, bytes(4096)).unwrap();
+    fs::write(&back, "old").unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    import(&engine(), Input::open(&file).unwrap(), &target, &planes()).unwrap();
+    let array = ArrayNode::open(&engine(), &target).unwrap();
+    let output = OutputFile::create(&back, true).unwrap();
+    let options = ExportOptions::new().memory(64);
+    let stopped = export_to_file(&impatient(), &array, &Region::all(), &output, &options);
+    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+    drop(output);
+    assert_eq!(fs::read(&back).unwrap(), b"old");
+}
+
+#[test]
+fn an_append_that_was_stopped_is_resumed_by_the_same_call_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, other) = (folder.path().join("a.raw"), folder.path().join("b.raw"));
+    fs::write(&file, bytes(4096)).unwrap();
+    fs::write(&other, bytes(4096)).unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    let metadata = layout(&[1, 8, 8], Packing::Unsharded).metadata(&[0, 8, 8], &uint8()).unwrap();
+    ArrayNode::create(&engine(), &target, metadata, false).unwrap();
+    let mut options = AppendOptions::new();
+    options.commit_every = Some(4);
+    let from = |path: &Path| AppendFrom::File(Box::new(Input::open(path).unwrap()));
+
+    let stopped = append(&impatient(), from(&file), &target, &options);
+    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+    assert!(folder.path().join("a.zarr").join(APPEND_MARKER).exists());
+    let refused = append(&engine(), from(&other), &target, &options);
+    assert!(matches!(refused, Err(Error::Append(AppendError::Unfinished { .. }))), "{refused:?}");
+
+    let report = append(&engine(), from(&file), &target, &options).unwrap();
+    assert_eq!(report.planes + report.planes_before, 64);
+    assert!(report.planes > 0, "it was stopped before all was there");
+    assert_eq!(all(&target), bytes(4096));
+    let report = append(&engine(), from(&other), &target, &options).unwrap();
+    assert_eq!((report.planes_before, report.array.shape()), (0, &[128, 8, 8][..]));
+}
+
+#[test]
+fn a_stream_that_is_stopped_keeps_its_whole_planes() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    let metadata = layout(&[1, 8, 8], Packing::Unsharded).metadata(&[0, 8, 8], &uint8()).unwrap();
+    ArrayNode::create(&engine(), &target, metadata, false).unwrap();
+    let data = bytes(4096);
+    let mut planes = &data[..];
+    let from = AppendFrom::Stream { from: &mut planes, name: "stream".to_owned() };
+    let stopped = append(&impatient(), from, &target, &AppendOptions::new());
+    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+    assert_eq!(all(&target), data[..64]);
+    let from = AppendFrom::Stream { from: &mut planes, name: "stream".to_owned() };
+    append(&engine(), from, &target, &AppendOptions::new()).unwrap();
+    assert_eq!(all(&target), data);
+}
+
+#[test]
+fn raw_bytes_that_look_like_npy_are_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.raw");
+    fs::write(&file, b"\x93NUMPY\x01\x00 and so on").unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    let refused = import(&engine(), Input::open(&file).unwrap(), &target, &planes()).unwrap_err();
+    let Error::File(FileError::RawLength { looks_like_npy: true, .. }) = refused else {
+        panic!("{refused}");
+    };
+    assert!(refused.hint().unwrap().contains(".npy"));
+    assert!(!folder.path().join("a.zarr").exists());
+}

@@ -22,9 +22,15 @@ pub(crate) struct Owner {
 impl Owner {
     /// A claim of this process, which lives until it is released.
     pub fn claim() -> String {
-        let id = fresh_id();
+        let id = Self::fresh_id();
         LIVE.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
         id
+    }
+
+    /// A name that nothing else has.
+    pub fn fresh_id() -> String {
+        let number = || RandomState::new().build_hasher().finish();
+        format!("{:016x}{:016x}", number(), number())
     }
 
     /// Ends a claim of this process.
@@ -99,11 +105,6 @@ fn own_process() -> Option<String> {
 /// When a process was started, from what the kernel says of it. Its name may have anything in it, and comes before.
 fn started(stat: &str) -> Option<&str> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)
-}
-
-fn fresh_id() -> String {
-    let number = || RandomState::new().build_hasher().finish();
-    format!("{:016x}{:016x}", number(), number())
 }
 
 #[cfg(test)]

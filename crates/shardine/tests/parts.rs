@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::json;
-use shardine::store::{FileStore, Store};
+use shardine::store::{FaultStore, FileStore, MemoryStore, Operation, Store};
 use shardine::{
     ArrayNode, CancelToken, CodecChoice, ConvertOptions, CopyOptions, Error, JobContext, JobError,
     KeyValueStore, KeyValues, Location, Packing, Part, PartOutcome, RebuildJob, RebuildPlan,
@@ -215,7 +215,8 @@ proptest! {
             ended.insert(index);
             let missing: Vec<u32> = (1..=count).filter(|i| !ended.contains(i)).collect();
             if missing.is_empty() {
-                prop_assert_eq!(outcome, PartOutcome::Complete);
+                let done = matches!(outcome, PartOutcome::Complete | PartOutcome::AlreadyThere);
+                prop_assert!(done, "{outcome:?}");
                 prop_assert_eq!(&dump(&*target), &expected);
             } else {
                 prop_assert_eq!(outcome, PartOutcome::Waiting { missing });
@@ -226,7 +227,7 @@ proptest! {
         }
         // Once it is complete nothing more is done.
         let again = job.run(&JobContext::new(&engine()), &at(&source), &at(&target), of(1, count));
-        prop_assert_eq!(again.unwrap(), PartOutcome::Complete);
+        prop_assert_eq!(again.unwrap(), PartOutcome::AlreadyThere);
         prop_assert_eq!(dump(&*target), expected);
         if on_files {
             let left = std::fs::read_dir(folder.path().join("t")).unwrap();
@@ -255,7 +256,7 @@ fn another_number_of_parts_or_none_is_refused() {
         );
         run(of(1, 3)).unwrap();
         assert_eq!(run(of(3, 3)).unwrap(), PartOutcome::Complete, "{job:?}");
-        assert_eq!(run(Some(Part::Finish)).unwrap(), PartOutcome::Complete, "{job:?}");
+        assert_eq!(run(Some(Part::Finish)).unwrap(), PartOutcome::AlreadyThere, "{job:?}");
         assert_eq!(dump(&*target), whole(job, &source), "{job:?}");
     }
 }
@@ -295,6 +296,75 @@ fn tasks_that_went_through_json_make_the_same_bytes_in_any_order() {
         }
         plan.finish(&engine(), &reports).unwrap();
         assert_eq!(dump(&*target.store), whole(job, &source.store), "{job:?}");
+        // A worker that comes late does not write to what is finished, and an empty place is not
+        // made a data set.
+        let late = plan.run(&engine(), &tasks[0]).unwrap_err();
+        assert!(matches!(late, Error::Job(JobError::NothingBegun { .. })), "{late}");
+        std::fs::remove_dir_all(folder.path().join("t")).unwrap();
+        let nothing = plan.finish(&engine(), &reports).unwrap_err();
+        assert!(matches!(nothing, Error::Job(JobError::NothingBegun { .. })), "{nothing}");
+        assert!(dump(&*target.store).is_empty());
+    }
+}
+
+#[test]
+fn a_part_that_is_run_again_and_fails_does_not_count_as_done() {
+    let (source, target) = (FaultStore::new(MemoryStore::new()), memory());
+    let store: Arc<dyn Store> = Arc::new(source.clone());
+    Job::Reshard.prepare(&store);
+    let context = JobContext::new(&engine());
+    let run = |part| Job::Reshard.run(&context, &at(&store), &at(&target), part);
+    run(of(1, 2)).unwrap();
+    let before = dump(&*target);
+    let mut failed = 0;
+    for call in 1..60 {
+        source.fail(Operation::Read, call);
+        if run(of(1, 2)).is_err() {
+            failed += 1;
+            // What was made stays, and the other part does not finish without this one.
+            let reports = |dump: &BTreeMap<String, Vec<u8>>| {
+                dump.keys().filter(|key| !key.starts_with(".shardine")).cloned().collect::<Vec<_>>()
+            };
+            assert_eq!(reports(&dump(&*target)), reports(&before), "call {call}");
+        }
+        source.clear();
+        run(of(1, 2)).unwrap();
+    }
+    assert!(failed > 0);
+    assert_eq!(run(of(2, 2)).unwrap(), PartOutcome::Complete);
+    assert_eq!(dump(&*target), whole(Job::Reshard, &store));
+}
+
+#[test]
+fn no_level_of_a_source_that_was_changed_is_kept() {
+    for published in 1..40 {
+        let folder = tempfile::tempdir().unwrap();
+        let source: Arc<dyn Store> = Arc::new(FileStore::new(folder.path().join("s")));
+        let shards = sharding(0, 1, 4, "gzip", "raw");
+        let scales = [
+            scale("8", [40, 33, 17], Some(&shards)),
+            scale("16", [20, 17, 9], Some(&shards)),
+            scale("32", [10, 9, 5], Some(&shards)),
+        ];
+        let volume = volume_at(&at(&source), &scales);
+        (0..3).for_each(|level| common::volumes::fill(&volume, level));
+        let store = FaultStore::new(MemoryStore::new());
+        let target: Arc<dyn Store> = Arc::new(store.clone());
+        store.fail(Operation::Publish, published);
+        let context = JobContext::new(&engine());
+        let run = || Job::VolumeToZarr.run(&context, &at(&source), &at(&target), None);
+        let first = run();
+        if store.waiting() > 0 {
+            first.unwrap();
+            break;
+        }
+        first.unwrap_err();
+        // Every level is another one now.
+        for level in 0..3 {
+            common::volumes::write(&volume, level, "0:3,0:3,0:3");
+        }
+        run().unwrap();
+        assert_eq!(dump(&*target), whole(Job::VolumeToZarr, &source), "{published}");
     }
 }
 
@@ -344,8 +414,8 @@ fn a_copy_by_parts_is_the_copy() {
             }
         }
         assert_eq!(dump(&*target), dump(&*source));
-        assert_eq!(run(Part::Of { index: 1, count }).unwrap().outcome, PartOutcome::Complete);
-        assert_eq!(run(Part::Finish).unwrap().outcome, PartOutcome::Complete);
+        assert_eq!(run(Part::Of { index: 1, count }).unwrap().outcome, PartOutcome::AlreadyThere);
+        assert_eq!(run(Part::Finish).unwrap().outcome, PartOutcome::AlreadyThere);
         assert_eq!(dump(&*target), dump(&*source));
     }
     let (source, target) = (memory(), memory());

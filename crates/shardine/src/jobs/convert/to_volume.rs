@@ -135,6 +135,7 @@ pub(in crate::jobs) fn plan_to_volume(
         steps,
         documents: vec![Document { key: target.key(INFO)?, bytes: volume.info().to_bytes() }],
         others: None,
+        others_required: false,
         last_check: Box::new(|| Ok(())),
     };
     Ok((plan, reports, summary))

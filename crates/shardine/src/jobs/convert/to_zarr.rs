@@ -89,6 +89,7 @@ pub(in crate::jobs) fn plan_to_zarr(
         steps,
         documents,
         others: None,
+        others_required: false,
         last_check: Box::new(|| Ok(())),
     };
     Ok((plan, reports))

@@ -129,7 +129,10 @@ fn run<K: KeySource>(
     let start = marker.begin(source, target, how)?;
     if start == Start::Exists {
         return match is_copied(source, target)? {
-            true => Ok(Job::new(source, target, options, true).report()),
+            true => {
+                let report = Job::new(source, target, options, true).report();
+                Ok(CopyReport { outcome: PartOutcome::AlreadyThere, ..report })
+            }
             false => Err(Error::Exists { at: target.to_string() }),
         };
     }
@@ -146,14 +149,26 @@ fn run<K: KeySource>(
         clear::clear(target, job.threads, COPY_MARKER)?;
         marker.cleared(target)?;
     }
+    if let Some(part) = part {
+        // It is done again, and until then the copy must not be finished.
+        marker.remove_report(target, part)?;
+    }
     let copied = job.copy_objects(keys);
     if let Some(part) = part {
         copied?;
         if state(source)? != before || !job.is_source_unchanged()? {
             return Err(JobError::SourceChanged { at: source.to_string() }.into());
         }
+        if !marker.is_under_way(target)? {
+            // Another process has finished it.
+            return Ok(job.report());
+        }
         marker.put_report(target, part, &Value::Null)?;
         match marker.reports(target)? {
+            Err(_) if !marker.is_under_way(target)? => {
+                marker.remove_report(target, part)?;
+                return Ok(job.report());
+            }
             Err(missing) if part == Part::Finish => {
                 return Err(JobError::PartsMissing { at: target.to_string(), missing }.into());
             }
@@ -162,6 +177,9 @@ fn run<K: KeySource>(
                 return Ok(CopyReport { outcome, ..job.report() });
             }
             Ok(_) => {}
+        }
+        if !marker.is_under_way(target)? {
+            return Ok(job.report());
         }
         job.copy_documents()?;
         marker.end(target)?;

@@ -1,7 +1,9 @@
 //! Takes along what lies in a data set's folder and is not made by the job: whatever people keep
 //! with their data.
 
-use shardine_store::{Condition, CreateOptions, FolderPart, Key, StoreError};
+use shardine_store::{
+    Condition, CreateOptions, FolderPart, HeaderName, Key, ReadRange, StoreError,
+};
 
 use super::JobContext;
 use super::marker::is_report;
@@ -25,15 +27,17 @@ const IN_FLIGHT: u64 = 8 << 20;
 /// Copies what `part` says is carried over, by its path below the source.
 ///
 /// A listing for each folder that is not left out, and a copy for each object, several in parallel.
-/// What a store cannot list is not known of. Memory is that of the names of what is copied.
+/// What a store cannot list is not known of, which is an error if it is `required`. Memory is that
+/// of the names of what is copied.
 pub(in crate::jobs) fn carry_over(
     context: &JobContext,
     source: &Location,
     target: &Location,
     part: &dyn Fn(&str, bool) -> FolderPart,
+    required: bool,
 ) -> Result<(), Error> {
     let mut found = Vec::new();
-    gather(source, "", part, 0, &mut found)?;
+    gather(source, "", part, 0, required, &mut found)?;
     let engine = context.engine();
     let publisher = Publisher::new(&*target.store, JOB_BATCH);
     let copy = |(path, len): (String, u64)| -> Result<(), Error> {
@@ -55,11 +59,11 @@ fn gather(
     folder: &str,
     part: &dyn Fn(&str, bool) -> FolderPart,
     depth: usize,
+    required: bool,
     found: &mut Vec<(String, u64)>,
 ) -> Result<(), Error> {
     if depth > MAX_DEPTH {
-        let reason = format!("\"{folder}\" lies too deep: the links around it may be a loop");
-        return Err(RepackError::Layout { at: source.to_string(), reason }.into());
+        return Err(too_deep(source, folder));
     }
     let here = match folder {
         "" => source.path.clone(),
@@ -67,7 +71,7 @@ fn gather(
     };
     let listing = match source.store.list(here.as_ref()) {
         // Then nobody knows of anything else.
-        Err(StoreError::Unsupported { .. }) => return Ok(()),
+        Err(StoreError::Unsupported { .. }) if !required => return Ok(()),
         listing => listing?,
     };
     refuse(source, &listing.unlisted, listing.more_unlisted)?;
@@ -88,18 +92,35 @@ fn gather(
         let path = below(&name(key));
         match part(&path, true) {
             FolderPart::Left => {}
-            FolderPart::Inside => gather(source, &path, part, depth + 1, found)?,
+            FolderPart::Inside => gather(source, &path, part, depth + 1, required, found)?,
             // All that is in it comes along.
-            FolderPart::Carried => {
-                let all = |_: &str, is_folder: bool| match is_folder {
-                    true => FolderPart::Inside,
-                    false => FolderPart::Carried,
-                };
-                gather(source, &path, &all, depth + 1, found)?;
-            }
+            FolderPart::Carried => gather_all(source, &path, depth + 1, found)?,
         }
     }
     Ok(())
+}
+
+/// Lists everything below a folder, markers of jobs on what lies there included.
+fn gather_all(
+    source: &Location,
+    folder: &str,
+    depth: usize,
+    found: &mut Vec<(String, u64)>,
+) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(too_deep(source, folder));
+    }
+    let listing = source.store.list(Some(&source.key(folder)?))?;
+    refuse(source, &listing.unlisted, listing.more_unlisted)?;
+    let below =
+        |key: &Key| format!("{folder}/{}", key.as_str().rsplit('/').next().unwrap_or_default());
+    found.extend(listing.objects.iter().map(|(key, len)| (below(key), *len)));
+    listing.folders.iter().try_for_each(|key| gather_all(source, &below(key), depth + 1, found))
+}
+
+fn too_deep(source: &Location, folder: &str) -> Error {
+    let reason = format!("\"{folder}\" lies too deep: the links around it may be a loop");
+    RepackError::Layout { at: source.to_string(), reason }.into()
 }
 
 fn copy_object(
@@ -112,13 +133,31 @@ fn copy_object(
     let object = source.store.open(&source.key(path)?, None)?;
     let options = CreateOptions { head: 0, condition: Condition::None };
     let writer = target.store.create(&target.key(path)?, options)?;
-    let len = object.len().unwrap_or(listed);
-    let mut at = 0;
-    while at < len {
-        let end = len.min(at + PIECE);
-        writer.append_from(&*object, at..end)?;
-        at = end;
-    }
+    let known = match object.len() {
+        Some(len) => Some(len),
+        // A remote object tells with its first read how long it is, and how it is encoded.
+        None => {
+            object.read(ReadRange::Bounded(0..listed.min(1)))?;
+            let encoded = object.headers().get(&HeaderName::ContentEncoding).is_some();
+            object.len().filter(|_| !encoded)
+        }
+    };
+    let len = match known {
+        Some(len) => {
+            let mut at = 0;
+            while at < len {
+                let end = len.min(at + PIECE);
+                writer.append_from(&*object, at..end)?;
+                at = end;
+            }
+            len
+        }
+        None => {
+            let bytes = object.read(ReadRange::All)?;
+            writer.append(&bytes)?;
+            bytes.len() as u64
+        }
+    };
     let staged = writer.finish(&[])?;
     object.check_unchanged()?;
     publisher.add(staged, (), len)?;

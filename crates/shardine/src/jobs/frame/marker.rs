@@ -12,6 +12,7 @@ use shardine_store::{
     Condition, FolderLock, Key, LeftoverKind, ReadRange, StoreError, StoreExt, Version,
 };
 
+use super::part::MOST as MOST_PARTS;
 use super::{JobError, Part, place};
 use crate::jobs::copy::CopyError;
 use crate::jobs::copy::keys::is_document;
@@ -58,6 +59,8 @@ pub(in crate::jobs) struct Marker {
     request: Value,
     state: State,
     hold: Option<Hold>,
+    /// Of the marker, as this process has put it.
+    version: Option<Version>,
 }
 
 /// What changes while the job is under way.
@@ -71,6 +74,8 @@ struct State {
     parts: Option<u32>,
     /// Whether all that is left to do is to remove what the job has left.
     finishing: bool,
+    /// Tells this job from others on the same target, before and after it.
+    id: String,
 }
 
 #[derive(Debug)]
@@ -101,13 +106,13 @@ struct Found {
 impl Marker {
     /// The job of this kind on a source.
     pub fn new(kind: &'static JobKind, source: &Location, request: Value) -> Result<Self, Error> {
-        let (source, state) = (place::name(source)?, State::default());
-        Ok(Self { kind, source, request, state, hold: None })
+        let state = State { id: Owner::fresh_id(), ..State::default() };
+        Ok(Self { kind, source: place::name(source)?, request, state, hold: None, version: None })
     }
 
     fn to_json(&self) -> Value {
-        let State { clearing, begun, parts, finishing } = &self.state;
-        let mut json = json!({ "source": self.source, "clearing": clearing });
+        let State { clearing, begun, parts, finishing, id } = &self.state;
+        let mut json = json!({ "source": self.source, "clearing": clearing, "id": id });
         json[self.kind.member] = json!(1);
         if !self.request.is_null() {
             json["request"] = self.request.clone();
@@ -141,8 +146,12 @@ impl Marker {
             },
             parts: match json.get("parts") {
                 None => None,
-                Some(parts) => Some(u32::try_from(parts.as_u64()?).ok()?),
+                Some(parts) => {
+                    let parts = u32::try_from(parts.as_u64()?).ok()?;
+                    Some(Some(parts).filter(|parts| (1..=MOST_PARTS).contains(parts))?)
+                }
             },
+            id: json.get("id").and_then(Value::as_str).unwrap_or_default().to_owned(),
             finishing: json.get("finishing").is_some_and(|value| *value == json!(true)),
         };
         let source = json.get("source")?.as_str()?.to_owned();
@@ -154,13 +163,28 @@ impl Marker {
         location.key(self.kind.marker)
     }
 
-    fn put(&self, target: &Location, condition: Condition) -> Result<(), StoreError> {
+    fn put(&mut self, target: &Location, condition: Condition) -> Result<(), StoreError> {
         let text = format!("{:#}\n", self.to_json());
         let key = match &target.path {
             Some(path) => path.join(self.kind.marker)?,
             None => Key::new(self.kind.marker)?,
         };
-        target.store.put(&key, text.as_bytes(), condition).map(drop)
+        self.version = Some(target.store.put(&key, text.as_bytes(), condition)?);
+        Ok(())
+    }
+
+    /// Says something new, if the marker is still this process's.
+    fn renew(&mut self, target: &Location) -> Result<(), Error> {
+        let condition = match (&self.hold, &self.version) {
+            (Some(Hold::Owner { .. }), Some(version)) => Condition::Unchanged(version.clone()),
+            _ => Condition::None,
+        };
+        match self.put(target, condition) {
+            Err(StoreError::Conflict { .. }) => {
+                Err(JobError::Busy { at: target.to_string() }.into())
+            }
+            put => Ok(put?),
+        }
     }
 
     fn find(&self, target: &Location) -> Result<Option<Found>, Error> {
@@ -391,7 +415,7 @@ impl Marker {
     /// What was at the target is gone.
     pub fn cleared(&mut self, target: &Location) -> Result<(), Error> {
         self.state.clearing = false;
-        Ok(self.put(target, Condition::None)?)
+        self.renew(target)
     }
 
     /// Whether a part of the source is still what it was when an earlier run began with it.
@@ -411,9 +435,14 @@ impl Marker {
     }
 
     /// A part of the source is begun with.
-    pub fn begin_part(&mut self, target: &Location, path: &str, state: u64) -> Result<(), Error> {
+    pub fn record_source(
+        &mut self,
+        target: &Location,
+        path: &str,
+        state: u64,
+    ) -> Result<(), Error> {
         self.state.begun.insert(path.to_owned(), state.into());
-        Ok(self.put(target, Condition::None)?)
+        self.renew(target)
     }
 
     /// Whether the result is whole, and only what the job has left is still there.
@@ -421,10 +450,28 @@ impl Marker {
         self.state.finishing
     }
 
+    /// Takes back what an earlier run of a part has reported: it is done again now.
+    pub fn remove_report(&self, target: &Location, part: Part) -> Result<(), Error> {
+        let Part::Of { index, count } = part else { return Ok(()) };
+        let key = target.key(&report_name(index, count))?;
+        if target.store.get(&key)?.is_some() {
+            target.store.delete(&key, &Condition::None)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the job is still under way: its marker is there and says so.
+    pub fn is_under_way(&self, target: &Location) -> Result<bool, Error> {
+        let found = self.find(target)?;
+        let state = found.and_then(|found| Self::parse(self.kind, &found.bytes));
+        Ok(state.is_some_and(|(.., state, _)| state.id == self.state.id && !state.finishing))
+    }
+
     /// Leaves what a part has done, for the one that finishes the job.
     pub fn put_report(&self, target: &Location, part: Part, report: &Value) -> Result<(), Error> {
         let Part::Of { index, count } = part else { return Ok(()) };
-        let json = json!({ "shardine_part": part.to_string(), "report": report });
+        let (part, job) = (part.to_string(), &self.state.id);
+        let json = json!({ "shardine_part": part, "job": job, "report": report });
         let key = target.key(&report_name(index, count))?;
         target.store.put(&key, format!("{json:#}\n").as_bytes(), Condition::None)?;
         Ok(())
@@ -442,6 +489,11 @@ impl Marker {
             };
             let damaged = || JobError::Report { report: key.to_string() };
             let mut json: Value = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+            if json.get("job").and_then(Value::as_str) != Some(&self.state.id) {
+                // Of another job that was here before.
+                missing.push(index);
+                continue;
+            }
             reports.push(json.get_mut("report").ok_or_else(damaged)?.take());
         }
         Ok(if missing.is_empty() { Ok(reports) } else { Err(missing) })
@@ -453,10 +505,12 @@ impl Marker {
             if !self.state.finishing {
                 self.state.finishing = true;
                 // Another process may have finished it, and the marker must not come back.
-                if self.find(target)?.is_none() {
-                    return Ok(());
+                let Some(Found { version, .. }) = self.find(target)? else { return Ok(()) };
+                let condition = version.map_or(Condition::None, Condition::Unchanged);
+                match self.put(target, condition) {
+                    Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {}
+                    put => put?,
                 }
-                self.put(target, Condition::None)?;
             }
             for index in 1..=count {
                 let key = target.key(&report_name(index, count))?;
@@ -529,8 +583,10 @@ mod tests {
 
     fn marker(request: Value) -> Marker {
         let begun = Map::from_iter([("a/b".to_owned(), json!(u64::MAX))]);
-        let state = State { clearing: true, begun, parts: Some(4), finishing: true };
-        Marker { kind: &COPY, source: "s3://b/\"x\"".to_owned(), request, state, hold: None }
+        let id = "1".to_owned();
+        let state = State { clearing: true, begun, parts: Some(4), finishing: true, id };
+        let source = "s3://b/\"x\"".to_owned();
+        Marker { kind: &COPY, source, request, state, hold: None, version: None }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 /// The most processes that may share a job.
-const MOST: u32 = 1_000_000;
+pub(super) const MOST: u32 = 1_000_000;
 
 /// Which part of a job a process does.
 ///
@@ -24,6 +24,7 @@ const MOST: u32 = 1_000_000;
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Part {
     /// Part `index`, counted from 1, of `count`.
     Of {
@@ -43,7 +44,7 @@ impl Part {
     pub fn takes(self, task: &[u8]) -> bool {
         match self {
             Self::Of { index, count } => {
-                stable_hash(task) % u64::from(count) + 1 == u64::from(index)
+                stable_hash(task) % u64::from(count.max(1)) + 1 == u64::from(index)
             }
             Self::Finish => false,
         }
@@ -74,6 +75,20 @@ impl FromStr for Part {
             }
             _ => Err(format!("\"{text}\" is not a part such as 3/16, or finish")),
         }
+    }
+}
+
+impl TryFrom<String> for Part {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Part> for String {
+    fn from(part: Part) -> Self {
+        part.to_string()
     }
 }
 

@@ -23,6 +23,14 @@ impl AxisMap {
         Self { axes, rank }
     }
 
+    /// Whether it maps so many axes to so many, each to another one.
+    pub fn is_between(&self, old: usize, new: usize) -> bool {
+        let mut taken: Vec<usize> = self.axes.iter().flatten().copied().collect();
+        taken.sort_unstable();
+        let distinct = taken.windows(2).all(|pair| pair[0] != pair[1]);
+        self.axes.len() == old && self.rank == new && distinct && taken.iter().all(|&k| k < new)
+    }
+
     pub fn is_identity(&self) -> bool {
         *self == Self::identity(self.rank)
     }

@@ -85,7 +85,7 @@ impl Transfer<'_> {
         }
         let old = self.find_old(chunk)?;
         match (new, old) {
-            (None, None) => Ok(true),
+            (None, None) => Ok(self.absent_stays),
             (Some(new), Some(old)) if matches!(self.relation, Relation::Same) => {
                 let same = new.has_bytes_of(&old)?;
                 // A remote store tells by a read whether the old one is there.
@@ -168,11 +168,19 @@ impl Transfer<'_> {
                 return Ok(());
             }
             let (start, shape) = self.part_of(&at, &unit);
-            if self.has_same_elements(&start, &shape)? {
-                return Ok(());
-            }
-            Err(RepackError::Elements { start, shape: shape.to_vec() }.into())
+            self.compare_box(&start, &shape)
         })
+    }
+
+    /// Decodes a box of both arrays, and compares.
+    pub(super) fn compare_box(&self, start: &[u64], shape: &[u64]) -> Result<(), Error> {
+        match self.has_same_elements(start, shape)? {
+            true => Ok(()),
+            false => {
+                let (start, shape) = (start.to_vec(), shape.to_vec());
+                Err(RepackError::Elements { start, shape }.into())
+            }
+        }
     }
 
     fn has_same_elements(&self, start: &[u64], shape: &[u64]) -> Result<bool, Error> {

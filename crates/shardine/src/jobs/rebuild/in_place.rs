@@ -58,8 +58,9 @@ pub(in crate::jobs) trait Replacement {
     /// What makes it at another place, all but the document.
     fn steps(&mut self, from: &str, to: &str, place: &Location) -> Result<Vec<Step>, Error>;
 
-    /// A last check of what was built at a place, before it is exchanged.
-    fn check_built(&self, place: &Location) -> Result<(), Error>;
+    /// A last check of what was built at a place, before it is exchanged; tells how many chunks or
+    /// values there are, if they were counted.
+    fn check_built(&self, place: &Location) -> Result<Option<u64>, Error>;
 
     /// What becomes of something in its folder: what is built is left, all else carried over.
     fn others<'a>(
@@ -166,7 +167,7 @@ type State = Option<(u64, Modes)>;
 impl InPlace<'_> {
     fn run(&self, data_set: &mut dyn Replacement) -> Result<Next, Error> {
         let Self { job, options, .. } = self;
-        if options.restart && job.beside.get(&job.file)?.is_some() {
+        if options.restart && !job.is_empty()? {
             self.give_up(data_set)?;
             return Ok(Next::Begin);
         }
@@ -317,13 +318,13 @@ impl InPlace<'_> {
         let place = place.at(Some(job.new.clone()));
         let steps = data_set.steps(&marker.from, &marker.to, &place)?;
         let moves = steps.iter().all(Step::can_be_compared);
-        let check = match self.options.transfer.check {
-            // What an earlier run has made is compared in any case.
-            RepackCheck::None if resumed => RepackCheck::Bytes,
-            check => check,
-        };
-        let mut counts = Vec::new();
+        let (mut counts, mut check) = (Vec::new(), self.options.transfer.check);
+        let mut found = None;
         for attempt in 0..=ATTEMPTS {
+            if resumed && check == RepackCheck::None {
+                // What an earlier run or attempt has made is compared in any case.
+                check = RepackCheck::Bytes;
+            }
             if resumed && !moves && marker.fingerprint.is_some_and(|before| before != fingerprint) {
                 // Nobody can tell which of the objects were made from what is there no more.
                 job.beside.remove_tree(&job.new)?;
@@ -347,7 +348,7 @@ impl InPlace<'_> {
             let made = made.and_then(|made| {
                 let others = data_set.others(&marker.from, &marker.to)?;
                 job.beside.carry_over(&job.name, &job.new, &*others)?;
-                data_set.check_built(&place)?;
+                found = data_set.check_built(&place)?;
                 Ok(made)
             });
             let now = job.beside.fingerprint(&job.name)?;
@@ -364,7 +365,7 @@ impl InPlace<'_> {
         data_set.counted(&counts, check);
         let chunks: u64 = counts.iter().map(|counts| counts.moved + counts.recompressed).sum();
         let objects = counts.iter().map(|counts| counts.written + counts.kept).sum();
-        marker.built = Some(Built { objects, chunks: moves.then_some(chunks) });
+        marker.built = Some(Built { objects, chunks: found.or(moves.then_some(chunks)) });
         marker.put(job)?;
         let modes = job.beside.modes_of(&job.name.join(data_set.document())?)?;
         job.beside.with_modes(modes).put(&document, marker.to.as_bytes(), Condition::None)?;

@@ -52,3 +52,14 @@ enum TaskObject {
     /// An object that chunks share which are no box: its number, and theirs.
     Shared(u64, Vec<u64>),
 }
+
+impl TaskObject {
+    /// Whether its places have so many axes.
+    fn has_axes(&self, rank: usize) -> bool {
+        match self {
+            Self::Cells { first, count } => first.len() == rank && count.len() == rank,
+            Self::Place(place) => place.len() == rank,
+            Self::Shared(..) => true,
+        }
+    }
+}

@@ -6,7 +6,7 @@ use shardine_store::{Condition, CreateOptions, Key, ReadRange, Staged, StoreErro
 use super::relation::Relation;
 use super::source::Offset;
 use super::transfer::{Fetched, Made, Transfer};
-use super::{Note, RepackCheck, TaskObject};
+use super::{Note, RepackCheck, TaskObject, is_stale};
 use crate::engine::{
     Ahead, Batch, Cells, Finished, IndexedFrame, NewObject, ObjectCells, Publish, SharedPacking,
     Slots, StoredBytes, Taken,
@@ -166,7 +166,39 @@ impl Transfer<'_> {
             }
             _ => {}
         }
-        self.finish()
+        self.finish()?;
+        if self.options.check == RepackCheck::Elements {
+            self.compare_task(object)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes what a task has made, and compares.
+    fn compare_task(&self, object: &TaskObject) -> Result<(), Error> {
+        let compare = |cell: &[u64], shape: &[u64]| {
+            let (start, bounds) = self.part_of(cell, shape);
+            self.compare_box(&start, &bounds)
+        };
+        let cells = match (object, self.kind) {
+            (TaskObject::Cells { first, count }, _) => {
+                let cell = |inside: Vec<u64>| -> Vec<u64> {
+                    first.iter().zip(&inside).map(|(&a, &b)| a + b).collect()
+                };
+                let inside = |cell: &Vec<u64>| {
+                    cell.iter().zip(self.new.cells().grid()).all(|(&i, &n)| i < n)
+                };
+                let mut cells = Cells::new(count.clone()).map(cell).filter(inside);
+                return cells.try_for_each(|cell| compare(&cell, self.new.cell_shape()));
+            }
+            (TaskObject::Place(place), Kind::Shared(shared)) => {
+                self.object_at(shared, place).map_or(Vec::new(), |object| object.cells)
+            }
+            (TaskObject::Shared(_, cells), _) => cells.clone(),
+            _ => Vec::new(),
+        };
+        let Kind::Shared(shared) = self.kind else { return Ok(()) };
+        let mut cells = cells.into_iter().filter_map(|cell| shared.cell(cell));
+        cells.try_for_each(|cell| compare(&cell, self.new.chunk_shape()))
     }
 
     /// The cells of a box of this shape: the first, and how many there are along each axis.
@@ -230,7 +262,7 @@ impl Transfer<'_> {
             return Ok(false);
         }
         if !self.moves() {
-            self.kept(0, chunks)?;
+            self.kept_unseen(chunks)?;
             return Ok(true);
         }
         match self.compare(note, self.options.check != RepackCheck::None) {
@@ -238,12 +270,14 @@ impl Transfer<'_> {
                 self.kept(stored, absent)?;
                 Ok(true)
             }
-            Err(_) => {
+            Err(error) if is_stale(&error) => {
                 // The chunks that it was made of may be gone by now, and then nothing takes its
                 // place.
                 store.delete(key, &Condition::None)?;
                 Ok(false)
             }
+            // Of what cannot be read nobody knows whether it is right.
+            Err(error) => Err(error),
         }
     }
 

@@ -13,7 +13,7 @@ use super::tasks::{SourceRef, TargetRef};
 use super::transfer::{Counts, Sides, Transfer, TransferOptions};
 use super::{AxisMap, RepackCheck, RepackError, is_stale};
 use crate::jobs::copy::clear::clear;
-use crate::jobs::frame::place::{below, check_apart};
+use crate::jobs::frame::place::check_apart;
 use crate::jobs::frame::{
     Beginning, JobContext, JobError, JobKind, Marker, Part, Start, carry_over, remove_leftovers,
     stable_hash,
@@ -91,6 +91,8 @@ pub(in crate::jobs) struct OutPlan<'a> {
     pub documents: Vec<Document>,
     /// What becomes of what lies in the source's folder; `None` if nothing comes along.
     pub others: Option<Box<dyn Fn(&str, bool) -> FolderPart + 'a>>,
+    /// Whether all of that has to come along, so that a source that cannot be listed is refused.
+    pub others_required: bool,
     /// A last check, before any document of the root says that there is a data set.
     pub last_check: Box<dyn Fn() -> Result<(), Error> + 'a>,
 }
@@ -111,6 +113,9 @@ pub enum PartOutcome {
     /// The result is whole.
     #[default]
     Complete,
+    /// There is a data set with the documents of the result already, and no job under way: another
+    /// process has finished it, or it was there before. Nothing was done.
+    AlreadyThere,
     /// This part has ended; these have not.
     Waiting {
         /// The numbers of the parts.
@@ -154,16 +159,18 @@ pub(in crate::jobs) fn make(
     for step in &plan.steps {
         let state = state(step, options.part.is_some())?;
         if let (Some(state), Some(_)) = (state, options.part) {
-            marker.expect(below(source, &step.folder), state);
+            marker.expect(&step.name, state);
         }
         states.push(state);
     }
     let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
-    let how = Beginning { overwrite, take_over: options.take_over, part: options.part };
+    // What is finished must have been begun.
+    let part = if options.stage == Stage::Finish { Some(Part::Finish) } else { options.part };
+    let how = Beginning { overwrite, take_over: options.take_over, part };
     let start = marker.begin(source, target, how)?;
     if start == Start::Exists {
         return match is_complete(target, &plan)? {
-            true => Ok(PartOutcome::Complete),
+            true => Ok(PartOutcome::AlreadyThere),
             false => Err(Error::Exists { at: target.to_string() }),
         };
     }
@@ -183,6 +190,10 @@ pub(in crate::jobs) fn make(
     if resumed {
         out.remove_leftovers(target.path.clone(), 0)?;
     }
+    if let Some(part) = options.part {
+        // It is done again, and until then the job must not be finished.
+        marker.remove_report(target, part)?;
+    }
     if options.stage == Stage::Begin {
         return Ok(PartOutcome::Waiting { missing: vec![1] });
     }
@@ -198,17 +209,25 @@ pub(in crate::jobs) fn make(
         }
     }
     if let Some(part) = options.part {
+        if !marker.is_under_way(target)? {
+            // Another process has finished it.
+            return Ok(PartOutcome::Complete);
+        }
         let report = serde_json::to_value(&done).unwrap_or_default();
         marker.put_report(target, part, &report)?;
         let reports = match marker.reports(target)? {
             Ok(reports) => reports,
+            Err(_) if !marker.is_under_way(target)? => {
+                marker.remove_report(target, part)?;
+                return Ok(PartOutcome::Complete);
+            }
             Err(missing) if part == Part::Finish => {
                 return Err(JobError::PartsMissing { at: target.to_string(), missing }.into());
             }
             Err(missing) => return Ok(PartOutcome::Waiting { missing }),
         };
-        for (i, counts) in merged(&reports, plan.steps.len()).into_iter().enumerate() {
-            tell(i, StepDone { counts, resumed, check });
+        for (i, counts) in merged(target, &reports, plan.steps.len())?.into_iter().enumerate() {
+            tell(i, StepDone { counts, resumed: false, check });
         }
     }
     out.finish(&plan, marker)?;
@@ -259,9 +278,16 @@ fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
     Ok(Some(sum.fold(0, u64::wrapping_add)))
 }
 
+/// What changes when another program writes to a source of files.
+fn whole_state(source: &Location) -> Result<Option<u64>, Error> {
+    let Some(exchange) = source.store.exchange() else { return Ok(None) };
+    Ok(Some(exchange.fingerprint(source.path.as_ref())?))
+}
+
 /// Whether the target has the documents that the job would put there.
 fn is_complete(target: &Location, plan: &OutPlan<'_>) -> Result<bool, Error> {
-    for document in &plan.documents {
+    let of_steps = plan.steps.iter().filter_map(|step| step.document.as_ref());
+    for document in of_steps.chain(&plan.documents) {
         let found = target.store.get(&document.key)?;
         if found.is_none_or(|found| *found != *document.bytes) {
             return Ok(false);
@@ -271,13 +297,14 @@ fn is_complete(target: &Location, plan: &OutPlan<'_>) -> Result<bool, Error> {
 }
 
 /// The counts of all parts together.
-fn merged(reports: &[Value], steps: usize) -> Vec<Counts> {
+fn merged(target: &Location, reports: &[Value], steps: usize) -> Result<Vec<Counts>, Error> {
     let mut all = vec![Counts::default(); steps];
     for report in reports {
-        let counts: Vec<Counts> = serde_json::from_value(report.clone()).unwrap_or_default();
+        let damaged = |_| JobError::Report { report: target.to_string() };
+        let counts: Vec<Counts> = serde_json::from_value(report.clone()).map_err(damaged)?;
         all.iter_mut().zip(&counts).for_each(|(all, counts)| all.add(counts));
     }
-    all
+    Ok(all)
 }
 
 impl Out<'_> {
@@ -292,9 +319,8 @@ impl Out<'_> {
         before: Option<u64>,
         marker: &mut Marker,
     ) -> Result<(Counts, bool), Error> {
-        let path = below(self.source, &step.folder);
         let is_same = match before {
-            Some(state) => marker.is_begun(path, state),
+            Some(state) => marker.is_begun(&step.name, state),
             // Nobody can tell, unless what is there is compared.
             None => step.can_be_compared(),
         };
@@ -304,9 +330,10 @@ impl Out<'_> {
         // Where nobody can tell, it is begun again.
         let resumed = self.resumed && (is_same || before.is_some());
         if let Some(state) = before.filter(|_| !is_same) {
-            marker.begin_part(self.target, path, state)?;
+            marker.record_source(self.target, &step.name, state)?;
         }
-        if resumed && is_same && self.is_finished(step)? {
+        // Without a state only a comparison tells whether it is still right.
+        if resumed && before.is_some() && is_same && self.is_finished(step)? {
             return Ok((Counts::default(), resumed));
         }
         let counts = self.run(step, before)?;
@@ -323,7 +350,7 @@ impl Out<'_> {
         before: Option<u64>,
         marker: &Marker,
     ) -> Result<Counts, Error> {
-        let begun = marker.begun(below(self.source, &step.folder));
+        let begun = marker.begun(&step.name);
         if begun != before {
             return Err(JobError::SourceChanged { at: step.folder.to_string() }.into());
         }
@@ -337,7 +364,10 @@ impl Out<'_> {
         let options = TransferOptions {
             order: self.options.order,
             store_empty: self.options.store_empty,
-            check: self.check,
+            check: match self.check {
+                RepackCheck::None if self.resumed && before.is_none() => RepackCheck::Bytes,
+                check => check,
+            },
         };
         let part = self.options.part;
         // What another process of this part has made may be there in any case.
@@ -411,9 +441,18 @@ impl Out<'_> {
     /// All objects are there: brings the rest, and says that there is a data set.
     fn finish(&self, plan: &OutPlan<'_>, marker: Marker) -> Result<(), Error> {
         if let Some(others) = &plan.others {
-            carry_over(self.context, self.source, self.target, &**others)?;
+            let before = whole_state(self.source)?;
+            let required = plan.others_required;
+            carry_over(self.context, self.source, self.target, &**others, required)?;
+            if whole_state(self.source)? != before {
+                return Err(RepackError::Changed { at: self.source.to_string() }.into());
+            }
         }
         (plan.last_check)()?;
+        if self.options.part.is_some() && !marker.is_under_way(self.target)? {
+            // Another process has finished it, and others may have changed it since.
+            return Ok(());
+        }
         let of_steps = plan.steps.iter().filter_map(|step| step.document.as_ref());
         let of_steps = of_steps.filter(|_| self.options.part.is_some());
         for Document { key, bytes } in of_steps.chain(&plan.documents) {
@@ -431,7 +470,7 @@ impl Step {
             Work::Array { old, axes, new } => {
                 super::relates(old, axes, new) && old.cuts_edges() == new.cuts_edges()
             }
-            Work::Keys { .. } => true,
+            Work::Keys { .. } => false,
         }
     }
 }

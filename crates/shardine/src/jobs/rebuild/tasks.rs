@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use shardine_store::StoreExt;
 
 use super::axes::AxisMap;
 use super::out::{OutOptions, OutPlan, Stage, Step, Work, make};
@@ -103,6 +104,8 @@ pub struct RebuildPlan {
     target: LocationSpec,
     job: RebuildJob,
     options: TransferOptions,
+    /// The object that says that the target is being made.
+    marker: String,
     steps: Vec<StepPlan>,
 }
 
@@ -168,9 +171,13 @@ impl RebuildPlan {
         let check = how.check.unwrap_or(check);
         let options = TransferOptions { order: how.order, store_empty: how.store_empty, check };
         how.stage = Stage::Begin;
-        make(context, source, target, plan, &how, &mut |_, _| ())?;
+        let marker = plan.kind.marker.to_owned();
+        let outcome = make(context, source, target, plan, &how, &mut |_, _| ())?;
+        if !matches!(outcome, PartOutcome::Waiting { .. }) {
+            return Err(Error::Exists { at: target.to_string() });
+        }
         let (source, target) = (source_spec, target_spec);
-        Ok(Self { version: VERSION, source, target, job, options, steps })
+        Ok(Self { version: VERSION, source, target, job, options, marker, steps })
     }
 
     /// All tasks. Costs what the walk over the grid costs: of a large one a listing of the source.
@@ -194,7 +201,16 @@ impl RebuildPlan {
         task: &RebuildTask,
     ) -> Result<TaskReport, Error> {
         let context = &context.into();
+        let target = Location::from_spec(&self.target)?;
+        if target.store.get(&target.key(&self.marker)?)?.is_none() {
+            // It was finished, or given up, and is not written to any more.
+            return Err(JobError::NothingBegun { at: target.to_string() }.into());
+        }
         let counts = self.with_step(context, task.step, |transfer| {
+            if !task.object.has_axes(transfer.rank()) {
+                let (at, reason) = (target.to_string(), "a task has other axes".to_owned());
+                return Err(JobError::Plan { at, reason }.into());
+            }
             transfer.run_object(&task.object)?;
             Ok(transfer.counts())
         })?;
@@ -223,7 +239,7 @@ impl RebuildPlan {
         let (plan, mut how) = self.job.plan(context, &source, &target)?;
         how.stage = Stage::Finish;
         match make(context, &source, &target, plan, &how, &mut |_, _| ())? {
-            PartOutcome::Complete => Ok(()),
+            PartOutcome::Complete | PartOutcome::AlreadyThere => Ok(()),
             PartOutcome::Waiting { missing } => {
                 Err(JobError::PartsMissing { at: target.to_string(), missing }.into())
             }
@@ -239,13 +255,17 @@ impl RebuildPlan {
         if self.version != VERSION {
             return Err(JobError::OtherVersion { version: self.version }.into());
         }
-        let at = || format!("{:?}", self.target);
-        let Some(plan) = self.steps.get(step) else {
-            return Err(JobError::NoStep { at: at(), step }.into());
-        };
         let engine = context.engine();
+        let target = Location::from_spec(&self.target)?;
+        let Some(plan) = self.steps.get(step) else {
+            return Err(JobError::NoStep { at: target.to_string(), step }.into());
+        };
         let old = plan.source.open(engine, &Location::from_spec(&self.source)?)?;
-        let new = plan.target.bind(engine, &Location::from_spec(&self.target)?)?;
+        let new = plan.target.bind(engine, &target)?;
+        if !plan.axes.is_between(old.shape().len(), new.shape().len()) {
+            let reason = "its axes are not those of the arrays".to_owned();
+            return Err(JobError::Plan { at: target.to_string(), reason }.into());
+        }
         let sides = Sides { old: &old, axes: &plan.axes, new: &new };
         // Whatever an earlier run of the task has made is there.
         let transfer = Transfer::new(context, sides, self.options, true, &plan.name);

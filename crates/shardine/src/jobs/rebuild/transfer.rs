@@ -210,6 +210,11 @@ impl<'a> Transfer<'a> {
         }
     }
 
+    /// Axes of the new array.
+    pub(super) fn rank(&self) -> usize {
+        self.new.shape().len()
+    }
+
     /// Chunks of the new array along each axis.
     pub(super) fn chunk_grid(&self) -> Vec<u64> {
         let axes = self.new.shape().iter().zip(self.new.chunk_shape());
@@ -468,6 +473,12 @@ impl<'a> Transfer<'a> {
         self.advance(stored + absent)
     }
 
+    /// An earlier run has made an object of so many chunks, which nobody has looked at.
+    pub(super) fn kept_unseen(&self, chunks: u64) -> Result<(), Error> {
+        add(&self.counters.kept, 1);
+        self.advance(chunks)
+    }
+
     /// What was done so far.
     pub fn counts(&self) -> Counts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -481,7 +492,7 @@ impl<'a> Transfer<'a> {
             bytes: get(&counters.bytes),
             kept: get(&counters.kept),
         };
-        if self.part.is_none() && self.is_sparse() {
+        if self.part.is_none() && self.is_sparse() && self.absent_stays {
             // Where nothing is stored nobody has looked.
             let stored = counts.moved + counts.recompressed + counts.recoded;
             counts.absent = self.chunk_count().saturating_sub(stored);

@@ -28,7 +28,8 @@ impl Transfer<'_> {
 
     /// Whether the object at a cell is this process's to make.
     pub(super) fn is_mine(&self, cell: &[u64]) -> bool {
-        self.takes(&format!("{}:{cell:?}", self.name))
+        let cell: Vec<String> = cell.iter().map(u64::to_string).collect();
+        self.takes(&format!("{}:{}", self.name, cell.join(",")))
     }
 
     /// The same of an object that chunks share.
@@ -93,7 +94,8 @@ impl Transfer<'_> {
 
     /// What stored objects cover; `None` if all of the grid is to be gone through.
     fn stored(&self, both: bool) -> Result<Option<Vec<Extent>>, Error> {
-        if !self.is_sparse() {
+        // What is not stored has to be made too if it means something else in the new array.
+        if !self.is_sparse() || !self.absent_stays {
             return Ok(None);
         }
         let mut found = Vec::new();

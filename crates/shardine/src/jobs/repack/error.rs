@@ -191,9 +191,14 @@ impl RepackError {
 pub(in crate::jobs) fn is_stale(error: &Error) -> bool {
     matches!(
         error,
-        Error::Repack(RepackError::Differs { .. } | RepackError::Elements { .. })
-            | Error::Store(StoreError::Changed { .. })
-            | Error::Engine(EngineError::Unstable { .. })
+        Error::Repack(
+            RepackError::Differs { .. } | RepackError::Elements { .. } | RepackError::Count { .. }
+        ) | Error::Store(
+            StoreError::Changed { .. }
+                | StoreError::NotFound { .. }
+                | StoreError::Damaged { .. }
+                | StoreError::OutOfRange { .. }
+        ) | Error::Engine(EngineError::Unstable { .. })
             | Error::Engine(EngineError::Shard { .. })
             | Error::Engine(EngineError::Decode { .. })
     )

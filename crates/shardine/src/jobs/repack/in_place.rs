@@ -137,8 +137,8 @@ impl Replacement for Repacked<'_> {
         Ok(())
     }
 
-    fn check_built(&self, _: &Location) -> Result<(), Error> {
-        Ok(())
+    fn check_built(&self, _: &Location) -> Result<Option<u64>, Error> {
+        Ok(None)
     }
 
     fn steps(&mut self, from: &str, to: &str, place: &Location) -> Result<Vec<Step>, Error> {

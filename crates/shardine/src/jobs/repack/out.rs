@@ -31,7 +31,14 @@ struct Planner<'a> {
     reports: Vec<RepackedArray>,
     documents: Vec<Document>,
     /// The nodes of the source by path, and of arrays how their objects are called.
-    nodes: Vec<(String, Option<(ChunkKeyEncoding, usize)>)>,
+    nodes: Vec<(String, Option<Named>)>,
+}
+
+/// How the objects of an array are called, now and then, and how many axes it has.
+#[derive(Clone, Copy)]
+struct Named {
+    encodings: [ChunkKeyEncoding; 2],
+    rank: usize,
 }
 
 /// Plans the new data set, with a report of each step as far as it is known.
@@ -66,6 +73,7 @@ pub(in crate::jobs) fn plan_repack(
         steps,
         documents,
         others: Some(Box::new(move |path, is_folder| part(&nodes, path, is_folder))),
+        others_required: false,
         last_check: Box::new(|| Ok(())),
     };
     Ok((plan, reports))
@@ -98,11 +106,7 @@ pub(super) fn repack(
 }
 
 /// What becomes of something in the source, by its path.
-fn part(
-    nodes: &[(String, Option<(ChunkKeyEncoding, usize)>)],
-    path: &str,
-    is_folder: bool,
-) -> FolderPart {
+fn part(nodes: &[(String, Option<Named>)], path: &str, is_folder: bool) -> FolderPart {
     let below = |path: &str, node: &str| -> Option<String> {
         match node {
             "" => Some(path.to_owned()),
@@ -118,9 +122,11 @@ fn part(
         return FolderPart::Carried;
     };
     let is_document = rest == DOCUMENT || V2_DOCUMENTS.contains(&rest.as_str());
-    let of_grid = array.is_some_and(|(encoding, rank)| match is_folder {
-        true => grid_folder(&encoding, &rest, rank).is_some(),
-        false => encoding.parse(&rest, rank).is_some(),
+    let of_grid = array.is_some_and(|Named { encodings, rank }| {
+        encodings.iter().any(|encoding| match is_folder {
+            true => grid_folder(encoding, &rest, rank).is_some(),
+            false => encoding.parse(&rest, rank).is_some(),
+        })
     });
     match of_grid || is_document && !is_folder {
         true => FolderPart::Left,
@@ -201,7 +207,8 @@ impl Planner<'_> {
         report.moves = moves(&old, &new);
         self.reports.push(report);
         let rank = old.shape().len();
-        self.nodes.push((path.to_owned(), Some((*old.metadata().key_encoding(), rank))));
+        let encodings = [*old.metadata().key_encoding(), *metadata.key_encoding()];
+        self.nodes.push((path.to_owned(), Some(Named { encodings, rank })));
         let folder = old.location().clone();
         let document = serde_json::from_slice(&metadata.to_bytes()).unwrap_or_default();
         let target = TargetRef::Zarr { path: path.to_owned(), document };

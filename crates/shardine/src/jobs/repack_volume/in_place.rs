@@ -107,11 +107,9 @@ impl<P: Packed> Replacement for Repacked<'_, P> {
         packed.steps(engine, place)
     }
 
-    fn check_built(&self, place: &Location) -> Result<(), Error> {
-        match &self.packed {
-            Some(packed) => packed.recount(self.context.engine(), place).map(drop),
-            None => Ok(()),
-        }
+    fn check_built(&self, place: &Location) -> Result<Option<u64>, Error> {
+        let recount = |packed: &P| packed.recount(self.context.engine(), place);
+        self.packed.as_ref().map(recount).transpose()
     }
 
     fn others<'a>(

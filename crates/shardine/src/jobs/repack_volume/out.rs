@@ -3,8 +3,11 @@
 use super::volume::Scales;
 use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::jobs::frame::JobContext;
+use crate::jobs::frame::place::check_apart;
+use crate::jobs::losses::refuse_data_set;
 use crate::jobs::rebuild::{Document, OutPlan, PartOutcome, StepDone, make};
 use crate::jobs::repack::REPACK;
+use crate::jobs::whole::check_whole;
 use crate::precomputed::INFO;
 use crate::{Error, Location};
 
@@ -24,6 +27,7 @@ fn plan<P: Packed + 'static>(
         steps,
         documents: vec![Document { key: target.key(INFO)?, bytes: wanted.info() }],
         others: Some(Box::new(move |path, is_folder| others.part(path, is_folder))),
+        others_required: true,
         last_check: Box::new(move || checked.recount(&engine, &at).map(drop)),
     })
 }
@@ -35,6 +39,9 @@ pub(in crate::jobs) fn plan_repack_volume(
     target: &Location,
     options: &RepackVolumeOptions,
 ) -> Result<(OutPlan<'static>, Vec<RepackedScale>), Error> {
+    check_apart(source, target)?;
+    check_whole(source, Some(target))?;
+    refuse_data_set(context.engine(), source)?;
     let wanted = Scales::open(context.engine(), source, options)?;
     wanted.check_inside()?;
     Ok((plan(context, target, &wanted)?, wanted.reports(false)))

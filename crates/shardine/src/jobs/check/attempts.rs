@@ -18,6 +18,9 @@ pub(in crate::jobs) enum Settled<T> {
     Failed(FindingKind, String),
 }
 
+/// Looks at one version of an object: what it saw, and whether that is damage.
+type Look<'a, T> = dyn FnMut(&Arc<dyn Object>) -> Result<(T, bool), StoreError> + 'a;
+
 impl<T> Settled<T> {
     /// What was seen, for a caller that leaves it to others to report what could not be.
     pub fn seen(self) -> Option<T> {
@@ -32,7 +35,7 @@ impl<T> Settled<T> {
 pub(in crate::jobs) fn settled<T>(
     key: &Key,
     open: &dyn Fn() -> Result<Arc<dyn Object>, StoreError>,
-    look: &mut dyn FnMut(&Arc<dyn Object>) -> Result<(T, bool), StoreError>,
+    look: &mut Look<'_, T>,
 ) -> Settled<T> {
     for attempt in 0..REREADS as u64 {
         match once(key, open, look) {
@@ -51,7 +54,7 @@ pub(in crate::jobs) fn settled<T>(
 fn once<T>(
     key: &Key,
     open: &dyn Fn() -> Result<Arc<dyn Object>, StoreError>,
-    look: &mut dyn FnMut(&Arc<dyn Object>) -> Result<(T, bool), StoreError>,
+    look: &mut Look<'_, T>,
 ) -> Result<T, StoreError> {
     let object = open()?;
     let (seen, is_damaged) = look(&object)?;

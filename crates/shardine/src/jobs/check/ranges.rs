@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn bytes_count_once_however_many_ranges_claim_them() {
-        assert_eq!(covered([0..8]), 8);
+        assert_eq!(covered(std::iter::once(0..8)), 8);
         assert_eq!(covered([0..8, 8..12, 12..20]), 20);
         assert_eq!(covered([0..12, 4..8, 4..8, 20..28]), 20);
         assert_eq!(covered([0..24, 20..28, 26..28]), 28);

@@ -27,6 +27,7 @@ pub const CONFIGURATIONS: &[&str] = &[
     r#"{"name":"blosc","configuration":{"cname":"snappy","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":512}}"#,
     r#"{"name":"numcodecs.blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":2,"blocksize":0}}"#,
     r#"{"name":"lz4","configuration":{"acceleration":1}}"#,
+    r#"{"name":"wkw.lz4_block"}"#,
     r#"{"name":"bz2","configuration":{"level":1}}"#,
     r#"{"name":"lzma","configuration":{"format":1,"check":-1,"preset":0}}"#,
     r#"{"name":"lzma","configuration":{"format":2,"preset":0}}"#,

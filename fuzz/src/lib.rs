@@ -19,6 +19,7 @@ pub mod read_array;
 pub mod region;
 pub mod shard_index;
 pub mod uint64_shard;
+pub mod wkw;
 
 /// A target: its name, its body, the inputs it starts from.
 pub struct Target {
@@ -41,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "region", run: region::run, seeds: region::seeds },
     Target { name: "shard_index", run: shard_index::run, seeds: shard_index::seeds },
     Target { name: "uint64_shard", run: uint64_shard::run, seeds: uint64_shard::seeds },
+    Target { name: "wkw", run: wkw::run, seeds: wkw::seeds },
 ];
 
 /// Cuts `input` at its first zero byte, which JSON text cannot contain.

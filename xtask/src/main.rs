@@ -20,6 +20,7 @@ mod shell;
 mod test;
 mod torture;
 mod venv;
+mod wkw_peers;
 
 use std::process::ExitCode;
 

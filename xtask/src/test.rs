@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{
     differential, hygiene, planted_damage, precomputed_peers, repack_peers, servers, torture,
-    usage, value, venv,
+    usage, value, venv, wkw_peers,
 };
 
 /// One thing that must hold.
@@ -83,6 +83,11 @@ const STEPS: &[Step] = &[
         name: "precomputed-peers",
         about: "other tools read precomputed volumes alike, and what they lose is found",
         run: precomputed_peers::run,
+    },
+    Step {
+        name: "wkw-peers",
+        about: "what the wkw package writes is read alike",
+        run: wkw_peers::run,
     },
     Step {
         name: "torture",

@@ -6,7 +6,9 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::store::StoreExt;
-use shardine::{Location, Repair as Done, RepairKind, RepairOptions, repair as repair_all};
+use shardine::{
+    JobContext, Location, Repair as Done, RepairKind, RepairOptions, repair as repair_all,
+};
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
@@ -66,11 +68,11 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
     let options = RepairOptions::new(aside)
         .dry_run(args.dry_run)
         .decode(args.decode)
-        .accept_loss(args.accept_loss)
-        .progress(move |checked, found| bar.set(checked, found));
+        .accept_loss(args.accept_loss);
+    let context = JobContext::new(&engine).progress(move |now| bar.set(now.done, now.total));
     let mut repairs = Vec::new();
     let mut written = Ok(());
-    let summary = repair_all(&engine, &location, &options, &mut |done| {
+    let summary = repair_all(&context, &location, &options, &mut |done| {
         if args.json {
             repairs.push(describe(&done));
         } else if written.is_ok() {

@@ -6,7 +6,8 @@ use std::io::{self, BufWriter, Stdout, Write};
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::{
-    Finding, FindingKind, Severity, VerifyOptions, VerifySummary, verify as verify_all,
+    Finding, FindingKind, JobContext, Part, Severity, VerifyOptions, VerifySummary,
+    verify as verify_all,
 };
 
 use crate::cli::Machine;
@@ -19,6 +20,7 @@ Examples:
   shardine verify image.zarr
   shardine verify image.zarr --decode
   shardine verify em/precomputed --decode
+  shardine verify s3://bucket/image.zarr --decode --part 3/16
   shardine verify images.zarr --json | jq -r '.findings[] | select(.severity == \"damage\") | .object'
 
 Exit status: 0 no damage; 1 damage; 2 nothing could be checked, with one line on standard error that says why.";
@@ -32,7 +34,11 @@ pub struct Verify {
     /// Also read and decode every chunk; without it only metadata and indexes are read
     #[arg(long)]
     decode: bool,
-    /// The most findings that are told one by one; further ones are counted
+    /// Check a part of the objects only, so that several machines can share the work; part 1 also
+    /// does what is not done object by object
+    #[arg(long, value_name = "I/N")]
+    part: Option<Part>,
+    /// The most findings that are reported one by one; further ones are counted
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_findings: u64,
     /// Report in JSON, with every finding
@@ -45,23 +51,22 @@ pub fn run(args: &Verify, machine: &Machine) -> Result<(), Failure> {
     let location = machine.location(&args.url)?;
     let progress = Progress::things("checking", 0);
     let bar = progress.clone();
-    let options = VerifyOptions::new()
-        .decode(args.decode)
-        .max_findings(args.max_findings)
-        .progress(move |checked, found| bar.set(checked, found));
+    let context = JobContext::new(&engine).progress(move |now| bar.set(now.done, now.total));
+    let options =
+        VerifyOptions::new().decode(args.decode).part(args.part).max_findings(args.max_findings);
     let out = BufWriter::new(io::stdout());
     let mut report: Box<dyn Report> = match args.json {
         true => Box::new(JsonReport { out, begun: false, kinds: BTreeMap::new() }),
         false => Box::new(TextReport::new(out)),
     };
     let mut written = Ok(());
-    let summary = verify_all(&engine, &location, &options, &mut |finding| {
+    let summary = verify_all(&context, &location, &options, &mut |finding| {
         if written.is_ok() {
             written = progress.suspend(|| report.finding(&finding));
         }
     })?;
     progress.finish();
-    match written.and_then(|()| report.end(&summary, args.decode)) {
+    match written.and_then(|()| report.end(&summary, &options)) {
         // Nobody reads the report, but the exit status says all that matters.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         result => result?,
@@ -72,7 +77,7 @@ pub fn run(args: &Verify, machine: &Machine) -> Result<(), Failure> {
 /// Where findings go as they come.
 trait Report: Send {
     fn finding(&mut self, finding: &Finding) -> io::Result<()>;
-    fn end(&mut self, summary: &VerifySummary, decoded: bool) -> io::Result<()>;
+    fn end(&mut self, summary: &VerifySummary, options: &VerifyOptions) -> io::Result<()>;
 }
 
 /// One document, written as the findings come.
@@ -100,7 +105,7 @@ impl Report for JsonReport {
         write!(self.out, "{before}{line}")
     }
 
-    fn end(&mut self, summary: &VerifySummary, decoded: bool) -> io::Result<()> {
+    fn end(&mut self, summary: &VerifySummary, options: &VerifyOptions) -> io::Result<()> {
         let before = if self.begun { "\n]" } else { "{\"findings\": []" };
         let mut kinds = self.kinds.clone();
         let mut untold = serde_json::Map::new();
@@ -111,8 +116,9 @@ impl Report for JsonReport {
         let kinds: serde_json::Map<String, Value> =
             kinds.iter().map(|(kind, &n)| (kind.name().to_owned(), n.into())).collect();
         let totals = json!({
-            "decoded": decoded,
+            "decoded": options.decode,
             "listed": !summary.unlisted,
+            "unread_folders": summary.unread_folders,
             "arrays": summary.arrays,
             "groups": summary.groups,
             "objects": summary.objects,
@@ -127,7 +133,9 @@ impl Report for JsonReport {
             "kinds": kinds,
             "untold": untold,
         });
-        writeln!(self.out, "{before}, \"ok\": {}, \"summary\": {totals}}}", summary.is_ok())?;
+        let part = json!(options.part.map(|part| part.to_string()));
+        let ok = summary.is_ok();
+        writeln!(self.out, "{before}, \"part\": {part}, \"ok\": {ok}, \"summary\": {totals}}}")?;
         self.out.flush()
     }
 }
@@ -218,7 +226,7 @@ impl Report for TextReport {
         Ok(())
     }
 
-    fn end(&mut self, summary: &VerifySummary, decoded: bool) -> io::Result<()> {
+    fn end(&mut self, summary: &VerifySummary, options: &VerifyOptions) -> io::Result<()> {
         self.end_object()?;
         for (kind, &count) in &self.objects {
             if count > OBJECTS {
@@ -237,7 +245,12 @@ impl Report for TextReport {
             let names = all.iter().filter(|kind| kind.severity() == severity);
             names.map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
         };
+        // A part says nothing of the data set.
+        if let Some(Part::Of { index, count }) = options.part {
+            write!(self.out, "part {index} of {count}: ")?;
+        }
         match summary.damage {
+            0 if options.part.is_some() => write!(self.out, "no damage found")?,
             0 => write!(self.out, "no damage")?,
             n => write!(
                 self.out,
@@ -258,13 +271,20 @@ impl Report for TextReport {
             units::count(summary.chunks, "chunk"),
             units::size(summary.bytes)
         )?;
-        match decoded {
+        let of = if options.part.is_some() { " of this part" } else { "" };
+        match options.decode {
             true => writeln!(
                 self.out,
-                "every index was checked, and {} decoded",
+                "every index{of} was checked, and {} decoded",
                 units::count(summary.chunks_decoded, "chunk")
             )?,
-            false => writeln!(self.out, "every index was checked; --decode checks the chunks too")?,
+            false => {
+                writeln!(self.out, "every index{of} was checked; --decode checks the chunks too")?;
+            }
+        }
+        if summary.unread_folders > 0 {
+            let folders = units::count(summary.unread_folders, "folder");
+            writeln!(self.out, "{folders} could not be listed; part 1 reports why")?;
         }
         if summary.unlisted {
             writeln!(

@@ -27,6 +27,7 @@ mod traits;
 pub use array_stages::ArrayStages;
 pub use byte_stages::{ByteStages, Decoded, VARIABLE_LIMIT};
 pub use chunk_codec::ChunkCodec;
+pub use codecs::prefix_between;
 pub use context::Context;
 pub use data_type::{DataType, DataTypeError, ElementSize, FillValue, Kind, SwapUnit};
 pub use elements::{Elements, ElementsRef, VariableElements};

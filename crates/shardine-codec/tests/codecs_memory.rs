@@ -44,6 +44,7 @@ fn a_warm_worker_allocates_nothing() {
         ("blosc", snappy("noshuffle")),
         ("blosc", snappy("bitshuffle")),
         ("lz4", json!({})),
+        ("wkw.lz4_block", json!({})),
         ("crc32c", json!({})),
         ("fletcher32", json!({})),
         ("shuffle", json!({"elementsize": 2})),

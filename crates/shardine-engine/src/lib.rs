@@ -47,7 +47,7 @@ pub use object::{
 };
 pub use packing::{
     GridKey, ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredBytes,
-    StoredObject, Uint64Packing, shard_box, shard_numbers,
+    StoredObject, Uint64Packing, WkwPacking, shard_box, shard_numbers, wkw_cubes,
 };
 pub use publisher::{Publish, Publisher};
 pub use tasks::on_threads;

@@ -566,6 +566,10 @@ impl Store for RemoteStore {
         Ok(Recovery::Nothing)
     }
 
+    fn before_change(&self, _: &Key) -> Result<Recovery, StoreError> {
+        Ok(Recovery::Nothing)
+    }
+
     fn remove_empty_folder(&self, _: &Key) -> Result<(), StoreError> {
         Ok(())
     }

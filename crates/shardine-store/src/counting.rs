@@ -103,6 +103,7 @@ pub struct CountingStore<S> {
     inner: S,
     log: Log,
     passes_folders: bool,
+    passes_above: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -117,12 +118,17 @@ impl Log {
 impl<S> CountingStore<S> {
     /// Counts from zero.
     pub fn new(inner: S) -> Self {
-        Self { inner, log: Log::default(), passes_folders: false }
+        Self { inner, log: Log::default(), passes_folders: false, passes_above: false }
     }
 
     /// Passes [`folders`](Store::folders) on: what depends on objects being files is as it is without counting.
     pub fn passing_folders(self) -> Self {
         Self { passes_folders: true, ..self }
+    }
+
+    /// Passes [`above`](Store::above) on. What is asked of that store is not counted.
+    pub fn passing_above(self) -> Self {
+        Self { passes_above: true, ..self }
     }
 
     /// The store behind this one.
@@ -204,7 +210,7 @@ impl<S: Store> layer::StoreLayer for CountingStore<S> {
     }
 
     fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
-        None
+        self.inner.above().filter(|_| self.passes_above)
     }
 }
 

@@ -235,6 +235,13 @@ store_layer! {
         })
     }
 
+    fn before_change(&self, key: &Key) -> Result<Recovery, StoreError> {
+        Ok(match self.inner().before_change(key)? {
+            Recovery::Before(object) => Recovery::Before(self.object(key, object)),
+            recovery => recovery,
+        })
+    }
+
     fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
         self.before(Step::RemoveFolder(folder))?;
         self.inner().remove_empty_folder(folder)

@@ -221,6 +221,10 @@ impl Store for MemoryStore {
         Ok(Recovery::Nothing)
     }
 
+    fn before_change(&self, _: &Key) -> Result<Recovery, StoreError> {
+        Ok(Recovery::Nothing)
+    }
+
     fn remove_empty_folder(&self, _: &Key) -> Result<(), StoreError> {
         Ok(())
     }

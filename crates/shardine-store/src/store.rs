@@ -415,6 +415,13 @@ pub trait Store: Debug + Send + Sync {
     /// Where objects are only replaced whole, it is [`Recovery::Nothing`].
     fn recover(&self, key: &Key) -> Result<Recovery, StoreError>;
 
+    /// What [`recover`](Self::recover) would leave to readers if nothing could be written.
+    ///
+    /// For a caller that must not change anything: an interrupted change stays as it is, and
+    /// [`Recovery::Before`] shows the object without it. [`Recovery::Done`] says that the change
+    /// has ended, so that the object is to be opened again.
+    fn before_change(&self, key: &Key) -> Result<Recovery, StoreError>;
+
     /// Removes the folder `folder` if there is nothing in it, so that an object can take its name.
     ///
     /// What is not empty stays, and so does what is no folder; neither is an error, nor is a folder

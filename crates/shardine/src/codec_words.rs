@@ -105,6 +105,10 @@ pub fn parse(word: &str, data_type: &DataType) -> Result<Word, String> {
                 }),
             ))
         }
+        "lz4" => {
+            most(1, "lz4:ACCELERATION")?;
+            Word::OnBytes(spec("numcodecs.lz4", json!({ "acceleration": level(0, 1)? })))
+        }
         "crc32c" => {
             most(0, "crc32c")?;
             Word::OnBytes(spec("crc32c", Value::Null))
@@ -125,7 +129,7 @@ pub fn parse(word: &str, data_type: &DataType) -> Result<Word, String> {
         }
         _ => {
             return Err(format!(
-                "\"{word}\" is not zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, crc32c, \
+                "\"{word}\" is not zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, crc32c, \
                  transpose:ORDER or none; any other codec is given in its JSON form"
             ));
         }
@@ -196,13 +200,14 @@ pub fn show(codec: &CodecSpec) -> String {
     let words: &[&str] = match codec.name.as_str() {
         "zstd" | "gzip" => &["level"],
         "blosc" => &["cname", "clevel", "shuffle"],
+        "numcodecs.lz4" => &["acceleration"],
         "transpose" => &["order"],
         "bytes" => &["endian"],
         "sharding_indexed" => &["chunk_shape"],
         _ if codec.configuration.is_empty() => &[],
         _ => return format!("{}{}", codec.name, Value::Object(codec.configuration.clone())),
     };
-    let mut text = codec.name.clone();
+    let mut text = codec.name.strip_prefix("numcodecs.").unwrap_or(&codec.name).to_owned();
     for word in words {
         if let Some(value) = member(word)
             && (codec.name != "bytes" || value != "little")
@@ -230,12 +235,13 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_typed_again() {
-        let words = ["transpose:2,1,0", "blosc:lz4:5:shuffle", "gzip:6", "zstd:-3", "crc32c"];
+        let words =
+            ["transpose:2,1,0", "blosc:lz4:5:shuffle", "gzip:6", "lz4:1", "zstd:-3", "crc32c"];
         let codecs = chained(&words, "uint16").unwrap();
         let shown = show_chain(&codecs);
         assert_eq!(
             shown,
-            "transpose:2,1,0 -> bytes -> blosc:lz4:5:shuffle -> gzip:6 -> zstd:-3 -> crc32c"
+            "transpose:2,1,0 -> bytes -> blosc:lz4:5:shuffle -> gzip:6 -> lz4:1 -> zstd:-3 -> crc32c"
         );
         let shown: Vec<&str> = shown.split(" -> ").filter(|word| *word != "bytes").collect();
         assert_eq!(chained(&shown, "uint16").unwrap(), codecs);

@@ -10,6 +10,8 @@ use crate::plan::ArrayLayoutError;
 use crate::precomputed::InfoError;
 use crate::selection::RegionError;
 use crate::shard::uint64::ShardingError;
+use crate::shard::wkw::WkwError;
+use crate::wkw::PropertiesError;
 use crate::zarr::SliceError;
 use crate::zarr::metadata::MetadataError;
 
@@ -161,6 +163,47 @@ pub enum Error {
     AppendLost {
         /// Which array.
         at: String,
+    },
+    /// The header of a data set of webknossos-wrap contradicts the format.
+    #[error("\"{object}\": {source}")]
+    WkwHeader {
+        /// The header.
+        object: Key,
+        /// What is wrong with it.
+        source: WkwError,
+    },
+    /// A `datasource-properties.json` cannot be understood.
+    #[error("\"{object}\": {source}")]
+    WkwProperties {
+        /// The document.
+        object: Key,
+        /// What is wrong with it.
+        source: PropertiesError,
+    },
+    /// Nothing tells how far an array of webknossos-wrap reaches.
+    #[error(
+        "{at}: its extent is not known, as no datasource-properties.json tells it and its store \
+         cannot list its files"
+    )]
+    NoExtent {
+        /// Which array.
+        at: String,
+    },
+    /// An array has more blocks than can be counted.
+    #[error("{at} has 2^64 blocks of {edge} voxels along an edge, or more")]
+    TooManyBlocks {
+        /// Which array.
+        at: String,
+        /// Voxels along an edge of a block.
+        edge: u64,
+    },
+    /// Arrays of this format are only read.
+    #[error("{at} is stored as {format}, which is only read here")]
+    OnlyRead {
+        /// Which array.
+        at: String,
+        /// Its format.
+        format: &'static str,
     },
     /// There is a group where an array was asked for.
     #[error("{at} is a group, not an array")]

@@ -17,6 +17,8 @@ mod location;
 mod owner;
 pub mod plan;
 pub mod precomputed;
+mod set;
+mod wkw;
 pub mod zarr;
 
 use shardine_engine as engine;
@@ -28,7 +30,7 @@ pub use shardine_store as store;
 
 pub use array::{Array, HeldArray};
 pub use codec_words::CodecChoice;
-pub use dataset::{DataSet, KeyRole, PartContent, SetKind, SetPart, open};
+pub use dataset::open;
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use engine::{PossibleObject, ShardEntries, StoredObject};
@@ -58,12 +60,14 @@ pub use plan::{Packing, ShardingRequest, VolumePacking};
 pub use precomputed::KeyFolders;
 pub use precomputed::key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub use selection::{Axis, Region, RegionError, Selection};
+pub use set::{DataSet, KeyRole, PartContent, SetKind, SetPart};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;
 pub use shardine_codec::{
     CodecSpec, DataType, ElementSize, Elements, ElementsRef, FillValue, Kind, VariableElements,
 };
 pub use source::{GeneratorSource, Source, SourceError};
+pub use wkw::PropertiesError;
 pub use zarr::metadata::ZarrFormat;
 pub use zarr::{
     AppendClaim, AppendNote, ArrayNode, Child, Group, Node, SliceError, SliceOptions, SliceWriter,

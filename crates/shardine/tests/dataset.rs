@@ -72,8 +72,9 @@ fn each_kind_of_data_set_is_told_and_each_document_read_once() {
         ("volume", "volume", 4),
         ("mesh", "key values", 4),
         ("single", "key values", 4),
-        ("other", "nothing", 4),
-        ("nowhere", "nothing", 4),
+        // What may be a layer of webknossos is looked for in the document above.
+        ("other", "nothing", 7),
+        ("nowhere", "nothing", 7),
         ("broken", "bad metadata", 1),
         ("nonsense", "bad info", 4),
         ("wrong", "bad info", 4),

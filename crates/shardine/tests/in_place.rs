@@ -12,8 +12,8 @@ use shardine::store::{
 };
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, ArrayNode, Elements, ElementsRef, Engine, EngineError, EngineOptions, Error, Location,
-    Region, Strategy, WriteOptions,
+    Array, ArrayNode, Elements, ElementsRef, Engine, EngineError, EngineOptions, Error, Finding,
+    Location, Region, Strategy, VerifyOptions, WriteOptions, verify,
 };
 use tempfile::TempDir;
 
@@ -125,7 +125,12 @@ impl DiskObserver for Dead {
 
 /// A shard whose writer died after `steps` steps of an update in place; tells whether it came to the end.
 fn dead(folder: &Path, location: &str, steps: usize) -> bool {
-    let array = create(&at(folder), &document("", location, CRC));
+    dead_with(folder, "", location, steps)
+}
+
+/// The same with a codec for its chunks.
+fn dead_with(folder: &Path, codec: &str, location: &str, steps: usize) -> bool {
+    let array = create(&at(folder), &document(codec, location, CRC));
     let data = vec![1; 256 * 128];
     array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
     let dying = FileStore::observed(folder, Arc::new(Dead(AtomicUsize::new(steps))));
@@ -224,6 +229,110 @@ fn what_a_dead_writer_left_does_not_count_once_another_has_replaced_it() {
         }
     }
     assert!(unreadable > 0);
+}
+
+/// A disk that nothing can be written to; counts the attempts.
+#[derive(Debug, Default)]
+struct ReadOnly(AtomicUsize);
+
+impl DiskObserver for ReadOnly {
+    fn before(&self, _: DiskStep<'_>) -> Verdict {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Verdict::Fail(std::io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
+
+/// All files of a folder and what they hold.
+fn files(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.map(|path| (path.clone(), fs::read(&path).unwrap())).collect();
+    files.sort();
+    files
+}
+
+/// The kinds of findings in an array on a disk, and how many chunks were decoded.
+fn verified(store: FileStore) -> (Vec<&'static str>, u64) {
+    let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
+    let (mut kinds, options) = (Vec::new(), VerifyOptions::new().decode(true));
+    let tell = &mut |finding: Finding| kinds.push(finding.kind.name());
+    let summary = verify(&engine, &Location::root(Arc::new(store)), &options, tell).unwrap();
+    (kinds, summary.chunks_decoded)
+}
+
+#[test]
+fn a_shard_whose_writer_died_is_verified_as_its_readers_see_it() {
+    let mut torn = 0;
+    for location in ["start", "end"] {
+        for steps in 0.. {
+            let folder = TempDir::new().unwrap();
+            let done = dead(folder.path(), location, steps);
+            let shards = folder.path().join("c/0");
+            let before = files(&shards);
+            let disk = Arc::new(ReadOnly::default());
+            let read_only = || FileStore::observed(folder.path(), disk.clone());
+            let about = format!("{location}, {steps}");
+            // What readers see without being able to recover it is sound, and all of it is checked.
+            for store in [read_only(), FileStore::new(folder.path())] {
+                let (kinds, decoded) = verified(store);
+                let harmless = ["leftover-journal", "leftover-temporary", "gap"];
+                assert!(kinds.iter().all(|kind| harmless.contains(kind)), "{about}: {kinds:?}");
+                assert_eq!(decoded, 128, "{about}");
+            }
+            assert_eq!(disk.0.load(Ordering::SeqCst), 0, "{about}");
+            assert_eq!(files(&shards), before, "{about}");
+            let engine = Engine::new(&EngineOptions::new().threads(1)).unwrap();
+            let array = ArrayNode::open(&engine, &Location::root(Arc::new(read_only()))).unwrap();
+            array.read(&Region::all()).unwrap();
+            // Damage behind the journal is found: here an index that says nothing.
+            let journal =
+                before.iter().find(|(path, _)| path.extension() == Some("journal".as_ref()));
+            if let Some((journal, bytes)) = journal {
+                torn += usize::from(verified_without(journal, folder.path()) == ["index"]);
+                fs::write(journal, bytes).unwrap();
+            }
+            if done {
+                break;
+            }
+        }
+    }
+    assert!(torn > 0, "no shard was torn, so nothing was tested");
+}
+
+/// What is found without the journal.
+fn verified_without(journal: &Path, folder: &Path) -> Vec<&'static str> {
+    fs::remove_file(journal).unwrap();
+    let (mut kinds, _) = verified(FileStore::new(folder));
+    kinds.retain(|kind| *kind == "index" || *kind == "truncated");
+    kinds
+}
+
+#[test]
+fn damage_below_an_interrupted_change_is_found() {
+    let mut found = 0;
+    for location in ["start", "end"] {
+        for steps in 0.. {
+            let folder = TempDir::new().unwrap();
+            let checked = r#", "crc32c""#;
+            let done = dead_with(folder.path(), checked, location, steps);
+            let shards = folder.path().join("c/0");
+            let is_journal = |path: &Path| path.extension() == Some("journal".as_ref());
+            let has_journal = files(&shards).iter().any(|(path, _)| is_journal(path));
+            // The last chunk is not what the writer was changing.
+            let path = shards.join("0");
+            let mut shard = fs::read(&path).unwrap();
+            let index = 64 * 16 + 4;
+            let at = if location == "start" { index } else { 0 } + 63 * 260 + 100;
+            shard[at] ^= 1;
+            fs::write(&path, &shard).unwrap();
+            let (kinds, _) = verified(FileStore::new(folder.path()));
+            assert!(kinds.contains(&"chunk"), "{location}, {steps}: {kinds:?}");
+            found += usize::from(has_journal);
+            if done {
+                break;
+            }
+        }
+    }
+    assert!(found > 0, "no writer left a journal, so nothing was tested");
 }
 
 #[test]

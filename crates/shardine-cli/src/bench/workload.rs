@@ -75,7 +75,8 @@ pub struct Runner<'a> {
 
 /// A place whose store counts.
 pub fn counted(location: &Location) -> (CountedStore, Location) {
-    let store = CountingStore::new(Arc::clone(&location.store)).passing_folders();
+    let store = CountingStore::new(Arc::clone(&location.store));
+    let store = store.passing_folders().passing_above();
     let location = location.clone().with_store(Arc::new(store.clone()));
     (store, location)
 }

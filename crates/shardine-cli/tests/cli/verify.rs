@@ -149,3 +149,35 @@ fn a_precomputed_volume_is_checked_and_mended() {
     assert_eq!(std::fs::read(folder.path("v.set-aside/8_8_8_1.shard.bytes")).unwrap(), shard);
     assert!(!folder.path("v/8_8_8/1.shard").exists());
 }
+
+#[test]
+fn a_part_speaks_of_itself_only() {
+    let folder = written();
+    flip(&folder, "a/c/0/1", 90);
+    let (mut damaged_parts, mut objects) = (0, 0);
+    for part in 1..=3 {
+        let arguments = ["verify", "a", "--part", &format!("{part}/3")];
+        let text = String::from_utf8(folder.run(&arguments).stdout).unwrap();
+        let report = folder.run(&[&arguments[..], &["--json"]].concat());
+        let json: Value = serde_json::from_slice(&report.stdout).unwrap();
+        assert_eq!(json["part"], format!("{part}/3"));
+        objects += json["summary"]["objects"].as_u64().unwrap();
+        let is_damaged = json["ok"] == false;
+        assert_eq!(report.status.code(), Some(i32::from(is_damaged)));
+        damaged_parts += u32::from(is_damaged);
+        let says = if is_damaged { "1 finding of damage (index): " } else { "no damage found: " };
+        let line = format!("part {part} of 3: {says}");
+        assert!(text.lines().any(|found| found.starts_with(&line)), "{line:?} is not in\n{text}");
+        assert!(text.contains("every index of this part was checked"), "{text}");
+    }
+    assert_eq!((damaged_parts, objects), (1, 4));
+    assert_eq!(folder.run(&["verify", "a", "--json"]).status.code(), Some(1));
+}
+
+#[test]
+fn there_is_nothing_to_finish_after_the_parts() {
+    let folder = written();
+    let refused = folder.refused(&["verify", "a", "--part", "finish"]);
+    assert!(refused.contains("verify writes nothing, so there is nothing to finish"), "{refused}");
+    assert!(folder.refused(&["verify", "a", "--part", "4/3"]).contains("4/3"));
+}

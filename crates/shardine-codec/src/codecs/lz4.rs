@@ -12,7 +12,7 @@ const NAME: &str = "lz4";
 const HEADER: usize = 4;
 
 /// The most that liblz4 takes at once.
-const MAX_INPUT: usize = 0x7e00_0000;
+pub(super) const MAX_INPUT: usize = 0x7e00_0000;
 
 /// No block decodes to more than this many times its length.
 const MAX_RATIO: usize = 255;
@@ -31,7 +31,8 @@ struct Lz4 {
     acceleration: c_int,
 }
 
-fn bound(input: usize) -> usize {
+/// Bytes that a block has at most.
+pub(super) fn bound(input: usize) -> usize {
     input + input / 255 + 16
 }
 
@@ -49,9 +50,12 @@ fn split(input: &[u8]) -> Result<(usize, &[u8]), CodecError> {
 }
 
 /// Decodes `block` to all of `out`.
-fn decompress(block: &[u8], out: &mut [MaybeUninit<u8>]) -> Result<(), CodecError> {
-    let corrupt =
-        || CodecError::corrupt(NAME, block.len() + HEADER, "the block is damaged or cut short");
+pub(super) fn decompress(
+    codec: &'static str,
+    block: &[u8],
+    out: &mut [MaybeUninit<u8>],
+) -> Result<(), CodecError> {
+    let corrupt = || CodecError::corrupt(codec, block.len(), "the block is damaged or cut short");
     let from = c_int::try_from(block.len()).map_err(|_| corrupt())?;
     let to = c_int::try_from(out.len()).map_err(|_| corrupt())?;
     // SAFETY: both pointers go with the lengths of their slices, which do not overlap.
@@ -59,6 +63,35 @@ fn decompress(block: &[u8], out: &mut [MaybeUninit<u8>]) -> Result<(), CodecErro
         lz4_sys::LZ4_decompress_safe(block.as_ptr().cast(), out.as_mut_ptr().cast(), from, to)
     };
     if written == to { Ok(()) } else { Err(corrupt()) }
+}
+
+/// Appends `input` to `out` as one block; `input` is no longer than [`MAX_INPUT`].
+pub(super) fn compress(
+    codec: &'static str,
+    acceleration: c_int,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let failed = |reason: String| CodecError::Encode { codec, reason };
+    let Ok(from) = c_int::try_from(input.len()) else {
+        return Err(failed(format!("{} bytes, at most {MAX_INPUT} are possible", input.len())));
+    };
+    // SAFETY: liblz4 has written as many bytes as it says.
+    unsafe {
+        output::append(codec, out, bound(input.len()), |spare| {
+            let to = c_int::try_from(spare.len()).unwrap_or(c_int::MAX);
+            // SAFETY: both pointers go with the lengths of their slices.
+            let written = lz4_sys::LZ4_compress_fast(
+                input.as_ptr().cast(),
+                spare.as_mut_ptr().cast(),
+                from,
+                to,
+                acceleration,
+            );
+            let written = usize::try_from(written).ok().filter(|&written| written > 0);
+            written.ok_or_else(|| failed("liblz4 failed".to_owned()))
+        })
+    }
 }
 
 impl BytesToBytes for Lz4 {
@@ -72,33 +105,14 @@ impl BytesToBytes for Lz4 {
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
-        let (Some(size), Ok(from)) = (
-            u32::try_from(input.len()).ok().filter(|_| input.len() <= MAX_INPUT),
-            c_int::try_from(input.len()),
-        ) else {
+        let size = u32::try_from(input.len()).ok().filter(|_| input.len() <= MAX_INPUT);
+        let Some(size) = size else {
             let reason = format!("{} bytes, at most {MAX_INPUT} are possible", input.len());
             return Err(CodecError::Encode { codec: NAME, reason });
         };
         output::reserve(NAME, out, bound(input.len()) + HEADER)?;
         out.extend_from_slice(&size.to_le_bytes());
-        // SAFETY: liblz4 has written as many bytes as it says.
-        unsafe {
-            output::append(NAME, out, bound(input.len()), |spare| {
-                let to = c_int::try_from(spare.len()).unwrap_or(c_int::MAX);
-                // SAFETY: both pointers go with the lengths of their slices.
-                let written = lz4_sys::LZ4_compress_fast(
-                    input.as_ptr().cast(),
-                    spare.as_mut_ptr().cast(),
-                    from,
-                    to,
-                    self.acceleration,
-                );
-                usize::try_from(written).ok().filter(|&written| written > 0).ok_or_else(|| {
-                    let reason = format!("liblz4 failed with {written}");
-                    CodecError::Encode { codec: NAME, reason }
-                })
-            })
-        }
+        compress(NAME, self.acceleration, input, out)
     }
 
     fn decode(
@@ -111,7 +125,9 @@ impl BytesToBytes for Lz4 {
         let (size, block) = split(input)?;
         output::check_limit(NAME, size, limit)?;
         // SAFETY: on success, `decompress` has written all of the slice.
-        unsafe { output::append(NAME, out, size, |spare| decompress(block, spare).map(|()| size)) }
+        unsafe {
+            output::append(NAME, out, size, |spare| decompress(NAME, block, spare).map(|()| size))
+        }
     }
 
     fn decode_exact(
@@ -122,7 +138,7 @@ impl BytesToBytes for Lz4 {
     ) -> Result<(), CodecError> {
         let (size, block) = split(input)?;
         output::check_size(NAME, out.len(), size)?;
-        decompress(block, output::as_uninit(out))
+        decompress(NAME, block, output::as_uninit(out))
     }
 
     fn encoded_size(&self, input: u64) -> EncodedSize {

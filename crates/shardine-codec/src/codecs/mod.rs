@@ -11,6 +11,7 @@ mod delta;
 mod fixedscaleoffset;
 mod gzip;
 mod lz4;
+mod lz4_block;
 mod lzma;
 mod neuroglancer;
 mod numcodecs_packbits;
@@ -23,6 +24,8 @@ mod transpose;
 mod vlen;
 mod zlib;
 mod zstd;
+
+pub use lz4_block::prefix_between;
 
 use config::Config;
 
@@ -73,6 +76,7 @@ const CODECS: &[(&str, Build)] = &[
     ("numcodecs.zlib", zlib::build),
     ("lz4", lz4::build),
     ("numcodecs.lz4", lz4::build),
+    ("wkw.lz4_block", lz4_block::build),
     ("bz2", bz2::build),
     ("numcodecs.bz2", bz2::build),
     ("lzma", lzma::build),

@@ -61,6 +61,7 @@ pub fn all_bytes_to_bytes() -> Vec<(String, Arc<dyn BytesToBytes>)> {
         ("fletcher32", json!({})),
         ("zlib", json!({"level": 6})),
         ("lz4", json!({})),
+        ("wkw.lz4_block", json!({})),
         ("bz2", json!({"level": 1})),
         ("lzma", json!({"preset": 0})),
         ("lzma", json!({"format": 2, "preset": 0})),

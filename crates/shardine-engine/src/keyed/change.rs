@@ -300,12 +300,21 @@ fn plan(
 pub fn before_values(old: &ShardIndexes) -> Vec<Range<u64>> {
     let values: Vec<Range<u64>> =
         old.entries().map(|(_, entry)| old.range(entry).unwrap_or(0..0)).collect();
-    let mut taken: Vec<Range<u64>> = values.iter().chain(&old.index_ranges).cloned().collect();
+    bytes_before(&values, &old.index_ranges, old.table_len)
+}
+
+/// For each value the bytes before it that neither the table, an index nor a value has.
+pub fn bytes_before(
+    values: &[Range<u64>],
+    indexes: &[Range<u64>],
+    table_len: u64,
+) -> Vec<Range<u64>> {
+    let mut taken: Vec<Range<u64>> = values.iter().chain(indexes).cloned().collect();
     taken.sort_unstable_by_key(|range| (range.start, range.end));
     let mut before = vec![0..0; values.len()];
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by_key(|&i| values[i].start);
-    let (mut next, mut end) = (taken.iter().peekable(), old.table_len);
+    let (mut next, mut end) = (taken.iter().peekable(), table_len);
     let mut last: Option<usize> = None;
     for i in order {
         let start = values[i].start;

@@ -6,7 +6,8 @@ mod joined;
 mod shards;
 
 pub use change::{
-    Change, ChangeReport, EncodeValue, Encoded, OldValue, before_values, change_shard,
+    Change, ChangeReport, EncodeValue, Encoded, OldValue, before_values, bytes_before, change_shard,
 };
 pub use gzip::gzip;
+pub(crate) use shards::side_by_side;
 pub use shards::{KeyedShards, OpenShard, ShardIndexes};

@@ -653,7 +653,7 @@ fn check_index(key: &Key, minishard: u64, range: &Range<u64>) -> Result<(), Stor
 }
 
 /// Does something to each item, many at once, each on a thread of its own as it waits for a store.
-fn side_by_side<T: Sync>(at_once: usize, items: &[T], work: impl Fn(&T) + Sync) {
+pub(crate) fn side_by_side<T: Sync>(at_once: usize, items: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     on_threads(at_once.min(items.len()), &|| {
         while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -2,6 +2,8 @@
 
 mod key_shards;
 mod uint64;
+mod wkw;
+mod wkw_cubes;
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -20,6 +22,8 @@ use crate::tuning::COMPARED;
 
 pub use key_shards::{shard_box, shard_numbers};
 pub use uint64::Uint64Packing;
+pub use wkw::WkwPacking;
+pub use wkw_cubes::wkw_cubes;
 
 /// How cells are packed into objects. Unless [`shared`](Self::shared) says otherwise, each cell is an object of its own.
 pub trait Packing: Debug + Send + Sync {

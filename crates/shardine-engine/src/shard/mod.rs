@@ -5,6 +5,7 @@ mod index;
 mod order;
 mod scan;
 pub mod uint64;
+pub mod wkw;
 
 pub use gaps::Gaps;
 pub use index::{IndexLocation, MAX_CHUNKS_PER_SHARD, ShardError, ShardIndex};

@@ -114,11 +114,15 @@ fn objects(store: &dyn Store) -> Vec<(&'static str, Arc<dyn Object>)> {
     let Recovery::Before(before) = store.recover(&key("a")).unwrap() else {
         panic!("what was there before");
     };
+    let Recovery::Before(unchanged) = store.before_change(&key("a")).unwrap() else {
+        panic!("what was there before");
+    };
     vec![
         ("open", store.open(&key("a"), None).unwrap()),
         ("open_stored", store.open_stored(&key("a")).unwrap()),
         ("edit", store.edit(&key("a")).unwrap().object),
         ("recover", before),
+        ("before_change", unchanged),
     ]
 }
 
@@ -159,6 +163,7 @@ const CALLS: &[Named<StoreCall>] = &[
     ("leftovers", |store| store.leftovers(None).is_ok()),
     ("remove_leftover", |store| store.remove_leftover(None, "a").is_ok_and(|gone| !gone)),
     ("recover", |store| matches!(store.recover(&key("a")), Ok(Recovery::Before(_)))),
+    ("before_change", |store| matches!(store.before_change(&key("a")), Ok(Recovery::Before(_)))),
     ("remove_empty_folder", |store| store.remove_empty_folder(&key("a")).is_ok()),
 ];
 
@@ -321,6 +326,11 @@ impl Store for Recorder {
 
     fn recover(&self, _: &Key) -> Result<Recovery, StoreError> {
         self.called.add("recover");
+        Ok(Recovery::Before(self.object()))
+    }
+
+    fn before_change(&self, _: &Key) -> Result<Recovery, StoreError> {
+        self.called.add("before_change");
         Ok(Recovery::Before(self.object()))
     }
 

@@ -267,6 +267,10 @@ impl Store for FileStore {
         recover::recover(self, key)
     }
 
+    fn before_change(&self, key: &Key) -> Result<Recovery, StoreError> {
+        recover::before_change(self, key)
+    }
+
     fn delete(&self, key: &Key, condition: &Condition) -> Result<(), StoreError> {
         publish::delete(self, key, condition)
     }

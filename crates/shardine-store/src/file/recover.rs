@@ -57,6 +57,14 @@ pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreErr
     }
 }
 
+/// Shows an object without an interrupted change, which stays as it is. Waits for nobody.
+pub(super) fn before_change(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
+    match has_journal(&store.0.disk, &store.path(key))? {
+        true => before(store, key),
+        false => Ok(Recovery::Nothing),
+    }
+}
+
 /// Whether a file has not been changed for far longer than a change in place takes.
 fn is_old(disk: &Disk, path: &Path) -> Result<bool, StoreError> {
     let wrong = |e| failed("examine", path, e);

@@ -1,6 +1,7 @@
 //! Operations over whole data sets.
 
 mod append;
+mod check;
 mod compact;
 mod convert;
 mod copy;
@@ -19,6 +20,7 @@ mod watched;
 mod whole;
 
 pub use append::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
+pub use check::{Finding, FindingKind, Severity, Untold, VerifySummary};
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use convert::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
@@ -36,4 +38,4 @@ pub use repack::{
 };
 pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
-pub use verify::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySummary, verify};
+pub use verify::{VerifyOptions, verify};

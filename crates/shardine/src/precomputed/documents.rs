@@ -8,7 +8,7 @@ use shardine_store::{Key, StoreExt};
 use super::key_values::{KeyValueStore, PayloadKind};
 use super::{INFO, InfoError, Volume, VolumeInfo};
 use crate::anchor::Anchor;
-use crate::dataset::{DataSet, PartContent, SetKind, SetPart};
+use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::shard::uint64::Sharding;
 use crate::{Array, Engine, Error, Location};
 

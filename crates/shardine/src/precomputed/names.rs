@@ -5,6 +5,7 @@ use shardine_store::{Key, Store, StoreError};
 use super::{Scale, compressed_ending};
 use crate::EngineError;
 use crate::engine::{Engine, GridKey, Packing, StoredObject};
+use crate::shard::uint64::Sharding;
 
 /// The key of an object in a folder.
 pub(super) fn in_folder(folder: Option<&Key>, name: &str) -> Result<Key, StoreError> {
@@ -76,6 +77,42 @@ impl BoxNames {
     }
 }
 
+/// What an object in a folder of shards is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShardName {
+    /// A shard.
+    Whole(u64),
+    /// The first object of a shard in its older form, with its table.
+    Index(u64),
+    /// The second object of such a shard, with its values.
+    Data(u64),
+    /// A shard that is compressed as a file.
+    Compressed(u64),
+    /// It is called like a shard, but no key leads to it.
+    Misnamed,
+    /// Something else.
+    Other,
+}
+
+impl ShardName {
+    /// What an object of this name is.
+    pub fn of(sharding: &Sharding, name: &str) -> Self {
+        let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
+        let Some((stem, ending)) = bare.unwrap_or(name).rsplit_once('.') else {
+            return Self::Other;
+        };
+        let is_number = !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match (sharding.shard_number(stem), ending, bare) {
+            (Some(shard), "shard", None) => Self::Whole(shard),
+            (Some(shard), "index", None) => Self::Index(shard),
+            (Some(shard), "data", None) => Self::Data(shard),
+            (Some(shard), "shard", Some(_)) => Self::Compressed(shard),
+            (None, "shard", None) if is_number => Self::Misnamed,
+            _ => Self::Other,
+        }
+    }
+}
+
 impl Packing for BoxNames {
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError> {
         in_folder(self.folder.as_ref(), &self.name(cell))
@@ -114,6 +151,26 @@ impl Packing for BoxNames {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_a_shard_is_written_in_one_way() {
+        let sharding = Sharding::new(0, 1, 5).unwrap();
+        for (name, expected) in [
+            ("1f.shard", ShardName::Whole(31)),
+            ("00.index", ShardName::Index(0)),
+            ("00.data", ShardName::Data(0)),
+            ("1f.shard.gz", ShardName::Compressed(31)),
+            ("1F.shard", ShardName::Misnamed),
+            ("0.shard", ShardName::Misnamed),
+            ("20.shard", ShardName::Misnamed),
+            ("00.data.br", ShardName::Other),
+            (".shard", ShardName::Other),
+            ("notes.shard", ShardName::Other),
+            ("info", ShardName::Other),
+        ] {
+            assert_eq!(ShardName::of(&sharding, name), expected, "{name}");
+        }
+    }
 
     #[test]
     fn names_count_from_the_offset_and_end_with_the_volume() {

@@ -6,7 +6,7 @@ use shardine_store::Key;
 
 use super::node::node_documents_of;
 use super::{ArrayNode, Child, Group, Node};
-use crate::dataset::{DataSet, PartContent, SetKind, SetPart};
+use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::{Array, Engine, Error, Location, ZarrFormat};
 
 /// Opens the node at a place; `None` if there is none. One read; of version 2, three to five.

@@ -27,6 +27,7 @@ pub use append_claim::{AppendClaim, AppendNote};
 /// The object that tells which chunks of an array, or values of a folder of shards, `repair` could not save.
 pub const LOSS_RECORD: &str = ".shardine-lost.json";
 
+pub use crate::set::MAX_DEPTH;
 pub use array_node::ArrayNode;
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
 pub(crate) use data_set::open_set;
@@ -41,6 +42,3 @@ pub(crate) use node_names::node_names;
 pub(crate) use reopen::has_same_chunks;
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};
 pub(crate) use stored::{Listings, grid_folder};
-
-/// How deep groups may lie in groups: deeper than any hierarchy that is not a loop of links.
-pub const MAX_DEPTH: usize = 64;

@@ -79,6 +79,12 @@ pub enum JobError {
         /// The target.
         at: String,
     },
+    /// The job has nothing to do after its parts.
+    #[error("{job} writes nothing, so there is nothing to finish after its parts")]
+    NothingToFinish {
+        /// The job.
+        job: &'static str,
+    },
     /// What a part has left makes no sense.
     #[error("\"{report}\", which tells what a part of the job has done, is damaged")]
     Report {
@@ -124,6 +130,7 @@ impl JobError {
             }
             Self::PartsMissing { .. } => "run these parts; the last one finishes the job".into(),
             Self::NothingBegun { .. } => "run the parts first, with --part 1/N and so on".into(),
+            Self::NothingToFinish { .. } => "read what each part has reported".into(),
             Self::TasksMissing { .. } => "run these tasks, then finish".into(),
             Self::NoStep { .. } | Self::OtherVersion { .. } | Self::Plan { .. } => {
                 "plan the job again, with the same version everywhere".into()

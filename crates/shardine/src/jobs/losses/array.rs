@@ -8,6 +8,7 @@ use shardine_store::{Key, Object, ReadRange, StoreError};
 use super::{Fingerprint, Losses, ObjectLosses};
 use crate::engine::GridKey;
 use crate::engine::tuning::SCANNED;
+use crate::jobs::check::indexed::read_index;
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::ShardIndex;
 use crate::{Array, Error};
@@ -165,7 +166,7 @@ fn collect(
         return Ok(found.len() <= super::MOST);
     };
     // What cannot be read is damage, and told as such.
-    let Some(index) = read_index(shard, object, &at)? else { return Ok(true) };
+    let Some(index) = index_at(shard, object, &at)? else { return Ok(true) };
     for entry in 0..index.len() {
         let Ok(Some(range)) = index.get(entry) else { continue };
         path.push(entry as u32);
@@ -192,15 +193,14 @@ fn hash(object: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
 }
 
 /// The index of a shard that lies at these bytes; `None` if it cannot be read.
-fn read_index(
+fn index_at(
     shard: &ShardLayout,
     object: &dyn Object,
     at: &Range<u64>,
 ) -> Result<Option<ShardIndex>, StoreError> {
-    let len = at.end - at.start;
-    let Ok(own) = shard.index.range(len) else { return Ok(None) };
-    let bytes = object.read(ReadRange::Bounded(at.start + own.start..at.start + own.end))?;
-    Ok(shard.index.decode(&mut Context::new(), &bytes, len).ok())
+    let read = |range| object.read(ReadRange::Bounded(range));
+    let indexed = read_index(shard, at, &mut Context::new(), read)?;
+    Ok(indexed.ok().map(|indexed| indexed.index))
 }
 
 /// What a path of entries leads to.
@@ -229,7 +229,7 @@ impl Walk<'_> {
             let known = self.open.get(depth).is_some_and(|(of, ..)| of[..] == path[..depth]);
             if !known {
                 self.open.truncate(depth);
-                let index = read_index(shard, self.object, &at)?;
+                let index = index_at(shard, self.object, &at)?;
                 self.open.push((path[..depth].to_vec(), at.clone(), index));
             }
             let Some((_, base, Some(index))) = self.open.get(depth) else {
@@ -260,7 +260,7 @@ impl Walk<'_> {
         bounds: &[u64],
     ) -> Result<u64, StoreError> {
         let Some(shard) = layout.addressable() else { return Ok(0) };
-        let Some(index) = read_index(shard, self.object, &at)? else {
+        let Some(index) = index_at(shard, self.object, &at)? else {
             return Ok(chunks_below(layout, &[], bounds));
         };
         let stored = shard.to_stored(bounds);

@@ -3,7 +3,8 @@
 use shardine_store::{Key, Store, StoreError};
 
 use super::{InForce, Losses};
-use crate::jobs::verify::volume::{Folder, Payload};
+use crate::engine::Cells;
+use crate::jobs::check::keyed::{Folder, Payload};
 use crate::{Engine, Error};
 
 /// Chunks of a scale up to which those of one shard are counted.
@@ -31,22 +32,14 @@ pub(in crate::jobs) fn cells_of(
     minishard: Option<u64>,
 ) -> Option<Vec<u64>> {
     let Payload::Chunks(chunks) = &folder.payload else { return None };
-    let (code, [nx, ny, nz]) = (chunks.code.as_ref()?, chunks.grid);
-    nx.checked_mul(ny)?.checked_mul(nz).filter(|&cells| cells <= MOST_CELLS)?;
-    let sharding = &folder.shards.sharding;
-    let mut keys = Vec::new();
-    for z in 0..nz {
-        for y in 0..ny {
-            for x in 0..nx {
-                let key = code.encode([x, y, z]);
-                let place = sharding.place(key);
-                if place.shard == shard && minishard.is_none_or(|of| of == place.minishard) {
-                    keys.push(key);
-                }
-            }
-        }
-    }
-    Some(keys)
+    let code = chunks.code.as_ref()?;
+    let cells = Cells::new(chunks.grid.to_vec());
+    let key = |cell: Vec<u64>| code.encode([cell[0], cell[1], cell[2]]);
+    let belongs = |key: &u64| {
+        let place = folder.shards.sharding.place(*key);
+        place.shard == shard && minishard.is_none_or(|of| of == place.minishard)
+    };
+    (cells.count <= MOST_CELLS).then(|| cells.map(key).filter(belongs).collect())
 }
 
 /// What of a record is still as it was left. Reads the indexes that lead to the keys.
@@ -64,10 +57,7 @@ pub(in crate::jobs) fn in_folder(
     };
     let mut found = Vec::new();
     for (name, lost) in &losses.objects {
-        let stem = name.strip_suffix(".shard").or_else(|| name.strip_suffix(".index"));
-        let Some(shard) = stem.and_then(|stem| shards.sharding.shard_number(stem)) else {
-            continue;
-        };
+        let Some(shard) = shards.number_of(name) else { continue };
         let object = shards.object_key(name)?;
         // Others may have changed it since it was opened here.
         shards.forget(shard);

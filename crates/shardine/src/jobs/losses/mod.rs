@@ -14,7 +14,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use shardine_store::{Condition, Key, ReadRange, Store, StoreError, StoreExt};
 
-use crate::jobs::verify::volume::{Folder, InfoSet, scale_folder};
+use crate::jobs::check::keyed::Folder;
+use crate::jobs::check::{InfoSet, scale_folder};
 pub use crate::zarr::LOSS_RECORD;
 use crate::{Array, Engine, EngineError, Error, Location};
 
@@ -248,28 +249,18 @@ pub(super) struct InForce {
     pub unproved: u64,
 }
 
-/// Refuses to go on from an array of which something is lost: a copy in other chunks could not tell.
+/// Refuses an array of which something is lost: a copy in other chunks could not tell.
 pub(super) fn refuse_array(array: &Array) -> Result<(), Error> {
     let location = array.location();
-    let path = location.path.as_ref();
-    let in_force = match read_record(&*location.store, path)? {
-        None => return Ok(()),
-        Some(Found::Malformed(reason)) => {
-            return Err(StoreError::Damaged { key: record_key(path)?, reason }.into());
+    refuse(&*location.store, location.path.as_ref(), &|losses| {
+        let mut all =
+            InForce { lost: u64::from(!losses.is_of(Some(&grid_of(array)))), unproved: 0 };
+        for loss in in_array(array, losses)? {
+            all.lost += loss.lost;
+            all.unproved += loss.unproved;
         }
-        Some(Found::Losses(losses)) => {
-            let mut all = InForce::default();
-            if !losses.is_of(Some(&grid_of(array))) {
-                all.lost = 1;
-            }
-            for loss in in_array(array, &losses)? {
-                all.lost += loss.lost;
-                all.unproved += loss.unproved;
-            }
-            all
-        }
-    };
-    refuse(location.to_string(), in_force)
+        Ok(all)
+    })
 }
 
 /// The same for a volume, or a folder of values by key.
@@ -282,7 +273,7 @@ pub(super) fn refuse_data_set(engine: &Arc<Engine>, location: &Location) -> Resu
     };
     let folder = |folder: &Folder| {
         let (store, path) = (&*folder.shards.store, folder.shards.folder.as_ref());
-        refuse_keyed(store, path, &|losses| in_folder(engine, folder, losses))
+        refuse(store, path, &|losses| Ok(total(&in_folder(engine, folder, losses)?)))
     };
     match set {
         InfoSet::Folders(folders) => folders.iter().try_for_each(folder),
@@ -294,30 +285,26 @@ pub(super) fn refuse_data_set(engine: &Arc<Engine>, location: &Location) -> Resu
                 }
                 let (store, path) = (&*location.store, volume.folder(scale)?);
                 let path = path.as_ref();
-                refuse_keyed(store, path, &|losses| in_objects(store, path, losses))?;
+                refuse(store, path, &|losses| Ok(total(&in_objects(store, path, losses)?)))?;
             }
             Ok(())
         }
     }
 }
 
-fn refuse_keyed(
+fn refuse(
     store: &dyn Store,
     folder: Option<&Key>,
-    check: &dyn Fn(&Losses) -> Result<Vec<KeyedLoss>, Error>,
+    check: &dyn Fn(&Losses) -> Result<InForce, Error>,
 ) -> Result<(), Error> {
-    let key = record_key(folder)?;
-    match read_record(store, folder)? {
-        None => Ok(()),
-        Some(Found::Malformed(reason)) => Err(StoreError::Damaged { key, reason }.into()),
-        Some(Found::Losses(losses)) => {
-            let at = folder.map_or_else(|| store.name(), |at| format!("{}/{at}", store.name()));
-            refuse(at, total(&check(&losses)?))
+    let in_force = match read_record(store, folder)? {
+        None => return Ok(()),
+        Some(Found::Malformed(reason)) => {
+            return Err(StoreError::Damaged { key: record_key(folder)?, reason }.into());
         }
-    }
-}
-
-fn refuse(at: String, in_force: InForce) -> Result<(), Error> {
+        Some(Found::Losses(losses)) => check(&losses)?,
+    };
+    let at = folder.map_or_else(|| store.name(), |at| format!("{}/{at}", store.name()));
     match in_force {
         InForce { lost: 0, unproved: 0 } => Ok(()),
         InForce { lost, unproved } => Err(Error::LostChunks { at, lost, unproved }),

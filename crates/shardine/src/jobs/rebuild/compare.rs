@@ -118,8 +118,12 @@ impl Transfer<'_> {
         old: &[u8],
         new: &[u8],
     ) -> Result<bool, Error> {
-        let Relation::Recompressed { decode, encode } = &self.relation else {
-            return Ok(old == new);
+        let (decode, encode) = match &self.relation {
+            Relation::Recompressed { decode, encode } => (decode, encode),
+            Relation::Prefixed(prefix) => {
+                return Ok(new.strip_prefix(prefix.as_slice()) == Some(old));
+            }
+            Relation::Same | Relation::Recoded => return Ok(old == new),
         };
         let plain = |codec: &Option<Arc<dyn shardine_codec::BytesToBytes>>,
                      context: &mut Context,

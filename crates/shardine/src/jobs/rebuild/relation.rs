@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use shardine_codec::{BytesToBytes, Codec, ElementSize, from_spec};
+use shardine_codec::{BytesToBytes, Codec, ElementSize, from_spec, prefix_between};
 
 use super::axes::AxisMap;
 use crate::{Array, CodecSpec};
@@ -16,6 +16,8 @@ const GZIP: &str = "gzip";
 pub(super) enum Relation {
     /// Its bytes are the same.
     Same,
+    /// Its bytes are the same with these before them.
+    Prefixed(Vec<u8>),
     /// Its bytes are the same once they are compressed or decompressed.
     Recompressed {
         /// What the old bytes are decoded by first.
@@ -57,13 +59,25 @@ impl Relation {
         if (&from.chunk, &from.order) != (&to.chunk, &to.order) {
             return Self::Recoded;
         }
-        recompressed(&from, old, &to, new).unwrap_or(Self::Recoded)
+        let prefixed = || prefix(&from, old, &to, new).map(Self::Prefixed);
+        prefixed().or_else(|| recompressed(&from, old, &to, new)).unwrap_or(Self::Recoded)
     }
 
     /// Whether nothing is decoded to elements.
     pub fn keeps_elements_encoded(&self) -> bool {
         !matches!(self, Self::Recoded)
     }
+}
+
+/// What stands before the bytes of a chunk in the new array, if nothing else differs.
+fn prefix(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Vec<u8>> {
+    let (_, rest) = from.codecs.split_last()?;
+    let (_, other) = to.codecs.split_last()?;
+    let plain = rest.iter().all(|(name, _)| name == "bytes");
+    let ElementSize::Fixed(element) = old.data_type().size() else { return None };
+    let elements = from.chunk.iter().try_fold(1u64, |n, &len| n.checked_mul(len))?;
+    let len = elements.checked_mul(element as u64).filter(|_| plain && rest == other)?;
+    prefix_between(old.codecs().last()?, new.codecs().last()?, len)
 }
 
 /// The relation of chunks that differ by a gzip around them, and in nothing else.

@@ -344,7 +344,12 @@ impl<'a> Transfer<'a> {
                 self.recompress(context, chunk, bytes, out)?;
                 &self.counters.recompressed
             }
-            _ => {
+            Relation::Prefixed(prefix) => {
+                out.extend_from_slice(prefix);
+                out.extend_from_slice(bytes);
+                &self.counters.moved
+            }
+            Relation::Same | Relation::Recoded => {
                 out.extend_from_slice(bytes);
                 &self.counters.moved
             }
@@ -456,7 +461,7 @@ impl<'a> Transfer<'a> {
         add(&counters.kept, 1);
         add(&counters.absent, absent);
         match &self.relation {
-            Relation::Same => add(&counters.moved, stored),
+            Relation::Same | Relation::Prefixed(_) => add(&counters.moved, stored),
             Relation::Recompressed { .. } => add(&counters.recompressed, stored),
             Relation::Recoded => {}
         }

@@ -1,7 +1,7 @@
 //! Whether the chunks of a scale are what `info` says: if most of them are not, it is `info` that is wrong.
 
-use crate::jobs::verify::FindingKind;
-use crate::jobs::verify::volume::{Fault, Survey};
+use crate::jobs::check::FindingKind;
+use crate::jobs::check::keyed::{Fault, Survey};
 
 /// How the chunks of a scale agree with its `info`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,24 +22,31 @@ impl Agreement {
         Self { looked, ..Self::default() }
     }
 
-    /// Adds the chunks of a shard.
-    pub fn add(&mut self, survey: &Survey) {
+    /// Of the chunks of a shard.
+    pub fn of(survey: &Survey) -> Self {
+        let mut found = Self::default();
         for surveyed in &survey.entries {
             match surveyed.fault.as_deref() {
-                None => self.looked += 1,
-                Some(Fault::OutsideArray) => {
-                    self.looked += 1;
-                    self.outside += 1;
-                }
+                None => {}
+                Some(Fault::OutsideArray) => found.outside += 1,
                 Some(fault)
                     if matches!(fault.kind(), FindingKind::ChunkSize | FindingKind::Chunk) =>
                 {
-                    self.looked += 1;
-                    self.fail(fault.kind());
+                    found.fail(fault.kind());
                 }
-                Some(_) => {}
+                Some(_) => continue,
             }
+            found.looked += 1;
         }
+        found
+    }
+
+    /// With the chunks of another shard.
+    pub fn add(&mut self, other: Self) {
+        self.looked += other.looked;
+        self.sizes += other.sizes;
+        self.undecodable += other.undecodable;
+        self.outside += other.outside;
     }
 
     /// Counts a chunk that was looked at as one that is not what it should be.

@@ -7,6 +7,8 @@ use shardine_store::{Object, ReadRange};
 
 use crate::Error;
 use crate::engine::tuning::SCANNED;
+use crate::jobs::check::indexed::{Indexed, read_index};
+use crate::jobs::check::overlapping;
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{ChecksumScan, IndexLocation, ShardIndex};
 
@@ -42,11 +44,9 @@ pub(super) fn find_last_index(
 /// The index of a shard inside has a valid checksum too, and so has a chunk that ends in one; of all ones, it even
 /// looks like an index without entries.
 fn is_sound(shard: &ShardLayout, object: &dyn Object, at: Range<u64>) -> Result<bool, Error> {
-    let len = at.end - at.start;
-    let Ok(range) = shard.index.range(len) else { return Ok(false) };
-    let stored = at.start + range.start..at.start + range.end;
-    let bytes = object.read(ReadRange::Bounded(stored))?;
-    let Ok(index) = shard.index.decode(&mut Context::new(), &bytes, len) else { return Ok(false) };
+    let read = |range| object.read(ReadRange::Bounded(range));
+    let indexed = read_index(shard, &at, &mut Context::new(), read)?;
+    let Ok(Indexed { index, range }) = indexed else { return Ok(false) };
     let Some(entries) = holding(&index, &range) else { return Ok(false) };
     for entry in entries {
         let place = at.start + entry.start..at.start + entry.end;
@@ -77,6 +77,8 @@ fn holding(index: &ShardIndex, own: &Range<u64>) -> Option<Vec<Range<u64>>> {
         ranges.push(range);
     }
     ranges.sort_unstable_by_key(|range| (range.start, range.end));
-    let apart = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start || pair[0] == pair[1]);
-    apart.then_some(ranges)
+    let mut holds = true;
+    let stored = ranges.iter().filter(|range| !range.is_empty());
+    overlapping(stored.map(|range| (range.clone(), ())), |first, next| holds &= first.0 == next.0);
+    holds.then_some(ranges)
 }

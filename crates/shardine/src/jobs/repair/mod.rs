@@ -3,215 +3,26 @@
 mod agreement;
 mod last_index;
 mod object;
+mod report;
 mod set_aside;
 mod volume;
 mod volume_moves;
 mod volume_shard;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
-use shardine_store::{Key, Recovery, StoreError};
+use shardine_store::{Edit, Key, Recovery, StoreError};
 
-use super::verify::volume::InfoSet;
-use super::verify::{Finding, FindingKind, Origin, Severity, VerifyOptions, verify};
+use super::check::{Finding, FindingKind, InfoSet, Origin, Scope, Severity};
+use super::frame::JobContext;
+use super::verify::verify_in;
 use crate::dataset::{Documents, detect};
 use crate::jobs::losses::{self, ObjectLosses};
 use crate::{Array, ArrayNode, Engine, Error, Location, PossibleObject};
 
+pub use report::{Repair, RepairKind, RepairOptions, RepairSummary};
 pub(super) use set_aside::SetAside;
-
-/// How to repair.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct RepairOptions {
-    /// Only tell what would be done.
-    pub dry_run: bool,
-    /// Decode every chunk to find damage; without it only metadata and indexes are read.
-    pub decode: bool,
-    /// Where damaged bytes are kept: a folder that need not exist yet.
-    pub set_aside: Location,
-    /// Forget what was lost, now or earlier: `verify` no longer tells of it.
-    pub accept_loss: bool,
-    /// Told how many objects are checked and how many have been found so far. May be called from any thread.
-    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
-}
-
-impl RepairOptions {
-    /// Keeps damaged bytes at a place that is not part of the data set.
-    pub fn new(set_aside: Location) -> Self {
-        Self { dry_run: false, decode: false, set_aside, accept_loss: false, progress: None }
-    }
-
-    /// With everything looked at and nothing changed, or not.
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// With all that is lost accepted, or not.
-    pub fn accept_loss(mut self, accept_loss: bool) -> Self {
-        self.accept_loss = accept_loss;
-        self
-    }
-
-    /// With every chunk decoded or not.
-    pub fn decode(mut self, decode: bool) -> Self {
-        self.decode = decode;
-        self
-    }
-
-    /// With somebody who is told the objects checked and the objects found so far.
-    pub fn progress(mut self, progress: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(progress));
-        self
-    }
-}
-
-impl fmt::Debug for RepairOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RepairOptions")
-            .field("dry_run", &self.dry_run)
-            .field("decode", &self.decode)
-            .field("set_aside", &self.set_aside)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What was done about something, or would be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum RepairKind {
-    /// A change in place that was interrupted is finished, or undone.
-    Recovered,
-    /// A temporary file of a killed writer is removed.
-    LeftoverRemoved,
-    /// A shard has the last valid index again that was found in it, which is an older one.
-    IndexRestored,
-    /// The bytes of a chunk are set aside and its entry is empty.
-    ChunkSetAside,
-    /// An object is set aside whole.
-    ObjectSetAside,
-    /// A chunk that shared bytes with another one has bytes of its own.
-    Separated,
-    /// An index that cannot be read is gone from its shard, which is kept as it was.
-    IndexSetAside,
-    /// A shard that was compressed as a file is the shard that was in it.
-    Unwrapped,
-    /// The two objects of a shard in its older form are one.
-    Joined,
-    /// Values or indexes of a shard are stored as `info` says.
-    Recoded,
-    /// A key is where readers look for it.
-    Moved,
-    /// The keys of a shard are in order.
-    Reordered,
-    /// `info` says how values are stored.
-    InfoCorrected,
-    /// The record of what was lost is set aside.
-    LossAccepted,
-    /// It cannot be mended here, and is as it was.
-    Left,
-}
-
-impl RepairKind {
-    /// Its name, such as `chunk-set-aside`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Recovered => "recovered",
-            Self::LeftoverRemoved => "leftover-removed",
-            Self::IndexRestored => "index-restored",
-            Self::ChunkSetAside => "chunk-set-aside",
-            Self::ObjectSetAside => "object-set-aside",
-            Self::Separated => "separated",
-            Self::IndexSetAside => "index-set-aside",
-            Self::Unwrapped => "unwrapped",
-            Self::Joined => "joined",
-            Self::Recoded => "recoded",
-            Self::Moved => "moved",
-            Self::Reordered => "reordered",
-            Self::InfoCorrected => "info-corrected",
-            Self::LossAccepted => "loss-accepted",
-            Self::Left => "left",
-        }
-    }
-}
-
-impl fmt::Display for RepairKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Something that was done, or would be.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Repair {
-    /// What was done.
-    pub kind: RepairKind,
-    /// To which object.
-    pub object: Option<Key>,
-    /// The place of the object in the array's grid of shards.
-    pub shard: Option<Vec<u64>>,
-    /// The place of the chunk in the array's grid of innermost chunks.
-    pub chunk: Option<Vec<u64>>,
-    /// The bytes of the object that it concerns.
-    pub range: Option<Range<u64>>,
-    /// Why, in one sentence.
-    pub message: String,
-    /// The name under which bytes were kept in the folder for them.
-    pub set_aside: Option<String>,
-    /// Chunks, or values, that are lost by it: nothing is there to be put in their place. Of an object without an index
-    /// as many as it has room for; of values whose keys nobody knows, one.
-    pub lost: u64,
-    /// Chunks whose place an older index tells: it proves where they belong, not that they are the newest.
-    pub unproved: u64,
-}
-
-impl Repair {
-    fn of(kind: RepairKind, finding: &Finding) -> Self {
-        Self {
-            kind,
-            object: finding.object.clone(),
-            shard: finding.shard.clone(),
-            chunk: finding.chunk.clone(),
-            range: finding.range.clone(),
-            message: finding.message.clone(),
-            set_aside: None,
-            lost: 0,
-            unproved: 0,
-        }
-    }
-}
-
-/// What came of a repair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct RepairSummary {
-    /// Things that were mended, or would be, without anything being lost.
-    pub mended: u64,
-    /// Chunks or values that are lost, by this repair or an earlier one, and have not been written since.
-    pub lost: u64,
-    /// Chunks that are as an older index had them, and may be old.
-    pub unproved: u64,
-    /// Of both, what was accepted as it is.
-    pub accepted: u64,
-    /// Damage that is left as it was.
-    pub left: u64,
-    /// Bytes that were set aside.
-    pub bytes_set_aside: u64,
-    /// Things that were done, or left, beyond those that were told one by one.
-    pub untold: u64,
-}
-
-impl RepairSummary {
-    /// Whether nothing is left, lost or unproved.
-    pub fn is_ok(&self) -> bool {
-        self.left == 0 && self.lost == 0 && self.unproved == 0
-    }
-}
 
 /// Things that are told one by one.
 const MAX_TOLD: u64 = 10_000;
@@ -241,16 +52,21 @@ const MAX_OF_KIND: u64 = 1 << 16;
 ///
 /// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole.
 ///
+/// A repair that `context` stops ends before its next object; what it has mended stays mended.
+///
 /// Costs what [`verify`](crate::verify) costs, and for each damaged shard its bytes once.
 pub fn repair(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     location: &Location,
     options: &RepairOptions,
     tell: &mut (dyn FnMut(Repair) + Send),
 ) -> Result<RepairSummary, Error> {
+    let context = &context.into();
+    context.check()?;
     let aside = SetAside::new(options.set_aside.clone());
     let mut repairing = Repairing {
-        engine,
+        context,
+        engine: context.engine(),
         location,
         options,
         aside,
@@ -302,6 +118,7 @@ fn is_mendable(finding: &Finding) -> bool {
 }
 
 struct Repairing<'a> {
+    context: &'a JobContext,
     engine: &'a Arc<Engine>,
     location: &'a Location,
     options: &'a RepairOptions,
@@ -385,42 +202,50 @@ impl Repairing<'_> {
 
     /// Removes the records of what has been written again, and if the loss is accepted, all of them.
     fn records(&mut self, settled: &BTreeSet<Key>) -> Result<(), Error> {
-        let again = settled.iter().filter(|key| !self.records.contains(*key));
-        let again: Vec<Key> = again.cloned().collect();
-        for key in again {
-            let message = "all that was lost here has been written again";
-            let mut repair = Repair::new(RepairKind::LeftoverRemoved, &key, message);
-            self.remove_record(&key, &mut repair)?;
-            self.tell(repair);
-        }
+        let again = settled.difference(&self.records).cloned().collect();
+        self.remove_records(
+            again,
+            RepairKind::LeftoverRemoved,
+            "all that was lost here has been written again",
+        )?;
         if !self.options.accept_loss {
             return Ok(());
         }
-        for key in std::mem::take(&mut self.records) {
-            let message = "what was lost or may be old here is accepted as it is";
-            let mut repair = Repair::new(RepairKind::LossAccepted, &key, message);
-            self.remove_record(&key, &mut repair)?;
-            self.tell(repair);
-        }
+        let all = std::mem::take(&mut self.records);
+        let message = "what was lost or may be old here is accepted as it is";
+        self.remove_records(all, RepairKind::LossAccepted, message)?;
         self.summary.accepted = self.summary.lost.saturating_add(self.summary.unproved);
         (self.summary.lost, self.summary.unproved) = (0, 0);
         Ok(())
     }
 
-    /// Sets a record aside.
-    fn remove_record(&mut self, key: &Key, repair: &mut Repair) -> Result<(), Error> {
-        if self.options.dry_run {
-            return Ok(());
+    /// Sets records aside.
+    fn remove_records(
+        &mut self,
+        records: BTreeSet<Key>,
+        kind: RepairKind,
+        message: &str,
+    ) -> Result<(), Error> {
+        for key in records {
+            let mut repair = Repair::new(kind, &key, message);
+            let store = &self.location.store;
+            match (!self.options.dry_run).then(|| store.edit(&key)) {
+                None | Some(Err(StoreError::NotFound { .. })) => {}
+                Some(edit) => {
+                    let edit = edit?;
+                    self.keep_whole(&edit, &mut repair)?;
+                    store.delete(&key, &edit.condition())?;
+                }
+            }
+            self.tell(repair);
         }
-        let store = Arc::clone(&self.location.store);
-        let edit = match store.edit(key) {
-            Ok(edit) => edit,
-            Err(StoreError::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
+        Ok(())
+    }
+
+    /// Keeps all of an object.
+    fn keep_whole(&mut self, edit: &Edit, repair: &mut Repair) -> Result<(), Error> {
         let len = edit.object.len().unwrap_or(0);
         repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, repair)?);
-        store.delete(key, &edit.condition())?;
         Ok(())
     }
 
@@ -445,29 +270,34 @@ impl Repairing<'_> {
         self.look_at(self.location, self.is_held)
     }
 
+    /// Every finding is wanted, but of each object only so many of a kind.
+    fn scope(&self, max_of_kind: u64, is_held: bool) -> Scope {
+        let (decode, max_findings) = (self.options.decode, u64::MAX);
+        Scope { decode, part: None, max_findings, max_of_kind, is_held }
+    }
+
     /// The same at another place, which the caller may hold.
     fn look_at(&self, location: &Location, is_held: bool) -> Result<Found, Error> {
         let mut found = Found::default();
-        let mut options = VerifyOptions::new().decode(self.options.decode).all_findings(LOOKED_AT);
-        options.progress = self.options.progress.clone();
-        options.is_held = is_held;
-        let summary = verify(self.engine, location, &options, &mut |finding| match finding.kind {
-            FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal => {
-                found.leftovers.push(finding);
-            }
-            FindingKind::LostChunk | FindingKind::UnprovedChunk => {
-                found.records.extend(finding.record);
-            }
-            FindingKind::SettledLoss => found.settled.extend(finding.record),
-            FindingKind::LeftOut => found.left_out.push(finding),
-            _ if finding.severity != Severity::Damage => {}
-            _ => match (&finding.object, &finding.origin) {
-                (Some(object), Some(origin)) if is_mendable(&finding) => {
-                    found.damaged.entry(object.clone()).or_insert_with(|| origin.clone());
+        let scope = self.scope(LOOKED_AT, is_held);
+        let summary =
+            verify_in(self.context, location, scope, &mut |finding| match finding.kind {
+                FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal => {
+                    found.leftovers.push(finding);
                 }
-                _ => found.left.push(finding),
-            },
-        })?;
+                FindingKind::LostChunk | FindingKind::UnprovedChunk => {
+                    found.records.extend(finding.record);
+                }
+                FindingKind::SettledLoss => found.settled.extend(finding.record),
+                FindingKind::LeftOut => found.left_out.push(finding),
+                _ if finding.severity != Severity::Damage => {}
+                _ => match (&finding.object, &finding.origin) {
+                    (Some(object), Some(origin)) if is_mendable(&finding) => {
+                        found.damaged.entry(object.clone()).or_insert_with(|| origin.clone());
+                    }
+                    _ => found.left.push(finding),
+                },
+            })?;
         (found.lost, found.unproved) = (summary.lost_chunks, summary.unproved_chunks);
         Ok(found)
     }
@@ -476,6 +306,7 @@ impl Repairing<'_> {
     fn leftovers(&mut self, found: Vec<Finding>) -> Result<(), Error> {
         let store = Arc::clone(&self.location.store);
         for finding in found {
+            self.context.check()?;
             let Some(key) = &finding.object else { continue };
             let (folder, name) = match key.as_str().rsplit_once('/') {
                 Some((folder, name)) => (Some(Key::new(folder)?), name),
@@ -540,6 +371,7 @@ impl Repairing<'_> {
                 None => damaged,
             };
             for (key, origin) in damaged {
+                self.context.check()?;
                 let stored = PossibleObject::new(key, origin.cell, None);
                 self.left.clear();
                 match self.object(array, &stored) {

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use shardine_codec::{Context, ElementSize};
+use shardine_codec::Context;
 use shardine_store::{CreateOptions, Edit, Object, ReadRange, Staged};
 
 use super::last_index::find_last_index;
 use super::{Repair, RepairKind, Repairing, is_mendable};
 use crate::engine::{IndexedFrame, NewObject};
+use crate::jobs::check::indexed::{Indexed, NoIndex, Source, check_object, decode, read_index};
+use crate::jobs::check::{Finding, FindingKind, Severity, overlapping};
 use crate::jobs::losses::{Fingerprint, ObjectLosses, chunks_below, fingerprints};
-use crate::jobs::verify::{Finding, FindingKind, Severity, VerifyOptions, verify_object};
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{IndexLocation, ShardIndex};
 use crate::{Array, EngineError, Error, PossibleObject};
@@ -22,11 +23,10 @@ const ROUNDS: usize = 32;
 impl Repairing<'_> {
     /// Mends an object. Nobody else changes it meanwhile, where the store has locks.
     pub(super) fn object(&mut self, array: &Array, stored: &PossibleObject) -> Result<(), Error> {
-        let mut options =
-            VerifyOptions::new().decode(self.options.decode).all_findings(super::MAX_OF_KIND);
+        let mut scope = self.scope(super::MAX_OF_KIND, true);
         for round in 0..ROUNDS {
             let edit = array.chunks.store.edit(&stored.key)?;
-            let mut findings = verify_object(self.engine, array, stored, &options);
+            let mut findings = check_object(self.context, array, stored, scope);
             findings.retain(|finding| finding.severity == Severity::Damage);
             if findings.is_empty() {
                 return Ok(());
@@ -43,7 +43,7 @@ impl Repairing<'_> {
                 None => mend.opaque(&findings)?,
             };
             // What an older index leads to may have been overwritten since.
-            options.decode |= mend.restored;
+            scope.decode |= mend.restored;
             if !again || self.options.dry_run {
                 return Ok(());
             }
@@ -106,13 +106,9 @@ impl Mend<'_, '_> {
             };
         }
         let object = std::sync::Arc::clone(&self.edit.object);
-        let range = shard.index.range(self.len()).map_err(|e| self.damaged(e))?;
-        let bytes = object.read(ReadRange::Bounded(range.clone()))?;
-        let old = shard
-            .index
-            .decode(&mut Context::new(), &bytes, self.len())
-            .map_err(|e| self.damaged(e))?;
-        drop(bytes);
+        let read = |range| object.read(ReadRange::Bounded(range));
+        let indexed = read_index(shard, &(0..self.len()), &mut Context::new(), read)?;
+        let Indexed { index: old, range } = indexed.map_err(|e| self.damaged(e))?;
         let outcomes = self.entries(shard, &old, &*object, 0, findings, 0)?;
         if findings.iter().any(|finding| finding.kind == FindingKind::Overlap) {
             self.overlapping(shard, &old, &*object, &outcomes)?;
@@ -138,23 +134,17 @@ impl Mend<'_, '_> {
         }
         let dropped = |outcome: &&(usize, Outcome)| matches!(outcome.1, Outcome::Dropped);
         let dropped: BTreeSet<usize> = outcomes.iter().filter(dropped).map(|(e, _)| *e).collect();
-        let range = |entry: usize| Some((index.get(entry).ok()??, entry));
+        let range = |entry: usize| {
+            Some((index.get(entry).ok()??, entry)).filter(|(range, _)| !range.is_empty())
+        };
         let mut ranges: Vec<(Range<u64>, usize)> = (0..index.len()).filter_map(range).collect();
         ranges.sort_unstable_by_key(|(range, entry)| (range.start, range.end, *entry));
         let mut shared = BTreeMap::new();
-        let mut reaching: Option<&(Range<u64>, usize)> = None;
-        for next in &ranges {
-            if let Some(first) = reaching.filter(|first| next.0.start < first.0.end) {
-                if first.0 != next.0 {
-                    shared.insert(first.1, first.0.clone());
-                    shared.insert(next.1, next.0.clone());
-                }
-                if next.0.end <= first.0.end {
-                    continue;
-                }
+        overlapping(ranges, |first, next| {
+            if first.0 != next.0 {
+                shared.extend([first, next].map(|(range, entry)| (entry, range.clone())));
             }
-            reaching = Some(next);
-        }
+        });
         let kept = shared.into_iter().filter(|(entry, _)| !dropped.contains(entry));
         let mut unproved = Vec::new();
         for (entry, range) in kept.take(super::MAX_OF_KIND as usize) {
@@ -219,14 +209,11 @@ impl Mend<'_, '_> {
         findings: &[Finding],
         depth: usize,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let len = bytes.len() as u64;
-        let range = shard.index.range(len).map_err(|e| self.damaged(e))?;
-        let places = range.start as usize..range.end as usize;
+        let at = 0..bytes.len() as u64;
         let mut context = Context::new();
-        let mut index = shard
-            .index
-            .decode(&mut context, &bytes[places.clone()], len)
-            .map_err(|e| self.damaged(e))?;
+        let places = |range: Range<u64>| range.start as usize..range.end as usize;
+        let indexed = read_index(shard, &at, &mut context, |range| Ok(&bytes[places(range)]))?;
+        let Indexed { mut index, range } = indexed.map_err(|e| self.damaged(e))?;
         let outcomes = self.entries(shard, &index, object, base, findings, depth)?;
         if outcomes.is_empty() {
             return Ok(None);
@@ -237,7 +224,7 @@ impl Mend<'_, '_> {
                 (Outcome::Replaced(inner), Ok(Some(at)))
                     if inner.len() as u64 == at.end - at.start =>
                 {
-                    new[at.start as usize..at.end as usize].copy_from_slice(&inner);
+                    new[places(at)].copy_from_slice(&inner);
                 }
                 _ => index.set_absent(entry),
             }
@@ -246,7 +233,7 @@ impl Mend<'_, '_> {
         let encoded = encoded.map_err(|source| {
             EngineError::encode(&self.stored.key, &self.stored.cell, source.into())
         })?;
-        new[places].copy_from_slice(&encoded);
+        new[places(range)].copy_from_slice(&encoded);
         Ok(Some(new))
     }
 
@@ -268,14 +255,9 @@ impl Mend<'_, '_> {
             (finding.kind, &place, &shard.inner, outermost)
         {
             let bytes = object.read(ReadRange::Bounded(base + place.start..base + place.end))?;
-            let mut context = Context::new();
-            let decoded = match leaf.codec.spec().data_type.size() {
-                ElementSize::Fixed(_) => leaf.codec.decode(&mut context, &bytes).map(|_| ()),
-                ElementSize::Variable => {
-                    leaf.codec.decode_variable(&mut context, &bytes).map(|_| ())
-                }
-            };
-            if decoded.is_ok() {
+            let (source, at) = (Source::Decoded(&bytes), 0..bytes.len() as u64);
+            let problem = decode(&mut Context::new(), source, &self.stored.key, &leaf.codec, at)?;
+            if problem.is_none() {
                 let mut repair = Repair::of(RepairKind::Separated, finding);
                 repair.message.push_str("; both can be decoded, and each has its own bytes now");
                 if !leaf.codec.has_checksum() {
@@ -392,9 +374,7 @@ impl Mend<'_, '_> {
             self.lost.whole = true;
         }
         if !self.dry_run() {
-            let object = std::sync::Arc::clone(&self.edit.object);
-            let all = 0..self.len();
-            repair.set_aside = Some(self.repairing.aside.keep(&*object, all, &repair)?);
+            self.repairing.keep_whole(&self.edit, &mut repair)?;
             self.record()?;
             self.array.chunks.store.delete(&self.stored.key, &self.edit.condition())?;
         }
@@ -420,7 +400,7 @@ impl Mend<'_, '_> {
         Ok(true)
     }
 
-    fn damaged(&self, source: crate::shard::ShardError) -> Error {
-        EngineError::shard(&self.stored.key, &self.stored.cell, source).into()
+    fn damaged(&self, none: NoIndex) -> Error {
+        EngineError::shard(&self.stored.key, &self.stored.cell, none.source()).into()
     }
 }

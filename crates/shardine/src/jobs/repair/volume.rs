@@ -5,46 +5,22 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use shardine_codec::Context;
-use shardine_store::{
-    Condition, CreateOptions, Key, MAX_SMALL_OBJECT, ReadRange, StoreError, StoreExt,
-};
+use shardine_store::{Condition, CreateOptions, Key, MAX_SMALL_OBJECT, ReadRange, StoreExt};
 
 use super::agreement::Agreement;
+use super::volume_shard::Surveys;
 use super::{Found, Repair, RepairKind, Repairing};
 use crate::engine::tuning::MAX_DECOMPRESSED;
-use crate::jobs::losses::ObjectLosses;
-use crate::jobs::verify::volume::{
-    Folder, Form, InfoSet, Names, is_beside, is_known_in_volume, last_part, scale_folder, unpack,
-    unwrapped,
+use crate::jobs::check::keyed::{Folder, Form, NamedShard, Names, last_part, unpack, unwrapped};
+use crate::jobs::check::{
+    Correction, Finding, FindingKind, InfoSet, Place, beside, scale_place, value_places,
 };
-use crate::jobs::verify::{Correction, Finding, FindingKind};
-use crate::precomputed::{INFO, Volume};
+use crate::jobs::losses::ObjectLosses;
+use crate::precomputed::INFO;
 use crate::{Error, Location};
 
 /// How often a folder is looked at again after something in it was mended.
 const ROUNDS: usize = 5;
-
-/// A folder of shards, and the names in it that are something else.
-struct Place<'a> {
-    folder: Folder,
-    known: Box<dyn Fn(&Key) -> bool + 'a>,
-}
-
-impl Repair {
-    pub(super) fn new(kind: RepairKind, object: &Key, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            object: Some(object.clone()),
-            shard: None,
-            chunk: None,
-            range: None,
-            message: message.into(),
-            set_aside: None,
-            lost: 0,
-            unproved: 0,
-        }
-    }
-}
 
 impl Repairing<'_> {
     /// Mends a data set in which this was found.
@@ -57,7 +33,23 @@ impl Repairing<'_> {
             }
         }
         let Some(set) = InfoSet::read(self.engine, self.location)? else { return Ok(()) };
-        for place in self.places(&set)? {
+        let values: Vec<Vec<Folder>> = match &set {
+            InfoSet::Folders(folders) => vec![folders.clone()],
+            InfoSet::Volume(volume) => {
+                let read = |below: Location| match InfoSet::read(self.engine, &below) {
+                    Ok(Some(InfoSet::Folders(folders))) => Some(folders),
+                    _ => None,
+                };
+                beside(volume).filter_map(read).collect()
+            }
+        };
+        let mut places: Vec<Place<'_>> = values.iter().flat_map(|f| value_places(f)).collect();
+        if let InfoSet::Volume(volume) = &set {
+            let scales = volume.info().scales().iter().enumerate();
+            let place = |(level, scale)| scale_place(volume, level, scale).ok().flatten();
+            places.extend(scales.filter_map(place));
+        }
+        for place in places {
             // What `info` would say by then is not known to who only looks.
             let forms = !(self.options.dry_run && corrected.contains(&place.folder.pointer));
             self.folder(&place, forms)?;
@@ -74,47 +66,6 @@ impl Repairing<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The folders of shards of a data set.
-    fn places<'a>(&self, set: &'a InfoSet) -> Result<Vec<Place<'a>>, Error> {
-        let mut places = Vec::new();
-        let values = |folder: Folder, others: &[Option<Key>]| {
-            let others = others.to_vec();
-            let known = move |key: &Key| {
-                let mut others = others.iter().flatten();
-                is_beside(last_part(key))
-                    || others.any(|other| other.as_str().starts_with(key.as_str()))
-            };
-            Place { folder, known: Box::new(known) }
-        };
-        let mut add = |folders: Vec<Folder>| {
-            let keys: Vec<_> = folders.iter().map(|f| f.shards.folder.clone()).collect();
-            places.extend(folders.into_iter().map(|folder| values(folder, &keys)));
-        };
-        match set {
-            InfoSet::Folders(_) => {
-                // Opened again, so that they are the caller's own.
-                if let Some(InfoSet::Folders(own)) = InfoSet::read(self.engine, self.location)? {
-                    add(own);
-                }
-            }
-            InfoSet::Volume(volume) => {
-                for member in ["mesh", "skeletons"] {
-                    if let Some(below) = below(volume, member)
-                        && let Ok(Some(InfoSet::Folders(own))) = InfoSet::read(self.engine, &below)
-                    {
-                        add(own);
-                    }
-                }
-                for (level, scale) in volume.info().scales().iter().enumerate() {
-                    let Ok(Some(folder)) = scale_folder(volume, level, scale) else { continue };
-                    let known = move |key: &Key| is_known_in_volume(volume, level, key);
-                    places.push(Place { folder, known: Box::new(known) });
-                }
-            }
-        }
-        Ok(places)
     }
 
     /// Has an `info` say what is true.
@@ -143,20 +94,14 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Mends a folder of shards; `forms` is whether values are stored anew as `info` says.
+    /// Mends a folder of shards; `forms` is whether values are re-encoded as `info` says.
     fn folder(&mut self, place: &Place<'_>, forms: bool) -> Result<(), Error> {
         let folder = &place.folder;
         for _ in 0..ROUNDS {
             let before = self.done;
             let names = self.names(place)?;
-            let mut agreement = Agreement::default();
-            let mut damaged = Vec::new();
-            let whole = names.shards.iter().filter(|(_, _, older)| !*older);
-            for (number, key, _) in whole.clone() {
-                if self.needs_mending(folder, (*number, key), forms, &mut agreement) {
-                    damaged.push((*number, key));
-                }
-            }
+            let Surveys { damaged, misplaced, agreement } =
+                self.survey(folder, &names.shards, forms)?;
             if let Some(message) = agreement.against_info() {
                 self.leave(&folder.info, folder.shards.folder.as_ref(), &message);
                 return Ok(());
@@ -164,7 +109,7 @@ impl Repairing<'_> {
             for (number, key) in &names.wrapped {
                 self.unwrap_shard(folder, *number, key)?;
             }
-            for (number, key, _) in names.shards.iter().filter(|(_, _, older)| *older) {
+            for NamedShard { number, key, .. } in names.shards.iter().filter(|s| s.is_older) {
                 self.join(folder, *number, key)?;
             }
             if !self.options.dry_run && self.done > before {
@@ -172,11 +117,13 @@ impl Repairing<'_> {
                 continue;
             }
             for (number, key) in damaged {
+                self.context.check()?;
                 self.left.clear();
-                self.shard(folder, number, key, forms)?;
+                self.shard(folder, number, &key, forms)?;
             }
-            for (number, key, _) in whole {
-                self.move_keys(folder, Some(*number), key)?;
+            for (number, key) in misplaced {
+                self.context.check()?;
+                self.move_keys(folder, Some(number), &key)?;
             }
             for key in &names.misnamed {
                 self.move_keys(folder, None, key)?;
@@ -235,28 +182,15 @@ impl Repairing<'_> {
         let mut repair = Repair::new(RepairKind::Joined, key, "the two objects of it are one now");
         repair.shard = Some(vec![number]);
         if !self.options.dry_run {
+            let Some(object) = folder.shards.open_older(number)? else { return Ok(()) };
+            let len = object
+                .len()
+                .map_or_else(|| object.read(ReadRange::All).map(|bytes| bytes.len() as u64), Ok)?;
             let options = CreateOptions { head: 0, condition: Condition::Absent };
             let writer = store.create(&folder.shards.shard_key(number)?, options)?;
-            let older = folder.shards.older_keys(number)?;
-            let mut there = Vec::new();
-            for key in older {
-                let object = match store.open(&key, None) {
-                    Ok(object) => object,
-                    // Of a shard without values.
-                    Err(StoreError::NotFound { .. }) => continue,
-                    Err(error) => return Err(error.into()),
-                };
-                let bytes = object.len().map_or_else(
-                    || object.read(ReadRange::All).map(|bytes| bytes.len() as u64),
-                    Ok,
-                )?;
-                if bytes > 0 {
-                    writer.append_from(&*object, 0..bytes)?;
-                }
-                there.push(key);
-            }
+            writer.append_from(&*object, 0..len)?;
             store.publish(vec![writer.finish(&[])?])?;
-            for key in there {
+            for key in folder.shards.older_keys(number)? {
                 store.delete(&key, &Condition::None)?;
             }
         }
@@ -299,6 +233,7 @@ impl Repairing<'_> {
                 continue;
             }
             for finding in damaged {
+                self.context.check()?;
                 let Some(key) = &finding.object else { continue };
                 // Two scales may share a folder.
                 if !seen.insert(key) {
@@ -308,8 +243,7 @@ impl Repairing<'_> {
                 repair.lost = 1;
                 if !self.options.dry_run {
                     let edit = store.edit(key)?;
-                    let len = edit.object.len().unwrap_or(0);
-                    repair.set_aside = Some(self.aside.keep(&*edit.object, 0..len, &repair)?);
+                    self.keep_whole(&edit, &mut repair)?;
                     let lost = ObjectLosses { whole: true, ..Default::default() };
                     let name = last_part(key);
                     let plain = volume.location().at(folder.clone());
@@ -322,10 +256,4 @@ impl Repairing<'_> {
         }
         Ok(())
     }
-}
-
-/// The folder of meshes or skeletons that a volume names.
-fn below(volume: &Volume, member: &str) -> Option<Location> {
-    let name = volume.info().document().get(member).and_then(Value::as_str)?;
-    volume.location().join(name).ok()
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use shardine_codec::Context;
 use shardine_store::{Key, ReadRange, StoreError};
 
-use super::volume_shard::{Held, Kept, before_values};
+use super::volume_shard::{Held, Kept};
 use super::{RepairKind, Repairing};
 use crate::engine::Publisher;
 use crate::engine::tuning::WRITE_BATCH;
-use crate::jobs::verify::volume::{Fault, Folder, Form, check_open};
+use crate::jobs::check::keyed::{Folder, Form, check_open};
 use crate::keyed::{Change, Encoded, OldValue, change_shard};
 use crate::{EngineError, Error};
 
@@ -34,10 +34,8 @@ impl Repairing<'_> {
         };
         let mut by_shard: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (i, surveyed) in survey.entries.iter().enumerate() {
-            if let Some(Fault::Misplaced { place }) = surveyed.fault.as_deref()
-                && Some(place.shard) != number
-            {
-                by_shard.entry(place.shard).or_default().push(i);
+            if let Some(shard) = surveyed.place_in_another(about.0) {
+                by_shard.entry(shard).or_default().push(i);
             }
         }
         // What could not be mended in a shard stays with it.
@@ -46,9 +44,7 @@ impl Repairing<'_> {
         if number.is_some() && (by_shard.is_empty() || !(whole || self.options.dry_run)) {
             return Ok(());
         }
-        let before = before_values(folder, &survey);
-        let lost = Default::default();
-        let mut held = Held { folder, number, key, edit, survey, before, lost };
+        let mut held = Held::new(folder, number, key, edit, survey);
         let mut gone = BTreeSet::new();
         for (shard, entries) in by_shard {
             let moved = self.move_to(&held, shard, &entries)?;

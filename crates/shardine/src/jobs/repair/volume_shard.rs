@@ -1,4 +1,4 @@
-//! Mends one shard of values by key: written anew without what is damaged, which is set aside.
+//! Mends one shard of values by key: rewrites it without what is damaged, which is set aside.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,12 +12,13 @@ use super::{Repair, RepairKind, Repairing};
 use crate::Error;
 use crate::engine::tuning::{EXPANDS, MAX_DECOMPRESSED};
 use crate::engine::{Batch, NewObject, Slots, Uint64Frame};
-use crate::jobs::losses::{ObjectLosses, cells_of};
-use crate::jobs::verify::volume::{
-    Checked, Fault, Folder, Form, Payload, ShardFault, Survey, Surveyed, check_open, codec,
-    is_readable, unpack,
+use crate::jobs::check::keyed::{
+    Checked, Fault, Folder, Form, NamedShard, Payload, ShardFault, Survey, Surveyed, ToMend,
+    check_open, codec, is_readable, unpack,
 };
-use crate::jobs::verify::{FindingKind, Severity};
+use crate::jobs::check::{BATCH, Run, settled};
+use crate::jobs::losses::{ObjectLosses, cells_of};
+use crate::keyed::bytes_before;
 use crate::shard::uint64::Encoding;
 
 /// A value that the new shard has.
@@ -43,51 +44,53 @@ pub(super) struct Held<'a> {
     pub lost: ObjectLosses,
 }
 
-impl Repairing<'_> {
-    /// Whether something is to be done about a shard.
-    fn needs(
-        &self,
-        folder: &Folder,
-        number: u64,
-        key: &Key,
-        checked: &Checked,
-        forms: bool,
-    ) -> bool {
-        // One of each kind says what there is to do.
-        let (findings, _) = checked.findings(folder, number, key, 1);
-        let mends = |kind: FindingKind| match kind {
-            // Keys of other shards are moved when all shards are sound.
-            FindingKind::MisplacedKey => false,
-            FindingKind::UnsortedKeys => true,
-            kind => kind.severity() == Severity::Damage,
-        };
-        let here = checked.survey.entries.iter().any(|surveyed| {
-            let fault = surveyed.fault.as_deref();
-            matches!(fault, Some(Fault::Misplaced { place }) if place.shard == number)
-        });
-        here || findings.iter().any(|finding| mends(finding.kind))
-            || (forms && checked.other_forms(number, key).is_some())
-    }
+/// What is to be done about the shards of a folder.
+#[derive(Default)]
+pub(super) struct Surveys {
+    pub damaged: Vec<(u64, Key)>,
+    /// Those with keys that belong into other shards.
+    pub misplaced: Vec<(u64, Key)>,
+    pub agreement: Agreement,
+}
 
-    /// Looks at a shard: whether something is to be done about it. How its chunks agree with `info` is added to `agreement`.
-    pub(super) fn needs_mending(
+impl Repairing<'_> {
+    /// Looks at the shards of a folder: what is to be done about them, and how their chunks agree
+    /// with `info`. Those in their older form are joined first.
+    pub(super) fn survey(
         &self,
         folder: &Folder,
-        (number, key): (u64, &Key),
+        shards: &[NamedShard],
         forms: bool,
-        agreement: &mut Agreement,
-    ) -> bool {
-        let (engine, decode) = (self.engine, self.options.decode);
-        let look =
-            |object: Arc<dyn Object>| check_open(engine, folder, (number, key), &*object, decode);
-        match folder.shards.store.open(key, None).and_then(look) {
-            Ok(checked) => {
-                agreement.add(&checked.survey);
-                self.needs(folder, number, key, &checked, forms)
+    ) -> Result<Surveys, Error> {
+        let (engine, scope) = (self.engine, self.scope(0, true));
+        let look = |NamedShard { number, key, is_older }: &NamedShard| {
+            let open = || folder.shards.store.open(key, None);
+            let look = &mut |object: &Arc<dyn Object>| {
+                let checked = check_open(engine, folder, (*number, key), &**object, scope.decode)?;
+                let to_mend = checked.to_mend(*number, forms).is_some();
+                let survey = &checked.survey;
+                let strays = survey.entries.iter().any(|of| of.place_in_another(*number).is_some());
+                Ok(((to_mend, strays, Agreement::of(survey)), false))
+            };
+            match is_older {
+                true => None,
+                false => settled(key, &open, look).seen(),
             }
-            // It is gone, or is told with all that is left.
-            Err(_) => false,
+        };
+        let mut found = Surveys::default();
+        let tell = &mut |_| {};
+        let run = Run::new(self.context, None, scope, tell);
+        for batch in shards.chunks(BATCH) {
+            let crew = folder.crew(engine, batch.len(), scope.decode);
+            let look = |shard: &NamedShard, _, _: &mut Context| look(shard);
+            run.batch(crew, batch, |shard| &shard.key, &look, &mut |shard, seen| {
+                let (to_mend, strays, agreement) = seen;
+                found.damaged.extend(to_mend.then_some((shard.number, shard.key.clone())));
+                found.misplaced.extend(strays.then_some((shard.number, shard.key.clone())));
+                found.agreement.add(agreement);
+            })?;
         }
+        Ok(found)
     }
 
     /// Mends a shard, as far as it has its own keys.
@@ -107,20 +110,17 @@ impl Repairing<'_> {
         let look =
             |object: &dyn Object| check_open(self.engine, folder, (number, key), object, decode);
         let checked = match look(&*edit.object) {
-            Ok(checked) if self.needs(folder, number, key, &checked, forms) => checked,
-            Ok(_) | Err(StoreError::Changed { .. }) => return Ok(()),
+            Ok(checked) => checked,
+            Err(StoreError::Changed { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
+        let Some(to_mend) = checked.to_mend(number, forms) else { return Ok(()) };
         let recoded = self.forms(&checked, number, key, forms);
-        let mut told = checked.findings(folder, number, key, 1).0.into_iter();
-        let unsorted = told.find(|finding| finding.kind == FindingKind::UnsortedKeys);
         let survey = checked.survey;
         if survey.faults.iter().any(ShardFault::is_unsure) {
             return Ok(());
         }
-        let before = before_values(folder, &survey);
-        let lost = ObjectLosses::default();
-        let mut held = Held { folder, number: Some(number), key, edit, survey, before, lost };
+        let mut held = Held::new(folder, Some(number), key, edit, survey);
         if let Some(fault) = held.survey.faults.iter().find(|fault| fault.is_whole()) {
             let message = fault.tell(held.survey.len).2;
             return self.set_shard_aside(&mut held, message);
@@ -129,8 +129,8 @@ impl Repairing<'_> {
             self.set_indexes_aside(&mut held)?;
         }
         let kept = self.outcomes(&mut held, forms)?;
-        if let Some(finding) = unsorted {
-            self.tell(Repair::of(RepairKind::Reordered, &finding));
+        if let ToMend::Unsorted(message) = to_mend {
+            self.tell(held.repair(RepairKind::Reordered, message));
         }
         recoded.into_iter().for_each(|repair| self.tell(repair));
         if self.options.dry_run {
@@ -145,7 +145,7 @@ impl Repairing<'_> {
         self.record(held.folder.shards.folder.as_ref(), None, held.key, &held.lost)
     }
 
-    /// What is said of values that are stored anew.
+    /// What is said of values that are re-encoded.
     fn forms(&self, checked: &Checked, number: u64, key: &Key, forms: bool) -> Option<Repair> {
         let other = checked.other_forms(number, key).filter(|_| forms);
         let zlib = checked.values.zlib + checked.indexes.zlib > 0;
@@ -266,8 +266,7 @@ impl Repairing<'_> {
             held.lost.whole = repair.lost > 0;
         }
         if !self.options.dry_run {
-            let all = 0..held.survey.len;
-            repair.set_aside = Some(self.aside.keep(&*held.edit.object, all, &repair)?);
+            self.keep_whole(&held.edit, &mut repair)?;
             self.record_lost(held)?;
             held.folder.shards.store.delete(held.key, &held.edit.condition())?;
             if let Some(number) = held.number {
@@ -278,7 +277,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Writes a shard anew with these values, in one step; without any it is removed.
+    /// Rewrites a shard with these values, in one step; without any it is removed.
     pub(super) fn rewrite(&self, held: &Held<'_>, mut kept: Vec<Kept>) -> Result<(), Error> {
         let (shards, key, object) = (&held.folder.shards, held.key, &held.edit.object);
         // Stable: of several values of a key the first stays.
@@ -329,7 +328,18 @@ impl Kept {
     }
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
+    pub fn new(
+        folder: &'a Folder,
+        number: Option<u64>,
+        key: &'a Key,
+        edit: Edit,
+        survey: Survey,
+    ) -> Self {
+        let before = before_values(folder, &survey);
+        Self { folder, number, key, edit, survey, before, lost: ObjectLosses::default() }
+    }
+
     /// Whether readers miss a value that is set aside.
     fn is_lost(&self, i: usize) -> bool {
         let surveyed = &self.survey.entries[i];
@@ -399,29 +409,14 @@ impl Held<'_> {
 }
 
 /// For each entry the bytes before its value that nothing refers to, where those stay with it.
-pub(super) fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>> {
+fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>> {
     if !folder.keeps_before() {
         return Vec::new();
     }
-    let mut before = vec![0..0; survey.entries.len()];
-    let inside = |i: &usize| survey.entries[*i].is_inside(survey.len);
-    let mut places: Vec<(Range<u64>, Option<usize>)> =
-        survey.indexes.iter().map(|range| (range.clone(), None)).collect();
-    let entries = (0..survey.entries.len()).filter(inside);
-    places.extend(entries.map(|i| (survey.entries[i].range(), Some(i))));
-    places.sort_unstable_by_key(|(range, entry)| (range.start, range.end, *entry));
-    let (mut end, mut gap) = (survey.table_len, 0..0);
-    for (range, entry) in places {
-        if end < range.start {
-            gap = end..range.start;
-        }
-        // Keys with the same value share what is before it.
-        if let Some(i) = entry
-            && gap.end == range.start
-        {
-            before[i] = gap.clone();
-        }
-        end = end.max(range.end);
-    }
-    before
+    let inside = |surveyed: &Surveyed| match surveyed.is_inside(survey.len) {
+        true => surveyed.range(),
+        false => 0..0,
+    };
+    let values: Vec<Range<u64>> = survey.entries.iter().map(inside).collect();
+    bytes_before(&values, &survey.indexes, survey.table_len)
 }

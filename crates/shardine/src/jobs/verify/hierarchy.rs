@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
 use shardine_codec::{CodecError, DataTypeError, ExtensionError};
 use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, UnlistedKind};
 
-use super::volume::last_part;
-use super::{Finding, FindingKind, Run};
 use crate::engine::{in_order, tuning};
+use crate::jobs::check::keyed::last_part;
+use crate::jobs::check::{Finding, FindingKind, Run};
 use crate::layout::LayoutError;
 use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
@@ -21,13 +20,6 @@ use crate::{ArrayNode, Error, Location};
 
 /// How long a writer of a document may take that does not replace it as a whole.
 const SETTLE: Duration = Duration::from_millis(20);
-
-/// How many nodes were checked.
-#[derive(Debug, Default)]
-pub(super) struct Nodes {
-    pub arrays: u64,
-    pub groups: u64,
-}
 
 /// What a group further up says about the nodes below it.
 struct Consolidated {
@@ -42,47 +34,52 @@ struct Consolidated {
 
 struct Walk<'a, 'r> {
     run: &'a Run<'r>,
-    nodes: Nodes,
     outer: Vec<Consolidated>,
 }
 
 impl Run<'_> {
     /// Checks the node at a place and all below it.
-    pub(super) fn hierarchy(&self, location: &Location) -> Result<Nodes, Error> {
+    pub(super) fn hierarchy(&self, location: &Location) -> Result<(), Error> {
         self.left_out(location);
-        let mut walk = Walk { run: self, nodes: Nodes::default(), outer: Vec::new() };
+        let mut walk = Walk { run: self, outer: Vec::new() };
         let result = match settled_document(location) {
-            Err(error @ Error::NoNode { .. }) => match self.data_set(location) {
-                Ok(Some(nodes)) => return Ok(nodes),
-                Ok(None) => Err(error),
-                Err(error) => Err(error),
-            },
+            Err(error @ Error::NoNode { .. }) => {
+                let found = self.data_set(location).and_then(|found| match found {
+                    true => Ok(true),
+                    false => self.other_set(location),
+                });
+                match found {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => Err(error),
+                    Err(error) => Err(error),
+                }
+            }
             document => document.and_then(|node| walk.node(location, node, 0)),
         };
         if let Err(error) = result {
             // What is legal but not known here leaves nothing to check, and so does what is not there.
             match refusal(&error) {
-                Some(FindingKind::Metadata) => self.tell([refused(location, &error)]),
+                Some(FindingKind::Metadata) => self.note(refused(location, &error)),
                 _ => return Err(error),
             }
         }
-        Ok(walk.nodes)
+        Ok(())
     }
 
     /// Keeps the data set at a place where it is until this is dropped, unless that is done already.
     pub(super) fn hold(&self, location: &Location) -> Result<Option<FolderHold>, Error> {
-        if self.options.is_held { Ok(None) } else { location.hold() }
+        if self.scope.is_held { Ok(None) } else { location.hold() }
     }
 
     /// Tells that there is an `info` where there is a Zarr document.
     pub(super) fn two_documents(&self, info: &Key) {
         let message = "is beside a Zarr document, which was checked; this one was not".to_owned();
-        self.tell([Finding::new(FindingKind::TwoDocuments, Some(info.clone()), message)]);
+        self.note(Finding::new(FindingKind::TwoDocuments, Some(info.clone()), message));
     }
 
     /// Tells what is in the folders of a data set and is no part of it; of files, once for all of them.
     pub(super) fn left_out(&self, location: &Location) {
-        let Some(folders) = location.store.folders() else { return };
+        let Some(folders) = location.store.folders().filter(|_| self.is_first()) else { return };
         match folders.survey(location.path.as_ref(), &HashSet::new()) {
             Ok(survey) => {
                 self.tell_unlisted(location.path.as_ref(), survey.unlisted, survey.more_unlisted);
@@ -109,22 +106,12 @@ impl Run<'_> {
                 Some(_) => format!("is {}", kind.reason()),
                 None => format!("\"{name}\" is {}", kind.reason()),
             };
-            self.tell([Finding::new(finding, key.or_else(|| folder.cloned()), message)]);
+            self.note(Finding::new(finding, key.or_else(|| folder.cloned()), message));
         }
         if more > 0 {
             let message = format!("holds {more} more things that are left out");
-            self.tell([Finding::new(FindingKind::LeftOut, folder.cloned(), message)]);
+            self.note(Finding::new(FindingKind::LeftOut, folder.cloned(), message));
         }
-    }
-
-    /// Tells that a folder could not be looked into.
-    pub(super) fn unreadable(&self, folder: Option<&Key>, error: &Error) {
-        if let Error::Store(StoreError::LinkedFolder { .. }) = error {
-            // It has been told that this is a link.
-            return;
-        }
-        let kind = FindingKind::Unreadable;
-        self.tell([Finding::new(kind, folder.cloned(), error.to_string())]);
     }
 }
 
@@ -146,11 +133,11 @@ impl Walk<'_, '_> {
                     _ => metadata,
                 };
                 let array = ArrayNode::from_metadata(self.run.engine, location, metadata)?;
-                self.nodes.arrays += 1;
-                self.run.array(&array);
+                self.run.sum(|summary| summary.arrays += 1);
+                self.run.array(&array)?;
             }
             NodeMetadata::Group(metadata) => {
-                self.nodes.groups += 1;
+                self.run.sum(|summary| summary.groups += 1);
                 let consolidated = consolidated(location, &metadata)?;
                 let own = consolidated.is_some();
                 self.outer.extend(consolidated);
@@ -185,31 +172,36 @@ impl Walk<'_, '_> {
             for folder in folders {
                 let message = format!("lies more than {MAX_DEPTH} groups deep");
                 let kind = FindingKind::NotChecked;
-                self.run.tell([Finding::new(kind, Some(folder), message)]);
+                self.run.note(Finding::new(kind, Some(folder), message));
             }
             return Ok(());
         }
         let child = |folder: &Key| location.at(Some(folder.clone()));
         let most = self.run.engine.at_once(&*location.store, tuning::DOCUMENT);
         let read = |i: usize| settled_document(&child(&folders[i]));
+        let mut cancelled = Ok(());
         in_order(most, folders.len(), &read, &mut |i, document| {
             let (folder, child) = (&folders[i], child(&folders[i]));
             match document.and_then(|node| self.node(&child, node, depth + 1)) {
                 Ok(()) => {}
+                Err(error @ Error::Cancelled) => {
+                    cancelled = Err(error);
+                    return ControlFlow::Break(());
+                }
                 Err(Error::NoNode { .. }) => self.not_a_node(&child, folder.clone()),
                 Err(error) if refusal(&error).is_some() => {
-                    self.run.tell([refused(&child, &error)]);
+                    self.run.note(refused(&child, &error));
                 }
                 Err(error) => self.run.unreadable(Some(folder), &error),
             }
             ControlFlow::Continue(())
         });
-        Ok(())
+        cancelled
     }
 
     /// The children of a group that consolidated metadata names, for a store that cannot list.
     fn named_children(&self, location: &Location) -> Result<Vec<Key>, Error> {
-        self.run.unlisted.store(true, Ordering::Relaxed);
+        self.run.sum(|summary| summary.unlisted = true);
         // The outermost names all.
         let Some(outer) = self.outer.first() else {
             return Err(Error::UnlistedGroup { at: location.to_string() });
@@ -234,7 +226,7 @@ impl Walk<'_, '_> {
                 let message = format!(
                     "there is no {DOCUMENT} in this folder of a group, nor a document of version 2"
                 );
-                self.run.tell([Finding::new(FindingKind::NoMetadata, Some(folder), message)]);
+                self.run.note(Finding::new(FindingKind::NoMetadata, Some(folder), message));
             }
             Err(error) => self.run.unreadable(Some(&folder), &error.into()),
         }
@@ -254,7 +246,7 @@ impl Walk<'_, '_> {
             };
             let message = format!("the consolidated metadata {what} \"{}\"", name.escape_debug());
             let kind = FindingKind::ConsolidatedMetadata;
-            self.run.tell([Finding::new(kind, Some(outer.object.clone()), message)]);
+            self.run.note(Finding::new(kind, Some(outer.object.clone()), message));
         }
     }
 
@@ -265,7 +257,7 @@ impl Walk<'_, '_> {
             let message =
                 format!("the consolidated metadata names the node \"{name}\", which is not there");
             let kind = FindingKind::ConsolidatedMetadata;
-            self.run.tell([Finding::new(kind, Some(outer.object.clone()), message)]);
+            self.run.note(Finding::new(kind, Some(outer.object.clone()), message));
         }
     }
 }
@@ -330,6 +322,7 @@ pub(super) fn refusal(error: &Error) -> Option<FindingKind> {
             }
         ),
         Error::Info { .. } | Error::Sharding { .. } => true,
+        Error::WkwHeader { .. } | Error::WkwProperties { .. } => true,
         Error::Store(StoreError::TooLarge { .. }) => true,
         _ => return None,
     };

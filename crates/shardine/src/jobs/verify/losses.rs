@@ -2,9 +2,9 @@
 
 use shardine_store::{Key, Store, StoreError};
 
-use super::grid::at_cell;
-use super::volume::Folder;
-use super::{Finding, FindingKind, Run, add};
+use crate::jobs::check::indexed::at_cell;
+use crate::jobs::check::keyed::Folder;
+use crate::jobs::check::{Finding, FindingKind, Run};
 use crate::jobs::losses::{self, Found, KeyedLoss, Losses};
 use crate::{Array, Error};
 
@@ -15,15 +15,17 @@ impl Run<'_> {
         self.with_record(&*location.store, location.path.as_ref(), |record, losses| {
             if !losses.is_of(Some(&losses::grid_of(array))) {
                 let message = "chunks of another shape than the array has now were lost";
-                add(&self.counters.lost, 1);
-                self.tell([lost(record, None, message.to_owned())]);
+                self.sum(|summary| summary.lost_chunks += 1);
+                self.note(lost(record, None, message.to_owned()));
                 return Ok(false);
             }
             let found = losses::in_array(array, losses)?;
             let layout = &array.chunks.layout;
             for loss in &found {
-                add(&self.counters.lost, loss.lost);
-                add(&self.counters.unproved, loss.unproved);
+                self.sum(|summary| {
+                    summary.lost_chunks += loss.lost;
+                    summary.unproved_chunks += loss.unproved;
+                });
                 let place = layout.chunk_coordinates(&loss.cell, &loss.path);
                 let mut finding = match (loss.unproved, loss.path.is_empty()) {
                     (0, false) if loss.lost == 1 => {
@@ -53,7 +55,7 @@ impl Run<'_> {
                 if loss.unproved == 0 && loss.lost == 1 && !loss.path.is_empty() {
                     finding = finding.chunk(Some(place));
                 }
-                self.tell([finding]);
+                self.note(finding);
             }
             Ok(found.is_empty())
         });
@@ -86,13 +88,13 @@ impl Run<'_> {
         found: &[KeyedLoss],
         cell: impl Fn(u64) -> Option<Vec<u64>>,
     ) {
-        add(&self.counters.lost, losses::total(found).lost);
+        self.sum(|summary| summary.lost_chunks += losses::total(found).lost);
         for loss in found {
             let message = format!("{}, and reads as nothing", loss.what);
             let mut finding = lost(record, Some(loss.object.clone()), message);
             finding.shard = loss.shard.map(|shard| vec![shard]);
             finding.chunk = loss.key.and_then(&cell);
-            self.tell([finding]);
+            self.note(finding);
         }
     }
 
@@ -104,14 +106,17 @@ impl Run<'_> {
         folder: Option<&Key>,
         check: impl FnOnce(&Key, &Losses) -> Result<bool, Error>,
     ) {
+        if !self.is_first() {
+            return;
+        }
         let Ok(record) = losses::record_key(folder) else { return };
         let settled = match losses::read_record(store, folder) {
             Ok(None) => return,
             Ok(Some(Found::Losses(losses))) => check(&record, &losses),
             Ok(Some(Found::Malformed(reason))) => {
                 let message = format!("the record of what was lost cannot be read: {reason}");
-                add(&self.counters.lost, 1);
-                self.tell([lost(&record, None, message)]);
+                self.sum(|summary| summary.lost_chunks += 1);
+                self.note(lost(&record, None, message));
                 return;
             }
             Err(error) => Err(error.into()),
@@ -123,7 +128,7 @@ impl Run<'_> {
                 let key = Some(record.clone());
                 let mut finding = Finding::new(FindingKind::SettledLoss, key, message);
                 finding.record = Some(record);
-                self.tell([finding]);
+                self.note(finding);
             }
             Err(Error::Store(StoreError::NotFound { .. })) => {}
             Err(error) => self.unreadable(Some(&record), &error),

@@ -1,34 +1,26 @@
 //! A folder of shards: every one of them, and what is among them by mistake.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use shardine_store::{Key, ReadRange, StoreError};
+use shardine_codec::Context;
+use shardine_store::{Key, Object, StoreError};
 
-use super::super::{Correction, Finding, FindingKind, Run, Severity, add};
-use super::checked::{Forms, check_open};
 use super::fill::{Filling, Presence, ShardFill};
-use super::folder::Folder;
-use super::names::Names;
-use crate::engine::Crew;
-use crate::engine::tuning::REREADS;
+use crate::jobs::check::keyed::{Folder, Forms, NamedShard, Names, check_open};
+use crate::jobs::check::{
+    BATCH, Correction, Finding, FindingKind, Place, Run, Settled, Severity, settled,
+};
 use crate::shard::uint64::Encoding;
 use crate::{Error, Location};
 
-/// Findings of one shard that are kept until others have been told.
+/// Findings of one shard that are kept until others have been reported.
 const PENDING: usize = 256;
-
-/// Shards that are checked before their findings are told in order.
-const BATCH: usize = 256;
-
-/// Memory that is reckoned for the indexes of a shard on its way.
-const IN_FLIGHT: u64 = 4 << 20;
 
 /// Shards that are asked for one by one where a store cannot list.
 const MOST_UNLISTED: u64 = 1 << 20;
 
 /// What came of one shard.
+#[derive(Default)]
 struct Outcome {
     findings: Vec<Finding>,
     other: Option<Finding>,
@@ -38,9 +30,10 @@ struct Outcome {
 }
 
 impl Run<'_> {
-    /// Checks a folder of shards. `known` are names in it that are something else.
-    pub(super) fn shards(&self, folder: &Folder, known: &dyn Fn(&Key) -> bool) -> Filling {
+    /// Checks a folder of shards. The first part looks into all of them, as it compares them.
+    pub(super) fn shards(&self, Place { folder, known }: &Place<'_>) -> Result<Filling, Error> {
         let shards = &folder.shards;
+        self.begin(shards.folder.as_ref())?;
         let mut filling = Filling::of(folder);
         let path = shards.folder.as_ref();
         let location = Location::root(Arc::clone(&shards.store)).at(path.cloned());
@@ -49,19 +42,21 @@ impl Run<'_> {
             Ok(listing) => Names::new(&shards.sharding, listing, known),
             Err(Error::Store(StoreError::Unsupported { .. })) => match self.possible(folder) {
                 Some(names) => names,
-                None => return filling,
+                None => return Ok(filling),
             },
             Err(error) => {
                 self.unreadable(path, &error);
                 filling.unknown = true;
-                return filling;
+                return Ok(filling);
             }
         };
         self.other_names(&names);
+        let mut looked_at = names.shards;
+        looked_at.retain(|shard| self.is_first() || self.takes(&shard.key));
         let (mut values, mut indexes) = (Forms::default(), Forms::default());
         let mut others = Vec::new();
-        for batch in names.shards.chunks(BATCH) {
-            for outcome in self.shard_batch(folder, &filling.presence, batch) {
+        for batch in looked_at.chunks(BATCH) {
+            for outcome in self.shard_batch(folder, &filling.presence, batch)? {
                 values = values.plus(outcome.values);
                 indexes = indexes.plus(outcome.indexes);
                 others.extend(outcome.other);
@@ -78,20 +73,23 @@ impl Run<'_> {
         if names.has_record {
             self.keyed_losses(folder);
         }
-        filling
+        Ok(filling)
     }
 
     /// The shards that keys can be in, for a store that cannot list them.
     fn possible(&self, folder: &Folder) -> Option<Names> {
-        self.unlisted.store(true, Ordering::Relaxed);
+        self.sum(|summary| summary.unlisted = true);
         let (sharding, path) = (&folder.shards.sharding, folder.shards.folder.as_ref());
         let count = 1u64.checked_shl(sharding.shard_bits).unwrap_or(u64::MAX);
         if count > MOST_UNLISTED {
             let message = format!("there may be {count} shards, and the store cannot list them");
-            self.tell([Finding::new(FindingKind::NotChecked, path.cloned(), message)]);
+            self.note(Finding::new(FindingKind::NotChecked, path.cloned(), message));
             return None;
         }
-        let shard = |number| Some((number, folder.shards.shard_key(number).ok()?, false));
+        let shard = |number| {
+            let key = folder.shards.shard_key(number).ok()?;
+            Some(NamedShard { number, key, is_older: false })
+        };
         Some(Names {
             shards: (0..count).filter_map(shard).collect(),
             has_record: true,
@@ -101,7 +99,7 @@ impl Run<'_> {
 
     fn other_names(&self, names: &Names) {
         let tell = |kind, key: &Key, message: &str| {
-            self.tell([Finding::new(kind, Some(key.clone()), message.to_owned())]);
+            self.note(Finding::new(kind, Some(key.clone()), message.to_owned()));
         };
         for (_, key) in &names.wrapped {
             let message = "is a shard that was compressed as a file: no reader finds it";
@@ -124,7 +122,7 @@ impl Run<'_> {
         }
     }
 
-    /// Tells how values are stored: once for all, if all are stored otherwise than `info` says.
+    /// Reports how values are stored: once for all, if all are stored otherwise than `info` says.
     fn tell_forms(&self, folder: &Folder, values: Forms, indexes: Forms, mut others: Vec<Finding>) {
         let about = [("data_encoding", values), ("minishard_index_encoding", indexes)];
         let all: Vec<_> = about.iter().filter_map(|(m, f)| Some((*m, f.all_other()?))).collect();
@@ -151,120 +149,84 @@ impl Run<'_> {
                 others.push(finding);
             }
         }
-        self.tell(others);
+        others.into_iter().for_each(|finding| self.note(finding));
     }
 
-    /// Checks some shards, and tells what was found in their order.
+    /// Checks some shards, and reports what was found in their order.
     fn shard_batch(
         &self,
         folder: &Folder,
         presence: &Presence,
-        batch: &[(u64, Key, bool)],
-    ) -> Vec<Outcome> {
-        add(&self.counters.found, batch.len() as u64);
-        let check = |i: usize| {
-            let outcome = self.shard(folder, presence, &batch[i]);
-            match &outcome {
-                Some(_) => add(&self.counters.objects, 1),
-                None => _ = self.counters.found.fetch_sub(1, Ordering::Relaxed),
-            }
-            self.progress();
-            outcome
+        batch: &[NamedShard],
+    ) -> Result<Vec<Outcome>, Error> {
+        let crew = folder.crew(self.engine, batch.len(), self.scope.decode);
+        let look = |shard: &NamedShard, is_own: bool, _: &mut Context| {
+            self.shard(folder, presence, shard, is_own)
         };
         let mut outcomes = Vec::new();
-        let store = &*folder.shards.store;
-        let crew = if store.read_cost().local && batch.len() >= self.engine.threads() {
-            Crew::Workers(self.engine.workers_within(folder.memory().saturating_add(IN_FLIGHT)))
-        } else {
-            let piece = if self.options.decode { self.engine.max_merged_read() } else { 0 };
-            Crew::Waiting(self.engine.at_once(store, IN_FLIGHT.saturating_add(piece)))
-        };
-        self.engine.batch_in_order(crew, batch.len(), &|i, _| check(i), &mut |_, outcome| {
-            if let Some(mut outcome) = outcome {
-                self.tell(outcome.findings.drain(..));
-                outcomes.push(outcome);
-            }
-        });
-        outcomes
+        self.batch(crew, batch, |shard| &shard.key, &look, &mut |_, mut outcome| {
+            self.tell(outcome.findings.drain(..));
+            outcomes.push(outcome);
+        })?;
+        Ok(outcomes)
     }
 
-    /// Checks a shard; `None` if it is not there.
+    /// Checks a shard; `None` if it is not there. Of one that belongs to another part it is only
+    /// found out what all shards are compared by.
     fn shard(
         &self,
         folder: &Folder,
         presence: &Presence,
-        (number, key, older): &(u64, Key, bool),
+        NamedShard { number, key, is_older }: &NamedShard,
+        is_own: bool,
     ) -> Option<Outcome> {
-        let failed = |kind, message: String| Outcome {
-            findings: vec![Finding::new(kind, Some(key.clone()), message).shard(&[*number])],
-            other: None,
-            values: Forms::default(),
-            indexes: Forms::default(),
-            fill: None,
-        };
-        for attempt in 0..REREADS as u64 {
-            match self.shard_attempt(folder, presence, (*number, key), *older) {
-                Ok(outcome) => return Some(outcome),
-                Err(StoreError::NotFound { .. }) => return None,
-                Err(StoreError::Changed { .. }) => {
-                    std::thread::sleep(Duration::from_millis(attempt * 5));
-                }
-                Err(error) => return Some(failed(FindingKind::Unreadable, error.to_string())),
-            }
-        }
-        let message = format!("it kept changing, and was given up after {REREADS} attempts");
-        Some(failed(FindingKind::NotChecked, message))
-    }
-
-    fn shard_attempt(
-        &self,
-        folder: &Folder,
-        presence: &Presence,
-        (number, key): (u64, &Key),
-        older: bool,
-    ) -> Result<Outcome, StoreError> {
         let shards = &folder.shards;
-        let open = || {
-            let object = match older {
-                true => shards.open_older(number)?,
-                false => Some(shards.store.open(key, None)?),
-            };
-            let missing = || StoreError::NotFound { key: key.clone(), store: shards.store.name() };
-            object.ok_or_else(missing)
+        let open = || match is_older {
+            true => shards.open_older(*number)?.ok_or_else(|| StoreError::NotFound {
+                key: key.clone(),
+                store: shards.store.name(),
+            }),
+            false => shards.store.open(key, None),
         };
-        let object = open()?;
-        let about = (number, key);
-        let checked = check_open(self.engine, folder, about, &*object, self.options.decode)?;
-        let most = self.options.max_of_kind;
-        let (mut findings, untold) = checked.findings(folder, number, key, most);
-        let other = checked.other_forms(number, key);
-        // What was read is one version, but damage counts only in the version that is there now.
-        if other.is_some() || findings.iter().any(|f| f.severity == Severity::Damage) {
-            let now = open()?;
-            if now.version().is_none() {
-                now.read(ReadRange::Bounded(0..0))?;
+        let (decode, most) = (is_own && self.scope.decode, self.scope.max_of_kind);
+        let look = &mut |object: &Arc<dyn Object>| {
+            let checked = check_open(self.engine, folder, (*number, key), &**object, decode)?;
+            let (findings, untold) = checked.findings(folder, *number, key, most);
+            let other = checked.other_forms(*number, key);
+            let is_damaged =
+                other.is_some() || findings.iter().any(|f| f.severity == Severity::Damage);
+            Ok(((checked, findings, untold, other), is_damaged))
+        };
+        let finding = |kind, message: String| {
+            Finding::new(kind, Some(key.clone()), message).shard(&[*number])
+        };
+        let (checked, mut findings, untold, other) = match settled(key, &open, look) {
+            Settled::Seen(seen) => seen,
+            Settled::Gone => return None,
+            Settled::Failed(kind, message) => {
+                let findings = is_own.then(|| finding(kind, message)).into_iter().collect();
+                return Some(Outcome { findings, ..Outcome::default() });
             }
-            if now.version() != object.version() {
-                return Err(StoreError::Changed { key: key.clone() });
-            }
+        };
+        let fill = Some(ShardFill::of(&checked, folder, *number, presence));
+        let (values, indexes) = (checked.values, checked.indexes);
+        if !is_own {
+            return Some(Outcome { findings: Vec::new(), other, values, indexes, fill });
         }
-        if older {
+        if *is_older {
             let message = "a shard in its older form, of two objects: most readers do not know it";
-            let finding =
-                Finding::new(FindingKind::OlderForm, Some(key.clone()), message.to_owned());
-            findings.push(finding.shard(&[number]));
+            findings.push(finding(FindingKind::OlderForm, message.to_owned()));
         }
         if findings.len() > PENDING {
             self.tell(findings.drain(..));
         }
         self.count(&untold);
-        let fill = checked.fill(folder, number, presence);
-        let survey = &checked.survey;
-        add(&self.counters.bytes, survey.len);
-        add(&self.counters.chunks, survey.entries.len() as u64);
-        add(&self.counters.chunks_decoded, checked.decoded);
-        add(&self.counters.gap_bytes, checked.gap_bytes);
-        let (values, indexes) = (checked.values, checked.indexes);
-        Ok(Outcome { findings, other, values, indexes, fill: Some(fill) })
+        self.sum(|summary| {
+            summary.bytes += checked.survey.len;
+            summary.chunks += checked.survey.entries.len() as u64;
+            summary.chunks_decoded += checked.decoded;
+            summary.gap_bytes += checked.gap_bytes;
+        });
+        Some(Outcome { findings, other, values, indexes, fill })
     }
 }

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use shardine_codec::Context;
 use shardine_store::StoreError;
 
-use super::FindingKind;
-use super::object::{Check, Source, may_be_empty};
 use super::payload::size_problem;
+use super::{Check, Indexed, NoIndex, Source, may_be_empty, read_index};
+use crate::jobs::check::{FindingKind, covered, overlapping};
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{ShardError, ShardIndex};
 
@@ -55,28 +56,26 @@ impl Check<'_, '_> {
         path: &mut Vec<u32>,
         bounds: &[u64],
     ) -> Result<(), StoreError> {
-        let len = at.end - at.start;
-        let index_range = match shard.index.range(len) {
-            Ok(range) => range,
-            Err(error) => {
-                self.without_index = path.is_empty();
-                return self.find(FindingKind::Truncated, path, Some(at), error.to_string());
-            }
+        let key = &self.stored.key;
+        let read = |context: &mut Context| {
+            read_index(shard, &at, context, |range| source.read(key, range))
         };
-        let stored = at.start + index_range.start..at.start + index_range.end;
-        let bytes = source.read(&self.stored.key, stored.clone())?;
-        let decoded = self.run.engine.with_context(|c| shard.index.decode(c, bytes.as_ref(), len));
-        drop(bytes);
-        let index = match decoded {
-            Ok(index) => index,
-            Err(error) => {
-                let reason = match error {
-                    ShardError::Index { source, .. } => source.to_string(),
-                    error => error.to_string(),
-                };
-                let message = format!("the index cannot be decoded: {reason}");
+        let Indexed { index, range: index_range } = match self.run.engine.with_context(read)? {
+            Ok(indexed) => indexed,
+            Err(none) => {
                 self.without_index = path.is_empty();
-                return self.find(FindingKind::Index, path, Some(stored), message);
+                let (kind, range, message) = match none {
+                    NoIndex::Truncated(error) => (FindingKind::Truncated, at, error.to_string()),
+                    NoIndex::Undecodable(stored, error) => {
+                        let reason = match error {
+                            ShardError::Index { source, .. } => source.to_string(),
+                            error => error.to_string(),
+                        };
+                        let message = format!("the index cannot be decoded: {reason}");
+                        (FindingKind::Index, stored, message)
+                    }
+                };
+                return self.find(kind, path, Some(range), message);
             }
         };
         let mut placed = self.placed(shard, &index, &at, &index_range, path, bounds)?;
@@ -84,7 +83,11 @@ impl Check<'_, '_> {
         placed.sort_unstable_by_key(|p| (p.start, p.end, p.entry));
         self.overlaps(&mut placed, &at, path)?;
         if let Source::Object { .. } = source {
-            self.gap_bytes += len.saturating_sub(covered(&placed, &index_range));
+            let before = placed.partition_point(|p| p.start < index_range.start);
+            let range = |placed: &Placed| placed.start..placed.end;
+            let (first, last) = (placed[..before].iter(), placed[before..].iter());
+            let taken = first.map(range).chain([index_range]).chain(last.map(range));
+            self.gap_bytes += (at.end - at.start).saturating_sub(covered(taken));
         }
         placed.retain(|placed| placed.sound);
         if let Layout::Chunk(leaf) = &shard.inner {
@@ -130,54 +133,38 @@ impl Check<'_, '_> {
             }
             let number = entry as u32;
             let end = offset.checked_add(length).filter(|&end| end <= len);
-            let range = at.start.saturating_add(offset)
-                ..at.start.saturating_add(offset).saturating_add(length);
+            let said = || format!("entry {entry} has offset {offset} and length {length}");
             let outside = || shard.chunk_bounds(&shard.cell(entry), &bounds).contains(&0);
-            let (kind, message) = match end {
-                _ if offset == EMPTY || length == EMPTY => (
-                    FindingKind::HalfEmptyEntry,
-                    format!(
-                        "entry {entry} has offset {offset} and length {length}: half of it says that it is absent"
-                    ),
-                ),
-                None => (
-                    FindingKind::EntryOutOfBounds,
-                    format!(
-                        "entry {entry} has offset {offset} and length {length} in a shard of {len} bytes"
-                    ),
-                ),
-                Some(_) if length == 0 && !may_be_empty(&shard.inner) => (
-                    FindingKind::ZeroLengthEntry,
-                    format!("entry {entry} has no bytes, but no chunk is encoded to nothing"),
-                ),
-                Some(end) => {
-                    let mut kept = Placed { start: offset, end, entry: number, sound: false };
-                    let problem =
-                        if length > 0 && offset < index_range.end && end > index_range.start {
-                            let message = format!(
-                                "entry {entry} reaches into the index at bytes {index_range:?}"
-                            );
-                            Some((FindingKind::EntryInIndex, message))
-                        } else if let Some(message) = size_problem(&shard.inner, length) {
-                            Some((FindingKind::ChunkSize, message))
-                        } else if cut && outside() {
-                            let message = format!(
-                                "entry {entry} is of a part of the shard outside the array"
-                            );
-                            Some((FindingKind::EntryOutsideArray, message))
-                        } else {
-                            None
-                        };
-                    kept.sound = problem.is_none();
-                    if length > 0 {
-                        placed.push(kept);
-                    }
-                    match problem {
-                        Some(problem) => problem,
-                        None => continue,
-                    }
-                }
+            let problem = if offset == EMPTY || length == EMPTY {
+                let message = format!("{}: half of it says that it is absent", said());
+                Some((FindingKind::HalfEmptyEntry, message))
+            } else if end.is_none() {
+                let message = format!("{} in a shard of {len} bytes", said());
+                Some((FindingKind::EntryOutOfBounds, message))
+            } else if length == 0 && !may_be_empty(&shard.inner) {
+                let message = "has no bytes, but no chunk is encoded to nothing";
+                Some((FindingKind::ZeroLengthEntry, format!("entry {entry} {message}")))
+            } else if length > 0
+                && offset < index_range.end
+                && end.is_some_and(|end| end > index_range.start)
+            {
+                let message = format!("reaches into the index at bytes {index_range:?}");
+                Some((FindingKind::EntryInIndex, format!("entry {entry} {message}")))
+            } else if let Some(message) = size_problem(&shard.inner, length) {
+                Some((FindingKind::ChunkSize, message))
+            } else if cut && outside() {
+                let message = format!("entry {entry} is of a part of the shard outside the array");
+                Some((FindingKind::EntryOutsideArray, message))
+            } else {
+                None
             };
+            if let (Some(end), true) = (end, length > 0) {
+                let sound = problem.is_none();
+                placed.push(Placed { start: offset, end, entry: number, sound });
+            }
+            let Some((kind, message)) = problem else { continue };
+            let start = at.start.saturating_add(offset);
+            let range = start..start.saturating_add(length);
             path.push(number);
             let result = self.find(kind, path, Some(range), message);
             path.pop();
@@ -186,21 +173,20 @@ impl Check<'_, '_> {
         Ok(placed)
     }
 
-    /// Tells which entries share bytes. Only the first of them is looked into: a few bytes that many entries
-    /// claim would else be looked at many times over.
+    /// Reports which entries share bytes. Only the first of them is looked into: else a few bytes
+    /// that many entries claim would be looked at many times.
     fn overlaps(
         &mut self,
         placed: &mut [Placed],
         at: &Range<u64>,
         path: &mut Vec<u32>,
     ) -> Result<(), StoreError> {
-        let mut reaching: Option<Placed> = None;
-        for next in placed {
-            let Some(first) = reaching.filter(|first| next.start < first.end) else {
-                reaching = Some(*next);
-                continue;
-            };
-            next.sound = false;
+        let ranges: Vec<_> = placed.iter().map(|p| p.start..p.end).zip(0..).collect();
+        let mut shared = Vec::new();
+        overlapping(ranges, |(_, first): (_, usize), (_, next)| shared.push((first, next)));
+        for (first, next) in shared {
+            placed[next].sound = false;
+            let (first, next) = (placed[first], placed[next]);
             let layout = &self.array.chunks.layout;
             path.push(first.entry);
             let other = layout.chunk_coordinates(&self.stored.cell, path);
@@ -218,41 +204,7 @@ impl Check<'_, '_> {
             let result = self.find(kind, path, Some(range), message);
             path.pop();
             result?;
-            if next.end > first.end {
-                reaching = Some(*next);
-            }
         }
         Ok(())
-    }
-}
-
-/// Bytes that the index or an entry refers to. The entries are in order.
-fn covered(placed: &[Placed], index: &Range<u64>) -> u64 {
-    let (mut covered, mut end) = (0, 0);
-    let mut take = |start: u64, stop: u64| {
-        covered += stop.saturating_sub(start.max(end));
-        end = end.max(stop);
-    };
-    let before = placed.partition_point(|p| p.start < index.start);
-    placed[..before].iter().for_each(|p| take(p.start, p.end));
-    take(index.start, index.end);
-    placed[before..].iter().for_each(|p| take(p.start, p.end));
-    covered
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_count_once_however_many_entries_claim_them() {
-        let placed = |ranges: &[(u64, u64)]| -> Vec<Placed> {
-            let entry = |&(start, end): &(u64, u64)| Placed { start, end, entry: 0, sound: true };
-            ranges.iter().map(entry).collect()
-        };
-        assert_eq!(covered(&placed(&[]), &(0..8)), 8);
-        assert_eq!(covered(&placed(&[(8, 12), (12, 20)]), &(0..8)), 20);
-        assert_eq!(covered(&placed(&[(0, 12), (4, 8), (4, 8)]), &(20..28)), 20);
-        assert_eq!(covered(&placed(&[(0, 24), (26, 28)]), &(20..28)), 28);
     }
 }

@@ -8,7 +8,7 @@ use shardine_store::Key;
 pub enum Severity {
     /// Something that was stored cannot be read, or reads as something else.
     Damage,
-    /// Nothing is lost; somebody may want to know.
+    /// Nothing is lost, but it may be worth knowing.
     Notice,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Severity {
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $name:literal $severity:ident,)*) => {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal $severity:ident $hint:expr,)*) => {
         /// What was found. The names are fixed: programs may rely on them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
@@ -54,105 +54,128 @@ macro_rules! kinds {
                     $(Self::$kind => Severity::$severity,)*
                 }
             }
+
+            fn hint(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $hint,)*
+                }
+            }
         }
     };
 }
 
+/// Nothing needs to be done.
+const NOTHING: &str = "";
+const REPAIR: &str = "run `shardine repair`";
+const OBJECT: &str = "restore the object from a copy, or write its region again; \
+                      `shardine repair` saves what can be saved";
+const CHUNK: &str = "write the whole of the chunk again, or restore the object from a copy; \
+                     `shardine repair` sets it aside";
+const MESH: &str =
+    "write the mesh again with its fragments; `shardine repair` sets the manifest aside";
+const COMPARE: &str = "compare it with its source if it should be whole: absent chunks are legal";
+const LOST: &str =
+    "write the whole of it again, or accept the loss with `shardine repair --accept-loss`";
+const UNPROVED: &str = "compare it with its source; then write it again, or accept it with \
+                        `shardine repair --accept-loss`";
+const LEFT_OUT: &str =
+    "move it elsewhere, or put what a link leads to in its place; see docs/links.md";
+
 kinds! {
     /// A `zarr.json` or `info` that the specification does not allow.
-    Metadata = "metadata" Damage,
+    Metadata = "metadata" Damage "restore the document from a copy",
     /// The storage does not give the bytes of an object, or the names in a folder.
-    Unreadable = "unreadable" Damage,
+    Unreadable = "unreadable" Damage "look after permissions and the disk, then verify again",
     /// A folder stands where an object belongs, or an object where a folder does.
-    BlockedKey = "blocked-key" Damage,
+    BlockedKey = "blocked-key" Damage "move it out of the array, then write its region again",
     /// A link that leads nowhere: what was behind it reads as if it had never been written.
-    BrokenLink = "broken-link" Damage,
+    BrokenLink = "broken-link" Damage "bring back what it led to, or remove the link",
     /// An object without any bytes.
-    EmptyObject = "empty-object" Damage,
+    EmptyObject = "empty-object" Damage OBJECT,
     /// A shard that is shorter than its own index.
-    Truncated = "truncated" Damage,
+    Truncated = "truncated" Damage OBJECT,
     /// An index whose checksum is wrong or that cannot be decoded.
-    Index = "index" Damage,
+    Index = "index" Damage OBJECT,
     /// An entry of which only the offset or only the length says that there is no chunk.
-    HalfEmptyEntry = "half-empty-entry" Damage,
+    HalfEmptyEntry = "half-empty-entry" Damage CHUNK,
     /// An entry that reaches past the end of its shard.
-    EntryOutOfBounds = "entry-out-of-bounds" Damage,
+    EntryOutOfBounds = "entry-out-of-bounds" Damage CHUNK,
     /// An entry of no bytes, where every chunk has some.
-    ZeroLengthEntry = "zero-length-entry" Damage,
+    ZeroLengthEntry = "zero-length-entry" Damage CHUNK,
     /// An entry that reaches into the index.
-    EntryInIndex = "entry-in-index" Damage,
+    EntryInIndex = "entry-in-index" Damage CHUNK,
     /// Two entries that share some of their bytes, but not all.
-    Overlap = "overlap" Damage,
+    Overlap = "overlap" Damage CHUNK,
     /// A chunk whose encoded size cannot be right.
-    ChunkSize = "chunk-size" Damage,
+    ChunkSize = "chunk-size" Damage CHUNK,
     /// A chunk that cannot be decoded.
-    Chunk = "chunk" Damage,
+    Chunk = "chunk" Damage CHUNK,
     /// A key that is not in the shard and minishard where readers look for it.
-    MisplacedKey = "misplaced-key" Damage,
+    MisplacedKey = "misplaced-key" Damage REPAIR,
     /// A key that has several values in its minishard.
-    DuplicateKey = "duplicate-key" Damage,
+    DuplicateKey = "duplicate-key" Damage REPAIR,
     /// Values or indexes that are not stored as `info` says.
-    DataEncoding = "data-encoding" Damage,
+    DataEncoding = "data-encoding" Damage REPAIR,
     /// Values or indexes that are zlib where gzip belongs.
-    Zlib = "zlib" Damage,
+    Zlib = "zlib" Damage REPAIR,
     /// A shard that was compressed as a file.
-    WrappedShard = "wrapped-shard" Damage,
+    WrappedShard = "wrapped-shard" Damage REPAIR,
     /// An object that is called like a shard, but is none of this sharding.
-    MisnamedShard = "misnamed-shard" Damage,
+    MisnamedShard = "misnamed-shard" Damage REPAIR,
     /// A value among meshes that is not the manifest of one.
-    MeshManifest = "mesh-manifest" Damage,
+    MeshManifest = "mesh-manifest" Damage MESH,
     /// The manifest of a mesh whose fragments are not before it.
-    MeshFragments = "mesh-fragments" Damage,
+    MeshFragments = "mesh-fragments" Damage MESH,
     /// A chunk that `repair` could not save, and that nobody has written since.
-    LostChunk = "lost-chunk" Damage,
+    LostChunk = "lost-chunk" Damage LOST,
     /// Chunks that `repair` took from an older index: they may be old.
-    UnprovedChunk = "unproved-chunk" Damage,
+    UnprovedChunk = "unproved-chunk" Damage UNPROVED,
     /// Two entries that mean the very same bytes.
-    SharedBytes = "shared-bytes" Notice,
+    SharedBytes = "shared-bytes" Notice NOTHING,
     /// An entry for a chunk that lies outside the array.
-    EntryOutsideArray = "entry-outside-array" Notice,
+    EntryOutsideArray = "entry-outside-array" Notice NOTHING,
     /// Bytes of a shard that neither the index nor an entry refers to.
-    Gap = "gap" Notice,
+    Gap = "gap" Notice NOTHING,
     /// An object of the grid that lies outside the array.
-    ObjectOutsideArray = "object-outside-array" Notice,
+    ObjectOutsideArray = "object-outside-array" Notice "remove it if the array was shrunk on purpose",
     /// An object below an array that is no part of it.
-    StrayObject = "stray-object" Notice,
+    StrayObject = "stray-object" Notice "move it elsewhere if the array does not need it",
     /// An append of a file that is under way or was interrupted.
-    UnfinishedAppend = "unfinished-append" Notice,
+    UnfinishedAppend = "unfinished-append" Notice "give the same `shardine append` again, unless it still runs",
     /// A file is being converted to this array, or was when the program was killed: parts of it are missing.
-    UnfinishedConvert = "unfinished-convert" Notice,
+    UnfinishedConvert = "unfinished-convert" Notice "give the same `shardine convert` again, unless it still runs",
     /// A link to a folder, or something else that no job takes for a part of the data set; it was not checked.
-    LeftOut = "left-out" Notice,
+    LeftOut = "left-out" Notice LEFT_OUT,
     /// A folder in a group that is not a node.
-    NoMetadata = "no-metadata" Notice,
+    NoMetadata = "no-metadata" Notice "restore its zarr.json if there was a node",
     /// Consolidated metadata that is not what the nodes say themselves.
-    ConsolidatedMetadata = "consolidated-metadata" Notice,
+    ConsolidatedMetadata = "consolidated-metadata" Notice "consolidate the metadata again",
     /// A temporary file of a writer that was killed.
-    LeftoverTemporary = "leftover-temporary" Notice,
+    LeftoverTemporary = "leftover-temporary" Notice REPAIR,
     /// The journal of a change in place that was interrupted.
-    LeftoverJournal = "leftover-journal" Notice,
+    LeftoverJournal = "leftover-journal" Notice REPAIR,
     /// A job such as `reshard` was interrupted; the array beside its folder is whole.
-    UnfinishedJob = "unfinished-job" Notice,
+    UnfinishedJob = "unfinished-job" Notice "run the command that began it again",
     /// A journal that belonged to another version of its object, and was set aside.
-    SetAside = "set-aside" Notice,
+    SetAside = "set-aside" Notice "it is kept for reference, and may be removed",
     /// Keys, or their values, that are not in order.
-    UnsortedKeys = "unsorted-keys" Notice,
+    UnsortedKeys = "unsorted-keys" Notice REPAIR,
     /// A shard in its older form, of two objects.
-    OlderForm = "older-form" Notice,
+    OlderForm = "older-form" Notice REPAIR,
     /// Chunks of a scale that are compressed as files, which not all readers find.
-    WrappedChunks = "wrapped-chunks" Notice,
+    WrappedChunks = "wrapped-chunks" Notice "decompress the files and remove the ending, or pack the scale into shards",
     /// A chunk that is stored both compressed as a file and not.
-    TwoForms = "two-forms" Notice,
+    TwoForms = "two-forms" Notice "keep the newer of the two",
     /// A shard that has far fewer chunks than the others.
-    SparseShard = "sparse-shard" Notice,
+    SparseShard = "sparse-shard" Notice COMPARE,
     /// A scale that seems to have lost chunks.
-    MissingChunks = "missing-chunks" Notice,
+    MissingChunks = "missing-chunks" Notice COMPARE,
     /// A record of lost chunks that have all been written again.
-    SettledLoss = "settled-loss" Notice,
+    SettledLoss = "settled-loss" Notice "run `shardine repair`, which removes the record",
     /// There is an `info` beside a Zarr document, which counts.
-    TwoDocuments = "two-documents" Notice,
+    TwoDocuments = "two-documents" Notice "move one of the two elsewhere",
     /// Something that this version cannot check, or that kept changing.
-    NotChecked = "not-checked" Notice,
+    NotChecked = "not-checked" Notice NOTHING,
 }
 
 /// How many findings of each kind there are beside those that were told one by one.
@@ -185,6 +208,31 @@ impl Untold {
         if let Some(of) = self.0.get_mut(kind as usize) {
             *of = of.saturating_add(count);
         }
+    }
+}
+
+/// Lets so many findings of each kind in one object be reported, and counts the others.
+#[derive(Debug)]
+pub(in crate::jobs) struct Limit {
+    most: u64,
+    found: Untold,
+    /// Those that are only counted.
+    pub untold: Untold,
+}
+
+impl Limit {
+    pub fn new(most: u64) -> Self {
+        Self { most, found: Untold::default(), untold: Untold::default() }
+    }
+
+    /// Whether one more of this kind is reported.
+    pub fn admits(&mut self, kind: FindingKind) -> bool {
+        self.found.add(kind, 1);
+        let admits = self.found.get(kind) <= self.most;
+        if !admits {
+            self.untold.add(kind, 1);
+        }
+        admits
     }
 }
 
@@ -240,7 +288,7 @@ pub(crate) struct Origin {
 }
 
 impl Finding {
-    pub(super) fn new(kind: FindingKind, object: Option<Key>, message: String) -> Self {
+    pub(in crate::jobs) fn new(kind: FindingKind, object: Option<Key>, message: String) -> Self {
         let severity = kind.severity();
         Self {
             severity,
@@ -256,70 +304,24 @@ impl Finding {
         }
     }
 
-    pub(super) fn shard(mut self, cell: &[u64]) -> Self {
+    pub(in crate::jobs) fn shard(mut self, cell: &[u64]) -> Self {
         self.shard = Some(cell.to_vec());
         self
     }
 
-    pub(super) fn chunk(mut self, chunk: Option<Vec<u64>>) -> Self {
+    pub(in crate::jobs) fn chunk(mut self, chunk: Option<Vec<u64>>) -> Self {
         self.chunk = chunk;
         self
     }
 
-    pub(super) fn range(mut self, range: Range<u64>) -> Self {
+    pub(in crate::jobs) fn range(mut self, range: Range<u64>) -> Self {
         self.range = Some(range);
         self
     }
 
     /// What to do next; `None` where nothing needs to be done.
     pub fn hint(&self) -> Option<&'static str> {
-        use FindingKind::*;
-        Some(match self.kind {
-            Metadata => "restore the document from a copy",
-            Unreadable => "look after permissions and the disk, then verify again",
-            BrokenLink => "bring back what it led to, or remove the link",
-            LeftOut => {
-                "move it elsewhere, or put what a link leads to in its place; see docs/links.md"
-            }
-            BlockedKey => "move it out of the array, then write its region again",
-            EmptyObject | Truncated | Index => {
-                "restore the object from a copy, or write its region again; `shardine repair` saves what can be saved"
-            }
-            HalfEmptyEntry | EntryOutOfBounds | ZeroLengthEntry | EntryInIndex | Overlap
-            | ChunkSize | Chunk => {
-                "write the whole of the chunk again, or restore the object from a copy; `shardine repair` sets it aside"
-            }
-            ObjectOutsideArray => "remove it if the array was shrunk on purpose",
-            StrayObject => "move it elsewhere if the array does not need it",
-            UnfinishedConvert => "give the same `shardine convert` again, unless it still runs",
-            UnfinishedAppend => "give the same `shardine append` again, unless it still runs",
-            NoMetadata => "restore its zarr.json if there was a node",
-            ConsolidatedMetadata => "consolidate the metadata again",
-            LeftoverTemporary | LeftoverJournal => "run `shardine repair`",
-            UnfinishedJob => "run the command that began it again",
-            SetAside => "it is kept for whoever wants to know, and may be removed",
-            MisplacedKey | DuplicateKey | DataEncoding | Zlib | WrappedShard | MisnamedShard
-            | UnsortedKeys | OlderForm => "run `shardine repair`",
-            MeshManifest | MeshFragments => {
-                "write the mesh again with its fragments; `shardine repair` sets the manifest aside"
-            }
-            WrappedChunks => {
-                "decompress the files and remove the ending, or pack the scale into shards"
-            }
-            TwoForms => "keep the newer of the two",
-            SparseShard | MissingChunks => {
-                "compare it with its source if it should be whole: absent chunks are legal"
-            }
-            LostChunk => {
-                "write the whole of it again, or accept the loss with `shardine repair --accept-loss`"
-            }
-            UnprovedChunk => {
-                "compare it with its source; then write it again, or accept it with `shardine repair --accept-loss`"
-            }
-            SettledLoss => "run `shardine repair`, which removes the record",
-            TwoDocuments => "move one of the two elsewhere",
-            SharedBytes | EntryOutsideArray | Gap | NotChecked => return None,
-        })
+        Some(self.kind.hint()).filter(|hint| !hint.is_empty())
     }
 }
 

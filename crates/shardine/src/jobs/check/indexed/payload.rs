@@ -1,15 +1,14 @@
 //! Chunks: their sizes, and with `decode` their bytes.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::{ChunkCodec, CodecError, Context, ElementSize, EncodedSize};
 use shardine_store::StoreError;
 
-use super::FindingKind;
 use super::entries::Placed;
-use super::object::{Check, Source};
+use super::{Check, Source};
+use crate::engine::Crew;
+use crate::jobs::check::FindingKind;
 use crate::layout::{Layout, ShardLayout};
 
 /// Chunks that are handed to the workers at a time.
@@ -19,7 +18,7 @@ const SHARE: usize = 1024;
 const MOST: u64 = 1 << 30;
 
 /// What is said of a chunk.
-pub(super) type Problem = (FindingKind, String);
+pub(in crate::jobs) type Problem = (FindingKind, String);
 
 impl Check<'_, '_> {
     /// Checks a chunk that is an object, or what an unusual layout has for one.
@@ -34,7 +33,7 @@ impl Check<'_, '_> {
             return self.find(FindingKind::ChunkSize, path, Some(at), message);
         }
         self.chunks += 1;
-        if self.run.options.decode {
+        if self.run.scope.decode {
             self.chunks_decoded += 1;
             let key = &self.stored.key;
             let problem =
@@ -56,7 +55,7 @@ impl Check<'_, '_> {
         path: &mut Vec<u32>,
     ) -> Result<(), StoreError> {
         self.chunks += placed.len() as u64;
-        if !self.run.options.decode {
+        if !self.run.scope.decode {
             return Ok(());
         }
         let workers = self.run.workers(self.array);
@@ -75,33 +74,17 @@ impl Check<'_, '_> {
             };
             let ahead = self.read_ahead(source, &wanted)?;
             let source = source.with(&ahead);
-            let problems: Mutex<Vec<(usize, Problem)>> = Mutex::default();
-            let failed: Mutex<Option<StoreError>> = Mutex::default();
-            let done = AtomicU64::new(0);
-            let key = &self.stored.key;
-            let work = |i: usize, context: &mut Context| {
-                if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
-                    return;
-                }
-                match decode(context, source, key, codec, place(i)) {
-                    Ok(None) => {}
-                    Ok(Some(problem)) => {
-                        let mut problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
-                        problems.push((i, problem));
-                    }
-                    Err(error) => {
-                        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    }
-                }
-                done.fetch_add(1, Ordering::Relaxed);
+            let (key, mut problems, mut failed) = (&self.stored.key, Vec::new(), None);
+            let work = |i: usize, c: &mut Context| decode(c, source, key, codec, place(i));
+            let take = &mut |i, seen| match seen {
+                Ok(problem) => problems.extend(Some(i).zip(problem)),
+                Err(error) => failed = Some(error),
             };
-            self.run.engine.share(workers, part.len(), &work);
-            if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            self.run.engine.batch_in_order(Crew::Workers(workers), part.len(), &work, take);
+            if let Some(error) = failed {
                 return Err(error);
             }
-            self.chunks_decoded += done.into_inner();
-            let mut problems = problems.into_inner().unwrap_or_else(PoisonError::into_inner);
-            problems.sort_unstable_by_key(|(i, _)| *i);
+            self.chunks_decoded += part.len() as u64;
             for (i, (kind, message)) in problems {
                 path.push(part[i].entry);
                 let result = self.find(kind, path, Some(place(i)), message);
@@ -121,12 +104,12 @@ impl Check<'_, '_> {
         path: &mut Vec<u32>,
         bounds: &[u64],
     ) -> Result<(), StoreError> {
-        if !self.run.options.decode {
+        if !self.run.scope.decode {
             return Ok(());
         }
         let bytes = source.read(&self.stored.key, at.clone())?;
         let mut context = Context::new();
-        let decoded = match shard.after.decode(&mut context, bytes.as_ref()) {
+        let decoded = match shard.after.decode(&mut context, &bytes) {
             Ok(decoded) => decoded,
             Err(error) => {
                 let (kind, message) = problem("the shard", &error);
@@ -146,7 +129,7 @@ impl Check<'_, '_> {
 }
 
 /// Reads and decodes a chunk; tells what is wrong with it.
-pub(super) fn decode(
+pub(in crate::jobs) fn decode(
     context: &mut Context,
     source: Source<'_>,
     key: &shardine_store::Key,
@@ -155,25 +138,23 @@ pub(super) fn decode(
 ) -> Result<Option<Problem>, StoreError> {
     let len = at.end - at.start;
     if codec.encoded_size() == EncodedSize::Unbounded && len > MOST {
-        let message = format!("a chunk of {len} bytes is more than is decoded at once");
+        let message = format!("a chunk of {len} bytes is more than is decoded");
         return Ok(Some((FindingKind::NotChecked, message)));
     }
     let bytes = source.read(key, at)?;
     let result = match codec.spec().data_type.size() {
         ElementSize::Fixed(_) => {
-            codec.decode(context, bytes.as_ref()).map(|elements| elements.recycle(context))
+            codec.decode(context, &bytes).map(|elements| elements.recycle(context))
         }
-        ElementSize::Variable => {
-            codec.decode_variable(context, bytes.as_ref()).and_then(|elements| {
-                let (expected, actual) = (codec.spec().elements(), elements.len());
-                match expected {
-                    Some(expected) if expected != actual => {
-                        Err(CodecError::Size { codec: "array -> bytes", expected, actual })
-                    }
-                    _ => Ok(()),
+        ElementSize::Variable => codec.decode_variable(context, &bytes).and_then(|elements| {
+            let (expected, actual) = (codec.spec().elements(), elements.len());
+            match expected {
+                Some(expected) if expected != actual => {
+                    Err(CodecError::Size { codec: "array -> bytes", expected, actual })
                 }
-            })
-        }
+                _ => Ok(()),
+            }
+        }),
     };
     Ok(result.err().map(|error| problem("the chunk", &error)))
 }

@@ -2,19 +2,18 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use shardine_codec::Context;
 use shardine_store::{Key, Object, ReadRange, StoreError};
 
-use super::super::FindingKind;
-use super::super::object::Source;
-use super::super::payload;
+use super::super::indexed::{self, Source};
+use super::super::{FindingKind, together};
 use super::fault::Fault;
 use super::folder::{Folder, Payload};
 use super::survey::{Form, Survey, Surveyed, is_gzip, is_zlib, touches, unpack};
 use crate::Engine;
-use crate::engine::tuning::{INDEX_GAP, MAX_DECOMPRESSED};
+use crate::engine::Crew;
+use crate::engine::tuning::MAX_DECOMPRESSED;
 use crate::precomputed::key_values::{PayloadKind, fragments_len};
 use crate::shard::uint64::Encoding;
 
@@ -77,7 +76,9 @@ impl Look<'_> {
                 }
             }
         } else if self.needs_heads() {
-            sound.retain(|&i| !self.has_raw_length(&survey.entries[i]));
+            // What is as long as it must be need not be looked at.
+            let looks_right = |s: &Surveyed| self.expected(s) == Some(s.entry.len);
+            sound.retain(|&i| !looks_right(&survey.entries[i]));
             // A request for each value of a remote store would take long; one for each shard tells what its writer did.
             let (now, rest) = sound.split_at(if local { sound.len() } else { sound.len().min(1) });
             for &i in now {
@@ -103,20 +104,17 @@ impl Look<'_> {
         Ok(Looked { decoded, looked, fragments })
     }
 
-    /// Bytes that a value must have, where that is known: raw chunks that are not compressed.
-    fn expected(&self, surveyed: &Surveyed) -> Option<u64> {
-        if self.folder.data_encoding() == Encoding::Gzip {
-            return None;
-        }
+    /// Bytes of a chunk that is neither encoded nor compressed, where the scale's are not encoded.
+    fn raw_len(&self, surveyed: &Surveyed) -> Option<u64> {
         match &self.folder.payload {
             Payload::Chunks(chunks) => chunks.raw_len(chunks.cell(surveyed.entry.key)?),
             Payload::Values(_) => None,
         }
     }
 
-    /// Whether a value is as long as it must be, so that there is no need to look at it.
-    fn has_raw_length(&self, surveyed: &Surveyed) -> bool {
-        self.expected(surveyed) == Some(surveyed.entry.len)
+    /// Bytes that a value must have, where that is known.
+    fn expected(&self, surveyed: &Surveyed) -> Option<u64> {
+        self.raw_len(surveyed).filter(|_| self.folder.data_encoding() == Encoding::Raw)
     }
 
     /// Finds what the lengths of values tell.
@@ -172,20 +170,16 @@ impl Look<'_> {
     /// How a value is stored, by how it begins.
     fn form(&self, surveyed: &Surveyed, head: &[u8]) -> Result<Form, Fault> {
         let len = surveyed.entry.len;
-        let chunk = match &self.folder.payload {
-            Payload::Chunks(chunks) => Some((chunks, chunks.cell(surveyed.entry.key))),
-            Payload::Values(_) => None,
-        };
-        let raw_len = chunk.and_then(|(chunks, cell)| chunks.raw_len(cell?));
+        let raw_len = self.raw_len(surveyed);
         match self.folder.data_encoding() {
             Encoding::Gzip if is_gzip(head) => Ok(Form::AsSaid),
-            Encoding::Gzip => match chunk {
-                Some((chunks, _)) if raw_len == Some(len) || chunks.is_encoded(len, head) => {
+            Encoding::Gzip => match &self.folder.payload {
+                Payload::Chunks(chunks) if raw_len == Some(len) || chunks.is_encoded(len, head) => {
                     Ok(Form::Raw)
                 }
                 _ if is_zlib(head) => Ok(Form::Zlib),
-                None => Ok(Form::Raw),
-                Some(_) => Err(Fault::NotGzip),
+                Payload::Values(_) => Ok(Form::Raw),
+                Payload::Chunks(_) => Err(Fault::NotGzip),
             },
             Encoding::Raw => match raw_len {
                 Some(exact) if exact == len => Ok(Form::AsSaid),
@@ -207,13 +201,7 @@ impl Look<'_> {
         let unpacked = unpack(Form::Gzip, context, bytes, MAX_DECOMPRESSED, &mut decoded);
         let len = decoded.len() as u64;
         context.give_buffer(decoded);
-        let raw_len = match &self.folder.payload {
-            Payload::Chunks(chunks) => {
-                chunks.cell(surveyed.entry.key).and_then(|cell| chunks.raw_len(cell))
-            }
-            Payload::Values(_) => None,
-        };
-        match (unpacked, raw_len) {
+        match (unpacked, self.raw_len(surveyed)) {
             (Ok(()), None) => Ok(Form::Gzip),
             (Ok(()), Some(expected)) if expected == len => Ok(Form::Gzip),
             (_, Some(expected)) => Err(Fault::Size { expected }),
@@ -221,7 +209,7 @@ impl Look<'_> {
         }
     }
 
-    /// Reads values whole, in pieces, and has the workers look at them. What is sound is not told.
+    /// Reads values whole, in pieces, and has the workers look at them.
     fn whole(
         &self,
         survey: &Survey,
@@ -232,42 +220,29 @@ impl Look<'_> {
         let mut all = Vec::new();
         let mut rest = sound;
         while let Some((&first, more)) = rest.split_first() {
-            let mut read = survey.entries[first].range();
-            if read.end - read.start > MAX_DECOMPRESSED {
-                let len = read.end - read.start;
-                let reason = format!("has {len} bytes, which is more than is decoded at once");
+            let len = survey.entries[first].entry.len;
+            if len > MAX_DECOMPRESSED {
+                let reason = format!("has {len} bytes, which is more than is decoded");
                 all.push((first, Seen::Fault(Fault::TooLarge { reason })));
                 rest = more;
                 continue;
             }
-            let together = more.iter().take(SHARE).take_while(|&&i| {
-                let range = survey.entries[i].range();
-                let joined = range.start <= read.end.saturating_add(INDEX_GAP)
-                    && range.end - read.start <= largest;
-                if joined {
-                    read.end = read.end.max(range.end);
-                }
-                joined
-            });
-            let (now, later) = rest.split_at(1 + together.count());
+            let ranges = rest.iter().take(SHARE).map(|&i| survey.entries[i].range());
+            let Some((count, read)) = together(ranges, largest) else { break };
+            let (now, later) = rest.split_at(count);
             rest = later;
             let bytes = self.object.read(ReadRange::Bounded(read.clone()))?;
-            let told: Mutex<Vec<(usize, Seen)>> = Mutex::default();
             let done = AtomicU64::new(0);
-            self.engine.share(self.workers, now.len(), &|n, context| {
+            let work = |n: usize, context: &mut Context| {
                 let surveyed = &survey.entries[now[n]];
                 let range = surveyed.range();
                 let at = (range.start - read.start) as usize..(range.end - read.start) as usize;
-                let value = bytes.get(at).unwrap_or_default();
-                let seen = self.value(context, surveyed, value, &done);
-                if !matches!(seen, Seen::Sound) {
-                    told.lock().unwrap_or_else(PoisonError::into_inner).push((now[n], seen));
-                }
-            });
+                self.value(context, surveyed, bytes.get(at).unwrap_or_default(), &done)
+            };
+            let take = &mut |n: usize, seen| all.push((now[n], seen));
+            self.engine.batch_in_order(Crew::Workers(self.workers), now.len(), &work, take);
             *decoded += done.into_inner();
-            all.extend(told.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
-        all.sort_unstable_by_key(|(i, _)| *i);
         Ok(all)
     }
 
@@ -296,7 +271,7 @@ impl Look<'_> {
                 let Some(codec) = codec else { return Seen::Sound };
                 done.fetch_add(1, Ordering::Relaxed);
                 let (source, at) = (Source::Decoded(bytes), 0..bytes.len() as u64);
-                match payload::decode(context, source, self.key, codec, at) {
+                match indexed::decode(context, source, self.key, codec, at) {
                     Ok(None) => Seen::Sound,
                     Ok(Some((FindingKind::NotChecked, reason))) => {
                         Seen::Fault(Fault::TooLarge { reason: format!("is not checked: {reason}") })

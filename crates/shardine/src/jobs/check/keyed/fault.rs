@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::super::FindingKind;
 use super::survey::Surveyed;
+use crate::jobs::check::FindingKind;
 use crate::shard::uint64::{KeyPlace, Sharding};
 
 /// What is wrong with a shard, or with one of its indexes.
@@ -92,7 +92,7 @@ impl ShardFault {
             Self::IndexTooLarge { minishard, range } => (
                 FindingKind::NotChecked,
                 Some(range.clone()),
-                format!("the index of minishard {minishard} is larger than is read at once"),
+                format!("the index of minishard {minishard} is larger than is read"),
             ),
             Self::Index { range, reason, .. } | Self::ManyBad { range, reason } => {
                 (FindingKind::Index, Some(range.clone()), reason.clone())

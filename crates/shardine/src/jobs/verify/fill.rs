@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardine_store::Key;
 
-use super::super::{Finding, FindingKind, Run};
-use super::folder::{Folder, Payload};
+use crate::engine::{Cells, shard_box};
+use crate::jobs::check::keyed::{Checked, Fault, Folder, Payload};
+use crate::jobs::check::{Finding, FindingKind, Run};
 use crate::precomputed::Scale;
-use crate::shard::uint64::{KeyHash, MortonCode, Sharding};
+use crate::shard::uint64::{MortonCode, Sharding};
 
 /// Chunks of a scale up to which it is known which are there.
 const MOST_CELLS: u64 = 1 << 24;
@@ -97,16 +98,32 @@ pub(crate) struct ShardFill {
 }
 
 impl ShardFill {
-    pub fn new(number: u64, known: bool) -> Self {
+    fn new(number: u64, known: bool) -> Self {
         Self { number, known, count: 0, low: [u64::MAX; 3], high: [0; 3] }
     }
 
-    pub fn add(&mut self, cell: [u64; 3]) {
+    fn add(&mut self, cell: [u64; 3]) {
         self.count += 1;
         for (axis, i) in cell.into_iter().enumerate() {
             self.low[axis] = self.low[axis].min(i);
             self.high[axis] = self.high[axis].max(i);
         }
+    }
+
+    /// The chunks of a shard that a reader finds where they are; they are noted in `presence`.
+    pub fn of(checked: &Checked, folder: &Folder, number: u64, presence: &Presence) -> Self {
+        let mut fill = Self::new(number, checked.survey.faults.is_empty());
+        for surveyed in &checked.survey.entries {
+            let fault = surveyed.fault.as_deref();
+            if matches!(fault, Some(Fault::Misplaced { .. } | Fault::Duplicate)) {
+                continue;
+            }
+            if let Some(cell) = folder.cell(surveyed.entry.key) {
+                presence.set(cell);
+                fill.add(cell);
+            }
+        }
+        fill
     }
 
     /// Whether its chunks are all those of a box.
@@ -194,20 +211,17 @@ impl Filling {
 fn room(sharding: &Sharding, code: &MortonCode) -> Option<BTreeMap<u64, u64>> {
     let grid = code.grid();
     let cells = cells(grid).filter(|&cells| cells > 0)?;
-    let low = sharding.preshift_bits.saturating_add(sharding.minishard_bits);
-    let all = low.saturating_add(sharding.shard_bits);
     let mut room = BTreeMap::new();
-    if sharding.hash == KeyHash::Identity && all >= code.bits() {
+    if let Some(shape) = shard_box(sharding, *code) {
         // Each shard is a box, cut off at the end of the grid.
-        let count = 1u64.checked_shl(code.bits().saturating_sub(low)).unwrap_or(u64::MAX);
-        if count > MOST_SHARDS {
+        let boxes = Cells::new((0..3).map(|axis| grid[axis].div_ceil(shape[axis])).collect());
+        if boxes.count > MOST_SHARDS {
             return None;
         }
-        let shape = code.box_of_low_bits(low);
-        for shard in 0..count {
-            let first = shard.checked_shl(low).unwrap_or(0);
-            let Some(corner) = code.decode(first) else { continue };
+        for at in boxes {
+            let corner: [u64; 3] = std::array::from_fn(|axis| at[axis] * shape[axis]);
             let inside = |axis: usize| shape[axis].min(grid[axis] - corner[axis]);
+            let shard = sharding.place(code.encode(corner)).shard;
             room.insert(shard, (0..3).map(inside).product());
         }
         return Some(room);
@@ -215,10 +229,9 @@ fn room(sharding: &Sharding, code: &MortonCode) -> Option<BTreeMap<u64, u64>> {
     if cells > MOST_CELLS {
         return None;
     }
-    let [nx, ny, _] = grid;
-    for i in 0..cells {
-        let cell = [i % nx, i / nx % ny, i / nx / ny];
-        *room.entry(sharding.place(code.encode(cell)).shard).or_insert(0) += 1;
+    for cell in Cells::new(grid.to_vec()) {
+        let key = code.encode(std::array::from_fn(|axis| cell[axis]));
+        *room.entry(sharding.place(key).shard).or_insert(0) += 1;
     }
     Some(room)
 }
@@ -312,11 +325,11 @@ impl Run<'_> {
                     "the chunks in {left} of {all} shards fill a box, and less than half of what the shard has room for: \
                      so looks what is left when each task of a job replaces shards instead of adding to them"
                 );
-                self.tell([Finding::new(
+                self.note(Finding::new(
                     FindingKind::MissingChunks,
                     filling.folder.clone(),
                     message,
-                )]);
+                ));
             }
         }
     }
@@ -329,7 +342,7 @@ impl Run<'_> {
                 sparse.len()
             );
             let folder = filling.folder.clone();
-            return self.tell([Finding::new(FindingKind::SparseShard, folder, message)]);
+            return self.note(Finding::new(FindingKind::SparseShard, folder, message));
         }
         for (shard, there, room) in sparse {
             let message = format!("has {there} of {room} chunks, far less than most other shards");
@@ -338,7 +351,7 @@ impl Run<'_> {
                 Some(folder) => folder.join(&name).ok(),
                 None => Key::new(&name).ok(),
             });
-            self.tell([Finding::new(FindingKind::SparseShard, key, message).shard(&[*shard])]);
+            self.note(Finding::new(FindingKind::SparseShard, key, message).shard(&[*shard]));
         }
     }
 
@@ -368,7 +381,7 @@ impl Run<'_> {
             return false;
         };
         let folder = filling.folder.clone();
-        self.tell([Finding::new(FindingKind::MissingChunks, folder, message)]);
+        self.note(Finding::new(FindingKind::MissingChunks, folder, message));
         true
     }
 }

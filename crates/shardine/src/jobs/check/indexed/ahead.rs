@@ -1,15 +1,14 @@
-//! What is read ahead of an object in a remote store: merged, and some of it at once.
+//! What is prefetched of an object in a remote store: merged, and several pieces in parallel.
 
 use std::ops::{ControlFlow, Range};
 
 use shardine_store::{Buffer, ReadRange, StoreError};
 
-use super::Run;
 use super::entries::Placed;
-use super::grid::memory;
-use super::object::{Check, Source};
+use super::{Check, Source};
 use crate::Array;
-use crate::engine::in_order;
+use crate::engine::{Crew, in_order};
+use crate::jobs::check::Run;
 use crate::layout::Layout;
 
 /// Bytes for which it is worth to have another request in flight.
@@ -20,10 +19,10 @@ const ENTRIES: usize = 1 << 16;
 
 /// How the objects of a remote store are read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    /// Objects that are checked at once.
+pub(in crate::jobs) struct Pace {
+    /// Objects that are checked in parallel.
     pub objects: usize,
-    /// Reads of each that are made at once.
+    /// Reads of each that are made in parallel.
     reads: usize,
     /// The most that is read by one of them.
     pub piece: u64,
@@ -35,7 +34,7 @@ pub(super) struct Pace {
 
 impl Run<'_> {
     /// How to check `count` objects of an array within the budget; `None` if they are on this machine.
-    pub(super) fn pace(&self, array: &Array, count: usize) -> Option<Pace> {
+    pub fn pace(&self, array: &Array, count: usize) -> Option<Pace> {
         let store = &*array.chunks.store;
         let cost = store.read_cost();
         if cost.local {
@@ -45,8 +44,8 @@ impl Run<'_> {
         let in_flight = self.engine.at_once(store, 1);
         let largest = self.engine.max_merged_read();
         let piece = (budget / 2 / in_flight as u64).clamp(WORTH.min(largest), largest);
-        let mut each = memory(&array.chunks.layout, self.options.decode);
-        if self.options.decode {
+        let mut each = memory(&array.chunks.layout, self.scope.decode);
+        if self.scope.decode {
             each = each.saturating_add(piece);
         }
         let objects = self.engine.at_once(store, each).min(count.max(1));
@@ -54,11 +53,44 @@ impl Run<'_> {
         let reads = in_flight.div_ceil(objects);
         Some(Pace { objects, reads, piece, part, gap: cost.request_in_bytes })
     }
+
+    /// Who checks `count` objects of an array at this pace.
+    pub fn crew(&self, array: &Array, pace: Option<Pace>, count: usize) -> Crew {
+        match pace {
+            Some(pace) => Crew::Waiting(pace.objects),
+            // The workers are left to the chunks of each.
+            None if count < self.engine.threads() => Crew::Workers(1),
+            None => Crew::Workers(self.workers(array)),
+        }
+    }
+
+    /// How many may work in parallel for the memory of their indexes and chunks to stay in the
+    /// budget.
+    pub fn workers(&self, array: &Array) -> usize {
+        self.engine.workers_within(memory(&array.chunks.layout, self.scope.decode))
+    }
+}
+
+/// Memory that the check of an object takes, beside what is read ahead of it.
+fn memory(layout: &Layout, decode: bool) -> u64 {
+    // The index as read, as decoded, and its entries by their places.
+    let index = layout.addressable().map_or(0, |shard| shard.index.len().saturating_mul(4));
+    let payload = if decode { payload(layout).saturating_mul(2) } else { 0 };
+    index.saturating_add(payload).max(1)
+}
+
+/// Decoded bytes of what is decoded at a time.
+fn payload(layout: &Layout) -> u64 {
+    match layout {
+        Layout::Shard(shard) if shard.after.is_empty() => payload(&shard.inner),
+        Layout::Staged(staged) => payload(&staged.inner),
+        layout => layout.decoded_len(),
+    }
 }
 
 /// Bytes of an object that were read ahead.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(in crate::jobs) struct Held {
     pub range: Range<u64>,
     pub bytes: Buffer,
 }
@@ -94,7 +126,7 @@ impl Check<'_, '_> {
     pub fn wanted(&self, layout: &Layout, at: Range<u64>) -> Option<Range<u64>> {
         let pace = self.pace?;
         let len = at.end - at.start;
-        if self.run.options.decode && len <= pace.piece {
+        if self.run.scope.decode && len <= pace.piece {
             return Some(at);
         }
         let index = layout.addressable()?.index.range(len).ok()?;

@@ -1,24 +1,30 @@
-//! One object of a grid: opened, checked, and checked again if it changed meanwhile.
+//! Objects that are chunks or indexed shards, however damaged.
 
-use std::ops::Range;
+mod ahead;
+mod entries;
+mod index;
+mod payload;
+
+use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::time::Duration;
 
-use shardine_store::{Buffer, Key, LeftoverKind, Object, ReadRange, StoreError};
+use shardine_store::{Buffer, Key, LeftoverKind, Object, ReadRange, Recovery, StoreError};
 
-use super::ahead::{Held, Pace};
-use super::grid::at_cell;
-use super::{Finding, FindingKind, Run, Severity, Untold, add};
-use crate::engine::tuning::REREADS;
+use super::{Finding, FindingKind, Limit, Origin, Run, Scope, Settled, Severity, gaps, settled};
 use crate::engine::{First, actual_length, first_read};
+use crate::jobs::frame::JobContext;
 use crate::layout::Layout;
 use crate::{Array, PossibleObject};
+
+use ahead::{Held, Pace};
+pub(in crate::jobs) use index::{Indexed, NoIndex, read_index};
+pub(in crate::jobs) use payload::{Problem, decode};
 
 /// Findings of one object that are kept until all of it is checked.
 const PENDING: usize = 256;
 
 /// The check of one version of an object.
-pub(super) struct Check<'a, 'r> {
+struct Check<'a, 'r> {
     pub run: &'a Run<'r>,
     pub array: &'a Array,
     pub stored: &'a PossibleObject,
@@ -27,10 +33,7 @@ pub(super) struct Check<'a, 'r> {
     pub object: Arc<dyn Object>,
     pub len: u64,
     pub findings: Vec<Finding>,
-    /// How many findings of each kind there are.
-    pub found: Untold,
-    /// Those that are only counted.
-    pub untold: Untold,
+    pub limit: Limit,
     pub chunks: u64,
     pub chunks_decoded: u64,
     pub gap_bytes: u64,
@@ -42,7 +45,7 @@ pub(super) struct Check<'a, 'r> {
 
 /// Where the bytes of a shard come from.
 #[derive(Clone, Copy)]
-pub(super) enum Source<'a> {
+pub(in crate::jobs) enum Source<'a> {
     /// The object, of which some bytes may have been read ahead.
     Object { object: &'a dyn Object, held: &'a [Held] },
     /// A shard that had to be decoded first.
@@ -50,13 +53,15 @@ pub(super) enum Source<'a> {
 }
 
 /// Bytes of a source.
-pub(super) enum Bytes<'a> {
+pub(in crate::jobs) enum Bytes<'a> {
     Read(Buffer),
     Slice(&'a [u8]),
 }
 
-impl AsRef<[u8]> for Bytes<'_> {
-    fn as_ref(&self) -> &[u8] {
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
         match self {
             Self::Read(bytes) => bytes,
             Self::Slice(bytes) => bytes,
@@ -80,53 +85,60 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Run<'_> {
+impl<'r> Run<'r> {
     /// What is wrong with an object; `None` if it is not there.
-    pub(super) fn object(
+    pub fn object(
         &self,
         array: &Array,
         stored: &PossibleObject,
         pace: Option<Pace>,
     ) -> Option<Vec<Finding>> {
-        let finding = |kind, message: String| {
-            at_cell(array, Finding::new(kind, Some(stored.key.clone()), message), &stored.cell)
-        };
         // A store may learn the true length only when it reads.
         let mut len = stored.listed;
-        for attempt in 0..REREADS as u64 {
-            match self.attempt(array, stored, pace, &mut len) {
-                Ok(findings) => return Some(findings),
-                Err(StoreError::NotFound { .. }) => return None,
-                Err(StoreError::Changed { .. }) => {
-                    std::thread::sleep(Duration::from_millis(attempt * 5));
-                }
-                Err(error) => {
-                    return Some(vec![finding(FindingKind::Unreadable, error.to_string())]);
-                }
+        let open = || array.chunks.store.open(&stored.key, None);
+        let look = &mut |object: &Arc<dyn Object>| {
+            let mut check = self.check(array, stored, pace, object, &mut len)?;
+            if check.without_index {
+                check = self.without_change(check)?;
             }
-        }
-        let message = format!("it kept changing, and was given up after {REREADS} attempts");
-        Some(vec![finding(FindingKind::NotChecked, message)])
+            let is_damaged = check.is_damaged();
+            Ok((check, is_damaged))
+        };
+        let check = match settled(&stored.key, &open, look) {
+            Settled::Seen(check) => check,
+            Settled::Gone => return None,
+            Settled::Failed(kind, message) => {
+                let finding = Finding::new(kind, Some(stored.key.clone()), message);
+                return Some(vec![at_cell(array, finding, &stored.cell)]);
+            }
+        };
+        self.sum(|summary| {
+            summary.bytes += check.len;
+            summary.chunks += check.chunks;
+            summary.chunks_decoded += check.chunks_decoded;
+            summary.gap_bytes += check.gap_bytes;
+        });
+        self.count(&check.limit.untold);
+        Some(check.findings)
     }
 
-    fn attempt(
-        &self,
-        array: &Array,
-        stored: &PossibleObject,
+    /// Checks one version of an object.
+    fn check<'b>(
+        &'b self,
+        array: &'b Array,
+        stored: &'b PossibleObject,
         pace: Option<Pace>,
+        object: &Arc<dyn Object>,
         known: &mut Option<u64>,
-    ) -> Result<Vec<Finding>, StoreError> {
-        let changed = || StoreError::Changed { key: stored.key.clone() };
-        let store = &array.chunks.store;
-        let object = store.open(&stored.key, None)?;
+    ) -> Result<Check<'b, 'r>, StoreError> {
         let shard = array.chunks.layout.addressable();
         let mut held = Vec::new();
         let len = match object.len().or(*known) {
             Some(len) => len,
             None => {
                 // All of a small shard is wanted if its chunks are.
-                let most = pace.filter(|_| self.options.decode).map_or(0, |pace| pace.piece);
-                let First { len, index } = first_read(shard, &*object, most)?;
+                let most = pace.filter(|_| self.scope.decode).map_or(0, |pace| pace.piece);
+                let First { len, index } = first_read(shard, &**object, most)?;
                 if let (Some(bytes), Some(Ok(range))) = (index, shard.map(|s| s.index.range(len))) {
                     held.push(Held { range, bytes });
                 }
@@ -139,10 +151,9 @@ impl Run<'_> {
             stored,
             pace,
             len,
-            object: Arc::clone(&object),
+            object: Arc::clone(object),
             findings: Vec::new(),
-            found: Untold::default(),
-            untold: Untold::default(),
+            limit: Limit::new(self.scope.max_of_kind),
             chunks: 0,
             chunks_decoded: 0,
             gap_bytes: 0,
@@ -150,66 +161,80 @@ impl Run<'_> {
             without_index: false,
         };
         let result = check.whole(&held);
-        // A listing may tell another length than the object has, and what it says alone proves nothing.
-        let is_damaged = |f: &Finding| f.severity == Severity::Damage;
-        if object.len().is_none() && check.findings.iter().any(is_damaged) {
+        // A listing may give another length than the object has, and alone proves nothing.
+        if object.len().is_none() && check.is_damaged() {
             object.read(ReadRange::Bounded(0..0))?;
         }
-        if let Some(actual) = actual_length(&*object, &result)
+        if let Some(actual) = actual_length(&**object, &result)
             && actual != check.len
         {
             *known = Some(actual);
-            return Err(changed());
+            return Err(check.changed());
         }
-        result?;
-        object.check_unchanged()?;
-        // What was read is one version, but damage counts only in the version that is there now.
-        if check.findings.iter().any(is_damaged) {
-            let now = store.open(&stored.key, None)?;
-            if now.version().is_none() {
-                now.read(ReadRange::Bounded(0..0))?;
-            }
-            if now.version() != object.version() {
-                return Err(changed());
-            }
-            self.excuse(&mut check)?;
-        }
-        add(&self.counters.bytes, check.len);
-        add(&self.counters.chunks, check.chunks);
-        add(&self.counters.chunks_decoded, check.chunks_decoded);
-        add(&self.counters.gap_bytes, check.gap_bytes);
-        self.count(&check.untold);
-        Ok(check.findings)
+        result.map(|()| check)
     }
 
-    /// What looks like damage may be a change in place that is under way, or one that was interrupted: then the shard has
-    /// no index, but its journal has it.
-    fn excuse(&self, check: &mut Check<'_, '_>) -> Result<(), StoreError> {
-        let key = &check.stored.key;
+    /// Checks a shard without an index as a reader sees it: without the change in place that is
+    /// under way, or was interrupted, if there is one. Nothing is recovered.
+    fn without_change<'b>(&'b self, mut check: Check<'b, 'r>) -> Result<Check<'b, 'r>, StoreError> {
+        let (store, key) = (&check.array.chunks.store, &check.stored.key);
+        match store.before_change(key)? {
+            Recovery::Before(before) => {
+                let (array, stored) = (check.array, check.stored);
+                return self.check(array, stored, check.pace, &before, &mut None);
+            }
+            Recovery::Done if store.open(key, None)?.version() != check.object.version() => {
+                return Err(check.changed());
+            }
+            Recovery::Done | Recovery::Nothing => {}
+        }
+        // A journal that makes no sense still says that the shard was being changed.
         let folder = key.as_str().rsplit_once('/').map(|(folder, _)| Key::new(folder));
-        let leftovers = check.array.chunks.store.leftovers(folder.transpose()?.as_ref())?;
+        let leftovers = store.leftovers(folder.transpose()?.as_ref())?;
         let journal = leftovers.into_iter().find(|leftover| {
             leftover.kind == LeftoverKind::Journal && leftover.object.as_ref() == Some(key)
         });
-        let Some(journal) = journal else { return Ok(()) };
+        let Some(journal) = journal else { return Ok(check) };
         if journal.in_use {
-            return Err(StoreError::Changed { key: key.clone() });
-        }
-        if !check.without_index {
-            return Ok(());
+            return Err(check.changed());
         }
         check.findings.clear();
-        check.untold = Untold::default();
-        if self.first_journal_of(key) {
+        check.limit = Limit::new(self.scope.max_of_kind);
+        // The first part has reported it with its folder, unless it was made since.
+        if self.is_first() && self.first_journal_of(key) {
             let message = "a change in place was interrupted".to_owned();
             let finding = Finding::new(FindingKind::LeftoverJournal, Some(key.clone()), message);
             check.findings.push(at_cell(check.array, finding, &check.stored.cell));
         }
-        Ok(())
+        Ok(check)
     }
 }
 
+/// Checks one object of an array.
+pub(in crate::jobs) fn check_object(
+    context: &JobContext,
+    array: &Array,
+    object: &PossibleObject,
+    scope: Scope,
+) -> Vec<Finding> {
+    let mut told = Vec::new();
+    let mut tell = |finding| told.push(finding);
+    let run = Run::new(context, None, scope, &mut tell);
+    let last = run.object(array, object, run.pace(array, 1));
+    drop(run);
+    told.extend(last.into_iter().flatten());
+    told
+}
+
 impl Check<'_, '_> {
+    fn is_damaged(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Damage)
+    }
+
+    fn changed(&self) -> StoreError {
+        StoreError::Changed { key: self.stored.key.clone() }
+    }
+
     fn whole(&mut self, held: &[Held]) -> Result<(), StoreError> {
         let layout = &self.array.chunks.layout;
         if self.len == 0 && !may_be_empty(layout) {
@@ -224,11 +249,7 @@ impl Check<'_, '_> {
         let source = source.with(&ahead);
         self.layout(source, layout, 0..self.len, &mut Vec::new(), &bounds)?;
         if self.gap_bytes > 0 {
-            let share = self.gap_bytes as f64 / self.len as f64 * 100.0;
-            let message = format!(
-                "{} of {} bytes ({share:.1} %) are gaps that no entry refers to",
-                self.gap_bytes, self.len
-            );
+            let message = gaps(self.gap_bytes, self.len);
             self.find(FindingKind::Gap, &[], None, message)?;
         }
         Ok(())
@@ -242,9 +263,7 @@ impl Check<'_, '_> {
         range: Option<Range<u64>>,
         message: String,
     ) -> Result<(), StoreError> {
-        self.found.add(kind, 1);
-        if self.found.get(kind) > self.run.options.max_of_kind {
-            self.untold.add(kind, 1);
+        if !self.limit.admits(kind) {
             return Ok(());
         }
         let layout = &self.array.chunks.layout;
@@ -275,7 +294,7 @@ impl Check<'_, '_> {
 }
 
 /// Whether an encoded object or entry may have no bytes.
-pub(super) fn may_be_empty(layout: &Layout) -> bool {
+fn may_be_empty(layout: &Layout) -> bool {
     match layout {
         Layout::Chunk(leaf) => leaf.codec.encoded_size() == shardine_codec::EncodedSize::Exact(0),
         _ => false,
@@ -288,5 +307,15 @@ fn depth(layout: &Layout) -> usize {
         Layout::Chunk(_) => 0,
         Layout::Shard(shard) => 1 + depth(&shard.inner),
         Layout::Staged(staged) => depth(&staged.inner),
+    }
+}
+
+/// Names the object's place: as a shard, or as the chunk that it is.
+pub(in crate::jobs) fn at_cell(array: &Array, mut finding: Finding, cell: &[u64]) -> Finding {
+    let array_path = array.location().path.clone();
+    finding.origin = Some(Origin { array: array_path, cell: cell.to_vec(), path: Vec::new() });
+    match array.shard_shape() {
+        Some(_) => finding.shard(cell),
+        None => finding.chunk(Some(cell.to_vec())),
     }
 }

@@ -2,9 +2,8 @@
 
 use shardine_store::{Key, Object, ReadRange, StoreError};
 
-use super::super::{Finding, FindingKind, Severity, Untold};
+use super::super::{Finding, FindingKind, Limit, Severity, Untold, gaps};
 use super::fault::Fault;
-use super::fill::{Presence, ShardFill};
 use super::folder::Folder;
 use super::survey::{Form, Survey};
 use super::values::Look;
@@ -59,6 +58,13 @@ pub(crate) struct Checked {
     pub decoded: u64,
 }
 
+/// What is to be done about a shard.
+pub(crate) enum ToMend {
+    Damaged,
+    /// Only that its keys are not in order, as this says.
+    Unsorted(String),
+}
+
 /// Looks at a shard that is open.
 pub(crate) fn check_open(
     engine: &Engine,
@@ -107,19 +113,11 @@ impl Checked {
         max_of_kind: u64,
     ) -> (Vec<Finding>, Untold) {
         let survey = &self.survey;
-        let (mut found, mut untold) = (Untold::default(), Untold::default());
-        let mut is_told = |kind: FindingKind| {
-            found.add(kind, 1);
-            let told = found.get(kind) <= max_of_kind;
-            if !told {
-                untold.add(kind, 1);
-            }
-            told
-        };
+        let mut limit = Limit::new(max_of_kind);
         let new = |kind, message| Finding::new(kind, Some(key.clone()), message).shard(&[number]);
         let mut findings = Vec::new();
         for fault in &survey.faults {
-            if !is_told(fault.kind()) {
+            if !limit.admits(fault.kind()) {
                 continue;
             }
             let (kind, range, message) = fault.tell(survey.len);
@@ -131,7 +129,7 @@ impl Checked {
         }
         for surveyed in &survey.entries {
             let Some(fault) = &surveyed.fault else { continue };
-            if !is_told(fault.kind()) {
+            if !limit.admits(fault.kind()) {
                 continue;
             }
             let message = fault.tell(surveyed, &folder.shards.sharding, survey.len);
@@ -146,24 +144,48 @@ impl Checked {
             );
             findings.push(new(FindingKind::Zlib, message));
         }
-        let damaged = findings.iter().any(|finding| finding.severity == Severity::Damage)
-            || self.values.raw + self.values.gzip + self.indexes.raw + self.indexes.gzip > 0;
-        if survey.unsorted > 0 && !damaged {
-            let message = format!(
-                "in {} of {} minishards the keys, or their values, are not in order",
-                survey.unsorted, survey.index_count
-            );
+        let is_damaged = self.has_other_forms()
+            || findings.iter().any(|finding| finding.severity == Severity::Damage);
+        if let (false, Some(message)) = (is_damaged, self.unsorted()) {
             findings.push(new(FindingKind::UnsortedKeys, message));
         }
-        if self.gap_bytes > 0 && !damaged {
-            let share = self.gap_bytes as f64 / survey.len as f64 * 100.0;
-            let message = format!(
-                "{} of {} bytes ({share:.1} %) are gaps that no entry refers to",
-                self.gap_bytes, survey.len
-            );
-            findings.push(new(FindingKind::Gap, message));
+        if self.gap_bytes > 0 && !is_damaged {
+            findings.push(new(FindingKind::Gap, gaps(self.gap_bytes, survey.len)));
         }
-        (findings, untold)
+        (findings, limit.untold)
+    }
+
+    fn has_other_forms(&self) -> bool {
+        self.values.raw + self.values.gzip + self.indexes.raw + self.indexes.gzip > 0
+    }
+
+    /// What is said of keys that are not in order.
+    fn unsorted(&self) -> Option<String> {
+        let Survey { unsorted, index_count, .. } = &self.survey;
+        (*unsorted > 0).then(|| {
+            format!("in {unsorted} of {index_count} minishards the keys, or their values, are not in order")
+        })
+    }
+
+    /// What `repair` does about the shard itself: keys of other shards are moved when all shards
+    /// are sound. `forms` is whether values are re-encoded as `info` says.
+    pub fn to_mend(&self, number: u64, forms: bool) -> Option<ToMend> {
+        let is_damage = |kind: FindingKind| kind.severity() == Severity::Damage;
+        let entries = || self.survey.entries.iter().filter_map(|s| s.fault.as_deref());
+        let here = |fault: &Fault| match fault {
+            Fault::Misplaced { place } => place.shard == number,
+            fault => is_damage(fault.kind()),
+        };
+        let is_damaged = self.survey.faults.iter().any(|fault| is_damage(fault.kind()))
+            || entries().any(here)
+            || self.values.zlib + self.indexes.zlib > 0
+            || (forms && self.has_other_forms());
+        let is_whole = !is_damaged && !self.has_other_forms();
+        let unsorted = self.unsorted();
+        match unsorted.filter(|_| is_whole && !entries().any(|fault| is_damage(fault.kind()))) {
+            Some(message) => Some(ToMend::Unsorted(message)),
+            None => is_damaged.then_some(ToMend::Damaged),
+        }
     }
 
     /// Findings of values and indexes that are stored in the other way.
@@ -171,22 +193,6 @@ impl Checked {
         other_forms(self.values, self.indexes).map(|message| {
             Finding::new(FindingKind::DataEncoding, Some(key.clone()), message).shard(&[number])
         })
-    }
-
-    /// Which chunks are there: those that a reader looks for where they are.
-    pub fn fill(&self, folder: &Folder, number: u64, presence: &Presence) -> ShardFill {
-        let mut fill = ShardFill::new(number, self.survey.faults.is_empty());
-        for surveyed in &self.survey.entries {
-            let fault = surveyed.fault.as_deref();
-            if matches!(fault, Some(Fault::Misplaced { .. } | Fault::Duplicate)) {
-                continue;
-            }
-            if let Some(cell) = folder.cell(surveyed.entry.key) {
-                presence.set(cell);
-                fill.add(cell);
-            }
-        }
-        fill
     }
 }
 

@@ -5,8 +5,9 @@ use std::ops::Range;
 use shardine_codec::{BytesToBytes, Codec, CodecError, CodecSpec, Context, from_spec};
 use shardine_store::{Object, ReadRange, StoreError};
 
+use super::super::{covered, overlapping, together};
 use super::fault::{Fault, ShardFault};
-use crate::engine::tuning::{INDEX_GAP, MAX_MERGED_READ};
+use crate::engine::tuning::MAX_MERGED_READ;
 use crate::shard::uint64::{Encoding, KeyPlace, MAX_INDEX, Minishard, MinishardEntry, Sharding};
 
 /// Bytes of the table that are looked at at a time.
@@ -45,6 +46,14 @@ impl Surveyed {
     /// Its bytes; those of one that lies outside the shard end with the largest number at the latest.
     pub fn range(&self) -> Range<u64> {
         self.entry.start..self.entry.start.saturating_add(self.entry.len)
+    }
+
+    /// The shard that its key belongs into, if that is not this one.
+    pub fn place_in_another(&self, shard: u64) -> Option<u64> {
+        match self.fault.as_deref() {
+            Some(Fault::Misplaced { place }) if place.shard != shard => Some(place.shard),
+            _ => None,
+        }
     }
 
     /// Whether its bytes may be looked at.
@@ -167,16 +176,9 @@ impl Survey {
                 rest = more;
                 continue;
             }
-            let mut read = first.clone();
-            let together = more.iter().take_while(|(_, range)| {
-                let joined = range.start <= read.end.saturating_add(INDEX_GAP)
-                    && range.end - read.start <= MAX_MERGED_READ;
-                if joined {
-                    read.end = range.end;
-                }
-                joined
-            });
-            let (now, later) = rest.split_at(1 + together.count());
+            let ranges = rest.iter().map(|(_, range)| range.clone());
+            let Some((count, read)) = together(ranges, MAX_MERGED_READ) else { break };
+            let (now, later) = rest.split_at(count);
             rest = later;
             let bytes = object.read(ReadRange::Bounded(read.clone()))?;
             for (minishard, range) in now {
@@ -326,24 +328,15 @@ impl Survey {
             .filter(|&i| !matches!(entries[i].fault.as_deref(), Some(Fault::InIndex)))
             .collect();
         order.sort_by_key(|&i| (entries[i].entry.start, entries[i].entry.len));
-        let mut reaching: Option<usize> = None;
-        for i in order {
-            let range = entries[i].range();
-            let Some(first) = reaching.filter(|&first| range.start < entries[first].range().end)
-            else {
-                reaching = Some(i);
-                continue;
-            };
-            let (other, of) = (entries[first].entry.key, entries[first].range());
+        let ranges: Vec<_> = order.into_iter().map(|i| (entries[i].range(), i)).collect();
+        overlapping(ranges, |(of, first), (range, i)| {
+            let other = entries[first].entry.key;
             entries[i].set(if of == range {
                 Fault::Shared { other }
             } else {
-                Fault::Overlap { other, of }
+                Fault::Overlap { other, of: of.clone() }
             });
-            if range.end > entries[first].range().end {
-                reaching = Some(i);
-            }
-        }
+        });
     }
 
     /// Bytes that no index and no value, nor these other ranges, refer to.
@@ -352,12 +345,7 @@ impl Survey {
         let mut taken: Vec<Range<u64>> = self.indexes.iter().chain(others).cloned().collect();
         taken.extend(inside);
         taken.sort_unstable_by_key(|range| range.start);
-        let (mut covered, mut end) = (0, 0);
-        for range in taken {
-            covered += range.end.saturating_sub(range.start.max(end));
-            end = end.max(range.end);
-        }
-        self.len.saturating_sub(covered)
+        self.len.saturating_sub(covered(taken))
     }
 }
 

@@ -5,14 +5,19 @@ use std::sync::Arc;
 use shardine_codec::{ChunkCodec, ElementSize};
 use shardine_store::Key;
 
-use crate::Array;
+use crate::engine::Crew;
 use crate::keyed::KeyedShards;
 use crate::layout::Layout;
 use crate::precomputed::key_values::PayloadKind;
 use crate::precomputed::{ChunkEncoding, Scale, VolumeInfo};
 use crate::shard::uint64::{Encoding, MortonCode};
+use crate::{Array, Engine};
+
+/// Memory for the indexes of a shard that is being looked at.
+const IN_FLIGHT: u64 = 4 << 20;
 
 /// Shards of values by key.
+#[derive(Clone)]
 pub(crate) struct Folder {
     /// The document that tells of them.
     pub info: Key,
@@ -23,9 +28,10 @@ pub(crate) struct Folder {
 }
 
 /// What the values are.
+#[derive(Clone)]
 pub(crate) enum Payload {
     /// Chunks of a scale, numbered by their places.
-    Chunks(Box<Chunks>),
+    Chunks(Arc<Chunks>),
     /// Something else.
     Values(PayloadKind),
 }
@@ -36,12 +42,10 @@ pub(crate) struct Chunks {
     /// `None` if they cannot be decoded here.
     pub array: Option<Array>,
     pub grid: [u64; 3],
-    chunk: [u64; 3],
-    size: [u64; 3],
+    scale: Scale,
     channels: u64,
     /// Bytes of a voxel.
     voxel: u64,
-    encoding: ChunkEncoding,
 }
 
 impl Chunks {
@@ -54,11 +58,9 @@ impl Chunks {
             code: scale.morton(),
             array,
             grid: scale.grid(),
-            chunk: scale.chunk_size(),
-            size: scale.size,
+            scale: scale.clone(),
             channels: info.channels(),
             voxel: element.saturating_mul(info.channels()),
-            encoding: scale.encoding.clone(),
         }
     }
 
@@ -71,18 +73,19 @@ impl Chunks {
 
     /// Bytes of a chunk that is neither encoded nor compressed, if the scale's are not encoded.
     pub fn raw_len(&self, cell: [u64; 3]) -> Option<u64> {
-        if self.encoding != ChunkEncoding::Raw {
+        if self.scale.encoding != ChunkEncoding::Raw {
             return None;
         }
         (0..3).try_fold(self.voxel, |bytes, axis| {
-            let start = cell[axis].checked_mul(self.chunk[axis])?;
-            bytes.checked_mul(self.chunk[axis].min(self.size[axis].checked_sub(start)?))
+            let chunk = self.scale.chunk_size()[axis];
+            let start = cell[axis].checked_mul(chunk)?;
+            bytes.checked_mul(chunk.min(self.scale.size[axis].checked_sub(start)?))
         })
     }
 
     /// Whether bytes are what the chunk's own encoding begins with, where that can be told.
     pub fn is_encoded(&self, len: u64, head: &[u8]) -> bool {
-        match self.encoding {
+        match self.scale.encoding {
             ChunkEncoding::CompressedSegmentation { .. } => {
                 // The first channel begins behind the offsets of all.
                 let first = head.first_chunk().map(|word| u64::from(u32::from_le_bytes(*word)));
@@ -109,7 +112,8 @@ impl Chunks {
 
     /// Memory that it takes to decode a chunk.
     pub fn memory(&self) -> u64 {
-        let voxels = self.chunk.iter().fold(self.voxel, |bytes, &n| bytes.saturating_mul(n));
+        let chunk = self.scale.chunk_size();
+        let voxels = chunk.iter().fold(self.voxel, |bytes, &n| bytes.saturating_mul(n));
         voxels.saturating_mul(2).max(1)
     }
 }
@@ -137,6 +141,16 @@ impl Folder {
             Payload::Chunks(_) => false,
             Payload::Values(kind) => kind.keeps_before(),
         }
+    }
+
+    /// Who looks at `count` shards.
+    pub fn crew(&self, engine: &Engine, count: usize, decode: bool) -> Crew {
+        let store = &*self.shards.store;
+        if store.read_cost().local && count >= engine.threads() {
+            return Crew::Workers(engine.workers_within(self.memory().saturating_add(IN_FLIGHT)));
+        }
+        let piece = if decode { engine.max_merged_read() } else { 0 };
+        Crew::Waiting(engine.at_once(store, IN_FLIGHT.saturating_add(piece)))
     }
 
     /// Memory that it takes to decode a value, as far as that is known.

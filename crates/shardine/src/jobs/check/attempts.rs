@@ -1,0 +1,70 @@
+//! Looking at an object that others may be changing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardine_store::{Key, Object, ReadRange, StoreError};
+
+use super::FindingKind;
+use crate::engine::tuning::REREADS;
+
+/// What came of looking at an object.
+pub(in crate::jobs) enum Settled<T> {
+    /// One version of it was seen.
+    Seen(T),
+    /// It is not there.
+    Gone,
+    /// It could not be read, or kept changing: the kind of finding, and why.
+    Failed(FindingKind, String),
+}
+
+impl<T> Settled<T> {
+    /// What was seen, for a caller that leaves it to others to report what could not be.
+    pub fn seen(self) -> Option<T> {
+        if let Self::Seen(seen) = self { Some(seen) } else { None }
+    }
+}
+
+/// Looks at an object, and again while it changes. Damage counts only in the current version.
+///
+/// `look` returns what it saw and whether that is damage; it must have no other effect, as what it
+/// saw of an older version is dropped. Costs one more open if there is damage.
+pub(in crate::jobs) fn settled<T>(
+    key: &Key,
+    open: &dyn Fn() -> Result<Arc<dyn Object>, StoreError>,
+    look: &mut dyn FnMut(&Arc<dyn Object>) -> Result<(T, bool), StoreError>,
+) -> Settled<T> {
+    for attempt in 0..REREADS as u64 {
+        match once(key, open, look) {
+            Ok(seen) => return Settled::Seen(seen),
+            Err(StoreError::NotFound { .. }) => return Settled::Gone,
+            Err(StoreError::Changed { .. }) => {
+                std::thread::sleep(Duration::from_millis(attempt * 5));
+            }
+            Err(error) => return Settled::Failed(FindingKind::Unreadable, error.to_string()),
+        }
+    }
+    let message = format!("it kept changing, and was given up after {REREADS} attempts");
+    Settled::Failed(FindingKind::NotChecked, message)
+}
+
+fn once<T>(
+    key: &Key,
+    open: &dyn Fn() -> Result<Arc<dyn Object>, StoreError>,
+    look: &mut dyn FnMut(&Arc<dyn Object>) -> Result<(T, bool), StoreError>,
+) -> Result<T, StoreError> {
+    let object = open()?;
+    let (seen, is_damaged) = look(&object)?;
+    object.check_unchanged()?;
+    if is_damaged {
+        let now = open()?;
+        if now.version().is_none() {
+            // A store to which opening is free learns the version with the first read.
+            now.read(ReadRange::Bounded(0..0))?;
+        }
+        if now.version() != object.version() {
+            return Err(StoreError::Changed { key: key.clone() });
+        }
+    }
+    Ok(seen)
+}

@@ -1,0 +1,101 @@
+//! What the names in a folder of shards stand for.
+
+use std::collections::BTreeSet;
+
+use shardine_store::{Key, Listing};
+
+use crate::jobs::losses::LOSS_RECORD;
+use crate::precomputed::{ShardName, compressed_ending};
+use crate::shard::uint64::Sharding;
+
+/// Endings of what is kept beside the shards of meshes and skeletons: where they are, and their parts.
+const BESIDE: [&str; 3] = [".spatial", ".frags", ".labels"];
+
+/// The names in a folder of shards, by what they stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Shards by number.
+    pub shards: Vec<NamedShard>,
+    /// Shards that are compressed as files.
+    pub wrapped: Vec<(u64, Key)>,
+    /// Such files of shards that are there as well.
+    pub wrapped_too: Vec<(u64, Key)>,
+    /// Objects called like shards that cannot be: no reader opens them.
+    pub misnamed: Vec<Key>,
+    /// Folders where shards belong.
+    pub blocked: Vec<Key>,
+    pub strays: Vec<Key>,
+    /// Whether there is, or may be, a record of what was lost.
+    pub has_record: bool,
+}
+
+/// A shard of a folder.
+#[derive(Debug)]
+pub(crate) struct NamedShard {
+    pub number: u64,
+    pub key: Key,
+    /// Whether it is in its older form of two objects.
+    pub is_older: bool,
+}
+
+/// The last part of a key.
+pub(crate) fn last_part(key: &Key) -> &str {
+    key.as_str().rsplit('/').next().unwrap_or_default()
+}
+
+/// A name without the ending that says that it is compressed.
+pub(crate) fn unwrapped(name: &str) -> Option<&str> {
+    name.strip_suffix(compressed_ending(name)?)
+}
+
+impl Names {
+    /// Sorts a listing. `known` are names that are something else.
+    pub fn new(sharding: &Sharding, listing: Listing, known: &dyn Fn(&Key) -> bool) -> Self {
+        let mut names = Self::default();
+        let of = |key: &Key| ShardName::of(sharding, last_part(key));
+        let (mut whole, mut older) = (BTreeSet::new(), BTreeSet::new());
+        listing.objects.iter().for_each(|(key, _)| match of(key) {
+            ShardName::Whole(shard) => _ = whole.insert(shard),
+            ShardName::Index(shard) => _ = older.insert(shard),
+            _ => {}
+        });
+        // Readers do not look at the older form of a shard that is there.
+        older.retain(|shard| !whole.contains(shard));
+        for (key, _) in listing.objects {
+            match of(&key) {
+                ShardName::Whole(number) => {
+                    names.shards.push(NamedShard { number, key, is_older: false });
+                }
+                ShardName::Index(number) if older.contains(&number) => {
+                    names.shards.push(NamedShard { number, key, is_older: true });
+                }
+                ShardName::Data(number) if older.contains(&number) => {}
+                ShardName::Compressed(number) => {
+                    let is_there = whole.contains(&number) || older.contains(&number);
+                    let list = if is_there { &mut names.wrapped_too } else { &mut names.wrapped };
+                    list.push((number, key));
+                }
+                ShardName::Misnamed => names.misnamed.push(key),
+                _ if last_part(&key) == LOSS_RECORD => names.has_record = true,
+                _ if known(&key) => {}
+                _ => names.strays.push(key),
+            }
+        }
+        for key in listing.folders {
+            match of(&key) {
+                ShardName::Whole(_) => names.blocked.push(key),
+                _ if known(&key) => {}
+                _ => names.strays.push(key),
+            }
+        }
+        names.shards.sort_by_key(|shard| shard.number);
+        names
+    }
+}
+
+/// Whether something is usual beside the shards of meshes and skeletons.
+pub(crate) fn is_beside(name: &str) -> bool {
+    let name = unwrapped(name).unwrap_or(name);
+    matches!(name, "info" | "provenance" | "spatial_index")
+        || BESIDE.iter().any(|ending| name.ends_with(ending))
+}

@@ -1,0 +1,252 @@
+//! One check of a data set: its findings, its counters, and the walk over its objects.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use shardine_codec::Context;
+use shardine_store::{Key, LeftoverKind, StoreError};
+
+use super::{Finding, FindingKind, Untold, VerifySummary};
+use crate::engine::Crew;
+use crate::jobs::frame::{JobContext, JobProgress, Part};
+use crate::{Engine, Error, Location};
+
+/// What to look at, and how much to report.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::jobs) struct Scope {
+    /// Whether chunks are decoded.
+    pub decode: bool,
+    /// Which objects are looked at; `None` for all.
+    pub part: Option<Part>,
+    /// Findings that are reported one by one.
+    pub max_findings: u64,
+    /// The same of one kind in one object.
+    pub max_of_kind: u64,
+    /// Whether the caller holds the data set in its place already.
+    pub is_held: bool,
+}
+
+/// Who takes the findings, and what there was so far.
+struct Report<'a> {
+    tell: &'a mut (dyn FnMut(Finding) + Send),
+    told: u64,
+    summary: VerifySummary,
+    /// Objects of which it is known that they are to be looked at.
+    found: u64,
+    /// The array or scale that is walked, by its path below the data set.
+    node: String,
+    /// Objects whose journals have been reported.
+    journals: HashSet<Key>,
+}
+
+/// Objects that are looked at before what was found is reported in order.
+pub(in crate::jobs) const BATCH: usize = 256;
+
+/// What all steps of a check share.
+pub(in crate::jobs) struct Run<'a> {
+    pub context: &'a JobContext,
+    pub engine: &'a Arc<Engine>,
+    pub scope: Scope,
+    root: Option<Key>,
+    report: Mutex<Report<'a>>,
+}
+
+impl<'a> Run<'a> {
+    /// A check of the data set at `root`.
+    pub fn new(
+        context: &'a JobContext,
+        root: Option<&Key>,
+        scope: Scope,
+        tell: &'a mut (dyn FnMut(Finding) + Send),
+    ) -> Self {
+        let report = Report {
+            tell,
+            told: 0,
+            summary: VerifySummary::default(),
+            found: 0,
+            node: String::new(),
+            journals: HashSet::new(),
+        };
+        let (engine, root, report) = (context.engine(), root.cloned(), Mutex::new(report));
+        Self { context, engine, scope, root, report }
+    }
+
+    fn report(&self) -> MutexGuard<'_, Report<'a>> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was seen.
+    pub fn into_summary(self) -> VerifySummary {
+        self.report.into_inner().unwrap_or_else(PoisonError::into_inner).summary
+    }
+
+    /// Adds what else was seen.
+    pub fn sum(&self, add: impl FnOnce(&mut VerifySummary)) {
+        add(&mut self.report().summary);
+    }
+
+    /// Whether this part does what is not done object by object.
+    pub fn is_first(&self) -> bool {
+        matches!(self.scope.part, None | Some(Part::Of { index: 1, .. }))
+    }
+
+    /// Whether this part looks at the object with this key.
+    pub fn takes(&self, key: &Key) -> bool {
+        self.scope.part.is_none_or(|part| part.takes(self.below(Some(key)).as_bytes()))
+    }
+
+    /// A key without the path of the data set.
+    fn below<'k>(&self, key: Option<&'k Key>) -> &'k str {
+        let key = key.map_or("", Key::as_str);
+        let rest = self.root.as_ref().and_then(|root| key.strip_prefix(root.as_str()));
+        rest.and_then(|rest| rest.strip_prefix('/').or(rest.is_empty().then_some(rest)))
+            .unwrap_or(key)
+    }
+
+    /// Reports what was found in an object that this part looks at.
+    pub fn tell(&self, findings: impl IntoIterator<Item = Finding>) {
+        let mut report = self.report();
+        for finding in findings {
+            report.summary.count(finding.kind, 1);
+            if report.told < self.scope.max_findings {
+                report.told += 1;
+                (report.tell)(finding);
+            } else {
+                report.summary.untold.add(finding.kind, 1);
+            }
+        }
+    }
+
+    /// Reports what was found otherwise, which only the first part does.
+    pub fn note(&self, finding: Finding) {
+        if self.is_first() {
+            self.tell([finding]);
+        }
+    }
+
+    /// Counts findings that are not reported one by one.
+    pub fn count(&self, untold: &Untold) {
+        let summary = &mut self.report().summary;
+        for (kind, count) in untold.kinds() {
+            summary.count(kind, count);
+            summary.untold.add(kind, count);
+        }
+    }
+
+    /// Begins with an array or a scale.
+    pub fn begin(&self, folder: Option<&Key>) -> Result<(), Error> {
+        if self.context.is_watched() {
+            self.below(folder).clone_into(&mut self.report().node);
+        }
+        self.context.check()
+    }
+
+    /// Looks at some objects, several at a time, and takes what was seen in their order.
+    ///
+    /// `look` is told whether the object belongs to this part, and returns `None` for one that is
+    /// not there. Every walk goes through here: it asks whether to stop before each object, counts
+    /// those of this part, and reports progress.
+    pub fn batch<T: Sync, S: Send>(
+        &self,
+        crew: Crew,
+        objects: &[T],
+        key: fn(&T) -> &Key,
+        look: &(dyn Fn(&T, bool, &mut Context) -> Option<S> + Sync),
+        take: &mut dyn FnMut(&T, S),
+    ) -> Result<(), Error> {
+        let own = |object: &T| self.takes(key(object));
+        self.report().found += objects.iter().filter(|object| own(object)).count() as u64;
+        let work = |i: usize, context: &mut Context| {
+            self.context.check().ok()?;
+            let is_own = own(&objects[i]);
+            let seen = look(&objects[i], is_own, context);
+            if is_own {
+                self.looked(seen.is_some());
+            }
+            seen
+        };
+        self.engine.batch_in_order(crew, objects.len(), &work, &mut |i, seen| {
+            if let Some(seen) = seen {
+                take(&objects[i], seen);
+            }
+        });
+        self.context.check()
+    }
+
+    /// Counts an object that was looked at, and reports how far the check has come.
+    fn looked(&self, is_there: bool) {
+        let mut report = self.report();
+        match is_there {
+            true => report.summary.objects += 1,
+            false => report.found -= 1,
+        }
+        if self.context.is_watched() {
+            let (done, total) = (report.summary.objects, report.found);
+            let progress = JobProgress::steps(&report.node, done, total);
+            drop(report);
+            self.context.report(progress);
+        }
+    }
+
+    /// Reports that a folder could not be looked into.
+    pub fn unreadable(&self, folder: Option<&Key>, error: &Error) {
+        if let Error::Store(StoreError::LinkedFolder { .. }) = error {
+            // It has been reported that this is a link.
+            return;
+        }
+        // The first part reports it, but no other may claim to have seen what is in there.
+        if !self.is_first() {
+            self.sum(|summary| summary.unread_folders += 1);
+        }
+        let kind = FindingKind::Unreadable;
+        self.note(Finding::new(kind, folder.cloned(), error.to_string()));
+    }
+
+    /// Reports what writers left in a folder, but not what belongs to one that is at work.
+    pub fn leftovers(&self, location: &Location, folder: Option<&Key>) -> Result<(), Error> {
+        if !self.is_first() {
+            return Ok(());
+        }
+        for leftover in location.store.leftovers(folder)? {
+            if leftover.in_use {
+                continue;
+            }
+            let (kind, what) = match leftover.kind {
+                LeftoverKind::Temporary => {
+                    (FindingKind::LeftoverTemporary, "a writer that was killed left this file")
+                }
+                LeftoverKind::Journal => {
+                    (FindingKind::LeftoverJournal, "a change in place was interrupted")
+                }
+                LeftoverKind::SetAside => (
+                    FindingKind::SetAside,
+                    "a journal that belonged to another version of its object was set aside",
+                ),
+                LeftoverKind::Job => (
+                    FindingKind::UnfinishedJob,
+                    "a job that rebuilds the array beside it was interrupted",
+                ),
+            };
+            if let (LeftoverKind::Journal, Some(object)) = (leftover.kind, &leftover.object)
+                && !self.first_journal_of(object)
+            {
+                continue;
+            }
+            let name = match folder {
+                Some(folder) => folder.join(&leftover.name),
+                None => Key::new(&leftover.name),
+            };
+            let message = match leftover.kind {
+                LeftoverKind::Job => what.to_owned(),
+                _ => format!("{what} ({} bytes)", leftover.len),
+            };
+            self.note(Finding::new(kind, name.ok(), message));
+        }
+        Ok(())
+    }
+
+    /// Whether the journal of this object has not been reported yet.
+    pub fn first_journal_of(&self, object: &Key) -> bool {
+        self.report().journals.insert(object.clone())
+    }
+}

@@ -1,0 +1,231 @@
+//! Data sets, whatever their format.
+//!
+//! A format implements [`DataSet`], and the list in `dataset.rs` names its opener. What works on any
+//! data set goes through the trait; what is special to a format asks for its type by
+//! `downcast_ref`.
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use serde_json::{Map, Value};
+use shardine_store::Key;
+
+use crate::engine::GridKey;
+use crate::{Array, Error, Location};
+
+/// How deep data sets may lie in data sets: deeper than any hierarchy that is not a loop of links.
+pub const MAX_DEPTH: usize = 64;
+
+/// A data set: what the documents at a place describe.
+///
+/// ```
+/// use std::sync::Arc;
+/// use shardine::store::{Condition, Key, MemoryStore, StoreExt};
+/// use shardine::{Engine, Error, Group, Location, SetKind, open};
+///
+/// let (engine, store) = (Engine::shared()?, MemoryStore::new());
+/// let place = Location::root(Arc::new(store.clone()));
+/// assert!(matches!(open(&engine, &place), Err(Error::NoNode { .. })));
+/// let document = br#"{"zarr_format": 3, "node_type": "group", "attributes": {}}"#;
+/// store.put(&Key::new("zarr.json")?, document, Condition::None)?;
+/// let set = open(&engine, &place)?;
+/// assert_eq!((set.format(), set.kind()), ("zarr3", SetKind::Group));
+/// assert!(set.parts()?.is_empty());
+/// assert!(set.is::<Group>());
+/// # Ok::<(), Error>(())
+/// ```
+pub trait DataSet: Any + Debug + Send + Sync {
+    /// The format that it is stored in, in one word: `zarr3`, `zarr2`, `precomputed`, `wkw`.
+    fn format(&self) -> &'static str;
+
+    /// What it consists of.
+    fn kind(&self) -> SetKind;
+
+    /// Where its documents are.
+    fn location(&self) -> &Location;
+
+    /// The keys that its own documents have or may have; the last is the one without which there
+    /// is no data set. Sets inside of it have their own.
+    fn documents(&self) -> Result<Vec<Key>, Error>;
+
+    /// What it consists of, one by one: of an array the array itself, of levels the finest first.
+    ///
+    /// A part that cannot be opened does not hide the others: its name comes with the error. Costs
+    /// what the format needs to open all of them: for a Zarr group a listing and a read for each
+    /// folder, for the levels of a volume nothing.
+    fn parts(&self) -> Result<Vec<SetPart>, Error>;
+
+    /// A new handle of the array that it is, or of one of its levels; 0 is the finest.
+    /// [`Error::NoLevel`] if there is no such level, [`Error::NotAnArray`] if it is a group.
+    fn array(&self, level: usize) -> Result<Array, Error> {
+        let at = || self.location().to_string();
+        match self.kind() {
+            SetKind::Array | SetKind::Levels => {}
+            SetKind::Group | SetKind::KeyValues => return Err(Error::NotAnArray { at: at() }),
+        }
+        let parts = self.parts()?;
+        let levels = parts.len();
+        match parts.into_iter().nth(level).map(|part| part.content) {
+            Some(Ok(PartContent::Array(array))) => Ok(array),
+            Some(Err(error)) => Err(error),
+            Some(Ok(_)) => Err(Error::NotAnArray { at: at() }),
+            None => Err(Error::NoLevel { at: at(), level, levels }),
+        }
+    }
+
+    /// The attributes that a Zarr group made from it keeps, or with `level` the array of that level,
+    /// so that nothing its documents say is lost.
+    fn attributes(&self, _level: Option<usize>) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// What else its documents say that is worth showing, by name.
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+}
+
+/// What a data set consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetKind {
+    /// It is one array.
+    Array,
+    /// Arrays that show the same at different resolutions, the finest first.
+    Levels,
+    /// Arrays and data sets, by name.
+    Group,
+    /// Folders of values by 64-bit key.
+    KeyValues,
+}
+
+/// A part of a data set.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SetPart {
+    /// Its name in the data set; empty if it is the whole of it.
+    pub name: String,
+    /// What it is, or why it cannot be opened.
+    pub content: Result<PartContent, Error>,
+    /// Whether it was found where it is stored. If not, the store cannot list, and a document says
+    /// that it is there.
+    pub listed: bool,
+}
+
+/// What a part of a data set is.
+#[derive(Debug)]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "parts are opened by the handful")]
+pub enum PartContent {
+    /// An array.
+    Array(Array),
+    /// A data set of its own.
+    Set(Box<dyn DataSet>),
+    /// A folder of values by 64-bit key.
+    Keys(Location),
+}
+
+impl SetPart {
+    pub(crate) fn new(name: impl Into<String>, content: Result<PartContent, Error>) -> Self {
+        Self { name: name.into(), content, listed: true }
+    }
+}
+
+/// What a key is to a data set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyRole {
+    /// One of its documents, or of a set inside.
+    Document,
+    /// An object of the array with this name, which may lie outside of its grid; or a folder that
+    /// keys of such objects go through.
+    Chunks(String),
+    /// Nothing of the data set.
+    Other,
+}
+
+impl dyn DataSet {
+    /// Whether it is of this type.
+    pub fn is<T: DataSet>(&self) -> bool {
+        (self as &dyn Any).is::<T>()
+    }
+
+    /// The data set as what it is, for what only its format has.
+    pub fn downcast_ref<T: DataSet>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+
+    /// The data set as what it is; `None` if it is not of this type.
+    pub fn downcast<T: DataSet>(self: Box<Self>) -> Option<Box<T>> {
+        let any: Box<dyn Any> = self;
+        any.downcast().ok()
+    }
+
+    /// Visits all its arrays in the order of their names, those of sets inside too.
+    ///
+    /// What cannot be opened is handed over as an error. Costs what [`parts`](DataSet::parts) costs
+    /// for each set.
+    pub fn each_array(
+        &self,
+        visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match self.kind() {
+            SetKind::Array => visit(self.array(0)),
+            SetKind::KeyValues => self.array(0).map(drop),
+            SetKind::Levels | SetKind::Group => arrays_below(self, 0, visit),
+        }
+    }
+
+    /// What an object or a folder below its place is to it, by its key alone.
+    ///
+    /// Costs what [`parts`](DataSet::parts) costs for each set.
+    pub fn role(&self, key: &Key) -> Result<KeyRole, Error> {
+        role_below(self, key, "", 0)
+    }
+}
+
+fn arrays_below(
+    set: &dyn DataSet,
+    depth: usize,
+    visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for part in set.parts()? {
+        match part.content {
+            Ok(PartContent::Array(array)) => visit(Ok(array))?,
+            Ok(PartContent::Set(set)) if depth < MAX_DEPTH => {
+                arrays_below(&*set, depth + 1, visit)?;
+            }
+            Ok(PartContent::Set(set)) => {
+                let at = set.location().to_string();
+                visit(Err(Error::TooDeep { at, most: MAX_DEPTH }))?;
+            }
+            Ok(PartContent::Keys(_)) => {}
+            Err(error) => visit(Err(error))?,
+        }
+    }
+    Ok(())
+}
+
+fn role_below(set: &dyn DataSet, key: &Key, path: &str, depth: usize) -> Result<KeyRole, Error> {
+    if set.documents()?.contains(key) {
+        return Ok(KeyRole::Document);
+    }
+    for part in set.parts()? {
+        let name = match (path, part.name.as_str()) {
+            ("", name) | (name, "") => name.to_owned(),
+            (path, name) => format!("{path}/{name}"),
+        };
+        let role = match part.content? {
+            PartContent::Array(array) => match array.chunks.packing.named(key) {
+                GridKey::Object(_) | GridKey::Folder(_) => KeyRole::Chunks(name),
+                GridKey::Other => KeyRole::Other,
+            },
+            PartContent::Set(set) if depth < MAX_DEPTH => role_below(&*set, key, &name, depth + 1)?,
+            PartContent::Set(_) | PartContent::Keys(_) => KeyRole::Other,
+        };
+        if role != KeyRole::Other {
+            return Ok(role);
+        }
+    }
+    Ok(KeyRole::Other)
+}

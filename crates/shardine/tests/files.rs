@@ -127,6 +127,24 @@ fn shards_come_near_the_size_that_chunks_of_the_file_fill() {
 }
 
 #[test]
+fn a_file_beside_an_array_is_imported_and_one_inside_it_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = at(folder.path());
+    let target = root.join("a.zarr").unwrap();
+    for (path, refused) in [("a.raw", false), ("a.zarr/a.raw", true)] {
+        let file = folder.path().join(path);
+        fs::write(&file, bytes(4096)).unwrap();
+        let options = planes().overwrite(true);
+        let result = import(&engine(), Input::open(&file).unwrap(), &target, &options);
+        match result {
+            Err(Error::Import(ImportError::Inside { .. })) => assert!(refused, "{path}"),
+            result => assert!(result.is_ok() && !refused, "{path}: {result:?}"),
+        }
+        assert_eq!(fs::read(&file).unwrap(), bytes(4096), "{path}");
+    }
+}
+
+#[test]
 fn options_survive_their_journey_as_json() {
     let mut options = planes().cast(true).memory(7);
     options.layout.packing = Packing::TargetSize(9);

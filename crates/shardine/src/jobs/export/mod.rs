@@ -65,17 +65,15 @@ impl ExportOptions {
 ///
 /// ```
 /// use shardine::files::OutputFile;
-/// use shardine::zarr::metadata::ArrayMetadata;
-/// use shardine::{ArrayNode, Engine, ExportOptions, Location, Region, export_to_file};
-/// # let document = serde_json::json!({
-/// #     "zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8", "fill_value": 7,
-/// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
-/// #     "chunk_key_encoding": {"name": "default"}, "codecs": ["bytes"],
-/// # });
-/// # let metadata = ArrayMetadata::parse(document.to_string().as_bytes())?;
+/// use shardine::plan::{ArrayLayout, FillChoice};
+/// use shardine::{ArrayNode, DataType, Engine, ExportOptions, Location, Region, export_to_file};
+///
 /// let engine = Engine::shared()?;
 /// let folder = tempfile::tempdir()?;
 /// let location = Location::parse(folder.path().join("a.zarr").to_str().ok_or("not UTF-8")?)?;
+/// let mut layout = ArrayLayout::default();
+/// layout.fill = Some(FillChoice::Text("7".to_owned()));
+/// let metadata = layout.metadata(&[4], &DataType::parse_name("uint8")?)?;
 /// let array = ArrayNode::create(&engine, &location, metadata, false)?;
 /// let output = OutputFile::create(&folder.path().join("a.npy"), false)?;
 /// export_to_file(&engine, &array, &Region::all(), &output, &ExportOptions::new().npy(true))?;

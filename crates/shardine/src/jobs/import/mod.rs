@@ -177,7 +177,8 @@ pub fn import(
 fn refuse_inside(target: &dyn Folders, source: &Path, at: &Location) -> Result<(), Error> {
     let resolved = source.canonicalize().map_err(FileError::at(source))?;
     let above = FileStore::new(resolved.parent().unwrap_or(&resolved));
-    let ((above, _), (target, exists)) = (above.folder_ids(None)?, target.folder_ids(None)?);
+    let (above, _) = above.folder_ids(None)?;
+    let (target, exists) = target.folder_ids(at.path.as_ref())?;
     if exists && target.first().is_some_and(|target| above.contains(target)) {
         let (name, target) = (source.display().to_string(), at.to_string());
         return Err(ImportError::Inside { name, target }.into());

@@ -408,7 +408,8 @@ mod tests {
                     (packing.number(&cell), packing.object_of(number)),
                     (number, object.object)
                 );
-                assert_eq!(packing.key(&cell), packing.object_key(object.object));
+                let key = packing.object_key(object.object).unwrap();
+                assert_eq!(packing.key(&cell).unwrap(), key);
                 assert!(seen.insert(number));
             }
         }

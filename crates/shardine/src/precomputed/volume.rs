@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use shardine_codec::{ArraySpec, CodecSpec, ElementSize};
-use shardine_store::{Condition, FolderHold, Key, Store, StoreError, StoreExt};
+use shardine_store::{Condition, Key, Store, StoreError, StoreExt};
 
 use super::kept;
 use super::names::BoxNames;
@@ -111,25 +111,6 @@ impl Volume {
         Ok(Self::bind(engine, location, info).with_anchor(anchor))
     }
 
-    /// The same as [`open`](Self::open), with a hold that keeps the volume in its place.
-    pub(crate) fn open_held(
-        engine: &Arc<Engine>,
-        location: &Location,
-    ) -> Result<(Self, Option<Arc<FolderHold>>), Error> {
-        loop {
-            let volume = Self::open(engine, location)?;
-            match volume.hold() {
-                Err(Error::Replaced { .. }) => {}
-                hold => return hold.map(|hold| (volume, hold)),
-            }
-        }
-    }
-
-    /// Keeps the volume in its place until this is dropped; [`Error::Replaced`] if another one has taken it since it was opened.
-    pub(crate) fn hold(&self) -> Result<Option<Arc<FolderHold>>, Error> {
-        self.anchor().map_or(Ok(None), Anchor::hold_same)
-    }
-
     /// Makes a new volume, without chunks. There must be nothing at the place, and its chunks must have encodings that
     /// can be written here.
     pub fn create(
@@ -164,11 +145,6 @@ impl Volume {
     pub(crate) fn bind(engine: &Arc<Engine>, location: &Location, info: VolumeInfo) -> Self {
         let (engine, location) = (Arc::clone(engine), location.clone());
         Self { engine, location, info: Arc::new(info), gzip_level: GZIP_LEVEL, anchor: None }
-    }
-
-    /// By what it is told whether another volume has taken its place; `None` if it cannot have.
-    pub(crate) fn anchor(&self) -> Option<&Anchor> {
-        self.anchor.as_deref()
     }
 
     pub(crate) fn with_anchor(self, anchor: Option<Anchor>) -> Self {

@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use shardine::{CopyCheck, CopyOptions, copy as copy_all};
+use shardine::{CopyCheck, CopyOptions, Part, copy as copy_all};
 
 use crate::cli::{Machine, parse_option};
 use crate::failure::Failure;
+use crate::interrupt;
+use crate::packing::{missing, waiting};
 use crate::progress::Progress;
 use crate::units;
 
@@ -53,6 +55,14 @@ pub struct Copy {
     /// What is checked in DST
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Check::Size)]
     verify: Check,
+    /// Copy only part I of N of the objects, so that N processes share the work, in any order and on
+    /// any machines that see the storage. The last one finishes the copy; `finish` does that alone
+    #[arg(long, value_name = "I/N|finish")]
+    part: Option<Part>,
+    /// Go on with what another process has begun, if it cannot be told here whether that one still
+    /// runs
+    #[arg(long)]
+    take_over: bool,
     /// Report in JSON
     #[arg(long)]
     json: bool,
@@ -88,11 +98,14 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
         .threads(machine.threads)
         .memory(machine.memory - machine.memory / 8)
         .overwrite(args.overwrite)
+        .cancel(&interrupt::token())
         .check(match args.verify {
             Check::None => CopyCheck::None,
             Check::Size => CopyCheck::Size,
             Check::Content => CopyCheck::Content,
         });
+    options.part = args.part;
+    options.take_over = args.take_over;
     if !progress.is_hidden() {
         options = options.progress(move |now| {
             bar.set(now.bytes, now.bytes_found.max(now.bytes));
@@ -102,7 +115,10 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     let result = copy_all(&source, &target, &options);
     progress.finish();
     let report = result?;
-    crate::consolidate::renew_above(&target);
+    let waits = waiting(args.part, &report.outcome);
+    if waits.is_none() {
+        crate::consolidate::renew_above(&target);
+    }
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
         let report = json!({
@@ -112,6 +128,8 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
             "bytes_skipped": report.bytes_skipped,
             "resumed": report.resumed,
             "verified": report.check.as_str(),
+            "part": args.part.map(|part| part.to_string()),
+            "parts_missing": missing(&report.outcome),
             "seconds": seconds,
         });
         writeln!(io::stdout(), "{report}")?;
@@ -137,5 +155,8 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
         _ => "; nothing was checked",
     };
     writeln!(io::stdout(), "{line}")?;
+    if let Some(waits) = waits {
+        writeln!(io::stdout(), "{waits}")?;
+    }
     Ok(())
 }

@@ -189,25 +189,12 @@ impl JobArgs {
 
     /// What is said of a part that has ended while others have not; `None` if the result is whole.
     pub fn waits(&self, outcome: &PartOutcome) -> Option<String> {
-        let (Some(part), PartOutcome::Waiting { missing }) = (self.part, outcome) else {
-            return None;
-        };
-        let shown: Vec<String> = missing.iter().take(20).map(u32::to_string).collect();
-        let more = if missing.len() > shown.len() { ", .." } else { "" };
-        Some(match missing.len() {
-            1 => format!("part {part} is done; part {} has not ended yet", shown.join(", ")),
-            _ => {
-                format!("part {part} is done; parts {}{more} have not ended yet", shown.join(", "))
-            }
-        })
+        waiting(self.part, outcome)
     }
 
     /// The members of a report that say which part it is of, and which are missing.
     pub fn describe_part(&self, outcome: Option<&PartOutcome>) -> (Value, Value) {
-        let missing = match outcome {
-            Some(PartOutcome::Waiting { missing }) => json!(missing),
-            _ => json!([]),
-        };
+        let missing = outcome.map_or_else(|| json!([]), missing);
         (json!(self.part.map(|part| part.to_string())), missing)
     }
 
@@ -240,5 +227,25 @@ impl JobArgs {
             None => options,
             Some(check) => options.check(check),
         }
+    }
+}
+
+/// What is said of a part that has ended while others have not; `None` if the result is whole.
+pub fn waiting(part: Option<Part>, outcome: &PartOutcome) -> Option<String> {
+    let (Some(part), PartOutcome::Waiting { missing }) = (part, outcome) else { return None };
+    let shown: Vec<String> = missing.iter().take(20).map(u32::to_string).collect();
+    let more = if missing.len() > shown.len() { ", .." } else { "" };
+    let shown = shown.join(", ");
+    Some(match missing.len() {
+        1 => format!("part {part} is done; part {shown} has not ended yet"),
+        _ => format!("part {part} is done; parts {shown}{more} have not ended yet"),
+    })
+}
+
+/// The numbers of the parts that a result waits for.
+pub fn missing(outcome: &PartOutcome) -> Value {
+    match outcome {
+        PartOutcome::Waiting { missing } => json!(missing),
+        _ => json!([]),
     }
 }

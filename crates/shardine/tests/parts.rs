@@ -13,13 +13,13 @@ use proptest::prelude::*;
 use serde_json::json;
 use shardine::store::{FileStore, Store};
 use shardine::{
-    ArrayNode, CancelToken, CodecChoice, ConvertOptions, Error, JobContext, JobError,
-    KeyValueStore, KeyValues, Location, Packing, Part, PartOutcome, RepackOptions,
-    RepackVolumeOptions, VolumeForm, ZarrForm, convert_to_volume, convert_to_zarr, repack,
-    repack_keys, repack_volume,
+    ArrayNode, CancelToken, CodecChoice, ConvertOptions, CopyOptions, Error, JobContext, JobError,
+    KeyValueStore, KeyValues, Location, Packing, Part, PartOutcome, RebuildJob, RebuildPlan,
+    RebuildTask, RepackOptions, RepackVolumeOptions, VolumeForm, VolumePacking, ZarrForm,
+    convert_to_volume, convert_to_zarr, copy, repack, repack_keys, repack_volume,
 };
 
-use common::data_set::{dump, hierarchy, memory, put};
+use common::data_set::{dump, hierarchy, memory, put, zarr_only};
 use common::volumes::{scale, sharding, volume_at};
 use common::*;
 
@@ -55,7 +55,11 @@ impl Job {
     /// Puts something to be worked on into an empty store.
     fn prepare(self, store: &Arc<dyn Store>) {
         match self {
-            Self::Reshard | Self::Unshard | Self::Recode => hierarchy(store),
+            Self::Reshard | Self::Unshard | Self::Recode => {
+                zarr_only(store);
+                put(store, "notes.txt", b"not Zarr at all");
+                put(store, "g/sharded/pictures/1.png", b"nor is this");
+            }
             Self::ZarrToVolume => {
                 let mut document = sharded(&[40, 33, 17], &[32, 32, 16], &[8, 8, 8]);
                 document["dimension_names"] = json!(["x", "y", "z"]);
@@ -78,6 +82,36 @@ impl Job {
                 });
                 values.update(&all).unwrap();
             }
+        }
+    }
+
+    fn as_data(self) -> RebuildJob {
+        let convert = ConvertOptions::new();
+        let volume = |sharding: Option<serde_json::Value>| {
+            let sharding =
+                sharding.map(|json| shardine::shard::uint64::Sharding::from_json(&json).unwrap());
+            RebuildJob::RepackVolume(RepackVolumeOptions::new(sharding))
+        };
+        match self {
+            Self::Reshard => {
+                RebuildJob::Repack(RepackOptions::new().packing(Packing::ChunksPerShard(vec![2])))
+            }
+            Self::Unshard => RebuildJob::Repack(RepackOptions::new().packing(Packing::Unsharded)),
+            Self::Recode => {
+                let words = ["zstd:1", "crc32c"].map(str::to_owned).to_vec();
+                RebuildJob::Repack(RepackOptions::new().codecs(CodecChoice::Words(words)))
+            }
+            Self::VolumeToZarr => {
+                let form = ZarrForm::new().packing(Packing::ChunksPerShard(vec![2]));
+                RebuildJob::ToZarr(form, convert)
+            }
+            Self::ZarrToVolume => {
+                let form = VolumeForm::new().packing(VolumePacking::Chunks([2, 2, 2]));
+                RebuildJob::ToVolume(form, convert)
+            }
+            Self::ReshardVolume => volume(Some(sharding(1, 1, 5, "raw", "gzip"))),
+            Self::UnshardVolume => volume(None),
+            Self::ReshardKeys => panic!("values by key are moved by one process"),
         }
     }
 
@@ -118,7 +152,7 @@ impl Job {
                 Ok(convert_to_zarr(context, source, target, &form, &convert, &mut |_| ())?.outcome)
             }
             Self::ZarrToVolume => {
-                let form = VolumeForm::new();
+                let form = VolumeForm::new().packing(VolumePacking::Chunks([2, 2, 2]));
                 Ok(convert_to_volume(context, source, target, &form, &convert, &mut |_| ())?
                     .outcome)
             }
@@ -227,6 +261,44 @@ fn another_number_of_parts_or_none_is_refused() {
 }
 
 #[test]
+fn tasks_that_went_through_json_make_the_same_bytes_in_any_order() {
+    for (i, job) in JOBS.into_iter().filter(|job| *job != Job::ReshardKeys).enumerate() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| Location::parse(folder.path().join(name).to_str().unwrap()).unwrap();
+        let (source, target) = (at("s"), at("t"));
+        job.prepare(&source.store);
+        let rebuild = job.as_data();
+        let plan = RebuildPlan::begin(&engine(), &source, &target, rebuild.clone()).unwrap();
+        // Neither another job nor the same one without its plan comes between.
+        let context = JobContext::new(&engine());
+        job.run(&context, &source, &target, None).unwrap_err();
+        let plan: RebuildPlan =
+            serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+        let mut tasks = plan.tasks(&engine()).unwrap();
+        tasks.reverse();
+        let half = tasks.len() / (i % 3 + 1);
+        tasks.rotate_left(half);
+        let tasks = serde_json::to_string(&tasks).unwrap();
+        let tasks: Vec<RebuildTask> = serde_json::from_str(&tasks).unwrap();
+        assert!(tasks.len() > 1, "{job:?}");
+        let mut reports = Vec::new();
+        for (n, task) in tasks.iter().enumerate() {
+            if n + 1 == tasks.len() {
+                let missing = plan.finish(&engine(), &reports).unwrap_err();
+                assert!(matches!(missing, Error::Job(JobError::TasksMissing { .. })), "{missing}");
+            }
+            let report = plan.run(&engine(), task).unwrap();
+            // A worker may have died after it had done it.
+            plan.run(&engine(), task).unwrap();
+            let report = serde_json::to_string(&report).unwrap();
+            reports.push(serde_json::from_str(&report).unwrap());
+        }
+        plan.finish(&engine(), &reports).unwrap();
+        assert_eq!(dump(&*target.store), whole(job, &source.store), "{job:?}");
+    }
+}
+
+#[test]
 fn a_part_of_a_job_that_one_process_does_is_refused() {
     let (source, target) = (memory(), memory());
     Job::Reshard.prepare(&source);
@@ -240,6 +312,49 @@ fn a_part_of_a_job_that_one_process_does_is_refused() {
     assert!(matches!(refused, Error::Job(JobError::OtherParts { parts: None, .. })), "{refused}");
     Job::Reshard.run(&context, &at(&source), &at(&target), None).unwrap();
     assert_eq!(dump(&*target), whole(Job::Reshard, &source));
+}
+
+#[test]
+fn a_copy_by_parts_is_the_copy() {
+    for (count, on_files) in [(1, false), (3, true), (4, false)] {
+        let (folder, source) = (tempfile::tempdir().unwrap(), memory());
+        hierarchy(&source);
+        let target: Arc<dyn Store> = match on_files {
+            true => Arc::new(FileStore::new(folder.path().join("t"))),
+            false => memory(),
+        };
+        let run = |part| copy(&at(&source), &at(&target), &CopyOptions::new().part(part));
+        for index in (1..=count).rev() {
+            assert!(!dump(&*target).contains_key("zarr.json"));
+            let report = run(Part::Of { index, count }).unwrap();
+            let missing: Vec<u32> = (1..index).collect();
+            match missing.is_empty() {
+                true => assert_eq!(report.outcome, PartOutcome::Complete),
+                false => assert_eq!(report.outcome, PartOutcome::Waiting { missing }),
+            }
+            // Another process may do the same again.
+            if index == count && count > 1 {
+                assert_eq!(run(Part::Of { index, count }).unwrap().objects_copied, 0);
+                let refused = run(Part::Of { index, count: count + 1 }).unwrap_err();
+                assert!(matches!(refused, Error::Job(JobError::OtherParts { .. })), "{refused}");
+                let refused = copy(&at(&source), &at(&target), &CopyOptions::new()).unwrap_err();
+                assert!(matches!(refused, Error::Job(JobError::OtherParts { .. })), "{refused}");
+                let missing = run(Part::Finish).unwrap_err();
+                assert!(matches!(missing, Error::Job(JobError::PartsMissing { .. })), "{missing}");
+            }
+        }
+        assert_eq!(dump(&*target), dump(&*source));
+        assert_eq!(run(Part::Of { index: 1, count }).unwrap().outcome, PartOutcome::Complete);
+        assert_eq!(run(Part::Finish).unwrap().outcome, PartOutcome::Complete);
+        assert_eq!(dump(&*target), dump(&*source));
+    }
+    let (source, target) = (memory(), memory());
+    hierarchy(&source);
+    let part = |index| CopyOptions::new().part(Part::Of { index, count: 2 });
+    copy(&at(&source), &at(&target), &part(1)).unwrap();
+    put(&source, "notes.txt", b"something else");
+    let refused = copy(&at(&source), &at(&target), &part(2)).unwrap_err();
+    assert!(matches!(refused, Error::Job(JobError::SourceChanged { .. })), "{refused}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::worker::CopyWorker;
 use super::{CopyCheck, CopyError, CopyOptions, CopyReport};
 use crate::anchor::Anchor;
 use crate::engine::Budget;
+use crate::jobs::rebuild::PartOutcome;
 use crate::precomputed::INFO;
 use crate::zarr::ARRAY_DOCUMENTS;
 use crate::{Error, Location};
@@ -186,12 +187,25 @@ impl<'a> Job<'a> {
     fn expand<B>(&self, found: Found<B>) -> Result<(Vec<B>, Vec<Task>), Error> {
         let (documents, objects): (Vec<_>, Vec<_>) =
             found.objects.into_iter().partition(|object| is_document(&object.key));
+        let objects = self.mine(objects)?;
         let known = documents.iter().chain(&objects).filter_map(|object| object.len);
         add(&self.counters.objects_found, (documents.len() + objects.len()) as u64);
         add(&self.counters.bytes_found, known.fold(0, u64::saturating_add));
         self.documents.lock().unwrap_or_else(PoisonError::into_inner).extend(documents);
         let tasks = self.tasks(objects, true)?;
         Ok((found.branches, tasks.into_iter().map(Task::Object).collect()))
+    }
+
+    /// The objects that this process copies.
+    fn mine(&self, objects: Vec<FoundObject>) -> Result<Vec<FoundObject>, Error> {
+        let Some(part) = self.options.part else { return Ok(objects) };
+        let mut mine = Vec::new();
+        for object in objects {
+            if part.takes(self.name(&object.key)?.as_bytes()) {
+                mine.push(object);
+            }
+        }
+        Ok(mine)
     }
 
     /// Makes tasks; what an earlier run has left of trusted ones need not be copied again.
@@ -243,14 +257,18 @@ impl<'a> Job<'a> {
     }
 
     fn target_key(&self, key: &Key) -> Result<Key, Error> {
+        self.target.key(self.name(key)?)
+    }
+
+    /// The path of an object below the source.
+    fn name<'k>(&self, key: &'k Key) -> Result<&'k str, Error> {
         let text = key.as_str();
         let name = match &self.source.path {
             None => Some(text),
             Some(path) => text.strip_prefix(path.as_str()).and_then(|rest| rest.strip_prefix('/')),
         };
         let reason = "it does not lie below the place that was listed";
-        let name = name.ok_or_else(|| StoreError::Key { text: text.to_owned(), reason })?;
-        self.target.key(name)
+        Ok(name.ok_or_else(|| StoreError::Key { text: text.to_owned(), reason })?)
     }
 
     /// So many more bytes are written.
@@ -334,6 +352,7 @@ impl<'a> Job<'a> {
             bytes_skipped: get(&counters.bytes_skipped),
             resumed: self.resumed,
             check: self.options.check,
+            outcome: PartOutcome::Complete,
         }
     }
 }

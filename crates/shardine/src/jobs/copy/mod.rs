@@ -10,7 +10,8 @@ mod pieces;
 mod queue;
 mod worker;
 
-use super::frame::{Beginning, JobKind, Marker, Start, place};
+use super::frame::{Beginning, JobError, JobKind, Marker, Part, Start, place, stable_hash};
+use super::rebuild::PartOutcome;
 use super::whole::check_whole;
 use crate::dataset::{Documents, detect};
 use crate::{Error, Location};
@@ -18,6 +19,10 @@ use info_keys::FromInfo;
 use job::Job;
 use keys::{FromMetadata, KeySource};
 use serde_json::Value;
+use shardine_store::{StoreError, StoreExt};
+
+use crate::precomputed::INFO;
+use crate::zarr::DOCUMENT;
 
 pub use error::CopyError;
 pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
@@ -25,6 +30,9 @@ pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
 /// The object at the root of a target that says what is being copied there, or was when the program
 /// was killed.
 pub const COPY_MARKER: &str = ".shardine-copy.json";
+
+/// Documents that make a data set.
+const ROOT_DOCUMENTS: [&str; 4] = [DOCUMENT, ".zarray", ".zgroup", INFO];
 
 const COPY: JobKind = JobKind { marker: COPY_MARKER, member: "shardine_copy" };
 
@@ -105,14 +113,60 @@ fn run<K: KeySource>(
     keys: &K,
 ) -> Result<CopyReport, Error> {
     let mut marker = Marker::new(&COPY, source, Value::Null)?;
-    let how = Beginning { overwrite: options.overwrite, ..Beginning::default() };
+    let part = options.part;
+    let before = match part {
+        Some(_) if options.overwrite => {
+            let reason = "each part would remove what the others have copied";
+            return Err(JobError::NotInParts { option: "--overwrite", reason }.into());
+        }
+        Some(_) => state(source)?,
+        None => None,
+    };
+    if let Some(state) = before {
+        marker.expect("", state);
+    }
+    let how = Beginning { overwrite: options.overwrite, take_over: options.take_over, part };
     let start = marker.begin(source, target, how)?;
-    let job = Job::new(source, target, options, start == Start::Resumed);
+    if start == Start::Exists {
+        return match is_copied(source, target)? {
+            true => Ok(Job::new(source, target, options, true).report()),
+            false => Err(Error::Exists { at: target.to_string() }),
+        };
+    }
+    // Another process of the same part may have been here.
+    let job = Job::new(source, target, options, start == Start::Resumed || part.is_some());
+    if marker.is_finishing() {
+        marker.end(target)?;
+        return Ok(job.report());
+    }
+    if marker.begun("") != before {
+        return Err(JobError::SourceChanged { at: source.to_string() }.into());
+    }
     if start == Start::Clear {
         clear::clear(target, job.threads, COPY_MARKER)?;
         marker.cleared(target)?;
     }
     let copied = job.copy_objects(keys);
+    if let Some(part) = part {
+        copied?;
+        if state(source)? != before || !job.is_source_unchanged()? {
+            return Err(JobError::SourceChanged { at: source.to_string() }.into());
+        }
+        marker.put_report(target, part, &Value::Null)?;
+        match marker.reports(target)? {
+            Err(missing) if part == Part::Finish => {
+                return Err(JobError::PartsMissing { at: target.to_string(), missing }.into());
+            }
+            Err(missing) => {
+                let outcome = PartOutcome::Waiting { missing };
+                return Ok(CopyReport { outcome, ..job.report() });
+            }
+            Ok(_) => {}
+        }
+        job.copy_documents()?;
+        marker.end(target)?;
+        return Ok(job.report());
+    }
     let copied = copied.and_then(|()| match job.is_source_unchanged()? {
         true => job.copy_documents(),
         false => Ok(()),
@@ -125,4 +179,38 @@ fn run<K: KeySource>(
     copied?;
     marker.end(target)?;
     Ok(job.report())
+}
+
+/// What changes when another program writes to a source; `None` where that cannot be told. A `stat`
+/// for each file, or a listing for each folder.
+fn state(source: &Location) -> Result<Option<u64>, Error> {
+    if let Some(exchange) = source.store.exchange() {
+        return Ok(Some(exchange.fingerprint(source.path.as_ref())?));
+    }
+    let (mut sum, mut waiting) = (0u64, vec![source.path.clone()]);
+    while let Some(folder) = waiting.pop() {
+        let listing = match source.store.list(folder.as_ref()) {
+            Err(StoreError::Unsupported { .. }) => return Ok(None),
+            listing => listing?,
+        };
+        for (key, len) in &listing.objects {
+            sum = sum.wrapping_add(stable_hash(format!("{key} {len}").as_bytes()));
+        }
+        waiting.extend(listing.folders.into_iter().map(Some));
+    }
+    Ok(Some(sum))
+}
+
+/// Whether the documents at the root of two places are the same.
+fn is_copied(source: &Location, target: &Location) -> Result<bool, Error> {
+    let mut any = false;
+    for name in ROOT_DOCUMENTS {
+        let from = source.store.get(&source.key(name)?)?;
+        let to = target.store.get(&target.key(name)?)?;
+        any |= from.is_some();
+        if from.as_deref() != to.as_deref() {
+            return Ok(false);
+        }
+    }
+    Ok(any)
 }

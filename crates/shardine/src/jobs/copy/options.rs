@@ -1,6 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::jobs::frame::{CancelToken, Part};
+use crate::jobs::rebuild::PartOutcome;
+
 /// How a copy is checked before it counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -53,6 +56,12 @@ pub struct CopyOptions {
     pub overwrite: bool,
     /// How the copy is checked.
     pub check: CopyCheck,
+    /// Stops the copy. What is there then is resumed by the same call.
+    pub cancel: CancelToken,
+    /// Which part of the objects this process copies; `None` for all of them.
+    pub part: Option<Part>,
+    /// Take the process that was making the target for dead, where that cannot be told.
+    pub take_over: bool,
     /// Told how far the copy is. May be called from any thread.
     pub progress: Option<Arc<dyn Fn(CopyProgress) + Send + Sync>>,
 }
@@ -65,6 +74,9 @@ impl Default for CopyOptions {
             memory: 64 << 20,
             overwrite: false,
             check: CopyCheck::default(),
+            cancel: CancelToken::new(),
+            part: None,
+            take_over: false,
             progress: None,
         }
     }
@@ -106,7 +118,19 @@ impl CopyOptions {
         self
     }
 
-    /// With somebody who is told how far it is.
+    /// Stops when `token` says so.
+    pub fn cancel(mut self, token: &CancelToken) -> Self {
+        self.cancel = token.clone();
+        self
+    }
+
+    /// With only this part of the objects copied.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// Reports progress to `progress`, from any thread.
     pub fn progress(mut self, progress: impl Fn(CopyProgress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Arc::new(progress));
         self
@@ -126,7 +150,7 @@ impl fmt::Debug for CopyOptions {
 }
 
 /// What a copy has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CopyReport {
     /// Objects that this run copied.
@@ -141,4 +165,6 @@ pub struct CopyReport {
     pub resumed: bool,
     /// How the target was checked.
     pub check: CopyCheck,
+    /// Whether the copy is whole, or waits for other parts.
+    pub outcome: PartOutcome,
 }

@@ -54,6 +54,9 @@ struct Written {
 
 impl<B: Send> Worker<B, Task> for CopyWorker<'_, B> {
     fn work(&mut self, work: Work<B, Task>) -> Result<(), Error> {
+        if self.job.options.cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
         match work {
             Work::Expand(branch) => {
                 let (branches, tasks) = (self.expand)(branch)?;
@@ -333,7 +336,8 @@ impl<'a, B: Send> CopyWorker<'a, B> {
 
     /// Moves pieces of a large object; the last one who does ends it.
     fn pieces(&mut self, pieces: Arc<(Pieces, ObjectTask)>) -> Result<(), Error> {
-        let stop = || self.queue.has_failed();
+        let cancel = &self.job.options.cancel;
+        let stop = || self.queue.has_failed() || cancel.is_cancelled();
         pieces.0.work(&self.job.budget, &stop, &|bytes| self.job.moved(bytes));
         let Some((pieces, task)) = Arc::into_inner(pieces) else { return Ok(()) };
         let moved = pieces.written();

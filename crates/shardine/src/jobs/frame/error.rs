@@ -130,11 +130,11 @@ impl JobError {
             }
             Self::PartsMissing { .. } => "run these parts; the last one finishes the job".into(),
             Self::NothingBegun { .. } => "run the parts first, with --part 1/N and so on".into(),
+            Self::NothingToFinish { .. } => "read what each part has reported".into(),
             Self::TasksMissing { .. } => "run these tasks, then finish".into(),
             Self::NoStep { .. } | Self::OtherVersion { .. } | Self::Plan { .. } => {
                 "plan the job again, with the same version everywhere".into()
             }
-            Self::NothingToFinish { .. } => "read what each part has reported".into(),
             Self::Report { .. } => "run that part again".into(),
             Self::NotInParts { .. } => "remove the target yourself, then run the parts".into(),
         }

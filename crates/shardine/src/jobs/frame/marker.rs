@@ -223,9 +223,12 @@ impl Marker {
         let Some((source, request, state, owner)) = Self::parse(self.kind, &found.bytes) else {
             return Err(CopyError::Marker { marker: self.key(target)? }.into());
         };
-        if source != self.source || request != self.request {
+        let other = |source, request: &Value| -> Error {
             let request = (!request.is_null()).then(|| request.to_string());
-            return Err(CopyError::OtherCopy { at: at(), from: source, request }.into());
+            CopyError::OtherCopy { at: at(), from: source, request }.into()
+        };
+        if source != self.source {
+            return Err(other(source, &request));
         }
         let same = match how.part {
             Some(Part::Finish) => state.parts.is_some(),
@@ -233,6 +236,9 @@ impl Marker {
         };
         if !same {
             return Err(JobError::OtherParts { at: at(), parts: state.parts }.into());
+        }
+        if request != self.request {
+            return Err(other(source, &request));
         }
         self.state = state;
         if how.part.is_none() && !self.claim(target, Some(found), owner, how)? {

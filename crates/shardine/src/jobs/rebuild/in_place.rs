@@ -333,8 +333,8 @@ impl InPlace<'_> {
             if attempt == ATTEMPTS {
                 return Err(RepackError::Changed { at: job.at.clone() }.into());
             }
-            if resumed {
-                // Whole already, perhaps; but the old one may have been changed since.
+            if resumed && job.document(&job.new)?.is_some() {
+                // Whole already; but the old one may have been changed since.
                 job.beside.remove_tree(&document)?;
             }
             job.beside.make_folder_at(&job.new)?;

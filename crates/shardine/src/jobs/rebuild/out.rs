@@ -186,16 +186,15 @@ pub(in crate::jobs) fn make(
     if options.stage == Stage::Begin {
         return Ok(PartOutcome::Waiting { missing: vec![1] });
     }
-    let mut done = Vec::with_capacity(plan.steps.len());
+    let mut done: Vec<Counts> = Vec::new();
     for (i, (step, before)) in plan.steps.iter().zip(states).enumerate() {
         context.check()?;
-        let counts = match options.part {
-            None => out.step(step, before, &mut marker)?,
-            Some(_) => out.step_of_part(step, before, &marker)?,
-        };
-        done.push(counts);
-        if options.part.is_none() {
-            tell(i, StepDone { counts, resumed, check });
+        match options.part {
+            None => {
+                let (counts, resumed) = out.step(step, before, &mut marker)?;
+                tell(i, StepDone { counts, resumed, check });
+            }
+            Some(_) => done.push(out.step_of_part(step, before, &marker)?),
         }
     }
     if let Some(part) = options.part {
@@ -286,28 +285,35 @@ impl Out<'_> {
         RepackError::Changed { at: step.folder.to_string() }.into()
     }
 
-    /// Makes one step.
-    fn step(&self, step: &Step, before: Option<u64>, marker: &mut Marker) -> Result<Counts, Error> {
+    /// Makes one step; tells whether an earlier run had begun with it.
+    fn step(
+        &self,
+        step: &Step,
+        before: Option<u64>,
+        marker: &mut Marker,
+    ) -> Result<(Counts, bool), Error> {
         let path = below(self.source, &step.folder);
-        if let Some(state) = before
-            && !marker.is_begun(path, state)
-        {
-            if self.resumed {
-                self.remove_stale(step)?;
-            }
-            marker.begin_part(self.target, path, state)?;
-        } else if self.resumed && before.is_none() && !step.can_be_compared() {
-            // Nobody can tell what it was made from.
+        let is_same = match before {
+            Some(state) => marker.is_begun(path, state),
+            // Nobody can tell, unless what is there is compared.
+            None => step.can_be_compared(),
+        };
+        if self.resumed && !is_same {
             self.remove_stale(step)?;
         }
-        if self.resumed && self.is_finished(step)? {
-            return Ok(Counts::default());
+        // Where nobody can tell, it is begun again.
+        let resumed = self.resumed && (is_same || before.is_some());
+        if let Some(state) = before.filter(|_| !is_same) {
+            marker.begin_part(self.target, path, state)?;
+        }
+        if resumed && is_same && self.is_finished(step)? {
+            return Ok((Counts::default(), resumed));
         }
         let counts = self.run(step, before)?;
         if let Some(Document { key, bytes }) = &step.document {
             self.target.store.put(key, bytes, Condition::None)?;
         }
-        Ok(counts)
+        Ok((counts, resumed))
     }
 
     /// Makes what is this part's of a step.
@@ -421,7 +427,10 @@ impl Step {
     /// Whether what an earlier run has made of it is compared with the source before it is kept.
     pub fn can_be_compared(&self) -> bool {
         match &self.work {
-            Work::Array { old, axes, new } => super::relates(old, axes, new),
+            // Chunks that are cut off on one side only are re-encoded.
+            Work::Array { old, axes, new } => {
+                super::relates(old, axes, new) && old.cuts_edges() == new.cuts_edges()
+            }
             Work::Keys { .. } => true,
         }
     }

@@ -117,11 +117,11 @@ mod tests {
 
     #[test]
     fn a_block_is_as_long_as_its_sequences_say() {
-        // 5 literals; "ab" and 8 bytes of it again, then 1 literal; 300 literals.
+        // 5 literals; "ab" and 8 bytes of it again, then 12 literals; 300 literals.
         let long: Vec<u8> = [0xf0, 255, 30].into_iter().chain([7; 300]).collect();
         for (block, decoded) in [
             (&b"\x50hello"[..], 5),
-            (&[0x24, b'a', b'b', 2, 0, 0x10, b'c'], 11),
+            (b"\x24ab\x02\x00\xc0cccccccccccc", 22),
             (&long[..], 300),
             (&[0x00], 0),
         ] {

@@ -100,7 +100,16 @@ impl BytesToBytes for Lz4Block {
         input: &[u8],
         out: &mut [u8],
     ) -> Result<(), CodecError> {
-        lz4::decompress(NAME, input, output::as_uninit(out))
+        let expected = out.len();
+        // What went wrong is asked only then: a sound block is gone through once.
+        lz4::decompress(NAME, input, output::as_uninit(out)).map_err(|corrupt| {
+            match decoded_len(input) {
+                Some(actual) if actual != expected => {
+                    CodecError::Size { codec: NAME, expected, actual }
+                }
+                _ => corrupt,
+            }
+        })
     }
 
     fn encoded_size(&self, input: u64) -> EncodedSize {

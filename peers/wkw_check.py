@@ -1,4 +1,4 @@
-"""Data sets of webknossos-wrap: what the wkw package has written and reads, Shardine reads too.
+"""Data sets of webknossos-wrap: what the wkw package has written and reads, Shardine reads, verifies and converts.
 
     python peers/wkw_check.py --shardine PATH [--seed N] [--cases N]
 
@@ -17,6 +17,7 @@ from collections import Counter
 
 import numpy as np
 import wkw
+import zarr
 
 TYPES = [np.dtype(f"{kind}{size}") for kind in "ui" for size in (1, 2, 4, 8)]
 TYPES += [np.dtype("f4"), np.dtype("f8")]
@@ -154,6 +155,14 @@ def check(case, choice, rng, shardine, folder, met):
                 same(read(shardine, at, folder), theirs, f"{at.name} in its box")
                 ours = read(shardine, folder / "ds" / "color", folder, level=level)
                 same(ours, theirs, f"level {level}")
+            run(shardine, "verify", folder / "ds", "--decode")
+            if case % 4 == 0:
+                # zarr-python reads what becomes of it.
+                run(shardine, "convert", folder / "ds" / "color", folder / "converted")
+                group = zarr.open_group(folder / "converted", mode="r")
+                same(group["1"][...], expected(dataset, ends[0]), "converted")
+                same(group[name][...], expected(second, ends[1]), f"{name} converted")
+                met["converted"] += 1
         met["newer document" if newer else "older document"] += 1
 
     if block_type == 1 and choice.random() < 0.5:
@@ -184,7 +193,7 @@ def main():
                 sys.exit(1)
     wanted = {dtype.name for dtype in TYPES} | set(BLOCKS.values())
     wanted |= {f"channels {n}" for n in (1, 2, 3)} | {"missing files", "compressed afterwards"}
-    wanted |= {"newer document", "older document"}
+    wanted |= {"newer document", "older document", "converted"}
     if options.cases >= 90 and (left := wanted - set(met)):
         print(f"no case met {sorted(left)}")
         sys.exit(1)

@@ -151,6 +151,9 @@ fn put_set(store: &dyn Store) {
     put_array(store, "ds/color/2-2-1", LZ4);
 }
 
+/// What happens to a file.
+type Damage = fn(&mut Vec<u8>);
+
 fn set_at(store: &Arc<dyn Store>, path: &str) -> Box<dyn DataSet> {
     open(&engine(), &at(store).join(path).unwrap()).unwrap()
 }
@@ -289,7 +292,7 @@ fn nothing_is_written() {
 
 #[test]
 fn a_damaged_file_is_named_and_costs_only_its_own_blocks() {
-    let damages: [(&str, fn(&mut Vec<u8>)); 5] = [
+    let damages: [(&str, Damage); 5] = [
         ("WKW", |file| file[0] = b'X'),
         ("voxel type", |file| file[6] = 8),
         ("need 80", |file| file.truncate(79)),
@@ -377,7 +380,7 @@ fn verify_decodes_every_block_and_finds_what_is_damaged() {
     let (found, summary) = verified(&store, "a");
     assert_eq!((found, summary.objects, summary.chunks_decoded), (vec![], 3, 24));
     let cube = "a/z0/y0/x1.wkw";
-    let damages: [(FindingKind, fn(&mut Vec<u8>)); 5] = [
+    let damages: [(FindingKind, Damage); 5] = [
         (FindingKind::Index, |file| file[6] = 8),
         (FindingKind::Index, |file| file.truncate(60)),
         (FindingKind::Index, |file| file[24..32].fill(0)),

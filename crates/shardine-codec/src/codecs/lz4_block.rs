@@ -122,7 +122,16 @@ impl BytesToBytes for Lz4Block {
         input: &[u8],
         out: &mut [u8],
     ) -> Result<(), CodecError> {
-        lz4::decompress(NAME, input, output::as_uninit(out))
+        let expected = out.len();
+        // What went wrong is asked only then: a sound block is gone through once.
+        lz4::decompress(NAME, input, output::as_uninit(out)).map_err(|corrupt| {
+            match decoded_len(input) {
+                Some(actual) if actual != expected => {
+                    CodecError::Size { codec: NAME, expected, actual }
+                }
+                _ => corrupt,
+            }
+        })
     }
 
     fn encoded_size(&self, input: u64) -> EncodedSize {
@@ -139,11 +148,11 @@ mod tests {
 
     #[test]
     fn a_block_is_as_long_as_its_sequences_say() {
-        // 5 literals; "ab" and 8 bytes of it again, then 1 literal; 300 literals.
+        // 5 literals; "ab" and 8 bytes of it again, then 12 literals; 300 literals.
         let long: Vec<u8> = [0xf0, 255, 30].into_iter().chain([7; 300]).collect();
         for (block, decoded) in [
             (&b"\x50hello"[..], 5),
-            (&[0x24, b'a', b'b', 2, 0, 0x10, b'c'], 11),
+            (b"\x24ab\x02\x00\xc0cccccccccccc", 22),
             (&long[..], 300),
             (&[0x00], 0),
         ] {

@@ -408,8 +408,8 @@ mod tests {
                     (packing.number(&cell), packing.object_of(number)),
                     (number, object.object)
                 );
-                let (key, of_object) = (packing.key(&cell), packing.object_key(object.object));
-                assert_eq!(key.unwrap(), of_object.unwrap());
+                let key = packing.object_key(object.object).unwrap();
+                assert_eq!(packing.key(&cell).unwrap(), key);
                 assert!(seen.insert(number));
             }
         }

@@ -9,7 +9,8 @@
 
 use serde_json::{Map, Value, json};
 use shardine_store::{
-    Condition, FolderLock, Key, LeftoverKind, ReadRange, StoreError, StoreExt, Version,
+    Condition, FolderLock, Key, LeftoverKind, MAX_SMALL_OBJECT, ReadRange, StoreError, StoreExt,
+    Version,
 };
 
 use super::part::MOST as MOST_PARTS;
@@ -190,7 +191,7 @@ impl Marker {
     fn find(&self, target: &Location) -> Result<Option<Found>, Error> {
         let key = self.key(target)?;
         let read = target.store.open(&key, None).and_then(|object| {
-            let bytes = object.read(ReadRange::All)?.to_vec();
+            let bytes = object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?.to_vec();
             Ok(Found { bytes, version: object.version() })
         });
         match read {

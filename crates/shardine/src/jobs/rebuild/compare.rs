@@ -132,7 +132,10 @@ impl Transfer<'_> {
             let limit = usize::try_from(crate::engine::tuning::MAX_DECOMPRESSED);
             let done = match codec {
                 Some(codec) => codec.decode(context, bytes, limit.unwrap_or(usize::MAX), &mut out),
-                None => Ok(out.extend_from_slice(bytes)),
+                None => {
+                    out.extend_from_slice(bytes);
+                    Ok(())
+                }
             };
             let damaged = |error: shardine_codec::CodecError| -> Error {
                 match self.new.chunks.packing.key(&self.new_cell(chunk)) {

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use shardine_store::{Condition, FolderExchange, FolderPart, Key, LeftoverKind, Modes, StoreExt};
+use shardine_store::{Condition, FolderExchange, Key, LeftoverKind, Modes, StoreExt};
 
-use super::out::{Step, Work};
+use super::out::{Others, Step, Work};
 use super::transfer::{Counts, Sides, Transfer, TransferOptions};
 use super::{RepackCheck, RepackError, is_stale};
 use crate::jobs::frame::{Built, Exchange, JobContext, Replacing, WAIT};
@@ -63,11 +63,7 @@ pub(in crate::jobs) trait Replacement {
     fn check_built(&self, place: &Location) -> Result<Option<u64>, Error>;
 
     /// What becomes of something in its folder: what is built is left, all else carried over.
-    fn others<'a>(
-        &'a self,
-        from: &str,
-        to: &str,
-    ) -> Result<Box<dyn Fn(&str, bool) -> FolderPart + 'a>, Error>;
+    fn others<'a>(&'a self, from: &str, to: &str) -> Result<Others<'a>, Error>;
 
     /// Takes note of what the steps have done, and how they were checked.
     fn counted(&mut self, counts: &[Counts], check: RepackCheck);

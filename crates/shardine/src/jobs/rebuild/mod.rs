@@ -23,7 +23,7 @@ pub(super) use axes::AxisMap;
 pub use in_place::recover;
 pub(super) use in_place::{InPlaceOptions, Replaced, Replacement, recover_missing, replace};
 pub use out::PartOutcome;
-pub(super) use out::{Document, OutOptions, OutPlan, Step, StepDone, Work, make};
+pub(super) use out::{Document, Others, OutOptions, OutPlan, Step, StepDone, Work, make};
 pub(super) use relation::{moves, relates};
 pub use tasks::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
 pub(super) use tasks::{SourceRef, TargetRef};

@@ -26,6 +26,9 @@ const OPEN_CHUNKS: usize = 384;
 /// Chunks along the last axis that are moved by one worker where neither array has shards.
 const TOGETHER: u64 = 256;
 
+/// Makes the objects at some cells.
+type MakeBox<'m> = dyn Fn(&[Vec<u64>], &mut Context) -> Result<(), Error> + Sync + 'm;
+
 /// What the objects of an array are.
 #[derive(Clone, Copy)]
 pub(super) enum Kind<'a> {
@@ -210,10 +213,7 @@ impl Transfer<'_> {
     }
 
     /// Has workers make boxes of objects, each box by one worker.
-    fn each_box(
-        &self,
-        make: &(dyn Fn(&[Vec<u64>], &mut Context) -> Result<(), Error> + Sync),
-    ) -> Result<(), Error> {
+    fn each_box(&self, make: &MakeBox<'_>) -> Result<(), Error> {
         let unit = self.unit();
         let boxes = self.boxes(&unit, false)?;
         self.context.engine().each_task(boxes, &|at, context| {

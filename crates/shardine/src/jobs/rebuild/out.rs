@@ -59,7 +59,11 @@ pub(in crate::jobs) struct Document {
     pub bytes: Vec<u8>,
 }
 
+/// What becomes of something in a source's folder, by its path below it and whether it is a folder.
+pub(in crate::jobs) type Others<'a> = Box<dyn Fn(&str, bool) -> FolderPart + 'a>;
+
 /// What one step makes.
+#[expect(clippy::large_enum_variant, reason = "there is one for each array")]
 pub(in crate::jobs) enum Work {
     /// An array from another one.
     Array { old: Array, axes: AxisMap, new: Array },
@@ -90,7 +94,7 @@ pub(in crate::jobs) struct OutPlan<'a> {
     /// Those that come after all steps, in this order.
     pub documents: Vec<Document>,
     /// What becomes of what lies in the source's folder; `None` if nothing comes along.
-    pub others: Option<Box<dyn Fn(&str, bool) -> FolderPart + 'a>>,
+    pub others: Option<Others<'a>>,
     /// Whether all of that has to come along, so that a source that cannot be listed is refused.
     pub others_required: bool,
     /// A last check, before any document of the root says that there is a data set.

@@ -31,7 +31,6 @@ const VERSION: u32 = 1;
 /// What is made at a target.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "there is one for each job")]
 pub enum RebuildJob {
     /// A Zarr hierarchy with its chunks packed in another way: see [`repack`](crate::repack).
     Repack(RepackOptions),

@@ -385,7 +385,10 @@ impl<'a> Transfer<'a> {
             (Some(from), Some(to)) => from
                 .decode(context, bytes, limit, &mut plain)
                 .and_then(|()| to.encode(context, &plain, out)),
-            (None, None) => Ok(out.extend_from_slice(bytes)),
+            (None, None) => {
+                out.extend_from_slice(bytes);
+                Ok(())
+            }
         };
         context.give_buffer(plain);
         done.map_err(|error| match self.old.chunks.packing.key(&self.old_cell(chunk)) {

@@ -9,7 +9,7 @@ use shardine_store::{FolderPart, StoreExt};
 use super::{RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, target};
 use crate::jobs::frame::{Built, Exchange, JobContext};
 use crate::jobs::rebuild::{
-    AxisMap, Counts, InPlaceOptions, Replaced, Replacement, SourceRef, Step, TargetRef,
+    AxisMap, Counts, InPlaceOptions, Others, Replaced, Replacement, SourceRef, Step, TargetRef,
     TransferOptions, Work, consolidated, moves, replace,
 };
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
@@ -151,11 +151,7 @@ impl Replacement for Repacked<'_> {
         Ok(vec![Step { name, folder, work, source, target, document: None }])
     }
 
-    fn others<'a>(
-        &'a self,
-        from: &str,
-        to: &str,
-    ) -> Result<Box<dyn Fn(&str, bool) -> FolderPart + 'a>, Error> {
+    fn others<'a>(&'a self, from: &str, to: &str) -> Result<Others<'a>, Error> {
         let (from, to) = (self.parsed(from)?, self.parsed(to)?);
         let (rank, encodings) = (from.shape().len(), [*from.key_encoding(), *to.key_encoding()]);
         Ok(Box::new(move |path, is_folder| {

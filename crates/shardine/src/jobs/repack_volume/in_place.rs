@@ -1,12 +1,11 @@
 //! A volume, or a folder of values by key, that is replaced by one packed in another way.
 
 use serde_json::Value;
-use shardine_store::FolderPart;
 
 use super::{Packed, RepackVolumeOptions, RepackedScale, count_packed};
 use crate::jobs::frame::{Built, Exchange, JobContext};
 use crate::jobs::rebuild::{
-    Counts, InPlaceOptions, Replaced, Replacement, Step, TransferOptions, recover, replace,
+    Counts, InPlaceOptions, Others, Replaced, Replacement, Step, TransferOptions, recover, replace,
 };
 use crate::jobs::repack::RepackCheck;
 use crate::jobs::whole::check_walked;
@@ -112,11 +111,7 @@ impl<P: Packed> Replacement for Repacked<'_, P> {
         self.packed.as_ref().map(recount).transpose()
     }
 
-    fn others<'a>(
-        &'a self,
-        _: &str,
-        _: &str,
-    ) -> Result<Box<dyn Fn(&str, bool) -> FolderPart + 'a>, Error> {
+    fn others<'a>(&'a self, _: &str, _: &str) -> Result<Others<'a>, Error> {
         let packed = self.packed.as_ref().ok_or_else(|| self.missing())?;
         Ok(Box::new(|path, is_folder| packed.part(path, is_folder)))
     }

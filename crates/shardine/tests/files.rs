@@ -1,4 +1,5 @@
 //! Files of elements that become arrays, and arrays that become files.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::fs;
 use std::path::Path;

@@ -182,7 +182,7 @@ impl JobArgs {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// What is said of a part that has ended while others have not; `None` if the result is whole.
+    /// What is said of a part that has not made the result whole; `None` if it has.
     pub fn waits(&self, outcome: &PartOutcome) -> Option<String> {
         waiting(self.part, outcome)
     }
@@ -225,8 +225,14 @@ impl JobArgs {
     }
 }
 
-/// What is said of a part that has ended while others have not; `None` if the result is whole.
+/// What is said of a part that has ended while others have not, or that found nothing to do; `None`
+/// if it has made the result whole.
 pub fn waiting(part: Option<Part>, outcome: &PartOutcome) -> Option<String> {
+    if *outcome == PartOutcome::AlreadyThere {
+        return Some(
+            "the result is there already, and no job is under way; nothing was done".into(),
+        );
+    }
     let (Some(part), PartOutcome::Waiting { missing }) = (part, outcome) else { return None };
     let shown: Vec<String> = missing.iter().take(20).map(u32::to_string).collect();
     let more = if missing.len() > shown.len() { ", .." } else { "" };

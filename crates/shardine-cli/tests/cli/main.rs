@@ -13,6 +13,7 @@ mod inspect;
 mod interop;
 mod limits;
 mod links;
+mod parts;
 mod plan;
 mod refusals;
 mod repair;

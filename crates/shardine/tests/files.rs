@@ -68,7 +68,7 @@ fn an_import_that_was_stopped_is_resumed_by_the_same_call_only() {
     let target = at(&folder.path().join("a.zarr"));
     let marker = folder.path().join("a.zarr").join(CONVERT_MARKER);
 
-    let stopped = import(&impatient(), Input::open(&file).unwrap(), &target, &planes());
+    let stopped = import(impatient(), Input::open(&file).unwrap(), &target, &planes());
     assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
     assert!(marker.exists());
 
@@ -105,7 +105,7 @@ fn what_is_left_of_a_stream_is_not_taken_for_its_beginning() {
     let folder = tempfile::tempdir().unwrap();
     let target = at(&folder.path().join("a.zarr"));
     let stream = || Input::from_reader(&mut &bytes(4096)[..], "stream").unwrap();
-    assert!(import(&impatient(), stream(), &target, &planes()).is_err());
+    assert!(import(impatient(), stream(), &target, &planes()).is_err());
     let refused = import(&engine(), stream(), &target, &planes());
     assert!(matches!(refused, Err(Error::Import(ImportError::LeftByStream { .. }))), "{refused:?}");
     let report = import(&engine(), stream(), &target, &planes().overwrite(true)).unwrap();
@@ -192,7 +192,7 @@ fn an_export_that_is_stopped_leaves_the_old_file() {
     let array = ArrayNode::open(&engine(), &target).unwrap();
     let output = OutputFile::create(&back, true).unwrap();
     let options = ExportOptions::new().memory(64);
-    let stopped = export_to_file(&impatient(), &array, &Region::all(), &output, &options);
+    let stopped = export_to_file(impatient(), &array, &Region::all(), &output, &options);
     assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
     drop(output);
     assert_eq!(fs::read(&back).unwrap(), b"old");
@@ -211,7 +211,7 @@ fn an_append_that_was_stopped_is_resumed_by_the_same_call_only() {
     options.commit_every = Some(4);
     let from = |path: &Path| AppendFrom::File(Box::new(Input::open(path).unwrap()));
 
-    let stopped = append(&impatient(), from(&file), &target, &options);
+    let stopped = append(impatient(), from(&file), &target, &options);
     assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
     assert!(folder.path().join("a.zarr").join(APPEND_MARKER).exists());
     let refused = append(&engine(), from(&other), &target, &options);
@@ -234,7 +234,7 @@ fn a_stream_that_is_stopped_keeps_its_whole_planes() {
     let data = bytes(4096);
     let mut planes = &data[..];
     let from = AppendFrom::Stream { from: &mut planes, name: "stream".to_owned() };
-    let stopped = append(&impatient(), from, &target, &AppendOptions::new());
+    let stopped = append(impatient(), from, &target, &AppendOptions::new());
     assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
     assert_eq!(all(&target), data[..64]);
     let from = AppendFrom::Stream { from: &mut planes, name: "stream".to_owned() };

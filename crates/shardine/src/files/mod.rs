@@ -20,7 +20,6 @@ mod error;
 mod input;
 mod npy;
 mod output_file;
-mod part_of_source;
 mod raw_variable;
 mod slabs;
 mod stored_type;
@@ -34,6 +33,5 @@ pub use stored_type::{TypeError, npy_descr, type_of_npy};
 
 pub(crate) use error::{elements, shown};
 pub(crate) use input::check_cast_of_raw;
-pub(crate) use part_of_source::PartOfSource;
 pub(crate) use raw_variable::{Framing, Writer};
 pub(crate) use slabs::{Order, Slab, plan as cut_into_slabs};

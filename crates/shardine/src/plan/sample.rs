@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use shardine_store::{Key, StoreError};
 
 use crate::engine::{GridKey, in_order};
-use crate::files::PartOfSource;
+use crate::source::PartOfSource;
 use crate::{
     Array, Axis, ElementSize, EngineError, Error, PossibleObject, Region, Selection, Source,
     WriteOptions,

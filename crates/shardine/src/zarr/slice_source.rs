@@ -2,7 +2,6 @@
 
 use shardine_codec::strided::{self, Axes, Placement};
 use shardine_codec::{Elements, ElementsRef, VariableElements};
-use smallvec::SmallVec;
 
 use super::slice_writer::SliceError;
 use crate::selection::RegionError;
@@ -153,41 +152,5 @@ impl Source for Planes<'_> {
             out.push(element.unwrap_or_default());
         });
         Ok(out)
-    }
-}
-
-/// A source from some plane on.
-pub(super) struct FromPlane<'a> {
-    pub source: &'a dyn Source,
-    pub axis: usize,
-    /// How many planes come before.
-    pub skipped: u64,
-}
-
-impl FromPlane<'_> {
-    fn start(&self, start: &[u64]) -> SmallVec<[u64; 6]> {
-        let mut start: SmallVec<[u64; 6]> = start.iter().copied().collect();
-        start[self.axis] += self.skipped;
-        start
-    }
-}
-
-impl Source for FromPlane<'_> {
-    fn element_size(&self) -> Option<usize> {
-        self.source.element_size()
-    }
-
-    fn copy_box(
-        &self,
-        start: &[u64],
-        shape: &[u64],
-        target: &mut [u8],
-        to: &Placement,
-    ) -> Result<(), SourceError> {
-        self.source.copy_box(&self.start(start), shape, target, to)
-    }
-
-    fn variable_box(&self, start: &[u64], shape: &[u64]) -> Result<VariableElements, SourceError> {
-        self.source.variable_box(&self.start(start), shape)
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use shardine_codec::{ElementSize, Elements, ElementsRef};
 use shardine_store::FolderHold;
 
-use super::slice_source::{FromPlane, Plane, Planes};
+use super::slice_source::{Plane, Planes};
 use super::{AppendClaim, ArrayNode};
 use crate::Error;
 use crate::engine::{WriteOptions, WriteReport};
 use crate::selection::{Region, Selection};
-use crate::source::{MemorySource, Source};
+use crate::source::{MemorySource, PartOfSource, Source};
 
 /// Why planes cannot be written.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
@@ -490,7 +490,11 @@ impl SliceWriter {
 
     /// Writes `count` planes of a source, which go to where the next plane goes.
     fn write_from(&mut self, source: &dyn Source, skipped: u64, count: u64) -> Result<(), Error> {
-        let source = FromPlane { source, axis: self.plane.axis, skipped };
+        let mut start = vec![0; self.array.shape().len()];
+        if let Some(first) = start.get_mut(self.plane.axis) {
+            *first = skipped;
+        }
+        let source = PartOfSource { source, start };
         self.write(self.first, count, &source)?;
         self.first += count;
         self.written = self.first;

@@ -13,8 +13,9 @@ use shardine_store::{FileStore, Folders, MemoryStore};
 
 use super::watched::Watched;
 use super::{JobContext, JobProgress};
-use crate::files::{FileError, Input, PartOfSource, elements, type_of_npy};
+use crate::files::{FileError, Input, elements, type_of_npy};
 use crate::plan::{ArrayLayout, chunk_grid, chunks_per_shard_for, sample_of_source};
+use crate::source::PartOfSource;
 use crate::zarr::metadata::ArrayMetadata;
 use crate::{
     Array, ArrayNode, Axis, DataType, ElementSize, Error, Location, Packing, Region, Selection,

@@ -4,7 +4,6 @@ use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions, Key, ReadRange, Staged, StoreError, StoreExt};
 
 use super::relation::Relation;
-use super::source::Offset;
 use super::transfer::{Fetched, Made, Transfer};
 use super::{Note, RepackCheck, TaskObject, is_stale};
 use crate::engine::{
@@ -14,6 +13,7 @@ use crate::engine::{
 use crate::keyed::{Change, Encoded, OldValue};
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::WriteOrder;
+use crate::source::PartOfSource;
 use crate::{Array, EngineError, Error, Region, WriteOptions};
 
 /// Entries of a shard that are looked up together.
@@ -525,7 +525,7 @@ impl Transfer<'_> {
         }
         let options =
             WriteOptions::new().order(self.options.order).store_empty(self.options.store_empty);
-        let source = Offset { source: &self.source, start: &start };
+        let source = PartOfSource { source: &self.source, start: start.clone() };
         let report = self.new.write_from(&Region::of_box(&start, &shape), &source, &options)?;
         self.wrote_chunks(report.chunks_encoded, report.chunks_empty);
         self.wrote(report.objects_written, report.bytes_written);

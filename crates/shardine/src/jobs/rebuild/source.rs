@@ -162,42 +162,6 @@ impl Source for ArraySource<'_> {
     }
 }
 
-/// A source from some place on.
-pub(super) struct Offset<'a> {
-    pub source: &'a dyn Source,
-    pub start: &'a [u64],
-}
-
-impl Offset<'_> {
-    fn place(&self, start: &[u64]) -> Vec<u64> {
-        start.iter().zip(self.start).map(|(&at, &start)| at.saturating_add(start)).collect()
-    }
-}
-
-impl Source for Offset<'_> {
-    fn element_size(&self) -> Option<usize> {
-        self.source.element_size()
-    }
-
-    fn copy_box(
-        &self,
-        start: &[u64],
-        shape: &[u64],
-        target: &mut [u8],
-        to: &Placement,
-    ) -> Result<(), SourceError> {
-        self.source.copy_box(&self.place(start), shape, target, to)
-    }
-
-    fn variable_box(&self, start: &[u64], shape: &[u64]) -> Result<VariableElements, SourceError> {
-        self.source.variable_box(&self.place(start), shape)
-    }
-
-    fn together(&self, start: &[u64]) -> Option<Vec<u64>> {
-        self.source.together(&self.place(start))
-    }
-}
-
 fn bytes(shape: &[u64], element: u64) -> u64 {
     shape.iter().fold(element, |n, &len| n.saturating_mul(len))
 }

@@ -45,8 +45,8 @@ A run that was stopped goes on when the same command is given again, and shards 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
-    /// A Zarr v2 or v3 array or group, a precomputed volume, a .npy file, or a file of raw bytes (.raw, .bin, or any with --shape and --dtype; - is
-    /// standard input)
+    /// A Zarr v2 or v3 array or group, a precomputed volume, a webknossos-wrap data set, a .npy file, or a file of raw bytes
+    /// (.raw, .bin, or any with --shape and --dtype; - is standard input)
     #[arg(value_name = "SRC")]
     source: String,
     /// The data set that is to be made, or a file: .npy, or raw bytes in .raw, .bin or - (standard output)

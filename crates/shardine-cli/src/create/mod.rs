@@ -75,8 +75,8 @@ pub struct Layout {
     /// The shape of shards, in elements: a multiple of the chunk; `none` stores each chunk by itself
     #[arg(long, value_name = "N,N,..|none", value_parser = shard_argument)]
     shard: Option<ShardArgument>,
-    /// A codec of the chunks: zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, crc32c, transpose:2,1,0
-    /// or none; more than one in the order of encoding [default: zstd:3]
+    /// A codec of the chunks: zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, crc32c,
+    /// transpose:2,1,0 or none; more than one in the order of encoding [default: zstd:3]
     #[arg(long, value_name = "CODEC", conflicts_with = "codecs")]
     codec: Vec<String>,
     /// The codecs of the chunks as a list in the metadata's own form

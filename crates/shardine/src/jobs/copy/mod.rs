@@ -123,7 +123,7 @@ fn run<K: KeySource>(
         None => None,
     };
     if let Some(state) = before {
-        marker.expect("", state);
+        marker.expect_source("", state);
     }
     let how = Beginning { overwrite: options.overwrite, take_over: options.take_over, part };
     let start = marker.begin(source, target, how)?;

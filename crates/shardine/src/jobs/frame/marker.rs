@@ -431,7 +431,7 @@ impl Marker {
 
     /// Says what a part of the source is before the job begins. What an earlier run has said counts
     /// more, and is kept.
-    pub fn expect(&mut self, path: &str, state: u64) {
+    pub fn expect_source(&mut self, path: &str, state: u64) {
         self.state.begun.insert(path.to_owned(), state.into());
     }
 

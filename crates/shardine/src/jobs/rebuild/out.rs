@@ -163,7 +163,7 @@ pub(in crate::jobs) fn make(
     for step in &plan.steps {
         let state = state(step, options.part.is_some())?;
         if let (Some(state), Some(_)) = (state, options.part) {
-            marker.expect(&step.name, state);
+            marker.expect_source(&step.name, state);
         }
         states.push(state);
     }

@@ -168,14 +168,15 @@ impl PackingArgs {
 }
 
 impl JobArgs {
-    /// The first of the options that only repacking has, if it is given.
-    pub fn of_arrays(&self) -> Option<&'static str> {
+    /// The first of the options that are only for jobs from one data set to another, if it is given;
+    /// a file that becomes an array can be shared by processes, one that is written cannot.
+    pub fn of_data_sets(&self, to_file: bool) -> Option<&'static str> {
         let given = [
             ("--restart", self.restart),
             ("--exclusive", self.exclusive),
             ("--wait", self.wait.is_some()),
-            ("--part", self.part.is_some()),
-            ("--take-over", self.take_over),
+            ("--part", self.part.is_some() && to_file),
+            ("--take-over", self.take_over && to_file),
             ("--dry-run", self.dry_run),
             ("--verify", self.verify.is_some()),
         ];

@@ -1,17 +1,18 @@
 //! Files of elements that become arrays, and arrays that become files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use shardine::files::{FileError, Input, OutputFile};
 use shardine::plan::ArrayLayout;
 use shardine::zarr::{APPEND_MARKER, CONVERT_MARKER};
 use shardine::{
     AppendError, AppendFrom, AppendOptions, ArrayNode, CancelToken, CodecChoice, DataType,
-    Elements, Engine, Error, ExportOptions, ImportError, ImportOptions, JobContext, Location,
-    Packing, Region, append, export_to_file, export_to_stream, import,
+    Elements, Engine, Error, ExportOptions, ImportError, ImportOptions, JobContext, JobError,
+    Location, Packing, PartOutcome, Region, append, export_to_file, export_to_stream, import,
 };
 
 fn engine() -> Arc<Engine> {
@@ -84,6 +85,120 @@ fn an_import_that_was_stopped_is_resumed_by_the_same_call_only() {
     assert_eq!(report.written.objects_written, 64 - before);
     assert_eq!(all(&target), bytes(4096));
     assert!(!marker.exists());
+}
+
+#[test]
+fn a_second_import_to_the_same_target_is_refused_while_the_first_one_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.raw");
+    fs::write(&file, bytes(4096)).unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    let (again, tried) = (Mutex::new(Vec::new()), (file.clone(), target.clone()));
+    let again = Arc::new(again);
+    let seen = Arc::clone(&again);
+    let context = JobContext::new(&engine()).progress(move |_| {
+        let (file, target) = &tried;
+        let mut seen = seen.lock().unwrap();
+        if seen.is_empty() {
+            for overwrite in [false, true] {
+                let input = Input::open(file).unwrap();
+                let second = import(&engine(), input, target, &planes().overwrite(overwrite));
+                seen.push(second.map(drop));
+            }
+        }
+    });
+    import(&context, Input::open(&file).unwrap(), &target, &planes()).unwrap();
+    assert_eq!(all(&target), bytes(4096));
+    let again = again.lock().unwrap();
+    assert_eq!(again.len(), 2);
+    for second in &*again {
+        assert!(matches!(second, Err(Error::Job(JobError::Busy { .. }))), "{second:?}");
+    }
+}
+
+/// What is below a folder, with its bytes.
+fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let (mut found, mut waiting) = (BTreeMap::new(), vec![folder.to_owned()]);
+    while let Some(inside) = waiting.pop() {
+        for entry in fs::read_dir(inside).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn parts_of_an_import_in_any_order_and_again_make_what_one_process_makes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.raw");
+    fs::write(&file, bytes(20 * 24 * 16)).unwrap();
+    let layouts = [
+        layout(&[3, 8, 5], Packing::Unsharded),
+        layout(&[3, 8, 5], Packing::ChunksPerShard(vec![2])),
+        layout(&[20, 24, 16], Packing::Unsharded),
+    ];
+    for (number, layout) in layouts.into_iter().enumerate() {
+        let options = ImportOptions::new().raw(&[20, 24, 16], uint8()).layout(layout);
+        let path = |name: &str| folder.path().join(format!("{name}{number}.zarr"));
+        let run = |name: &str, part: Option<&str>| {
+            let mut options = options.clone();
+            options.part = part.map(|part| part.parse().unwrap());
+            import(&engine(), Input::open(&file).unwrap(), &at(&path(name)), &options)
+        };
+        run("whole", None).unwrap();
+        let early = run("parts", Some("finish"));
+        assert!(matches!(early, Err(Error::Job(JobError::NothingBegun { .. }))), "{early:?}");
+        for (part, missing) in [("3/4", &[1, 2, 4][..]), ("1/4", &[2, 4]), ("3/4", &[2, 4])] {
+            let waiting = PartOutcome::Waiting { missing: missing.to_vec() };
+            assert_eq!(run("parts", Some(part)).unwrap().outcome, waiting, "{part}");
+        }
+        let early = run("parts", Some("finish"));
+        assert!(matches!(early, Err(Error::Job(JobError::PartsMissing { .. }))), "{early:?}");
+        let unfinished = ArrayNode::open(&engine(), &at(&path("parts")));
+        assert!(matches!(unfinished, Err(Error::NoNode { .. })), "{unfinished:?}");
+        for other in [None, Some("2/3")] {
+            let refused = run("parts", other);
+            let other_parts = matches!(refused, Err(Error::Job(JobError::OtherParts { .. })));
+            assert!(other_parts, "{refused:?}");
+        }
+        let stopped = {
+            let mut options = options.clone();
+            options.part = Some("4/4".parse().unwrap());
+            import(impatient(), Input::open(&file).unwrap(), &at(&path("parts")), &options)
+        };
+        assert!(stopped.is_ok() || matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+        run("parts", Some("4/4")).unwrap();
+        assert_eq!(run("parts", Some("2/4")).unwrap().outcome, PartOutcome::Complete);
+        assert_eq!(tree(&path("parts")), tree(&path("whole")), "{number}");
+        let again = run("parts", Some("2/4")).unwrap();
+        assert_eq!(again.outcome, PartOutcome::AlreadyThere);
+    }
+}
+
+#[test]
+fn parts_of_an_import_of_a_file_that_has_changed_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.raw");
+    fs::write(&file, bytes(4096)).unwrap();
+    let target = at(&folder.path().join("a.zarr"));
+    let mut options = planes();
+    let mut part = |part: &str| {
+        options.part = Some(part.parse().unwrap());
+        import(&engine(), Input::open(&file).unwrap(), &target, &options)
+    };
+    part("1/2").unwrap();
+    fs::write(&file, vec![1; 4096]).unwrap();
+    let refused = part("2/2");
+    assert!(matches!(refused, Err(Error::Import(ImportError::OtherOptions { .. }))), "{refused:?}");
+    let stream = Input::from_reader(&mut &bytes(4096)[..], "stream").unwrap();
+    let refused = import(&engine(), stream, &at(&folder.path().join("b.zarr")), &options);
+    assert!(matches!(refused, Err(Error::Job(JobError::NotInParts { .. }))), "{refused:?}");
 }
 
 #[test]

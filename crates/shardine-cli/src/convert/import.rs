@@ -27,6 +27,8 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         args.dtype.as_deref().map(DataType::parse_name).transpose().map_err(Failure::new)?;
     options.cast = args.cast;
     options.overwrite = args.job.overwrite;
+    options.take_over = args.job.take_over;
+    options.part = args.job.part;
     let progress = Progress::bytes("converting", 0);
     let context = progress.context_of_bytes(&engine);
     let result = import(&context, input, &location, &options);
@@ -46,8 +48,15 @@ fn tell(args: &Convert, report: &ImportReport, seconds: f64) -> Result<(), Failu
         members.insert("shard_shape".to_owned(), json!(report.shard_shape));
         members.insert("resumed".to_owned(), json!(report.resumed));
         members.insert("objects_kept".to_owned(), json!(report.objects_kept));
+        let (part, missing) = args.job.describe_part(Some(&report.outcome));
+        members.insert("part".to_owned(), part);
+        members.insert("parts_missing".to_owned(), missing);
         members.extend(describe(&report.written, seconds));
         writeln!(out, "{}", Value::Object(members))?;
+        return Ok(());
+    }
+    if let Some(waiting) = args.job.waits(&report.outcome) {
+        writeln!(out, "{}: {waiting}", args.target)?;
         return Ok(());
     }
     let chunks = units::shape(&report.chunk_shape);

@@ -103,7 +103,7 @@ fn is_file(name: &str) -> bool {
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let files = is_file(&args.source) || is_file(&args.target);
-    if let Some(name) = args.job.of_arrays().filter(|_| files) {
+    if let Some(name) = args.job.of_data_sets(is_file(&args.target)).filter(|_| files) {
         return Err(Failure::new(format!("{name}: only from one data set to another")));
     }
     if files && args.to == Format::Precomputed {

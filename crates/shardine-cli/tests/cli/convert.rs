@@ -249,3 +249,23 @@ fn a_marker_before_the_metadata_is_gone_on_with() {
     assert_eq!((&report["resumed"], &report["objects_written"]), (&json!(false), &json!(512)));
     assert_eq!(folder.ok(&["read", "a", "-o", "-"]), data);
 }
+
+#[test]
+fn processes_share_a_file_by_parts() {
+    let folder = Folder::new();
+    let data = u16s(0..60);
+    folder.put("a.npy", &npy(1, "'<u2'", false, "(3, 4, 5)", &data));
+    let part =
+        |part| ["convert", "a.npy", "a", "--chunk", "1,2,2", "--shard", "none", "--part", part];
+    let said = String::from_utf8(folder.ok(&part("2/3"))).unwrap();
+    assert!(said.contains("part 2/3 is done; parts 1, 3 have not ended yet"), "{said}");
+    assert!(folder.refused(&["info", "a"]).contains("no Zarr"), "some parts are no array");
+    assert!(folder.refused(&part("1/2")).contains("in 3 parts"));
+    assert!(folder.refused(&part("finish")).contains("parts 1, 3 have not ended yet"));
+    folder.ok(&part("1/3"));
+    assert!(String::from_utf8(folder.ok(&part("3/3"))).unwrap().starts_with("made a:"));
+    assert_eq!(folder.ok(&["read", "a", "-o", "-"]), data);
+    assert!(!folder.exists(&format!("a/{MARKER}")));
+    let again = folder.json(&[&part("1/3")[..], &["--json"]].concat());
+    assert_eq!((&again["objects_written"], &again["parts_missing"]), (&json!(0), &json!([])));
+}

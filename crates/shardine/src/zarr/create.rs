@@ -46,13 +46,30 @@ impl ArrayNode {
                 Err(error) => return Err(error),
             }
         }
-        let document = location.key(DOCUMENT)?;
-        match location.store.put(&document, &array.metadata.to_bytes(), Condition::Absent) {
+        array.put_document()?;
+        Ok(array.anchored(Anchor::of(location, &ARRAY_DOCUMENTS)?))
+    }
+
+    /// Puts the metadata of an array that a job has made, if it is not there yet.
+    pub(crate) fn publish(&mut self) -> Result<(), Error> {
+        let _hold = self.location().hold()?;
+        match self.put_document() {
+            Err(Error::Exists { .. }) => Ok(()),
+            put => put,
+        }
+    }
+
+    /// Puts the metadata, where there is none.
+    fn put_document(&mut self) -> Result<(), Error> {
+        let (store, document) = (&self.location().store, self.location().key(DOCUMENT)?);
+        match store.put(&document, &self.metadata.to_bytes(), Condition::Absent) {
             Ok(_) => {
-                array.stale = renew_consolidated_above(location);
-                Ok(array.anchored(Anchor::of(location, &ARRAY_DOCUMENTS)?))
+                self.stale = renew_consolidated_above(self.location());
+                Ok(())
             }
-            Err(StoreError::Conflict { .. }) => Err(exists()),
+            Err(StoreError::Conflict { .. }) => {
+                Err(Error::Exists { at: self.location().to_string() })
+            }
             Err(error) => Err(error.into()),
         }
     }

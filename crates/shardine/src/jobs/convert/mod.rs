@@ -19,4 +19,4 @@ pub(super) use to_volume::plan_to_volume;
 pub use to_zarr::convert_to_zarr;
 pub(super) use to_zarr::plan_to_zarr;
 
-const CONVERT: JobKind = JobKind { marker: CONVERT_MARKER, member: "shardine_convert_volume" };
+pub(super) const CONVERT: JobKind = JobKind { marker: CONVERT_MARKER, member: "shardine_convert" };

@@ -10,7 +10,7 @@ mod pieces;
 mod queue;
 mod worker;
 
-use super::frame::{Beginning, JobError, JobKind, Marker, Part, Start, place, stable_hash};
+use super::frame::{Beginning, JobError, JobKind, Marker, PartEnd, Start, place, source_state};
 use super::rebuild::PartOutcome;
 use super::whole::check_whole;
 use crate::dataset::{Documents, detect};
@@ -19,7 +19,7 @@ use info_keys::FromInfo;
 use job::Job;
 use keys::{FromMetadata, KeySource};
 use serde_json::Value;
-use shardine_store::{StoreError, StoreExt};
+use shardine_store::StoreExt;
 
 use crate::precomputed::INFO;
 use crate::zarr::DOCUMENT;
@@ -119,14 +119,14 @@ fn run<K: KeySource>(
             let reason = "each part would remove what the others have copied";
             return Err(JobError::NotInParts { option: "--overwrite", reason }.into());
         }
-        Some(_) => state(source)?,
+        Some(_) => source_state::of_tree(source)?,
         None => None,
     };
     if let Some(state) = before {
         marker.expect_source("", state);
     }
     let how = Beginning { overwrite: options.overwrite, take_over: options.take_over, part };
-    let start = marker.begin(source, target, how)?;
+    let start = marker.begin(Some(source), target, how)?;
     if start == Start::Exists {
         return match is_copied(source, target)? {
             true => {
@@ -156,27 +156,16 @@ fn run<K: KeySource>(
     let copied = job.copy_objects(keys);
     if let Some(part) = part {
         copied?;
-        if state(source)? != before || !job.is_source_unchanged()? {
+        if source_state::of_tree(source)? != before || !job.is_source_unchanged()? {
             return Err(JobError::SourceChanged { at: source.to_string() }.into());
         }
-        if !marker.is_under_way(target)? {
-            // Another process has finished it.
-            return Ok(job.report());
-        }
-        marker.put_report(target, part, &Value::Null)?;
-        match marker.reports(target)? {
-            Err(_) if !marker.is_under_way(target)? => {
-                marker.remove_report(target, part)?;
-                return Ok(job.report());
-            }
-            Err(missing) if part == Part::Finish => {
-                return Err(JobError::PartsMissing { at: target.to_string(), missing }.into());
-            }
-            Err(missing) => {
+        match marker.end_part(target, part, &Value::Null)? {
+            PartEnd::Last(_) => {}
+            PartEnd::Finished => return Ok(job.report()),
+            PartEnd::Waiting(missing) => {
                 let outcome = PartOutcome::Waiting { missing };
                 return Ok(CopyReport { outcome, ..job.report() });
             }
-            Ok(_) => {}
         }
         if !marker.is_under_way(target)? {
             return Ok(job.report());
@@ -197,26 +186,6 @@ fn run<K: KeySource>(
     copied?;
     marker.end(target)?;
     Ok(job.report())
-}
-
-/// What changes when another program writes to a source; `None` where that cannot be told. A `stat`
-/// for each file, or a listing for each folder.
-fn state(source: &Location) -> Result<Option<u64>, Error> {
-    if let Some(exchange) = source.store.exchange() {
-        return Ok(Some(exchange.fingerprint(source.path.as_ref())?));
-    }
-    let (mut sum, mut waiting) = (0u64, vec![source.path.clone()]);
-    while let Some(folder) = waiting.pop() {
-        let listing = match source.store.list(folder.as_ref()) {
-            Err(StoreError::Unsupported { .. }) => return Ok(None),
-            listing => listing?,
-        };
-        for (key, len) in &listing.objects {
-            sum = sum.wrapping_add(stable_hash(format!("{key} {len}").as_bytes()));
-        }
-        waiting.extend(listing.folders.into_iter().map(Some));
-    }
-    Ok(Some(sum))
 }
 
 /// Whether the documents at the root of two places are the same.

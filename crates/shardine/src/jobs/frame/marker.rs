@@ -98,6 +98,17 @@ pub(in crate::jobs) enum Start {
     Exists,
 }
 
+/// What is left to do when a part has done its own.
+#[derive(Debug)]
+pub(in crate::jobs) enum PartEnd {
+    /// Nothing: another process has finished the job.
+    Finished,
+    /// Nothing yet: these parts have not ended.
+    Waiting(Vec<u32>),
+    /// All parts have ended and have left these reports: this process finishes the job.
+    Last(Vec<Value>),
+}
+
 /// A marker as it was found.
 struct Found {
     bytes: Vec<u8>,
@@ -105,10 +116,20 @@ struct Found {
 }
 
 impl Marker {
-    /// The job of this kind on a source.
+    /// The job of this kind on a data set.
     pub fn new(kind: &'static JobKind, source: &Location, request: Value) -> Result<Self, Error> {
+        Ok(Self::of_named(kind, place::name(source)?, request))
+    }
+
+    /// The job of this kind on what has this name, the same in every run and without secrets.
+    pub fn of_named(kind: &'static JobKind, source: String, request: Value) -> Self {
         let state = State { id: Owner::fresh_id(), ..State::default() };
-        Ok(Self { kind, source: place::name(source)?, request, state, hold: None, version: None })
+        Self { kind, source, request, state, hold: None, version: None }
+    }
+
+    /// What it is made from.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     fn to_json(&self) -> Value {
@@ -207,10 +228,10 @@ impl Marker {
     }
 
     /// Marks the target, or finds that it is marked; refuses what is neither empty, nor ours, nor to
-    /// be overwritten, nor free.
+    /// be overwritten, nor free. `source` is what must not be the target, or itself unfinished.
     pub fn begin(
         &mut self,
-        source: &Location,
+        source: Option<&Location>,
         target: &Location,
         how: Beginning,
     ) -> Result<Start, Error> {
@@ -221,7 +242,9 @@ impl Marker {
         for _ in 0..ATTEMPTS {
             // A job that was killed may have left what is there without its name.
             crate::jobs::recover(target)?;
-            if self.is_at(source)? {
+            if let Some(source) = source
+                && self.is_at(source)?
+            {
                 return Err(CopyError::UnfinishedSource { at: source.to_string() }.into());
             }
             let begun = match self.find(target)? {
@@ -292,7 +315,7 @@ impl Marker {
     /// Begins in a place without a marker.
     fn start(
         &mut self,
-        source: &Location,
+        source: Option<&Location>,
         target: &Location,
         how: Beginning,
     ) -> Result<Option<Start>, Error> {
@@ -328,7 +351,9 @@ impl Marker {
         } else if !self.claim(target, None, None, how)? {
             return Err(CopyError::JustBegun { at: target.to_string() }.into());
         }
-        self.check_not_seen(source, target)?;
+        if let Some(source) = source {
+            self.check_not_seen(source, target)?;
+        }
         Ok(Some(if empty { Start::Fresh } else { Start::Clear }))
     }
 
@@ -468,8 +493,34 @@ impl Marker {
         Ok(state.is_some_and(|(.., state, _)| state.id == self.state.id && !state.finishing))
     }
 
+    /// A part has done all that is its own: leaves its report, and tells what comes next.
+    ///
+    /// Several processes may find that they are the last; finishing the job is the same for all.
+    pub fn end_part(
+        &self,
+        target: &Location,
+        part: Part,
+        report: &Value,
+    ) -> Result<PartEnd, Error> {
+        if !self.is_under_way(target)? {
+            return Ok(PartEnd::Finished);
+        }
+        self.put_report(target, part, report)?;
+        match self.reports(target)? {
+            Ok(reports) => Ok(PartEnd::Last(reports)),
+            Err(_) if !self.is_under_way(target)? => {
+                self.remove_report(target, part)?;
+                Ok(PartEnd::Finished)
+            }
+            Err(missing) if part == Part::Finish => {
+                Err(JobError::PartsMissing { at: target.to_string(), missing }.into())
+            }
+            Err(missing) => Ok(PartEnd::Waiting(missing)),
+        }
+    }
+
     /// Leaves what a part has done, for the one that finishes the job.
-    pub fn put_report(&self, target: &Location, part: Part, report: &Value) -> Result<(), Error> {
+    fn put_report(&self, target: &Location, part: Part, report: &Value) -> Result<(), Error> {
         let Part::Of { index, count } = part else { return Ok(()) };
         let (part, job) = (part.to_string(), &self.state.id);
         let json = json!({ "shardine_part": part, "job": job, "report": report });
@@ -479,7 +530,7 @@ impl Marker {
     }
 
     /// What all parts have done, or the numbers of those that have not ended. One read for each.
-    pub fn reports(&self, target: &Location) -> Result<Result<Vec<Value>, Vec<u32>>, Error> {
+    fn reports(&self, target: &Location) -> Result<Result<Vec<Value>, Vec<u32>>, Error> {
         let count = self.state.parts.unwrap_or(0);
         let (mut reports, mut missing) = (Vec::new(), Vec::new());
         for index in 1..=count {

@@ -8,11 +8,12 @@ mod exchange;
 pub(super) mod marker;
 mod part;
 pub(super) mod place;
+pub(super) mod source_state;
 
 pub(super) use carry::carry_over;
 pub use context::{CancelToken, JobContext, JobProgress};
 pub use error::JobError;
 pub(super) use exchange::{Built, Exchange, Replacing, WAIT};
-pub(super) use marker::{Beginning, JobKind, Marker, Start, remove_leftovers};
+pub(super) use marker::{Beginning, JobKind, Marker, PartEnd, Start, remove_leftovers};
 pub use part::Part;
 pub(super) use part::stable_hash;

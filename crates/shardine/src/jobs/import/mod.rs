@@ -1,16 +1,20 @@
 //! From a file of elements to a new array.
 
+mod cells;
 mod error;
-mod marker;
-mod missing;
+mod target;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use shardine_store::{FileStore, Folders, MemoryStore};
 
+use super::frame::{JobError, Part, PartEnd};
+use super::rebuild::PartOutcome;
 use super::watched::Watched;
 use super::{JobContext, JobProgress};
 use crate::files::{FileError, Input, elements, type_of_npy};
@@ -23,7 +27,7 @@ use crate::{
 };
 
 pub use error::ImportError;
-use marker::{Marker, Start};
+use target::Begun;
 
 /// How a file becomes an array.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,6 +48,10 @@ pub struct ImportOptions {
     pub memory: u64,
     /// Remove the array that is at the target.
     pub overwrite: bool,
+    /// The process that was making the target in an object store was killed: take its place.
+    pub take_over: bool,
+    /// Make only this part of the array; other processes make the others. Not of a stream.
+    pub part: Option<Part>,
 }
 
 impl ImportOptions {
@@ -102,13 +110,15 @@ pub struct ImportReport {
     pub objects_kept: u64,
     /// What this run has written.
     pub written: WriteReport,
+    /// How far the array is, if it is made in parts.
+    pub outcome: PartOutcome,
 }
 
 /// Makes a new array of a file of elements.
 ///
 /// A job that was stopped is resumed by the same call: objects that are there are kept. Meanwhile
 /// [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says what is under way, and a call that would
-/// make something else is refused. A stream is copied to a temporary file when it is opened and
+/// make something else is refused, as is a second process that makes the same. A stream is copied to a temporary file when it is opened and
 /// cannot be resumed.
 ///
 /// Reads the file piece by piece and each element once, as far as [`ImportOptions::memory`] allows;
@@ -146,32 +156,68 @@ pub fn import(
     let unseen = in_memory(&context, metadata.clone())?;
     let source = input.source(&unseen, &shape, options.cast, options.memory)?;
     drop(unseen);
-    let marker = Marker::new(found, options.cast, &metadata)?;
-    let (array, kept) = match marker.begin(target, engine, options.overwrite)? {
-        Start::Fresh => {
-            let array = ArrayNode::create(engine, target, metadata, true)?;
-            marker.cleared(target)?;
-            (array, None)
-        }
-        Start::Resumed(array) => {
-            let objects = array.objects()?;
-            (array, Some(objects))
-        }
+    if options.part.is_some() {
+        check_parts(options, found.is_some())?;
+    }
+    let mut marker = target::marker(found.as_ref(), options.cast, &metadata)?;
+    let begun = target::begin(&mut marker, engine, target, metadata, options)?;
+    let (mut array, resumed, exists) = match begun {
+        Begun::Fresh(array) => (array, false, false),
+        Begun::Resumed(array) => (array, true, false),
+        Begun::Exists(array) => (array, true, true),
     };
-    let resumed = kept.is_some();
-    let cells: Vec<Vec<u64>> =
-        kept.unwrap_or_default().into_iter().map(|object| object.cell).collect();
-    let written = write(&context, &array, &cells, &*source)?;
-    marker::end(target)?;
-    Ok(ImportReport {
+    let mut report = ImportReport {
         shape,
         data_type,
         chunk_shape: array.chunk_shape().to_vec(),
         shard_shape: array.shard_shape().map(<[u64]>::to_vec),
         resumed,
-        objects_kept: cells.len() as u64,
-        written,
-    })
+        objects_kept: 0,
+        written: WriteReport::default(),
+        outcome: PartOutcome::Complete,
+    };
+    if exists {
+        report.outcome = PartOutcome::AlreadyThere;
+        return Ok(report);
+    }
+    if marker.is_finishing() {
+        marker.end(target)?;
+        return Ok(report);
+    }
+    if let Some(part) = options.part {
+        // It is done again, and until then the import must not be finished.
+        marker.remove_report(target, part)?;
+    }
+    let boxes = cells::of_part(&chunk_grid(array.shape(), array.cell_shape()), options.part);
+    let kept = if resumed { array.objects()? } else { Vec::new() };
+    let mut kept: Vec<Vec<u64>> = kept.into_iter().map(|object| object.cell).collect();
+    kept.retain(|cell| boxes.iter().any(|cells| cells::contains(cells, cell)));
+    report.objects_kept = kept.len() as u64;
+    report.written = write(&context, &array, &boxes, &kept, &*source)?;
+    if let Some(part) = options.part {
+        match marker.end_part(target, part, &Value::Null)? {
+            PartEnd::Last(_) => array.publish()?,
+            PartEnd::Finished => return Ok(report),
+            PartEnd::Waiting(missing) => {
+                report.outcome = PartOutcome::Waiting { missing };
+                return Ok(report);
+            }
+        }
+    }
+    marker.end(target)?;
+    Ok(report)
+}
+
+/// Refuses what processes cannot share.
+fn check_parts(options: &ImportOptions, is_file: bool) -> Result<(), JobError> {
+    let (option, reason) = if !is_file {
+        ("a stream", "only one process can read it")
+    } else if options.overwrite {
+        ("--overwrite", "each part would remove what the others have made")
+    } else {
+        return Ok(());
+    };
+    Err(JobError::NotInParts { option, reason })
 }
 
 /// Refuses a file in the folder that is to become an array: what is there is removed.
@@ -243,36 +289,36 @@ fn packed(
     Ok(layout.metadata(shape, data_type)?)
 }
 
-/// Writes all that is not there yet.
+/// Writes the cells of some boxes that are not there yet.
 fn write(
     context: &JobContext,
     array: &Array,
+    boxes: &[Vec<Range<u64>>],
     kept: &[Vec<u64>],
     source: &dyn Source,
 ) -> Result<WriteReport, Error> {
-    if array.shape().contains(&0) {
-        return Ok(WriteReport::default());
-    }
-    let bytes = match array.data_type().size() {
-        ElementSize::Fixed(size) => elements(array.shape()).saturating_mul(size as u64),
+    let size = match array.data_type().size() {
+        ElementSize::Fixed(size) => size as u64,
         ElementSize::Variable => 0,
     };
-    let cell = array.cell_shape();
-    let regions: Vec<Selection> = missing::boxes(&chunk_grid(array.shape(), cell), kept)
-        .iter()
-        .map(|cells| {
-            let axes = cells.iter().zip(cell).zip(array.shape()).map(|((range, &n), &length)| {
-                // Inside the array, so nothing overflows.
-                let start = range.start * n;
-                Axis { start, step: 1, count: (range.end.saturating_mul(n)).min(length) - start }
-            });
-            Selection { axes: axes.collect() }
-        })
-        .collect();
-    let left: u64 = regions.iter().map(|region| elements(&region.shape())).sum();
-    let all = elements(array.shape()).max(1);
-    let before = (bytes as f64 * (1.0 - left as f64 / all as f64)) as u64;
-    let options = WriteOptions::new().progress(counting(context, before, bytes));
+    let region = |cells: &Vec<Range<u64>>| {
+        let axes = cells.iter().zip(array.cell_shape()).zip(array.shape());
+        let axes = axes.map(|((range, &n), &length)| {
+            // Inside the array, so nothing overflows.
+            let start = range.start * n;
+            Axis { start, step: 1, count: (range.end.saturating_mul(n)).min(length) - start }
+        });
+        Selection { axes: axes.collect() }
+    };
+    let bytes = |regions: &mut dyn Iterator<Item = Selection>| -> u64 {
+        let each = regions.map(|region| elements(&region.shape()).saturating_mul(size));
+        each.fold(0, u64::saturating_add)
+    };
+    let all = bytes(&mut boxes.iter().map(region));
+    let regions: Vec<Selection> =
+        boxes.iter().flat_map(|cells| cells::without(cells, kept)).map(|c| region(&c)).collect();
+    let before = all.saturating_sub(bytes(&mut regions.iter().cloned()));
+    let options = WriteOptions::new().progress(counting(context, before, all));
     let watched = Watched { source, context };
     let mut report = WriteReport::default();
     for region in regions {

@@ -15,8 +15,8 @@ use super::{AxisMap, RepackCheck, RepackError, is_stale};
 use crate::jobs::copy::clear::clear;
 use crate::jobs::frame::place::check_apart;
 use crate::jobs::frame::{
-    Beginning, JobContext, JobError, JobKind, Marker, Part, Start, carry_over, remove_leftovers,
-    stable_hash,
+    Beginning, JobContext, JobError, JobKind, Marker, Part, PartEnd, Start, carry_over,
+    remove_leftovers, source_state, stable_hash,
 };
 use crate::jobs::repack_volume::KeyFolderValues;
 use crate::jobs::whole::check_whole;
@@ -171,7 +171,7 @@ pub(in crate::jobs) fn make(
     // What is finished must have been begun.
     let part = if options.stage == Stage::Finish { Some(Part::Finish) } else { options.part };
     let how = Beginning { overwrite, take_over: options.take_over, part };
-    let start = marker.begin(source, target, how)?;
+    let start = marker.begin(Some(source), target, how)?;
     if start == Start::Exists {
         return match is_complete(target, &plan)? {
             true => Ok(PartOutcome::AlreadyThere),
@@ -213,22 +213,11 @@ pub(in crate::jobs) fn make(
         }
     }
     if let Some(part) = options.part {
-        if !marker.is_under_way(target)? {
-            // Another process has finished it.
-            return Ok(PartOutcome::Complete);
-        }
         let report = serde_json::to_value(&done).unwrap_or_default();
-        marker.put_report(target, part, &report)?;
-        let reports = match marker.reports(target)? {
-            Ok(reports) => reports,
-            Err(_) if !marker.is_under_way(target)? => {
-                marker.remove_report(target, part)?;
-                return Ok(PartOutcome::Complete);
-            }
-            Err(missing) if part == Part::Finish => {
-                return Err(JobError::PartsMissing { at: target.to_string(), missing }.into());
-            }
-            Err(missing) => return Ok(PartOutcome::Waiting { missing }),
+        let reports = match marker.end_part(target, part, &report)? {
+            PartEnd::Last(reports) => reports,
+            PartEnd::Finished => return Ok(PartOutcome::Complete),
+            PartEnd::Waiting(missing) => return Ok(PartOutcome::Waiting { missing }),
         };
         for (i, counts) in merged(target, &reports, plan.steps.len())?.into_iter().enumerate() {
             tell(i, StepDone { counts, resumed: false, check });
@@ -265,8 +254,8 @@ fn document_hash(plan: &OutPlan<'_>) -> u64 {
 /// told. A `stat` for each file; of a remote store a listing, and only for parts, where processes
 /// have nothing else to agree by.
 fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
-    if let Some(exchange) = step.folder.store.exchange() {
-        return Ok(Some(exchange.fingerprint(step.folder.path.as_ref())?));
+    if let Some(state) = source_state::of_files(&step.folder)? {
+        return Ok(Some(state));
     }
     let Work::Array { old, .. } = &step.work else { return Ok(None) };
     if !for_parts {
@@ -276,16 +265,8 @@ fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
         Err(Error::UnlistedObjects { .. }) => return Ok(None),
         objects => objects?,
     };
-    let sum = objects
-        .iter()
-        .map(|object| stable_hash(format!("{} {:?}", object.key, object.listed).as_bytes()));
-    Ok(Some(sum.fold(0, u64::wrapping_add)))
-}
-
-/// What changes when another program writes to a source of files.
-fn whole_state(source: &Location) -> Result<Option<u64>, Error> {
-    let Some(exchange) = source.store.exchange() else { return Ok(None) };
-    Ok(Some(exchange.fingerprint(source.path.as_ref())?))
+    let objects = objects.iter().map(|object| (&object.key, object.listed));
+    Ok(Some(source_state::of_objects(objects)))
 }
 
 /// Whether the target has the documents that the job would put there.
@@ -445,10 +426,10 @@ impl Out<'_> {
     /// All objects are there: brings the rest, and says that there is a data set.
     fn finish(&self, plan: &OutPlan<'_>, marker: Marker) -> Result<(), Error> {
         if let Some(others) = &plan.others {
-            let before = whole_state(self.source)?;
+            let before = source_state::of_files(self.source)?;
             let required = plan.others_required;
             carry_over(self.context, self.source, self.target, &**others, required)?;
-            if whole_state(self.source)? != before {
+            if source_state::of_files(self.source)? != before {
                 return Err(RepackError::Changed { at: self.source.to_string() }.into());
             }
         }

@@ -31,7 +31,8 @@ cargo xtask <command>
 
   test [--list] [--only STEP]...
       Everything a change must pass: format, lints, tests, the comparison with
-      other Zarr implementations. --only runs the named steps alone.
+      other Zarr implementations. --list tells the steps and what each takes;
+      --only runs the named steps alone.
 
   differential [--cases N] [--seed S] [--jobs N]
       A long run of the comparison (500 cases unless told otherwise).
@@ -47,6 +48,10 @@ cargo xtask <command>
       Each fuzz target for N seconds (120). Installs cargo-fuzz under the target
       folder if it is not there. --asan adds the address sanitizer;
       --seed-corpus only writes the starting inputs.
+
+  install
+      Installs everything that the tests need beside crates: the Python environments of other
+      implementations, the servers below, packages of npm. `test` does the same as it goes.
 
   servers
       Installs what the tests of remote stores run against (SeaweedFS, Azurite and nginx),
@@ -87,6 +92,7 @@ fn main() -> ExitCode {
             "fuzz" => fuzz::main(rest),
             "torture" => torture::main(rest),
             "servers" => servers::main(rest),
+            "install" => test::install(),
             "help" | "--help" | "-h" => {
                 print!("{USAGE}");
                 Ok(())

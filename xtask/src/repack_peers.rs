@@ -1,4 +1,4 @@
-//! Arrays of other implementations are packed anew, and read by those and by zarrita.
+//! Arrays of other implementations are repacked, and read by those and by zarrita.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ const FOLDER: &str = ".servers/zarrita";
 
 /// Always the same cases, with the Python that is already there.
 pub fn run() -> Result {
-    npm("peers/zarrita", FOLDER, "zarrita/package.json")?;
+    ensure_zarrita()?;
     let (from, to) = (root().join("peers/zarrita/read.mjs"), root().join(FOLDER).join("read.mjs"));
     fs::copy(from, to).attempt("cannot copy read.mjs")?;
     Cmd::new(root().join(".venv/bin/python"))
@@ -23,4 +23,9 @@ pub fn run() -> Result {
         .args(["--cases", "110", "--seed", "1"])
         .args(["--jobs", &parallelism().to_string()])
         .run()
+}
+
+/// Installs zarrita, unless it is there.
+pub fn ensure_zarrita() -> Result {
+    npm("peers/zarrita", FOLDER, "zarrita/package.json")
 }

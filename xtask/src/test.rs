@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything a change must pass, in the order that finds mistakes soonest.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
@@ -14,89 +15,154 @@ use crate::{
 struct Step {
     name: &'static str,
     about: &'static str,
+    /// About how many seconds it takes on two cores when nothing is compiled or installed yet, the
+    /// steps before it aside.
+    seconds: u32,
+    /// Whether it needs what is installed beside the first steps.
+    installed: bool,
     run: fn() -> Result,
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "fmt", about: "the code is formatted", run: fmt },
+    Step { name: "fmt", about: "the code is formatted", seconds: 2, installed: false, run: fmt },
     Step {
         name: "hygiene",
         about: "nothing of one machine, nothing unfinished",
+        seconds: 1,
+        installed: false,
         run: hygiene::run,
     },
-    Step { name: "clippy", about: "no compiler or lint warnings", run: clippy },
-    Step { name: "build", about: "the command line builds", run: differential::build_cli },
+    Step {
+        name: "clippy",
+        about: "no compiler or lint warnings",
+        seconds: 120,
+        installed: false,
+        run: clippy,
+    },
+    Step {
+        name: "build",
+        about: "the command line builds",
+        seconds: 150,
+        installed: false,
+        run: differential::build_cli,
+    },
     Step {
         name: "servers",
         about: "the object storage servers are installed",
+        seconds: 1,
+        installed: true,
         run: servers::ensure,
     },
-    Step { name: "test", about: "unit, property, integration and documentation tests", run: test },
-    Step { name: "fuzz-smoke", about: "the fuzz targets survive their seeds", run: fuzz_smoke },
-    Step { name: "venv", about: "the Python implementations are installed", run: python },
+    Step {
+        name: "test",
+        about: "unit, property, integration and documentation tests",
+        seconds: 420,
+        installed: true,
+        run: test,
+    },
+    Step {
+        name: "fuzz-smoke",
+        about: "the fuzz targets survive their seeds",
+        seconds: 40,
+        installed: false,
+        run: fuzz_smoke,
+    },
+    Step {
+        name: "venv",
+        about: "the Python implementations are installed",
+        seconds: 1,
+        installed: true,
+        run: python,
+    },
     Step {
         name: "planted-damage",
         about: "verify finds damage in arrays of other implementations",
+        seconds: 15,
+        installed: true,
         run: planted_damage::run,
     },
     Step {
         name: "zarrs-peer",
         about: "the driver of the zarrs crate builds",
+        seconds: 120,
+        installed: false,
         run: differential::build_zarrs_peer,
     },
     Step {
         name: "differential",
         about: "random arrays read the same in every implementation",
+        seconds: 60,
+        installed: true,
         run: || differential::Run::short().run(),
     },
     Step {
         name: "zarr-v2",
         about: "arrays of Zarr v2 read the same, also after migrate",
+        seconds: 30,
+        installed: true,
         run: differential::zarr_v2,
     },
     Step {
         name: "append-peers",
         about: "zarr-python reads each plane that was appended",
+        seconds: 20,
+        installed: true,
         run: differential::append_peers,
     },
     Step {
         name: "xarray-peers",
         about: "xarray sees what is appended, and masks the same values after migrate and convert",
+        seconds: 20,
+        installed: true,
         run: differential::xarray_peers,
     },
     Step {
         name: "convert-peers",
         about: "numpy and zarr-python agree with what is converted",
+        seconds: 20,
+        installed: true,
         run: differential::convert_peers,
     },
     Step {
         name: "convert-volume-peers",
         about: "TensorStore and zarr-python agree with volumes that are converted",
+        seconds: 30,
+        installed: true,
         run: differential::convert_volume_peers,
     },
     Step {
         name: "repack-peers",
-        about: "others read what was packed anew, of arrays that others have written",
+        about: "other implementations read what was repacked, of arrays that they have written",
+        seconds: 60,
+        installed: true,
         run: repack_peers::run,
     },
     Step {
         name: "precomputed-peers",
         about: "other tools read precomputed volumes alike, and what they lose is found",
+        seconds: 60,
+        installed: true,
         run: precomputed_peers::run,
     },
     Step {
         name: "wkw-peers",
         about: "what the wkw package writes is read alike",
+        seconds: 20,
+        installed: true,
         run: wkw_peers::run,
     },
     Step {
         name: "torture",
         about: "killed and racing writers leave every shard old or new",
+        seconds: 60,
+        installed: true,
         run: torture::short,
     },
     Step {
         name: "mix",
         about: "jobs in place beside readers, writers, verify, repair and copy",
+        seconds: 70,
+        installed: true,
         run: torture::short_mix,
     },
 ];
@@ -107,7 +173,12 @@ pub fn main(args: &[String]) -> Result {
     while let Some(option) = rest.next() {
         match option.as_str() {
             "--list" => {
-                STEPS.iter().for_each(|step| println!("{:14} {}", step.name, step.about));
+                println!("{:20} {:>5}  (seconds on two cores with nothing compiled yet)", "", "");
+                for step in STEPS {
+                    println!("{:20} {:>5}  {}", step.name, step.seconds, step.about);
+                }
+                let all: u32 = STEPS.iter().map(|step| step.seconds).sum();
+                println!("{:20} {all:>5}", "in all");
                 return Ok(());
             }
             "--only" => only.push(value(option, &mut rest)?),
@@ -125,19 +196,33 @@ pub fn main(args: &[String]) -> Result {
 }
 
 /// Runs the steps up to the first that fails. The last line is the count, for people and for scripts.
+///
+/// What is installed rather than compiled is installed beside the first steps: that waits for the
+/// network, while they wait for the compiler.
 fn run(steps: &[&Step]) -> Result {
     let start = Instant::now();
-    let mut passed = 0;
+    let mut took: Vec<(&str, f64)> = Vec::new();
     let mut failure = None;
+    let mut installing = match steps {
+        [first, .., _] if !first.installed && steps.iter().any(|step| step.installed) => {
+            Some(Installing::start()?)
+        }
+        _ => None,
+    };
     for step in steps {
-        println!("\n=== {}/{} {}: {}", passed + 1, steps.len(), step.name, step.about);
+        println!("\n=== {}/{} {}: {}", took.len() + 1, steps.len(), step.name, step.about);
         let step_start = Instant::now();
+        if step.installed
+            && let Some(installing) = installing.take()
+        {
+            installing.wait();
+        }
         let result = (step.run)();
         let seconds = step_start.elapsed().as_secs_f64();
         match result {
             Ok(()) => {
                 println!("--- {}: ok, {seconds:.1} s", step.name);
-                passed += 1;
+                took.push((step.name, seconds));
             }
             Err(error) => {
                 println!("--- {}: FAILED after {seconds:.1} s", step.name);
@@ -146,17 +231,65 @@ fn run(steps: &[&Step]) -> Result {
             }
         }
     }
-    let failed = usize::from(failure.is_some());
-    let skipped = steps.len() - passed - failed;
+    let (passed, failed) = (took.len(), usize::from(failure.is_some()));
     println!();
+    for (name, seconds) in took {
+        println!("{name:20} {seconds:>6.1} s");
+    }
     if let Some((name, error)) = &failure {
         println!("{name}: {error}");
         println!("this step alone: cargo xtask test --only {name}");
-        println!("{skipped} later steps were not run");
+        for step in &steps[passed + failed..] {
+            println!("not run: {}", step.name);
+        }
     }
     println!("{:.0} s in all", start.elapsed().as_secs_f64());
     println!("{passed} passed, {failed} failed");
     if failure.is_some() { Err(Failure::already_told()) } else { Ok(()) }
+}
+
+/// Another process of ours that installs what later steps need.
+struct Installing {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Installing {
+    fn start() -> Result<Self> {
+        let log = target_dir().join("install.log");
+        fs::create_dir_all(target_dir()).attempt(target_dir().display())?;
+        let file = File::create(&log).attempt(log.display())?;
+        let errors = file.try_clone().attempt(log.display())?;
+        let this = std::env::current_exe().attempt("cannot tell where xtask itself is")?;
+        let mut command = Cmd::new(this).arg("install").command();
+        // Where the root is, is told by the environment.
+        command.env("CARGO_MANIFEST_DIR", root().join("xtask"));
+        let child = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
+        Ok(Self { child: child.attempt("cannot start another xtask")?, log })
+    }
+
+    /// Waits until it has ended, and shows what it printed. What it could not install, the step
+    /// that needs it tries again, and says why it failed.
+    fn wait(mut self) {
+        let _ = self.child.wait();
+        print!("{}", fs::read_to_string(&self.log).unwrap_or_default());
+    }
+}
+
+impl Drop for Installing {
+    /// A run that fails before anything installed was needed leaves no process behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Installs everything that is not compiled: `cargo xtask install`.
+pub fn install() -> Result {
+    servers::ensure()?;
+    venv::ensure()?;
+    venv::ensure_precomputed()?;
+    repack_peers::ensure_zarrita()
 }
 
 fn fmt() -> Result {

@@ -18,6 +18,7 @@ mod plan;
 mod refusals;
 mod repair;
 mod round_trip;
+mod sparse;
 mod support;
 mod verify;
 mod volume;

@@ -18,7 +18,8 @@ use crate::dataset::no_array;
 use crate::failure::{Failure, quoted};
 use crate::progress::Progress;
 use crate::update::Update;
-use crate::write::describe;
+use crate::write::{describe, summary};
+use crate::{said, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -119,7 +120,17 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
         members.insert("dtype".to_owned(), done.array.data_type().to_json());
         members.extend(describe(&done.written, start.elapsed().as_secs_f64()));
         writeln!(io::stdout(), "{}", Value::Object(members))?;
+        return Ok(());
     }
+    let planes = units::count(done.planes, "plane");
+    let before = match done.planes_before {
+        0 => String::new(),
+        n => format!(", {n} were there from an earlier run"),
+    };
+    let shape = units::shape(done.array.shape());
+    let written = summary(&done.written, start.elapsed().as_secs_f64());
+    let url = &args.url;
+    writeln!(said::words(), "appended {planes} to {url}{before}; it is {shape} now: {written}")?;
     Ok(())
 }
 

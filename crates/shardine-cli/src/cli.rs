@@ -76,6 +76,9 @@ pub struct Machine {
     /// Memory for data in flight: bytes, or a number with KiB, MiB, GiB, kB, MB or GB
     #[arg(long, global = true, value_name = "SIZE", default_value = "64MiB", value_parser = units::parse_size)]
     pub memory: u64,
+    /// Say nothing but errors, and what was asked for: elements, listings, JSON
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
     /// A setting of a remote store, for example aws_endpoint=http://localhost:9000; may repeat
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
     store_option: Vec<(String, String)>,

@@ -9,7 +9,7 @@ use shardine::{CompactOptions, compact as compact_all};
 use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::units;
+use crate::{said, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +60,7 @@ pub fn run(args: &Compact, machine: &Machine) -> Result<(), Failure> {
         Ok(done) => {
             let line = || {
                 writeln!(
-                    io::stdout(),
+                    said::words(),
                     "{} (shard {}): {} -> {}",
                     done.object,
                     units::shape_argument(&done.shard),
@@ -94,7 +94,7 @@ pub fn run(args: &Compact, machine: &Machine) -> Result<(), Failure> {
     } else {
         let verb = if args.dry_run { "would be compacted" } else { "compacted" };
         writeln!(
-            io::stdout(),
+            said::words(),
             "{} of {} {verb}, {} freed",
             summary.compacted,
             units::count(summary.shards, "shard"),

@@ -1,6 +1,6 @@
 //! `shardine consolidate`: the copy that a group keeps of the metadata below it. And what other verbs say of such copies.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 
 use clap::Args;
 use serde_json::json;
@@ -8,7 +8,7 @@ use shardine::{Location, StaleCopy, consolidate, remove_consolidated, renew_cons
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
-use crate::units;
+use crate::{said, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ pub struct Consolidate {
 
 pub fn run(args: &Consolidate, machine: &Machine) -> Result<(), Failure> {
     let location = machine.location(&args.url)?;
-    let mut out = io::stdout().lock();
+    let mut out = said::out(args.json);
     if args.remove {
         let removed = remove_consolidated(&location)?;
         match (args.json, removed) {

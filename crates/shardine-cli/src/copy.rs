@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::packing::{missing, waiting};
 use crate::progress::Progress;
-use crate::units;
+use crate::{said, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -154,9 +154,9 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
         CopyCheck::Content => "; all bytes were read back and compared",
         _ => "; nothing was checked",
     };
-    writeln!(io::stdout(), "{line}")?;
+    writeln!(said::words(), "{line}")?;
     if let Some(waits) = waits {
-        writeln!(io::stdout(), "{waits}")?;
+        writeln!(said::words(), "{waits}")?;
     }
     Ok(())
 }

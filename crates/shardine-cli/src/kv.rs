@@ -13,6 +13,7 @@ use crate::cli::Machine;
 use crate::create::parse_sharding;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
+use crate::{said, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -222,7 +223,8 @@ fn list(store: &KeyValueStore, out: &mut dyn Write, as_json: bool) -> Result<(),
                 out,
                 "{}",
                 json!({
-                    "key": listed.key, "shard": shard, "minishard": listed.minishard,
+                    // A string: most readers of JSON round numbers above 2^53.
+                    "key": listed.key.to_string(), "shard": shard, "minishard": listed.minishard,
                     "offset": offset, "length": length,
                 })
             )
@@ -273,6 +275,16 @@ fn report(done: &PutReport, as_json: bool) -> Result<(), Failure> {
             "bytes_written": done.bytes_written,
         });
         writeln!(io::stdout(), "{report}")?;
+        return Ok(());
     }
+    let (values, shards) = (done.values_written, done.shards_written);
+    writeln!(
+        said::words(),
+        "{} written, {} kept; {} written, {} removed",
+        units::count(values, "value"),
+        done.values_kept,
+        units::count(shards, "shard"),
+        done.shards_removed
+    )?;
     Ok(())
 }

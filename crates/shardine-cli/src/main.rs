@@ -29,6 +29,7 @@ mod progress;
 mod read;
 mod repack;
 mod repair;
+mod said;
 mod sharding;
 mod units;
 mod update;
@@ -39,6 +40,7 @@ mod write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use serde_json::json;
 
 use cli::{Cli, Verb};
 use failure::Failure;
@@ -50,6 +52,8 @@ const DAMAGED: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
+    // Known before the arguments are understood, so that this, too, is reported as it was asked.
+    let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if !error.use_stderr() => {
@@ -57,8 +61,11 @@ fn main() -> ExitCode {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(error) => return refuse(&Failure::from_usage(&error)),
+        Err(error) => return refuse(&Failure::from_usage(&error), json),
     };
+    if cli.machine.quiet {
+        said::be_quiet();
+    }
     let result = match &cli.verb {
         Verb::Demo(args) => demo::run(args, &cli.machine),
         Verb::Info(args) => info::run(args, &cli.machine),
@@ -87,25 +94,32 @@ fn main() -> ExitCode {
         Err(failure) => {
             // What was uploaded in vain is not left behind.
             shardine::abort_unfinished_uploads(interrupt::PATIENCE);
-            refuse(&failure)
+            refuse(&failure, json)
         }
     }
 }
 
-/// Says why on standard error, in one line and at most one more that says what to do.
-fn refuse(failure: &Failure) -> ExitCode {
+/// Says why on standard error: in one line and at most one more that says what to do, or in one line
+/// of JSON.
+fn refuse(failure: &Failure, json: bool) -> ExitCode {
+    let tell = |message: &str, hint: Option<&str>| match (json, hint) {
+        (true, hint) => eprintln!("{}", json!({ "error": message, "hint": hint })),
+        (false, None) => eprintln!("error: {message}"),
+        (false, Some(hint)) => eprintln!("error: {message}\nhint: {hint}"),
+    };
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
+        Failure::Interrupted if json => {
+            tell("interrupted", Some("run the same command again to resume"));
+            ExitCode::from(interrupt::INTERRUPTED)
+        }
         Failure::Interrupted => {
-            eprintln!("stopped; run the same command again to resume");
+            eprintln!("interrupted; run the same command again to resume");
             ExitCode::from(interrupt::INTERRUPTED)
         }
         Failure::Told { message, hint } => {
-            eprintln!("error: {message}");
-            if let Some(hint) = hint {
-                eprintln!("hint: {hint}");
-            }
+            tell(message, hint.as_deref());
             ExitCode::from(FAILED)
         }
     }

@@ -9,7 +9,7 @@ use shardine::{Error, MigrateError, MigrateOptions, MigrateSummary, migrate as m
 use crate::cli::Machine;
 use crate::consolidate;
 use crate::failure::Failure;
-use crate::units;
+use crate::{said, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,7 +47,7 @@ pub fn run(args: &Migrate, machine: &Machine) -> Result<(), Failure> {
         let list = if done.removed { &mut removed } else { &mut written };
         list.push(done.object.clone());
     });
-    let mut out = io::stdout().lock();
+    let mut out = said::out(args.json);
     let refused = match &result {
         Err(Error::Migrate(MigrateError::Refused { nodes })) => nodes.as_slice(),
         _ => &[],

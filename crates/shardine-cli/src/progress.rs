@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shardine::{Engine, JobContext};
 
-use crate::interrupt;
+use crate::{interrupt, said};
 
 /// A bar on standard error. It is hidden when that is no terminal, and taken away when it is dropped.
 #[derive(Debug, Clone)]
@@ -20,13 +20,13 @@ impl Progress {
         Self::with(
             what,
             total,
-            "{msg} [{wide_bar}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}",
+            "{msg} [{wide_bar}] {percent}% of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left",
         )
     }
 
     /// Counts things up to `total`.
     pub fn things(what: &'static str, total: u64) -> Self {
-        Self::with(what, total, "{msg} [{wide_bar}] {pos} of {len}")
+        Self::with(what, total, "{msg} [{wide_bar}] {percent}%, {pos} of {len}, {eta} left")
     }
 
     /// Counts bytes of something whose end is not known.
@@ -36,7 +36,7 @@ impl Progress {
 
     /// Counts bytes of objects; both are found on the way.
     pub fn objects(what: &'static str) -> Self {
-        let template = "{prefix} [{wide_bar}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {msg}";
+        let template = "{prefix} [{wide_bar}] {percent}% of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left, {msg}";
         let progress = Self::with("", 0, template);
         progress.bar.set_prefix(what);
         progress
@@ -44,6 +44,9 @@ impl Progress {
 
     fn with(what: &'static str, total: u64, template: &str) -> Self {
         let bar = ProgressBar::new(total).with_message(what);
+        if said::is_quiet() {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }

@@ -18,7 +18,7 @@ use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
 use crate::progress::Progress;
-use crate::units;
+use crate::{said, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -99,6 +99,16 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
             "seconds": seconds,
         });
         writeln!(io::stdout(), "{report}")?;
+        return Ok(());
+    }
+    // A pipe or a device may be the standard output that would be written to.
+    if let Some(path) = args.output.as_deref()
+        && !is_device(path)?
+    {
+        let (shape, name) = (units::shape(&job.shape), array.data_type().name());
+        let (bytes, file) = (units::size(bytes), path.display());
+        let seconds = units::duration(start.elapsed().as_secs_f64());
+        writeln!(said::words(), "read {shape} {name} into {file}: {bytes} in {seconds}")?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::packing::{JobArgs, PackingArgs};
 use crate::progress::Progress;
 use crate::sharding::{self, ShardingArgs};
-use crate::units;
+use crate::{said, units};
 
 const SHARD_EXAMPLES: &str = "\
 Examples:
@@ -237,7 +237,7 @@ pub fn run_job(
     let result = repack(&context, source, target, &options, &mut |array| {
         if !job.json && written.is_ok() {
             let line = describe(&array, name, job.dry_run);
-            written = progress.suspend(|| writeln!(io::stdout(), "{line}"));
+            written = progress.suspend(|| writeln!(said::words(), "{line}"));
         }
         arrays.push(array);
     });
@@ -259,7 +259,7 @@ pub fn run_job(
     let outcome = result?;
     if let Some(line) = job.waits(&outcome) {
         if !job.json {
-            writeln!(io::stdout(), "{line}")?;
+            writeln!(said::words(), "{line}")?;
         }
         return Ok(());
     }
@@ -270,7 +270,7 @@ pub fn run_job(
         let sum = |of: fn(&RepackedArray) -> u64| arrays.iter().map(of).sum::<u64>();
         let bytes = sum(|array| array.bytes_written);
         writeln!(
-            io::stdout(),
+            said::words(),
             "{}: {} moved, {} recoded, {} empty; {} written, {} in {}",
             units::count(arrays.len() as u64, "array"),
             units::count(sum(|array| array.chunks_moved), "chunk"),

@@ -13,7 +13,7 @@ use shardine::{
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
 use crate::progress::Progress;
-use crate::units;
+use crate::{said, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,17 +100,17 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         writeln!(io::stdout(), "{report}")?;
     } else {
         if summary.untold > 0 {
-            writeln!(io::stdout(), "and {} more, which are not told one by one", summary.untold)?;
+            writeln!(said::words(), "and {} more, which are not told one by one", summary.untold)?;
         }
         let verb = if args.dry_run { "would be mended" } else { "mended" };
-        writeln!(io::stdout(), "{} {verb}", units::count(summary.mended, "thing"))?;
+        writeln!(said::words(), "{} {verb}", units::count(summary.mended, "thing"))?;
         if summary.bytes_set_aside > 0 {
             let size = units::size(summary.bytes_set_aside);
-            writeln!(io::stdout(), "{size} of damaged bytes are kept in {folder}")?;
+            writeln!(said::words(), "{size} of damaged bytes are kept in {folder}")?;
         }
         if summary.accepted > 0 {
             let accepted = units::count(summary.accepted, "chunk");
-            writeln!(io::stdout(), "{accepted} that are lost or may be old: accepted")?;
+            writeln!(said::words(), "{accepted} that are lost or may be old: accepted")?;
         }
     }
     if summary.is_ok() {
@@ -236,7 +236,7 @@ fn line(done: &Done) -> io::Result<()> {
         (1, true) => "; it is lost".to_owned(),
         (lost, _) => format!("; {} {} lost", units::count(lost, "chunk"), plural(lost)),
     };
-    writeln!(io::stdout(), "{object}{chunk}: {what}: {message}{lost}")
+    writeln!(said::words(), "{object}{chunk}: {what}: {message}{lost}")
 }
 
 #[cfg(test)]

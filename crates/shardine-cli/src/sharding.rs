@@ -17,7 +17,7 @@ use crate::create::{encoding, parse_sharding};
 use crate::failure::Failure;
 use crate::packing::{Asked, JobArgs};
 use crate::progress::Progress;
-use crate::{units, volume};
+use crate::{said, units, volume};
 
 /// How chunks of precomputed volumes are packed into shards.
 #[derive(Debug, Clone, Default, Args)]
@@ -190,12 +190,12 @@ pub fn run(
     let outcome = result?;
     if let Some(line) = job.waits(&outcome) {
         if !job.json {
-            writeln!(io::stdout(), "{line}")?;
+            writeln!(said::words(), "{line}")?;
         }
         return Ok(());
     }
     if !job.json {
-        let mut out = io::stdout().lock();
+        let mut out = said::words();
         for scale in &scales {
             writeln!(out, "{}", describe(scale, name, job.dry_run))?;
         }

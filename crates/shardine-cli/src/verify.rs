@@ -1,7 +1,7 @@
 //! `shardine verify`: is all of it still there?
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use shardine::{
 use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::said::{self, Said};
 use crate::units;
 
 const EXAMPLES: &str = "\
@@ -54,7 +55,7 @@ pub fn run(args: &Verify, machine: &Machine) -> Result<(), Failure> {
     let context = JobContext::new(&engine).progress(move |now| bar.set(now.done, now.total));
     let options =
         VerifyOptions::new().decode(args.decode).part(args.part).max_findings(args.max_findings);
-    let out = BufWriter::new(io::stdout());
+    let out = BufWriter::new(said::out(args.json));
     let mut report: Box<dyn Report> = match args.json {
         true => Box::new(JsonReport { out, begun: false, kinds: BTreeMap::new() }),
         false => Box::new(TextReport::new(out)),
@@ -82,7 +83,7 @@ trait Report: Send {
 
 /// One document, written as the findings come.
 struct JsonReport {
-    out: BufWriter<Stdout>,
+    out: BufWriter<Said>,
     begun: bool,
     kinds: BTreeMap<FindingKind, u64>,
 }
@@ -148,7 +149,7 @@ const OBJECTS: u64 = 20;
 
 /// For people: by object, with what to do next.
 struct TextReport {
-    out: BufWriter<Stdout>,
+    out: BufWriter<Said>,
     /// The object whose findings come now, with how many of each kind.
     object: Option<String>,
     lines: BTreeMap<FindingKind, u64>,
@@ -160,7 +161,7 @@ struct TextReport {
 }
 
 impl TextReport {
-    fn new(out: BufWriter<Stdout>) -> Self {
+    fn new(out: BufWriter<Said>) -> Self {
         Self {
             out,
             object: None,

@@ -15,8 +15,8 @@ use crate::cli::Machine;
 use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::units;
 use crate::update::Update;
+use crate::{said, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,8 +101,28 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
         members.insert("dtype".to_owned(), array.data_type().to_json());
         members.extend(describe(&report, start.elapsed().as_secs_f64()));
         writeln!(io::stdout(), "{}", Value::Object(members))?;
+        return Ok(());
     }
+    let (shape, name) = (units::shape(&shape), array.data_type().name());
+    let done = summary(&report, start.elapsed().as_secs_f64());
+    writeln!(said::words(), "wrote {shape} {name} to {}: {done}", args.url)?;
     Ok(())
+}
+
+/// What a write did, in words.
+pub fn summary(report: &WriteReport, seconds: f64) -> String {
+    let WriteReport { objects_written, objects_removed, bytes_written, .. } = *report;
+    let mut words = format!(
+        "{}, {} in {}",
+        units::count(objects_written, "object"),
+        units::size(bytes_written),
+        units::duration(seconds)
+    );
+    if objects_removed > 0 {
+        let removed = units::count(objects_removed, "object");
+        words += &format!("; {removed} removed that held nothing but fill value");
+    }
+    words
 }
 
 /// The file that an argument names; `-` is standard input.

@@ -1,6 +1,6 @@
 //! From a file of elements to a new array.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::create::Shape;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::write::{describe, input};
-use crate::{consolidate, units};
+use crate::{consolidate, said, units};
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
@@ -39,7 +39,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
 }
 
 fn tell(args: &Convert, report: &ImportReport, seconds: f64) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = said::out(args.job.json);
     if args.job.json {
         let mut members = Map::new();
         members.insert("shape".to_owned(), json!(report.shape));

@@ -16,7 +16,7 @@ use crate::consolidate;
 use crate::create::{Triple, parse_sharding};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{units, volume};
+use crate::{said, units, volume};
 
 /// What is made.
 enum Form {
@@ -95,7 +95,7 @@ fn run(
     let tell = &mut |level: ConvertedLevel| {
         if !job.json && written.is_ok() {
             let line = describe(&level, &args.target, job.dry_run);
-            written = progress.suspend(|| writeln!(io::stdout(), "{line}"));
+            written = progress.suspend(|| writeln!(said::words(), "{line}"));
         }
         levels.push(level);
     };
@@ -124,7 +124,7 @@ fn run(
     let summary = result?;
     if let Some(line) = job.waits(&summary.outcome) {
         if !job.json {
-            writeln!(io::stdout(), "{line}")?;
+            writeln!(said::words(), "{line}")?;
         }
         return Ok(());
     }
@@ -144,7 +144,7 @@ fn tell_all(
     dry_run: bool,
     seconds: f64,
 ) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = said::words();
     if let Form::Volume(_) = form {
         match (&summary.info_not_kept, summary.info_kept) {
             (Some(reason), _) => {

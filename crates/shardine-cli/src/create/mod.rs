@@ -19,7 +19,7 @@ use shardine::{ArrayNode, DataType, Packing, WriteOrder, ZarrFormat};
 use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::packing::Asked;
-use crate::{consolidate, info, units};
+use crate::{consolidate, info, said, units};
 pub use volume::{Triple, VolumeArgs, encoding, parse_sharding};
 
 const EXAMPLES: &str = "\
@@ -250,7 +250,7 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
     };
     let array = ArrayNode::create(&machine.engine()?, &location, metadata, args.overwrite)?;
     consolidate::warn(array.stale_copies());
-    let mut out = std::io::stdout().lock();
+    let mut out = said::out(args.json);
     if args.json {
         writeln!(out, "{:#}", info::describe(&array, None))?;
     } else {

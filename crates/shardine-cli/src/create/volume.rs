@@ -14,7 +14,7 @@ use shardine::{DataType, Location, VolumePacking};
 use super::{Create, Format, Shape, ShardArgument};
 use crate::cli::Machine;
 use crate::failure::Failure;
-use crate::{units, volume};
+use crate::{said, units, volume};
 
 /// What only volumes have.
 #[derive(Debug, Clone, Default, Args)]
@@ -180,7 +180,7 @@ pub fn create(
         return volume::info(&args.url, &made, true, true);
     }
     let info = made.info();
-    let mut out = std::io::stdout().lock();
+    let mut out = said::words();
     let size = info.scales().first().map_or([0; 3], |scale| scale.size);
     let scales = units::count(info.scales().len() as u64, "scale");
     let (size, name) = (units::shape(&size), info.data_type().name());

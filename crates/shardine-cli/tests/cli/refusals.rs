@@ -182,3 +182,40 @@ fn an_update_of_a_damaged_chunk_says_how_to_replace_it() {
     folder.ok(&["write", "a", "--region", "0:4", "four.raw"]);
     assert_eq!(folder.text(&["read", "a"]), "2 2 2 2 1 1 1 1\n");
 }
+
+#[test]
+fn errors_are_json_for_those_who_ask_for_json() {
+    let folder = array();
+    for arguments in [
+        &["info", "nothing", "--json"][..],
+        &["verify", "a", "--decode", "--nonsense", "--json"],
+        &["read", "a", "--region", "1000000", "--json"],
+    ] {
+        folder.refused(arguments);
+    }
+}
+
+#[test]
+fn verbs_that_change_something_say_so_unless_they_are_to_be_quiet() {
+    let folder = Folder::new();
+    folder.put("e", &[7; 64]);
+    let create = ["create", "a", "--shape", "8,8", "--dtype", "uint8", "--overwrite"];
+    for (arguments, said) in [
+        (&create[..], "created a: "),
+        (&["write", "a", "e"], "wrote 8 x 8 uint8 to a: 1 object, "),
+        (&["append", "a", "e"], "appended 8 planes to a; it is "),
+        (&["read", "a", "-o", "r.npy", "--overwrite"], "read "),
+        (&["shard", "a", "--chunks-per-shard", "2"], "a: "),
+        (&["copy", "a", "b", "--overwrite"], "copied "),
+        (&["convert", "r.npy", "n", "--overwrite"], "made n: "),
+        (&["compact", "a"], "0 of "),
+    ] {
+        let text = folder.text(arguments);
+        assert!(text.starts_with(said), "{text}");
+        assert_eq!(folder.text(&[arguments, &["--quiet"]].concat()), "", "{arguments:?}");
+    }
+    // What was asked for is no talk.
+    assert!(folder.text(&["info", "a", "-q"]).contains("uint8"));
+    assert!(folder.text(&["verify", "a", "--json", "-q"]).contains("\"ok\": true"));
+    assert_eq!(folder.text(&["verify", "a", "-q"]), "");
+}

@@ -67,13 +67,18 @@ impl Folder {
     }
 
     /// Runs what must be refused: status 2, nothing on standard output, one line that says why and at most
-    /// one that says what to do. Returns both.
+    /// one that says what to do; with `--json` one line of JSON with both. Returns them.
     pub fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
         assert_eq!(output.stdout, b"", "{arguments:?}");
         let lines: Vec<&str> = errors.lines().collect();
+        if arguments.contains(&"--json") {
+            let error: Value = serde_json::from_str(lines[0]).unwrap();
+            assert!(error["error"].is_string() && lines.len() == 1, "{errors}");
+            return errors;
+        }
         assert!(lines[0].starts_with("error: "), "{errors}");
         assert!(
             lines.len() == 1 || (lines.len() == 2 && lines[1].starts_with("hint: ")),

@@ -7,8 +7,8 @@ use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions, ZarrF
 
 use crate::failure::Failure;
 use crate::{
-    append, bench, compact, completions, consolidate, convert, copy, create, demo, info, interrupt,
-    kv, ls, migrate, plan, read, repack, repair, units, verify, write,
+    append, attrs, bench, compact, completions, consolidate, convert, copy, create, demo, info,
+    interrupt, kv, ls, migrate, plan, read, repack, repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -60,6 +60,7 @@ pub enum Verb {
     Unshard(repack::Unshard),
     Reshard(repack::Reshard),
     Migrate(migrate::Migrate),
+    Attrs(attrs::Attrs),
     Consolidate(consolidate::Consolidate),
     Kv(kv::Kv),
     Bench(bench::Bench),

@@ -25,6 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   shardine info image.zarr
   shardine info image.zarr --fast
+  shardine info image.zarr --attributes
   shardine info image.zarr --json | jq .stored.ratio
 
 Codecs are shown in the form that `shardine create --codec` takes. Chunks themselves are not read, only the
@@ -39,6 +40,9 @@ pub struct Info {
     /// Do not look at the stored objects, only at the metadata
     #[arg(long)]
     fast: bool,
+    /// Show the values of attributes too, not only their names
+    #[arg(long)]
+    attributes: bool,
     /// Tell it in JSON
     #[arg(long)]
     json: bool,
@@ -109,6 +113,15 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         if formats.len() > 1 {
             let other = "metadata of Zarr v2 and of Zarr v3, of which v3 is used unless --zarr-format says otherwise";
             line(&mut out, "there is", other)?;
+        }
+        if args.attributes {
+            let attributes = match node {
+                ZarrNode::Array(array) => array.metadata().attributes(),
+                ZarrNode::Group(group) => group.metadata().attributes(),
+            };
+            for (name, value) in attributes {
+                writeln!(out, "\n{name}\n{value:#}")?;
+            }
         }
     }
     out.flush()?;

@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod append;
+mod attrs;
 mod bench;
 mod cli;
 mod compact;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         Verb::Shard(args) => repack::shard(args, &cli.machine),
         Verb::Unshard(args) => repack::unshard(args, &cli.machine),
         Verb::Reshard(args) => repack::reshard(args, &cli.machine),
+        Verb::Attrs(args) => attrs::run(args, &cli.machine),
         Verb::Migrate(args) => migrate::run(args, &cli.machine),
         Verb::Kv(args) => kv::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),

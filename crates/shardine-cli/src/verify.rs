@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::{
-    Finding, FindingKind, JobContext, Part, Severity, VerifyOptions, VerifySummary,
+    Engine, Finding, FindingKind, JobContext, Part, Severity, VerifyOptions, VerifySummary,
     verify as verify_all,
 };
 
@@ -21,6 +22,7 @@ Examples:
   shardine verify image.zarr
   shardine verify image.zarr --decode
   shardine verify em/precomputed --decode
+  shardine verify plate.zarr/*/*/* --json
   shardine verify s3://bucket/image.zarr --decode --part 3/16
   shardine verify images.zarr --json | jq -r '.findings[] | select(.severity == \"damage\") | .object'
 
@@ -30,8 +32,9 @@ Exit status: 0 no damage; 1 damage; 2 nothing could be checked, with one line on
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// The group, array, volume, or folder of sharded meshes or skeletons
-    url: String,
+    /// Groups, arrays, volumes, or folders of sharded meshes or skeletons
+    #[arg(value_name = "URL", required = true)]
+    urls: Vec<String>,
     /// Also read and decode every chunk; without it only metadata and indexes are read
     #[arg(long)]
     decode: bool,
@@ -42,37 +45,77 @@ pub struct Verify {
     /// The most findings that are reported one by one; further ones are counted
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_findings: u64,
-    /// Report in JSON, with every finding
+    /// Report in JSON, with every finding; of several data sets one document after the other
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &Verify, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
-    let location = machine.location(&args.url)?;
-    let progress = Progress::things("checking", 0);
-    let bar = progress.clone();
-    let context = JobContext::new(&engine).progress(move |now| bar.set(now.done, now.total));
-    let options =
-        VerifyOptions::new().decode(args.decode).part(args.part).max_findings(args.max_findings);
-    let out = BufWriter::new(said::out(args.json));
-    let mut report: Box<dyn Report> = match args.json {
-        true => Box::new(JsonReport { out, begun: false, kinds: BTreeMap::new() }),
-        false => Box::new(TextReport::new(out)),
-    };
-    let mut written = Ok(());
-    let summary = verify_all(&context, &location, &options, &mut |finding| {
-        if written.is_ok() {
-            written = progress.suspend(|| report.finding(&finding));
+    let several = args.urls.len() > 1;
+    let (mut damaged, mut unchecked) = (false, Vec::new());
+    for url in &args.urls {
+        if several && !args.json {
+            writeln!(said::words(), "== {url}")?;
         }
-    })?;
-    progress.finish();
-    match written.and_then(|()| report.end(&summary, &options)) {
-        // Nobody reads the report, but the exit status says all that matters.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        result => result?,
+        match args.verify(url, several, &engine, machine) {
+            Ok(()) => {}
+            Err(Failure::Damage) => damaged = true,
+            Err(failure @ (Failure::NobodyReads | Failure::Interrupted)) => return Err(failure),
+            Err(failure) if !several => return Err(failure),
+            // One that is not there must not keep the others from being checked.
+            Err(failure) => unchecked.push((url, failure)),
+        }
     }
-    if summary.is_ok() { Ok(()) } else { Err(Failure::Damage) }
+    let Some((url, Failure::Told { message, hint })) = unchecked.first() else {
+        return if damaged { Err(Failure::Damage) } else { Ok(()) };
+    };
+    let also = match unchecked.len() {
+        1 => String::new(),
+        n => format!(" ({} more could not be checked either)", n - 1),
+    };
+    let failure = Failure::new(format!("{url} was not checked: {message}{also}"));
+    Err(hint.iter().fold(failure, |failure, hint| failure.hint(hint)))
+}
+
+impl Verify {
+    fn verify(
+        &self,
+        url: &str,
+        named: bool,
+        engine: &Arc<Engine>,
+        machine: &Machine,
+    ) -> Result<(), Failure> {
+        let location = machine.location(url)?;
+        let progress = Progress::things("checking", 0);
+        let bar = progress.clone();
+        let context = JobContext::new(engine).progress(move |now| bar.set(now.done, now.total));
+        let options = VerifyOptions::new()
+            .decode(self.decode)
+            .part(self.part)
+            .max_findings(self.max_findings);
+        let out = BufWriter::new(said::out(self.json));
+        let mut report: Box<dyn Report> = match self.json {
+            true => {
+                let url = named.then(|| url.to_owned());
+                Box::new(JsonReport { out, url, begun: false, kinds: BTreeMap::new() })
+            }
+            false => Box::new(TextReport::new(out)),
+        };
+        let mut written = Ok(());
+        let summary = verify_all(&context, &location, &options, &mut |finding| {
+            if written.is_ok() {
+                written = progress.suspend(|| report.finding(&finding));
+            }
+        })?;
+        progress.finish();
+        match written.and_then(|()| report.end(&summary, &options)) {
+            // Nobody reads the report, but the exit status says all that matters.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            result => result?,
+        }
+        if summary.is_ok() { Ok(()) } else { Err(Failure::Damage) }
+    }
 }
 
 /// Where findings go as they come.
@@ -84,14 +127,26 @@ trait Report: Send {
 /// One document, written as the findings come.
 struct JsonReport {
     out: BufWriter<Said>,
+    /// Which one it is, if there are several.
+    url: Option<String>,
     begun: bool,
     kinds: BTreeMap<FindingKind, u64>,
+}
+
+impl JsonReport {
+    /// How the document begins.
+    fn opening(&self) -> String {
+        match &self.url {
+            Some(url) => format!("{{\"url\": {}, \"findings\": [", json!(url)),
+            None => "{\"findings\": [".to_owned(),
+        }
+    }
 }
 
 impl Report for JsonReport {
     fn finding(&mut self, finding: &Finding) -> io::Result<()> {
         *self.kinds.entry(finding.kind).or_default() += 1;
-        let before = if self.begun { ",\n" } else { "{\"findings\": [\n" };
+        let before = if self.begun { ",\n".to_owned() } else { self.opening() + "\n" };
         self.begun = true;
         let range = finding.range.as_ref().map(|range| [range.start, range.end]);
         let line = json!({
@@ -107,7 +162,7 @@ impl Report for JsonReport {
     }
 
     fn end(&mut self, summary: &VerifySummary, options: &VerifyOptions) -> io::Result<()> {
-        let before = if self.begun { "\n]" } else { "{\"findings\": []" };
+        let before = if self.begun { "\n]".to_owned() } else { self.opening() + "]" };
         let mut kinds = self.kinds.clone();
         let mut untold = serde_json::Map::new();
         for (kind, count) in summary.untold.kinds() {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 mod append;
+mod attrs;
 mod bench;
 mod consolidate;
 mod convert;

@@ -23,6 +23,11 @@ impl Folder {
         std::fs::write(self.path(name), bytes).unwrap();
     }
 
+    /// A document of metadata.
+    pub fn document(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.get(name)).unwrap()
+    }
+
     pub fn get(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap()
     }

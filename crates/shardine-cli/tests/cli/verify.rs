@@ -81,6 +81,29 @@ fn what_cannot_be_checked_exits_with_2() {
 }
 
 #[test]
+fn several_data_sets_are_checked_and_one_that_is_not_there_does_not_hide_another() {
+    let folder = written();
+    folder.ok(&["copy", "a", "b"]);
+    let text = folder.text(&["verify", "a", "b"]);
+    assert!(text.starts_with("== a\nno damage") && text.contains("\n== b\nno damage"), "{text}");
+    flip(&folder, "b/c/0/0", 99);
+    let output = folder.run(&["verify", "a", "b", "a", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let documents = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    let found: Vec<(Value, Value)> =
+        documents.map(|d| d.unwrap()).map(|d| (d["url"].clone(), d["ok"].clone())).collect();
+    assert_eq!(
+        found,
+        [("a", true), ("b", false), ("a", true)].map(|(u, ok)| (u.into(), ok.into()))
+    );
+    let output = folder.run(&["verify", "nothing", "b"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("damage"));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.starts_with("error: nothing was not checked: there is no"), "{errors}");
+}
+
+#[test]
 fn a_whole_hierarchy_is_checked() {
     let folder = written();
     folder.put("zarr.json", br#"{"zarr_format": 3, "node_type": "group"}"#);

@@ -88,8 +88,28 @@ pub fn remove_consolidated(location: &Location) -> Result<bool, Error> {
     Err(Error::MetadataChanged { at: location.to_string() })
 }
 
+/// Renews the `.zmetadata` of a group of version 2, and of those above it, where there is one; tells
+/// of which groups that failed.
+pub(super) fn renew_v2_copies(location: &Location) -> Vec<StaleCopy> {
+    let mut stale = Vec::new();
+    let mut groups: Vec<Location> =
+        above(location, &mut stale).into_iter().map(|(group, _)| group).collect();
+    groups.push(location.clone());
+    for group in groups {
+        let renewed =
+            group.key(V2_CONSOLIDATED).and_then(|key| match group.store.get(&key)?.is_some() {
+                true => consolidate_v2(&group).map(drop),
+                false => Ok(()),
+            });
+        if let Err(error) = renewed {
+            stale.push(StaleCopy { at: group.to_string(), reason: error.to_string() });
+        }
+    }
+    stale
+}
+
 /// Which documents of a place are meant.
-fn format_of(location: &Location) -> Result<ZarrFormat, Error> {
+pub(super) fn format_of(location: &Location) -> Result<ZarrFormat, Error> {
     let formats = match location.format {
         Some(format) => vec![format],
         None => formats_at(location)?,

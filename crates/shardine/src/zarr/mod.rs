@@ -3,6 +3,7 @@
 mod append_claim;
 mod array_keys;
 mod array_node;
+mod attributes;
 mod consolidated;
 mod create;
 mod data_set;
@@ -29,6 +30,7 @@ pub const LOSS_RECORD: &str = ".shardine-lost.json";
 
 pub use crate::set::MAX_DEPTH;
 pub use array_node::ArrayNode;
+pub use attributes::{attributes, change_attributes};
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
 pub(crate) use data_set::open_set;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};

@@ -35,6 +35,41 @@ struct KeptNumber {
     text: String,
 }
 
+/// The attributes in a document: a member of that of version 3, all of the one that version 2 has
+/// for them.
+pub(crate) fn attributes_in(text: &[u8], is_v3: bool) -> Result<Map<String, Value>, MetadataError> {
+    let document = Document::parse(text)?;
+    Ok(if is_v3 { document.attributes().clone() } else { document.members })
+}
+
+/// The same document with other attributes; `None` if `change` changes nothing.
+pub(crate) fn with_attributes(
+    text: &[u8],
+    is_v3: bool,
+    change: &dyn Fn(&mut Map<String, Value>),
+) -> Result<Option<Vec<u8>>, MetadataError> {
+    let mut document = Document::parse(text)?;
+    let before = if is_v3 { document.attributes().clone() } else { document.members.clone() };
+    let mut after = before.clone();
+    change(&mut after);
+    if after == before {
+        return Ok(None);
+    }
+    if is_v3 {
+        document.set("attributes", Some(Value::Object(after)));
+    } else {
+        let (removed, kept): (Vec<_>, Vec<_>) =
+            document.members.keys().cloned().partition(|name| !after.contains_key(name));
+        removed.iter().for_each(|name| document.set(name, None));
+        for (name, value) in after {
+            if !kept.contains(&name) || document.get(&name) != Some(&value) {
+                document.set(&name, Some(value));
+            }
+        }
+    }
+    Ok(Some(document.to_bytes()))
+}
+
 impl Document {
     pub(super) fn new(members: Map<String, Value>) -> Self {
         Self { members, kept: Vec::new() }

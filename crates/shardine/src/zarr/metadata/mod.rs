@@ -25,6 +25,7 @@ pub use crate::location::ZarrFormat;
 pub use array::{ArrayMetadata, NewArray};
 pub(crate) use array::{DIMENSIONS, FILL_VALUE};
 pub use document::MAX_DOCUMENT_BYTES;
+pub(crate) use document::{attributes_in, with_attributes};
 pub use error::MetadataError;
 pub use group::{ConsolidatedEntry, GroupMetadata};
 pub use key_encoding::{ChunkKeyEncoding, Separator};

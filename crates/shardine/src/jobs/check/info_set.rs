@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use shardine_store::Key;
 
-use super::keyed::{Chunks, Folder, Payload, is_beside, last_part};
+use super::keyed::{Chunks, Folder, Payload, last_part};
 use crate::dataset::{Info, KeyFolder, read_info};
 use crate::keyed::KeyedShards;
-use crate::precomputed::{INFO, Scale, Volume};
+use crate::precomputed::{INFO, Scale, Volume, is_beside};
 use crate::{Engine, Error, KeyFolders, Location};
 
 /// What an `info` describes.

@@ -13,8 +13,9 @@ use common::wkw::*;
 use serde_json::json;
 use shardine::store::*;
 use shardine::{
-    Array, DataSet, Elements, Error, FindingKind, KeyRole, Location, PartContent, Region, SetKind,
-    VerifyOptions, VerifySummary, WriteOptions, open, verify,
+    Array, DataSet, Elements, Error, Finding, FindingKind, KeyRole, Location, PartContent, Region,
+    RepairKind, RepairOptions, SetKind, VerifyOptions, VerifySummary, WriteOptions, open, repair,
+    verify,
 };
 
 /// What happens to a file.
@@ -271,4 +272,41 @@ fn verify_decodes_every_block_and_finds_what_is_damaged() {
     // A layer in another format is told of, and is no damage.
     assert!(found.iter().any(|(kind, _)| *kind == FindingKind::NotChecked), "{found:?}");
     assert_eq!((summary.arrays, summary.is_ok()), (2, true));
+}
+
+#[test]
+fn repair_leaves_a_damaged_file_and_says_that_the_format_is_only_read() {
+    let store = memory();
+    put_set(&*store);
+    let cube = "ds/color/1/z0/y0/x1.wkw";
+    let repaired = |path: &str, dry_run: bool| {
+        let mut told = Vec::new();
+        let aside = RepairOptions::new(at(&memory())).decode(true).dry_run(dry_run);
+        let location = at(&store).join(path).unwrap();
+        let summary = repair(&engine(), &location, &aside, &mut |repair| {
+            told.push((repair.kind, repair.object))
+        });
+        (told, summary.unwrap())
+    };
+    for damage in [None, Some(60), Some(90)] {
+        let whole = LZ4.cube([1, 0, 0]);
+        put(&*store, cube, damage.map_or(&whole[..], |len| &whole[..len]));
+        let before = common::data_set::dump(&*store);
+        for (path, dry_run) in
+            [("ds", false), ("ds/color", true), ("ds/color/1", false), ("ds/color/1", true)]
+        {
+            let (told, summary) = repaired(path, dry_run);
+            assert_eq!(summary.only_read, Some("webknossos-wrap"));
+            assert_eq!((summary.is_ok(), summary.mended), (damage.is_none(), 0));
+            let left = (RepairKind::Left, Some(Key::new(cube).unwrap()));
+            assert_eq!(told, damage.map(|_| left).into_iter().collect::<Vec<_>>());
+        }
+        assert!(common::data_set::dump(&*store) == before);
+    }
+    let mut hints = Vec::new();
+    let location = at(&store).join("ds").unwrap();
+    let tell = &mut |finding: Finding| hints.extend(finding.hint());
+    verify(&engine(), &location, &VerifyOptions::new(), tell).unwrap();
+    assert_eq!(hints.iter().filter(|hint| hint.contains("restore the object")).count(), 1);
+    assert!(!hints.iter().any(|hint| hint.contains("repair")), "{hints:?}");
 }

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use shardine_codec::{ArraySpec, CodecSpec, DataType};
 use shardine_store::{Key, StoreError, StoreExt};
 
-use super::HEADER;
 use super::properties::{Bounds, VoxelSize};
+use super::{HEADER, NAME};
 use crate::array::ArrayFormat;
 use crate::engine::{ChunkSet, WkwPacking, wkw_cubes};
 use crate::layout::Layout;
@@ -192,7 +192,7 @@ impl ArrayFormat for WkwFormat {
     }
 
     fn check_writable(&self, location: &Location) -> Result<(), Error> {
-        Err(Error::OnlyRead { at: location.to_string(), format: "webknossos-wrap" })
+        Err(Error::OnlyRead { at: location.to_string(), format: NAME })
     }
 }
 
@@ -215,6 +215,10 @@ impl DataSet for WkwArray {
 
     fn parts(&self) -> Result<Vec<SetPart>, Error> {
         Ok(vec![SetPart::new("", self.open().map(PartContent::Array))])
+    }
+
+    fn only_read(&self) -> Option<&'static str> {
+        Some(NAME)
     }
 
     fn attributes(&self, _: Option<usize>) -> Map<String, Value> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use shardine_store::Key;
 
-use super::PROPERTIES;
 use super::array::{Extent, WkwArray, layer_facts, read_header};
 use super::properties::{Layer, Mag, Properties, PropertiesError, VoxelSize};
+use super::{NAME, PROPERTIES};
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::shard::wkw::WkwHeader;
 use crate::{Array, Engine, Error, Location};
@@ -83,6 +83,10 @@ impl DataSet for WkwDataSet {
             SetPart::new(&layer.name, place.map(set))
         };
         Ok(self.properties.layers.iter().map(part).collect())
+    }
+
+    fn only_read(&self) -> Option<&'static str> {
+        Some(NAME)
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {
@@ -202,6 +206,10 @@ impl DataSet for WkwLayer {
         let (at, levels) = (self.place.location.to_string(), self.mags().len());
         let mag = self.mags().get(level);
         self.open(mag.ok_or(Error::NoLevel { at, level, levels })?)
+    }
+
+    fn only_read(&self) -> Option<&'static str> {
+        Some(NAME)
     }
 
     fn attributes(&self, level: Option<usize>) -> Map<String, Value> {

@@ -24,6 +24,9 @@ use layers::{LayerPlace, WkwDataSet, WkwLayer};
 use properties::Properties;
 pub use properties::PropertiesError;
 
+/// The name of the format, for people.
+const NAME: &str = "webknossos-wrap";
+
 /// The document of a data set.
 const PROPERTIES: &str = "datasource-properties.json";
 

@@ -49,7 +49,8 @@ const MAX_OF_KIND: u64 = 1 << 16;
 /// `info` itself is corrected where it disagrees with every value. A scale of which most chunks have other sizes than
 /// `info` tells is left as it is.
 ///
-/// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole.
+/// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole, and all damage
+/// of a data set whose format is only read ([`only_read`](RepairSummary::only_read)).
 ///
 /// A repair that `context` stops ends before its next object; what it has mended stays mended.
 ///
@@ -249,8 +250,11 @@ impl Repairing<'_> {
     }
 
     /// Whether an `info` tells what there is, and can be read.
-    fn is_data_set(&self) -> Result<bool, Error> {
-        let set = open(self.engine, self.location).and_then(|set| InfoSet::of(&*set));
+    fn is_data_set(&mut self) -> Result<bool, Error> {
+        let set = open(self.engine, self.location).and_then(|set| {
+            self.summary.only_read = set.only_read();
+            InfoSet::of(&*set)
+        });
         match set {
             Ok(set) => Ok(set.is_some()),
             // That there is none, or what is wrong with its documents, is told as damage.

@@ -25,6 +25,7 @@ const MODULES: &[&str] = &[
     "array",
     "files",
     "set",
+    "format",
     "zarr",
     "precomputed",
     "wkw",

@@ -30,7 +30,7 @@ read and written again. What is lost is counted and recorded beside the data (.s
 damage until it has been written again, or --accept-loss has been given. In a precomputed volume, or a folder of sharded meshes or skeletons, keys are moved where readers
 look for them, values are stored as info says, and info is corrected where all of them disagree with it. Nothing that is
 damaged is deleted. Without --decode only the damage is found that metadata and
-indexes show.
+indexes show. Data sets of webknossos-wrap are only read: their damage is told and left.
 
 Exit status: 0 all is mended, or its loss accepted; 2 something is lost, may be old or is left as it was, or anything else,
 with one line on standard error that says why.";
@@ -87,6 +87,7 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
             "dry_run": args.dry_run,
             "repairs": repairs,
             "set_aside": folder,
+            "only_read": summary.only_read,
             "summary": {
                 "mended": summary.mended,
                 "lost": summary.lost,
@@ -126,10 +127,19 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
     }
     if summary.left > 0 {
         let left = units::count(summary.left, "finding");
-        reasons.push(format!("{left} of damage cannot be mended here, and are as they were"));
+        reasons.push(match summary.only_read {
+            Some(format) => {
+                let verb = plural(summary.left);
+                format!("{left} of damage {verb} left as found: {format} is only read here")
+            }
+            None => format!("{left} of damage cannot be mended here, and are as they were"),
+        });
     }
     let url = quoted(&args.url);
     let hint = match summary.lost + summary.unproved {
+        0 if summary.only_read.is_some() => {
+            "restore the damaged files from a copy, or copy them again from their source".to_owned()
+        }
         0 => format!("`shardine verify {url}` tells what to do about each"),
         _ => format!(
             "`shardine verify {url}` tells which; write them again, or accept the loss with \

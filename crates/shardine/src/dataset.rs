@@ -1,18 +1,18 @@
-//! What there is at a place: the one detector.
+//! What there is at a place: the one detector, and the list of formats.
 
 use std::sync::Arc;
 
-pub(crate) use crate::precomputed::{Info, KeyFolder, KeyFolders, read_info};
-use crate::set::DataSet;
-use crate::zarr::metadata::NodeMetadata;
-use crate::zarr::read_document;
-use crate::{Engine, Error, Location, precomputed, wkw, zarr};
+use shardine_store::{Key, Listing};
 
-/// Opens the data set of one format at a place; `None` if none of its documents is there.
-type Opener = fn(&Arc<Engine>, &Location) -> Result<Option<Box<dyn DataSet>>, Error>;
+use crate::format::{Contents, ContentsError, DocumentNames, DocumentRank, Format};
+use crate::precomputed::Precomputed;
+use crate::set::DataSet;
+use crate::wkw::WebknossosWrap;
+use crate::zarr::Zarr;
+use crate::{Engine, Error, Location};
 
 /// The formats, in the order in which they are looked for.
-const FORMATS: [Opener; 3] = [zarr::open_set, precomputed::open_set, wkw::open_set];
+static FORMATS: [&dyn Format; 3] = [&Zarr, &Precomputed, &WebknossosWrap];
 
 /// Opens what is at a place.
 ///
@@ -20,30 +20,83 @@ const FORMATS: [Opener; 3] = [zarr::open_set, precomputed::open_set, wkw::open_s
 /// webknossos-wrap five, or six and those of all magnifications. [`Error::NoNode`] if there is no
 /// document of any of these. What cannot be read is an error, never nothing.
 pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Box<dyn DataSet>, Error> {
-    for open in FORMATS {
-        if let Some(set) = open(engine, location)? {
+    for format in FORMATS {
+        if let Some(set) = format.open(engine, location)? {
             return Ok(set);
         }
     }
     Err(Error::NoNode { at: location.to_string() })
 }
 
-/// The documents at a place, of formats that jobs on whole data sets know.
-#[derive(Debug)]
-pub(crate) enum Documents {
-    /// Of a Zarr array or group.
-    Node(NodeMetadata),
-    Info(Info),
+/// All objects that the data set at a place may have, as its documents tell; `None` if there is none.
+/// Costs what [`open`] costs, and a read for each document that another one names.
+pub(crate) fn contents(location: &Location) -> Result<Option<Contents>, ContentsError> {
+    for format in FORMATS {
+        if let Some(contents) = format.contents(location)? {
+            return Ok(Some(contents));
+        }
+    }
+    Ok(None)
 }
 
-/// Reads the documents at a place; what they describe may be beyond what can be opened here.
-/// [`Error::NoNode`] if there are none. Costs what [`open`] costs.
-pub(crate) fn detect(location: &Location) -> Result<Documents, Error> {
-    match read_document(location) {
-        Ok(node) => Ok(Documents::Node(node)),
-        Err(nothing @ Error::NoNode { .. }) => {
-            Ok(Documents::Info(read_info(location)?.ok_or(nothing)?))
+/// Refuses a folder with documents that name a folder outside of `within`. One read for each document
+/// in `listing` that names folders.
+pub(crate) fn check_inside(
+    within: &Location,
+    folder: &Location,
+    listing: &Listing,
+) -> Result<(), ContentsError> {
+    FORMATS.iter().try_for_each(|format| format.check_inside(within, folder, listing))
+}
+
+/// The names of the documents of each format.
+pub(crate) fn document_names() -> impl Iterator<Item = DocumentNames> {
+    FORMATS.iter().map(|format| format.documents())
+}
+
+/// When a document may appear among those of its folder; `None` if an object is no document.
+pub(crate) fn document_rank(key: &Key) -> Option<DocumentRank> {
+    let name = last_part(key);
+    document_names().find_map(|names| names.rank(name))
+}
+
+/// Whether an object describes others.
+pub(crate) fn is_document(key: &Key) -> bool {
+    document_rank(key).is_some()
+}
+
+/// Whether the name of an object says how it is encoded.
+pub(crate) fn names_encoding(key: &Key) -> bool {
+    FORMATS.iter().any(|format| format.names_encoding(last_part(key)))
+}
+
+fn last_part(key: &Key) -> &str {
+    key.as_str().rsplit('/').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_of_all_formats_are_known_by_their_names_alone() {
+        let rank = |text: &str| document_rank(&Key::new(text).unwrap());
+        for (text, expected) in [
+            ("zarr.json", DocumentRank::Making),
+            ("a/.zarray", DocumentRank::Making),
+            ("a/.zgroup", DocumentRank::Making),
+            ("a/b/.zattrs", DocumentRank::Before),
+            (".zmetadata", DocumentRank::After),
+            ("mesh/info", DocumentRank::Making),
+            ("color/1/header.wkw", DocumentRank::Making),
+            ("datasource-properties.json", DocumentRank::Making),
+        ] {
+            assert_eq!(rank(text), Some(expected), "{text}");
         }
-        Err(error) => Err(error),
+        for text in ["c/0/0", "zarr.json.bak", "info/0", "azarr.json", "z0/y0/x0.wkw"] {
+            assert_eq!(rank(text), None, "{text}");
+        }
+        assert!(DocumentRank::Before < DocumentRank::Making);
+        assert!(DocumentRank::Making < DocumentRank::After);
     }
 }

@@ -12,6 +12,7 @@ pub mod codec_words;
 mod dataset;
 mod error;
 pub mod files;
+mod format;
 mod jobs;
 mod location;
 mod owner;

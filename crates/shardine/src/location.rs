@@ -221,6 +221,29 @@ impl Location {
         }))
     }
 
+    /// The place that a path means which is relative to this one; `None` if it leads out of the
+    /// store.
+    pub(crate) fn resolved(&self, path: &str) -> Result<Option<Self>, Error> {
+        let root = self.path.as_ref().map(Key::as_str);
+        let mut parts: Vec<&str> = root.map_or(Vec::new(), |root| root.split('/').collect());
+        for part in path.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    if parts.pop().is_none() {
+                        return Ok(None);
+                    }
+                }
+                part => parts.push(part),
+            }
+        }
+        let path = match parts.is_empty() {
+            true => None,
+            false => Some(Key::new(&parts.join("/"))?),
+        };
+        Ok(Some(self.at(path)))
+    }
+
     /// Another place in the same store.
     pub fn at(&self, path: Option<Key>) -> Self {
         Self { path, ..self.clone() }

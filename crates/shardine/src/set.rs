@@ -73,6 +73,12 @@ pub trait DataSet: Any + Debug + Send + Sync {
         }
     }
 
+    /// The name of its format, if data sets of it are only read: nothing writes to them, and no job
+    /// mends them. `None` for all others.
+    fn only_read(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The attributes that a Zarr group made from it keeps, or with `level` the array of that level,
     /// so that nothing its documents say is lost.
     fn attributes(&self, _level: Option<usize>) -> Map<String, Value> {

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use common::data_set::*;
 use common::wrapped_store::{Tricks, WrappedStore};
+use common::{bytes, document, engine};
+use serde_json::json;
 use shardine::store::*;
-use shardine::{COPY_MARKER, CopyError, CopyOptions, Error, Location, copy};
+use shardine::{COPY_MARKER, CopyError, CopyOptions, Error, Location, copy, open};
 
 fn refused(source: &Location, target: &Location, options: &CopyOptions) -> CopyError {
     match copy(source, target, options).unwrap_err() {
@@ -149,6 +151,58 @@ fn a_source_that_cannot_be_listed_is_copied_by_its_metadata() {
         let expected = dump(&*from).into_iter().filter(|(key, _)| key.starts_with(name)).count();
         assert_eq!(dump(&*to).len(), expected);
     }
+}
+
+#[test]
+fn what_cannot_be_decoded_here_is_copied_by_its_metadata_all_the_same() {
+    let from = memory();
+    let codecs = json!([bytes(), {"name": "unheard.of", "configuration": {}}]);
+    let strange = document(&[40], &[10], "uint8".into(), 0.into(), codecs);
+    put(&*from, "zarr.json", group(&[("strange", &strange)]).to_string().as_bytes());
+    put(&*from, "strange/zarr.json", strange.to_string().as_bytes());
+    put(&*from, "strange/c/0", b"chunk");
+    put(&*from, "strange/c/3", b"chunk");
+    let info = json!({
+        "type": "image", "data_type": "uint8", "num_channels": 1,
+        "scales": [{
+            "key": "8", "size": [20, 10, 10], "resolution": [8, 8, 8], "voxel_offset": [0, 0, 0],
+            "chunk_sizes": [[10, 10, 10]], "encoding": "unheard.of",
+        }],
+    });
+    put(&*from, "v/info", info.to_string().as_bytes());
+    put(&*from, "v/8/10-20_0-10_0-10", b"chunk");
+    let source = unlisted(&from);
+    assert!(open(&engine(), &at(&source).join("strange").unwrap()).is_err());
+    for (place, objects) in [("strange", 3), ("v", 2)] {
+        let to = memory();
+        copy(&at(&source).join(place).unwrap(), &at(&to), &CopyOptions::new()).unwrap();
+        assert_eq!(dump(&*to).len(), objects);
+    }
+    let to = memory();
+    copy(&at(&source), &at(&to), &CopyOptions::new()).unwrap();
+    assert_eq!(dump(&*to).len(), 4);
+}
+
+#[test]
+fn documents_of_version_2_that_may_be_missing_are_copied_if_they_are_there() {
+    let (from, to) = (memory(), memory());
+    let array = json!({
+        "zarr_format": 2, "shape": [20], "chunks": [10], "dtype": "|u1", "fill_value": 0,
+        "order": "C", "compressor": null, "filters": null,
+    });
+    let group = json!({ "zarr_format": 2 });
+    let nodes =
+        json!({ ".zgroup": group, "a/.zarray": array, "b/.zarray": array, "b/.zattrs": {} });
+    let all = json!({ "zarr_consolidated_format": 1, "metadata": nodes });
+    put(&*from, ".zgroup", group.to_string().as_bytes());
+    put(&*from, ".zmetadata", all.to_string().as_bytes());
+    put(&*from, "b/.zattrs", b"{}");
+    for name in ["a", "b"] {
+        put(&*from, &format!("{name}/.zarray"), array.to_string().as_bytes());
+        put(&*from, &format!("{name}/1"), b"0123456789");
+    }
+    let report = copy(&at(&unlisted(&from)), &at(&to), &CopyOptions::new()).unwrap();
+    assert_eq!((dump(&*to), report.objects_copied), (dump(&*from), 7));
 }
 
 #[test]

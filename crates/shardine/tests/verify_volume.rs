@@ -387,6 +387,15 @@ fn a_box_in_an_empty_shard_is_told() {
 }
 
 #[test]
+fn a_name_of_no_voxels_is_not_taken_for_a_damaged_chunk() {
+    let at = volume(&[scale("1", [40, 32, 32], None)]);
+    fill(&at, 0);
+    put(&at, "1/0-16_32-32_0-16", b"x");
+    let (summary, findings) = check(&at, true);
+    assert_eq!((only(&findings).kind.name(), summary.is_ok()), ("stray-object", true));
+}
+
+#[test]
 fn chunks_that_are_objects_are_checked() {
     let dir = tempfile::tempdir().unwrap();
     let at = volume_at(

@@ -9,147 +9,14 @@ use std::sync::atomic::Ordering;
 use common::data_set::{at, memory, put};
 use common::engine;
 use common::odd_store::OddStore;
+use common::wkw::*;
 use serde_json::json;
 use shardine::store::*;
 use shardine::{
-    Array, DataSet, Elements, Error, FindingKind, KeyRole, Location, PartContent, Region, SetKind,
-    VerifyOptions, VerifySummary, WriteOptions, open, verify,
+    Array, DataSet, Elements, Error, Finding, FindingKind, KeyRole, Location, PartContent, Region,
+    RepairKind, RepairOptions, SetKind, VerifyOptions, VerifySummary, WriteOptions, open, repair,
+    verify,
 };
-use shardine_codec::{Codec, CodecSpec, Context, from_spec};
-
-/// Files of 2 blocks of 4 voxels along each edge.
-const EDGE: u64 = 8;
-const LOG2: u8 = 0x12;
-
-const TYPES: [(&str, u8); 10] = [
-    ("uint8", 1),
-    ("uint16", 2),
-    ("uint32", 4),
-    ("uint64", 8),
-    ("float32", 4),
-    ("float64", 8),
-    ("int8", 1),
-    ("int16", 2),
-    ("int32", 4),
-    ("int64", 8),
-];
-
-/// What a data set is made of.
-#[derive(Debug, Clone, Copy)]
-struct Form {
-    /// 1 raw, 2 LZ4, 3 LZ4HC.
-    blocks: u8,
-    /// From 1.
-    voxel: u8,
-    channels: u8,
-}
-
-impl Form {
-    fn size(self) -> u8 {
-        TYPES[usize::from(self.voxel) - 1].1
-    }
-
-    fn header(self, offset: u64) -> Vec<u8> {
-        let size = self.size() * self.channels;
-        let mut header = vec![b'W', b'K', b'W', 1, LOG2, self.blocks, self.voxel, size];
-        header.extend_from_slice(&offset.to_le_bytes());
-        header
-    }
-
-    /// The bytes of a channel of a voxel.
-    fn value(self, [x, y, z]: [u64; 3], channel: u64) -> Vec<u8> {
-        let mixed = (x * 7 + y * 31 + z * 101 + channel * 17).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // Runs of equal bytes, so that there is something to compress.
-        (mixed >> 60).to_le_bytes()[..self.size().into()].to_vec()
-    }
-
-    /// The file at a place.
-    fn cube(self, place: [u64; 3]) -> Vec<u8> {
-        let mut blocks = Vec::new();
-        for number in 0..8u64 {
-            let mut block = Vec::new();
-            for voxel in 0..64u64 {
-                let inside = [voxel % 4, voxel / 4 % 4, voxel / 16];
-                let at =
-                    std::array::from_fn(|k| place[k] * EDGE + (number >> k & 1) * 4 + inside[k]);
-                for channel in 0..u64::from(self.channels) {
-                    block.extend(self.value(at, channel));
-                }
-            }
-            blocks.push(if self.blocks == 1 { block } else { lz4(&block) });
-        }
-        let offset = if self.blocks == 1 { 16 } else { 16 + 8 * 8 };
-        let mut file = self.header(offset);
-        if self.blocks > 1 {
-            let mut end = offset;
-            for block in &blocks {
-                end += block.len() as u64;
-                file.extend_from_slice(&end.to_le_bytes());
-            }
-        }
-        file.extend(blocks.concat());
-        file
-    }
-
-    /// What a box of the data set has, in C order.
-    fn expected(self, start: [u64; 3], end: [u64; 3], stored: &[[u64; 3]]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for x in start[0]..end[0] {
-            for y in start[1]..end[1] {
-                for z in start[2]..end[2] {
-                    let there = stored.contains(&[x, y, z].map(|at| at / EDGE));
-                    for channel in 0..u64::from(self.channels) {
-                        match there {
-                            true => bytes.extend(self.value([x, y, z], channel)),
-                            false => bytes.extend(vec![0; self.size().into()]),
-                        }
-                    }
-                }
-            }
-        }
-        bytes
-    }
-}
-
-fn lz4(block: &[u8]) -> Vec<u8> {
-    let name = "wkw.lz4_block".to_owned();
-    let spec = CodecSpec { name, configuration: Default::default(), must_understand: true };
-    let Codec::BytesToBytes(codec) = from_spec(&spec).unwrap() else { panic!() };
-    let mut out = Vec::new();
-    codec.encode(&mut Context::default(), block, &mut out).unwrap();
-    out
-}
-
-const STORED: [[u64; 3]; 3] = [[0, 0, 0], [1, 0, 0], [0, 1, 1]];
-
-/// Some files of an array, and its header.
-fn put_array(store: &dyn Store, folder: &str, form: Form) {
-    put(store, &format!("{folder}/header.wkw"), &form.header(0));
-    for [x, y, z] in STORED {
-        put(store, &format!("{folder}/z{z}/y{y}/x{x}.wkw"), &form.cube([x, y, z]));
-    }
-}
-
-const LZ4: Form = Form { blocks: 2, voxel: 2, channels: 1 };
-
-/// A data set with two magnifications of one layer.
-fn put_set(store: &dyn Store) {
-    let properties = json!({
-        "id": { "name": "ds", "team": "" },
-        "dataLayers": [{
-            "name": "color", "category": "color", "dataFormat": "wkw", "elementClass": "uint16",
-            "boundingBox": { "topLeft": [1, 2, 3], "width": 12, "height": 11, "depth": 6 },
-            "wkwResolutions": [{ "resolution": [2, 2, 1] }, { "resolution": 1 }],
-        }, {
-            "name": "labels", "dataFormat": "zarr3",
-            "boundingBox": { "topLeft": [0, 0, 0], "width": 1, "height": 1, "depth": 1 },
-        }],
-        "scale": { "factor": [11.5, 11.5, 25], "unit": "nanometer" },
-    });
-    put(store, "ds/datasource-properties.json", properties.to_string().as_bytes());
-    put_array(store, "ds/color/1", LZ4);
-    put_array(store, "ds/color/2-2-1", LZ4);
-}
 
 /// What happens to a file.
 type Damage = fn(&mut Vec<u8>);
@@ -405,4 +272,41 @@ fn verify_decodes_every_block_and_finds_what_is_damaged() {
     // A layer in another format is told of, and is no damage.
     assert!(found.iter().any(|(kind, _)| *kind == FindingKind::NotChecked), "{found:?}");
     assert_eq!((summary.arrays, summary.is_ok()), (2, true));
+}
+
+#[test]
+fn repair_leaves_a_damaged_file_and_says_that_the_format_is_only_read() {
+    let store = memory();
+    put_set(&*store);
+    let cube = "ds/color/1/z0/y0/x1.wkw";
+    let repaired = |path: &str, dry_run: bool| {
+        let mut told = Vec::new();
+        let aside = RepairOptions::new(at(&memory())).decode(true).dry_run(dry_run);
+        let location = at(&store).join(path).unwrap();
+        let summary = repair(&engine(), &location, &aside, &mut |repair| {
+            told.push((repair.kind, repair.object))
+        });
+        (told, summary.unwrap())
+    };
+    for damage in [None, Some(60), Some(90)] {
+        let whole = LZ4.cube([1, 0, 0]);
+        put(&*store, cube, damage.map_or(&whole[..], |len| &whole[..len]));
+        let before = common::data_set::dump(&*store);
+        for (path, dry_run) in
+            [("ds", false), ("ds/color", true), ("ds/color/1", false), ("ds/color/1", true)]
+        {
+            let (told, summary) = repaired(path, dry_run);
+            assert_eq!(summary.only_read, Some("webknossos-wrap"));
+            assert_eq!((summary.is_ok(), summary.mended), (damage.is_none(), 0));
+            let left = (RepairKind::Left, Some(Key::new(cube).unwrap()));
+            assert_eq!(told, damage.map(|_| left).into_iter().collect::<Vec<_>>());
+        }
+        assert!(common::data_set::dump(&*store) == before);
+    }
+    let mut hints = Vec::new();
+    let location = at(&store).join("ds").unwrap();
+    let tell = &mut |finding: Finding| hints.extend(finding.hint());
+    verify(&engine(), &location, &VerifyOptions::new(), tell).unwrap();
+    assert_eq!(hints.iter().filter(|hint| hint.contains("restore the object")).count(), 1);
+    assert!(!hints.iter().any(|hint| hint.contains("repair")), "{hints:?}");
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Folder, written};
+use crate::support::{Folder, wkw, written};
 
 const MARKER: &str = ".shardine-copy.json";
 
@@ -85,6 +85,23 @@ fn a_volume_is_copied_with_all_that_lies_in_its_folder() {
     let errors = folder.refused(&["copy", "v", "w"]);
     assert!(errors.contains("../8_8_8"), "{errors}");
     assert!(!folder.exists("w"));
+}
+
+#[test]
+fn a_data_set_of_webknossos_is_copied_and_overwritten() {
+    let folder = wkw();
+    let told = folder.text(&["copy", "w", "to"]);
+    assert!(told.starts_with("copied 3 objects, "), "{told}");
+    assert!(same(&folder, "w", "to"));
+    folder.put("w/z0/y0/x0.wkw", &folder.get("w/z0/y0/x1.wkw"));
+    assert!(folder.refused(&["copy", "w", "to"]).contains("--overwrite"));
+    folder.ok(&["copy", "w", "to", "--overwrite"]);
+    assert!(same(&folder, "w", "to"));
+    // Its files alone are no data set.
+    std::fs::remove_file(folder.path("to/header.wkw")).unwrap();
+    let refused = folder.refused(&["copy", "w", "to", "--overwrite"]);
+    assert!(refused.contains("is not a data set"), "{refused}");
+    assert!(folder.exists("to/z0/y0/x0.wkw"));
 }
 
 #[test]

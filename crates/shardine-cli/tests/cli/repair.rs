@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::support::{Folder, flip, written};
+use crate::support::{Folder, flip, wkw, written};
 
 /// Runs what cannot save everything: status 2, and one line that says so.
 fn lossy(folder: &Folder, arguments: &[&str]) -> (String, String) {
@@ -74,6 +74,40 @@ fn what_cannot_be_mended_is_left_and_exits_with_2() {
     let output = folder.run(&["repair", "b", "--set-aside", "b/inside"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("lies inside"));
+}
+
+#[test]
+fn a_format_that_is_only_read_is_not_sent_from_verify_to_repair_and_back() {
+    let folder = wkw();
+    folder.ok(&["verify", "w", "--decode"]);
+    let text = folder.text(&["repair", "w"]);
+    assert_eq!(text, "0 things mended\n");
+    let whole = folder.get("w/z0/y0/x1.wkw");
+    folder.put("w/z0/y0/x1.wkw", &whole[..100]);
+    let output = folder.run(&["verify", "w"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("next: restore the object from a copy"), "{text}");
+    assert!(!text.contains("repair"), "{text}");
+    for arguments in [&["repair", "w"][..], &["repair", "w", "--dry-run"]] {
+        let output = folder.run(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with("z0/y0/x1.wkw: left as it is: "), "{text}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        let reason = "error: 1 finding of damage is left as found: webknossos-wrap is only read";
+        assert!(error.starts_with(reason), "{error}");
+        assert!(error.contains("restore the damaged files from a copy"), "{error}");
+        assert!(!error.contains("shardine verify"), "{error}");
+    }
+    let (report, _) = lossy(&folder, &["repair", "w", "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["ok"], &report["summary"]["left"]), (&json!(false), &json!(1)));
+    assert_eq!(report["only_read"], "webknossos-wrap");
+    assert_eq!(folder.get("w/z0/y0/x1.wkw"), &whole[..100]);
+    assert_eq!(folder.names(), ["w"]);
+    folder.put("w/z0/y0/x1.wkw", &whole);
+    folder.ok(&["verify", "w", "--decode"]);
 }
 
 #[test]

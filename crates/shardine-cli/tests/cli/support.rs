@@ -133,6 +133,19 @@ pub fn u16s(values: impl IntoIterator<Item = u16>) -> Vec<u8> {
     values.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 
+/// A folder with `w`, an array of webknossos-wrap: two raw files of 8 voxels along each edge.
+pub fn wkw() -> Folder {
+    let folder = Folder::new();
+    let header = |offset: u8| [b'W', b'K', b'W', 1, 0x12, 1, 1, 1, offset, 0, 0, 0, 0, 0, 0, 0];
+    std::fs::create_dir_all(folder.path("w/z0/y0")).unwrap();
+    folder.put("w/header.wkw", &header(0));
+    for (x, value) in [(0, 7), (1, 9)] {
+        let file = [&header(16)[..], &[value; 512]].concat();
+        folder.put(&format!("w/z0/y0/x{x}.wkw"), &file);
+    }
+    folder
+}
+
 /// Four shards of four chunks, under a checksum each.
 pub fn written() -> Folder {
     let folder = Folder::new();

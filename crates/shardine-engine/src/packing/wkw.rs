@@ -87,6 +87,11 @@ impl WkwPacking {
         Some(Self { store, folder, header, grid, cubes, opened })
     }
 
+    /// Files along x, y and z.
+    pub fn cubes(&self) -> [u64; 3] {
+        self.cubes
+    }
+
     fn cube_key(&self, [x, y, z]: [u64; 3]) -> Result<Key, StoreError> {
         let name = format!("z{z}/y{y}/x{x}.wkw");
         match &self.folder {

@@ -3,32 +3,61 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use shardine_store::{Key, StoreExt};
+use shardine_store::{Key, Listing, StoreExt};
 
+use super::contents::{check_listed, contents};
 use super::key_values::{KeyValueStore, PayloadKind};
-use super::{INFO, InfoError, Volume, VolumeInfo};
+use super::{INFO, InfoError, Volume, VolumeInfo, unwrapped};
 use crate::anchor::Anchor;
+use crate::format::{Contents, ContentsError, DocumentNames, Format};
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::shard::uint64::Sharding;
 use crate::{Array, Engine, Error, Location};
 
-/// Opens what the `info` at a place tells of; `None` if there is none. One read.
-pub(crate) fn open_set(
-    engine: &Arc<Engine>,
-    location: &Location,
-) -> Result<Option<Box<dyn DataSet>>, Error> {
-    // Before the document is read, so that a change between the two is noticed.
-    let anchor = Anchor::of(location, &[INFO])?;
-    Ok(read_info(location)?.map(|info| -> Box<dyn DataSet> {
-        match info {
-            Info::Volume(info) => {
-                Box::new(Volume::bind(engine, location, info).with_anchor(anchor))
+/// Neuroglancer's precomputed format: volumes, and folders of meshes, skeletons and annotations.
+pub(crate) struct Precomputed;
+
+impl Format for Precomputed {
+    fn documents(&self) -> DocumentNames {
+        DocumentNames { before: &[], making: &[INFO], after: &[] }
+    }
+
+    /// One read.
+    fn open(
+        &self,
+        engine: &Arc<Engine>,
+        location: &Location,
+    ) -> Result<Option<Box<dyn DataSet>>, Error> {
+        // Before the document is read, so that a change between the two is noticed.
+        let anchor = Anchor::of(location, &[INFO])?;
+        Ok(read_info(location)?.map(|info| -> Box<dyn DataSet> {
+            match info {
+                Info::Volume(info) => {
+                    Box::new(Volume::bind(engine, location, info).with_anchor(anchor))
+                }
+                Info::Folders(folders) => {
+                    Box::new(KeyFolders { anchor: anchor.map(Arc::new), ..folders })
+                }
             }
-            Info::Folders(folders) => {
-                Box::new(KeyFolders { anchor: anchor.map(Arc::new), ..folders })
-            }
-        }
-    }))
+        }))
+    }
+
+    fn contents(&self, location: &Location) -> Result<Option<Contents>, ContentsError> {
+        contents(location)
+    }
+
+    fn check_inside(
+        &self,
+        within: &Location,
+        folder: &Location,
+        listing: &Listing,
+    ) -> Result<(), ContentsError> {
+        check_listed(within, folder, listing)
+    }
+
+    fn names_encoding(&self, name: &str) -> bool {
+        unwrapped(name).is_some()
+    }
 }
 
 /// What an `info` tells of.
@@ -36,6 +65,15 @@ pub(crate) fn open_set(
 pub(crate) enum Info {
     Volume(VolumeInfo),
     Folders(KeyFolders),
+}
+
+impl Info {
+    pub fn document(&self) -> &Map<String, Value> {
+        match self {
+            Self::Volume(info) => info.document(),
+            Self::Folders(folders) => folders.document(),
+        }
+    }
 }
 
 /// Reads the `info` at a place; `None` if there is none. One read.

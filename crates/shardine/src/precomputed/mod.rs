@@ -1,5 +1,6 @@
 //! Volumes in Neuroglancer's precomputed format.
 
+mod contents;
 mod documents;
 mod encoding;
 mod info;
@@ -11,11 +12,11 @@ mod volume_scale;
 mod wrapped;
 
 pub use documents::KeyFolders;
-pub(crate) use documents::{Info, KeyFolder, open_set, read_info};
+pub(crate) use documents::{Info, KeyFolder, Precomputed, read_info};
 pub use encoding::ChunkEncoding;
 pub(crate) use info::DATA_TYPES;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
-pub(crate) use names::{BoxNames, BoxObject, ShardName};
-pub(crate) use volume::{AXES, CHUNK_SIZES, resolved};
+pub(crate) use names::{BoxNames, BoxObject, ShardName, ValueName, ValueNames, is_beside};
+pub(crate) use volume::{AXES, CHUNK_SIZES};
 pub use volume::{INFO, StoredChunk, Volume};
-pub(crate) use wrapped::{compressed_ending, compressed_endings};
+pub(crate) use wrapped::{compressed_ending, compressed_endings, unwrapped};

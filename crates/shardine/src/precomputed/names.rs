@@ -1,8 +1,8 @@
-//! How the chunks of a volume are named.
+//! What the objects in the folders of volumes, meshes and skeletons are, by their names.
 
 use shardine_store::{Key, Store, StoreError};
 
-use super::{Scale, compressed_ending};
+use super::{INFO, Scale, unwrapped};
 use crate::EngineError;
 use crate::engine::{Engine, GridKey, Packing, StoredObject};
 use crate::shard::uint64::Sharding;
@@ -54,7 +54,8 @@ impl BoxNames {
             let dash = part.get(1..)?.find('-')? + 1;
             let start: i64 = part.get(..dash)?.parse().ok()?;
             let voxel = u64::try_from(start.checked_sub(self.offset[axis])?).ok()?;
-            *i = voxel / self.chunk[axis];
+            // Names that begin behind the end of the volume have no voxels.
+            *i = Some(voxel).filter(|&voxel| voxel < self.size[axis])? / self.chunk[axis];
         }
         // There is one way to write each.
         (parts.next().is_none() && self.name(&cell) == name).then_some(cell)
@@ -72,9 +73,19 @@ pub(crate) struct BoxObject {
 impl BoxNames {
     /// The chunk that an object of this name in the folder is, be it compressed as a file or not; `None` if it is none.
     pub fn object(&self, name: &str) -> Option<BoxObject> {
-        let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
+        let bare = unwrapped(name);
         Some(BoxObject { cell: self.cell(bare.unwrap_or(name))?, compressed: bare.is_some() })
     }
+}
+
+/// Whether a name is three ranges of voxels, as that of a chunk is.
+fn looks_like_box(name: &str) -> bool {
+    let is_range = |part: &str| {
+        let dash = part.get(1..).and_then(|rest| rest.find('-'));
+        let ends = dash.and_then(|dash| Some((part.get(..=dash)?, part.get(dash + 2..)?)));
+        ends.is_some_and(|(start, end)| start.parse::<i64>().is_ok() && end.parse::<i64>().is_ok())
+    };
+    name.split('_').count() == 3 && name.split('_').all(is_range)
 }
 
 /// What an object in a folder of shards is, by its name.
@@ -90,6 +101,8 @@ pub(crate) enum ShardName {
     Compressed(u64),
     /// It is called like a shard, but no key leads to it.
     Misnamed,
+    /// It is called like a part of a shard, or like one that is compressed as a file, and is neither.
+    Odd { compressed: bool },
     /// Something else.
     Other,
 }
@@ -97,20 +110,94 @@ pub(crate) enum ShardName {
 impl ShardName {
     /// What an object of this name is.
     pub fn of(sharding: &Sharding, name: &str) -> Self {
-        let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
+        let bare = unwrapped(name);
         let Some((stem, ending)) = bare.unwrap_or(name).rsplit_once('.') else {
             return Self::Other;
         };
         let is_number = !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_number || !["shard", "index", "data"].contains(&ending) {
+            return Self::Other;
+        }
         match (sharding.shard_number(stem), ending, bare) {
             (Some(shard), "shard", None) => Self::Whole(shard),
             (Some(shard), "index", None) => Self::Index(shard),
             (Some(shard), "data", None) => Self::Data(shard),
             (Some(shard), "shard", Some(_)) => Self::Compressed(shard),
-            (None, "shard", None) if is_number => Self::Misnamed,
-            _ => Self::Other,
+            (None, "shard", None) => Self::Misnamed,
+            (_, _, bare) => Self::Odd { compressed: bare.is_some() },
         }
     }
+}
+
+/// How the objects are called that hold the values of a folder.
+#[derive(Debug, Clone)]
+pub(crate) enum ValueNames {
+    /// Each is a shard, or one of the two parts of one in its older form.
+    Shards(Sharding),
+    /// Each is a chunk.
+    Boxes(BoxNames),
+}
+
+/// What an object in a folder of values is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueName {
+    /// It holds values, or is a part of what does.
+    Values,
+    /// It looks as if it did, but no reader finds them; why.
+    Unfound(&'static str),
+    /// It is something else.
+    Other,
+}
+
+impl ValueNames {
+    /// Of the chunks of a scale, without their folder.
+    pub fn of_scale(scale: &Scale) -> Self {
+        match &scale.sharding {
+            Some(sharding) => Self::Shards(sharding.clone()),
+            None => Self::Boxes(BoxNames::of(scale, None)),
+        }
+    }
+
+    /// Whether an object of this name, without its folder, holds values.
+    pub fn has(&self, name: &str) -> bool {
+        self.named(name) == ValueName::Values
+    }
+
+    /// What an object of this name, without its folder, is.
+    pub fn named(&self, name: &str) -> ValueName {
+        match self {
+            Self::Shards(sharding) => match ShardName::of(sharding, name) {
+                ShardName::Whole(_) | ShardName::Index(_) | ShardName::Data(_) => ValueName::Values,
+                ShardName::Compressed(_) | ShardName::Odd { compressed: true } => {
+                    ValueName::Unfound(
+                        "it is a shard that was compressed as a whole, which no reader finds",
+                    )
+                }
+                ShardName::Misnamed | ShardName::Odd { compressed: false } => {
+                    ValueName::Unfound("it is called like a shard, but is none of this sharding")
+                }
+                ShardName::Other => ValueName::Other,
+            },
+            Self::Boxes(names) if names.object(name).is_some() => ValueName::Values,
+            Self::Boxes(_) if looks_like_box(unwrapped(name).unwrap_or(name)) => {
+                ValueName::Unfound("it is called like a chunk, but is none of this scale")
+            }
+            Self::Boxes(_) => ValueName::Other,
+        }
+    }
+}
+
+/// Where the program that made a data set is named.
+pub(super) const PROVENANCE: &str = "provenance";
+
+/// Endings of what is kept beside the shards of meshes and skeletons: where they are, and their parts.
+const BESIDE: [&str; 3] = [".spatial", ".frags", ".labels"];
+
+/// Whether something is usual beside the shards of meshes and skeletons.
+pub(crate) fn is_beside(name: &str) -> bool {
+    let name = unwrapped(name).unwrap_or(name);
+    [INFO, PROVENANCE, "spatial_index"].contains(&name)
+        || BESIDE.iter().any(|ending| name.ends_with(ending))
 }
 
 impl Packing for BoxNames {
@@ -163,7 +250,9 @@ mod tests {
             ("1F.shard", ShardName::Misnamed),
             ("0.shard", ShardName::Misnamed),
             ("20.shard", ShardName::Misnamed),
-            ("00.data.br", ShardName::Other),
+            ("00.data.br", ShardName::Odd { compressed: true }),
+            ("1F.index", ShardName::Odd { compressed: false }),
+            ("20.shard.gz", ShardName::Odd { compressed: true }),
             (".shard", ShardName::Other),
             ("notes.shard", ShardName::Other),
             ("info", ShardName::Other),
@@ -191,9 +280,46 @@ mod tests {
             "-6-58_0-32_1000-1011",
             "-6-58_0-32_1000-1010_0",
             "-6-58_0-32_1000-1010.gz",
+            "64-64_0-32_1000-1010",
             "a-b_c-d_e-f",
         ] {
             assert_eq!(names.cell(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_values_is_told_from_what_is() {
+        let shards = ValueNames::Shards(Sharding::new(0, 0, 5).unwrap());
+        for (name, expected) in [
+            ("1f.shard", true),
+            ("00.index", true),
+            ("00.data", true),
+            ("1F.shard", false),
+            ("0.shard", false),
+            ("20.shard", false),
+            ("00.shard.gz", false),
+            ("00.data.br", false),
+        ] {
+            assert_eq!(shards.has(name), expected, "{name}");
+            assert_ne!(shards.named(name), ValueName::Other, "{name}");
+        }
+        for name in ["info", "x.shard", ".shard", "notes.data", "0-1_0-1_0-1", "00.gz"] {
+            assert_eq!(shards.named(name), ValueName::Other, "{name}");
+        }
+        let (size, chunk, offset) = ([128, 70, 1], [64, 64, 1], [-64, 0, 0]);
+        let chunks = ValueNames::Boxes(BoxNames { folder: None, size, chunk, offset });
+        for (name, expected) in [
+            ("-64-0_0-64_0-1", true),
+            ("0-64_64-70_0-1.gz", true),
+            ("64-64_0-64_0-1", false),
+            ("0-32_0-64_0-1", false),
+            ("0-64_64-128_0-1.xz", false),
+        ] {
+            assert_eq!(chunks.has(name), expected, "{name}");
+            assert_ne!(chunks.named(name), ValueName::Other, "{name}");
+        }
+        for name in ["info", "0.shard", "a_b_c", "0-1_0-1", "0-64_0-64_0-1.txt", "--_--_--"] {
+            assert_eq!(chunks.named(name), ValueName::Other, "{name}");
         }
     }
 }

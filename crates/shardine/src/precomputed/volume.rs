@@ -64,27 +64,6 @@ pub struct Volume {
     anchor: Option<Arc<Anchor>>,
 }
 
-/// The folder that a path means which is relative to a place; `None` if it leads out of the store.
-pub(crate) fn resolved(location: &Location, path: &str) -> Result<Option<Option<Key>>, Error> {
-    let root = location.path.as_ref().map(Key::as_str);
-    let mut parts: Vec<&str> = root.map_or(Vec::new(), |root| root.split('/').collect());
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                if parts.pop().is_none() {
-                    return Ok(None);
-                }
-            }
-            part => parts.push(part),
-        }
-    }
-    if parts.is_empty() {
-        return Ok(Some(None));
-    }
-    Ok(Some(Some(Key::new(&parts.join("/"))?)))
-}
-
 /// A chunk of a volume that is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -185,13 +164,14 @@ impl Volume {
 
     /// The folder that holds the chunks of a scale.
     pub(crate) fn folder(&self, scale: &Scale) -> Result<Option<Key>, Error> {
-        resolved(&self.location, &scale.key)?.ok_or_else(|| {
+        let folder = self.location.resolved(&scale.key)?.ok_or_else(|| {
             self.wrong_key(format!(
                 "\"{}\" leads out of {}; open a folder above, with this volume as a path in it",
                 scale.key,
                 self.location.store.name()
             ))
-        })
+        })?;
+        Ok(folder.path)
     }
 
     fn wrong_key(&self, reason: String) -> Error {

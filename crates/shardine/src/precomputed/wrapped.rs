@@ -19,6 +19,11 @@ pub(crate) fn compressed_ending(name: &str) -> Option<&'static str> {
     compressed_endings().find(|ending| name.ends_with(ending))
 }
 
+/// A name without that ending; `None` if it has none.
+pub(crate) fn unwrapped(name: &str) -> Option<&str> {
+    name.strip_suffix(compressed_ending(name)?)
+}
+
 /// All such endings, the most common one first.
 pub(crate) fn compressed_endings() -> impl Iterator<Item = &'static str> {
     UNDERSTOOD.iter().map(|(ending, _)| *ending).chain(KNOWN)

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use shardine_codec::{ArraySpec, CodecSpec, DataType};
 use shardine_store::{Key, StoreError, StoreExt};
 
-use super::HEADER;
 use super::properties::{Bounds, VoxelSize};
+use super::{HEADER, NAME};
 use crate::array::ArrayFormat;
 use crate::engine::{ChunkSet, WkwPacking, wkw_cubes};
 use crate::layout::Layout;
@@ -28,6 +28,11 @@ pub(super) struct Extent {
 }
 
 impl Extent {
+    /// Voxels along x, y and z.
+    pub fn size(&self) -> [u64; 3] {
+        self.bounds.end(self.mag)
+    }
+
     /// How large its voxels are, and in which unit.
     fn voxel_size(&self) -> Option<(Vec<f64>, &str)> {
         let VoxelSize { factor, unit } = self.voxel_size.as_ref()?;
@@ -88,7 +93,7 @@ impl WkwArray {
         extent: Option<Extent>,
     ) -> Result<Self, Error> {
         let size = match &extent {
-            Some(extent) => extent.bounds.end(extent.mag),
+            Some(extent) => extent.size(),
             None => stored_size(engine, location, &header)?,
         };
         let (engine, location) = (Arc::clone(engine), location.clone());
@@ -111,19 +116,26 @@ impl WkwArray {
         let spec = ArraySpec { shape: vec![edge, edge, edge, channels], data_type, fill };
         let layout = Layout::new(&codecs, spec)
             .map_err(|source| Error::Layout { object: object.clone(), source: Box::new(source) })?;
-        let store = Arc::clone(&location.store);
-        let packing =
-            WkwPacking::new(Arc::clone(&store), location.path.clone(), *header, self.size);
-        let packing =
-            packing.ok_or_else(|| Error::TooManyBlocks { at: location.to_string(), edge })?;
+        let packing = packing(location, header, self.size)?;
         let [x, y, z] = self.size;
-        let shape = vec![x, y, z, channels];
+        let (store, shape) = (Arc::clone(&location.store), vec![x, y, z, channels]);
         let chunks = ChunkSet::new(&self.engine, store, Box::new(packing), shape, layout);
         let format = Box::new(WkwFormat { extent: self.extent.clone() });
         let array = Array::new(location, chunks, codecs, format);
         let names = AXES.map(|name| Some(name.to_owned()));
         Ok(array.with_axis_names(Some(names.to_vec())))
     }
+}
+
+/// The files of an array of so many voxels along x, y and z. No read.
+pub(super) fn packing(
+    location: &Location,
+    header: &WkwHeader,
+    size: [u64; 3],
+) -> Result<WkwPacking, Error> {
+    let (store, edge) = (Arc::clone(&location.store), header.block_edge());
+    WkwPacking::new(store, location.path.clone(), *header, size)
+        .ok_or_else(|| Error::TooManyBlocks { at: location.to_string(), edge })
 }
 
 /// Voxels from zero to the end of the last file along each axis.
@@ -180,7 +192,7 @@ impl ArrayFormat for WkwFormat {
     }
 
     fn check_writable(&self, location: &Location) -> Result<(), Error> {
-        Err(Error::OnlyRead { at: location.to_string(), format: "webknossos-wrap" })
+        Err(Error::OnlyRead { at: location.to_string(), format: NAME })
     }
 }
 
@@ -203,6 +215,10 @@ impl DataSet for WkwArray {
 
     fn parts(&self) -> Result<Vec<SetPart>, Error> {
         Ok(vec![SetPart::new("", self.open().map(PartContent::Array))])
+    }
+
+    fn only_read(&self) -> Option<&'static str> {
+        Some(NAME)
     }
 
     fn attributes(&self, _: Option<usize>) -> Map<String, Value> {

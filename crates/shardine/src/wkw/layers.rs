@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use shardine_store::Key;
 
-use super::PROPERTIES;
 use super::array::{Extent, WkwArray, layer_facts, read_header};
 use super::properties::{Layer, Mag, Properties, PropertiesError, VoxelSize};
+use super::{NAME, PROPERTIES};
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
+use crate::shard::wkw::WkwHeader;
 use crate::{Array, Engine, Error, Location};
 
 /// A data set: layers by name.
@@ -23,11 +24,17 @@ pub(super) struct WkwDataSet {
 #[derive(Debug)]
 pub(super) struct WkwLayer {
     engine: Arc<Engine>,
-    /// That of the data set.
-    root: Location,
+    place: LayerPlace,
+}
+
+/// A layer, and where it is.
+#[derive(Debug)]
+pub(super) struct LayerPlace {
+    /// The place of the data set.
+    pub root: Location,
     location: Location,
     properties: Arc<Properties>,
-    layer: Layer,
+    pub layer: Layer,
 }
 
 /// What a document says of the magnification in a folder of a layer; `None` if nothing.
@@ -46,9 +53,8 @@ fn extent_of(properties: &Properties, layer: &Layer, mag: &Mag) -> Extent {
 }
 
 impl WkwDataSet {
-    pub fn new(engine: &Arc<Engine>, location: &Location, properties: Properties) -> Self {
-        let (engine, location) = (Arc::clone(engine), location.clone());
-        Self { engine, location, properties: Arc::new(properties) }
+    pub fn new(engine: &Arc<Engine>, location: &Location, properties: Arc<Properties>) -> Self {
+        Self { engine: Arc::clone(engine), location: location.clone(), properties }
     }
 }
 
@@ -72,11 +78,15 @@ impl DataSet for WkwDataSet {
     /// No read.
     fn parts(&self) -> Result<Vec<SetPart>, Error> {
         let part = |layer: &Layer| {
-            let set = WkwLayer::at(&self.engine, &self.location, &self.properties, layer);
-            let content = set.map(|set| PartContent::Set(Box::new(set)));
-            SetPart::new(&layer.name, content)
+            let place = LayerPlace::new(&self.location, &self.properties, layer);
+            let set = |place| PartContent::Set(Box::new(WkwLayer::new(&self.engine, place)));
+            SetPart::new(&layer.name, place.map(set))
         };
         Ok(self.properties.layers.iter().map(part).collect())
+    }
+
+    fn only_read(&self) -> Option<&'static str> {
+        Some(NAME)
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {
@@ -89,39 +99,29 @@ impl DataSet for WkwDataSet {
     }
 }
 
-impl WkwLayer {
-    /// The layer at `location`, which has this name in the data set at `root`; `None` if that has
-    /// no such layer.
-    pub fn of(
-        engine: &Arc<Engine>,
-        location: &Location,
-        (root, name): (&Location, &str),
-        properties: Properties,
-    ) -> Result<Option<Self>, Error> {
-        let Some(layer) = properties.layer(name).cloned() else { return Ok(None) };
-        let found = Self::at(engine, root, &Arc::new(properties), &layer)?;
-        // What is below its own place is read by the store that it was named in.
-        Ok(Some(Self { location: location.clone(), ..found }))
-    }
-
-    fn at(
-        engine: &Arc<Engine>,
+impl LayerPlace {
+    /// A layer of the data set at `root`.
+    pub fn new(
         root: &Location,
         properties: &Arc<Properties>,
         layer: &Layer,
     ) -> Result<Self, Error> {
-        let set = Self {
-            engine: Arc::clone(engine),
+        let place = Self {
             root: root.clone(),
             location: root.join(&layer.name)?,
             properties: Arc::clone(properties),
             layer: layer.clone(),
         };
-        if layer.format != "wkw" {
+        if !layer.is_wkw() {
             let reason = format!("is \"{}\": name one of its arrays to read it", layer.format);
-            return Err(set.wrong("dataFormat", reason));
+            return Err(place.wrong("dataFormat", reason));
         }
-        Ok(set)
+        Ok(place)
+    }
+
+    /// The same layer, under another name of its place.
+    pub fn at(self, location: &Location) -> Self {
+        Self { location: location.clone(), ..self }
     }
 
     fn wrong(&self, member: &str, reason: String) -> Error {
@@ -134,8 +134,8 @@ impl WkwLayer {
         }
     }
 
-    /// A magnification. One read; two if its folder has the longer name.
-    fn open(&self, mag: &Mag) -> Result<Array, Error> {
+    /// Where a magnification is, and its header. One read; two if its folder has the longer name.
+    pub fn header(&self, mag: &Mag) -> Result<(Location, WkwHeader), Error> {
         let folders = mag.folders(&self.layer.name);
         for folder in &folders {
             let below = folder.strip_prefix(&self.layer.name).and_then(|f| f.strip_prefix('/'));
@@ -144,15 +144,35 @@ impl WkwLayer {
                 None => self.root.join(folder)?,
             };
             if let Some(header) = read_header(&location)? {
-                let extent = Some(extent_of(&self.properties, &self.layer, mag));
-                return WkwArray::new(&self.engine, &location, header, extent)?.open();
+                return Ok((location, header));
             }
         }
         Err(self.wrong("mags", format!("has no header.wkw in {}", folders.join(" or "))))
     }
 
+    /// What the document says of a magnification.
+    pub fn extent(&self, mag: &Mag) -> Extent {
+        extent_of(&self.properties, &self.layer, mag)
+    }
+}
+
+impl WkwLayer {
+    pub fn new(engine: &Arc<Engine>, place: LayerPlace) -> Self {
+        Self { engine: Arc::clone(engine), place }
+    }
+
+    fn mags(&self) -> &[Mag] {
+        &self.place.layer.mags
+    }
+
+    /// A magnification. One read; two if its folder has the longer name.
+    fn open(&self, mag: &Mag) -> Result<Array, Error> {
+        let (location, header) = self.place.header(mag)?;
+        WkwArray::new(&self.engine, &location, header, Some(self.place.extent(mag)))?.open()
+    }
+
     fn level_name(&self, mag: &Mag) -> String {
-        let folder = mag.folders(&self.layer.name).into_iter().next().unwrap_or_default();
+        let folder = mag.folders(&self.place.layer.name).into_iter().next().unwrap_or_default();
         folder.rsplit('/').next().unwrap_or_default().to_owned()
     }
 }
@@ -167,7 +187,7 @@ impl DataSet for WkwLayer {
     }
 
     fn location(&self) -> &Location {
-        &self.location
+        &self.place.location
     }
 
     /// None: the document is that of the data set that it is a layer of.
@@ -179,24 +199,28 @@ impl DataSet for WkwLayer {
     fn parts(&self) -> Result<Vec<SetPart>, Error> {
         let part =
             |mag: &Mag| SetPart::new(self.level_name(mag), self.open(mag).map(PartContent::Array));
-        Ok(self.layer.mags.iter().map(part).collect())
+        Ok(self.mags().iter().map(part).collect())
     }
 
     fn array(&self, level: usize) -> Result<Array, Error> {
-        let (at, levels) = (self.location.to_string(), self.layer.mags.len());
-        let mag = self.layer.mags.get(level);
+        let (at, levels) = (self.place.location.to_string(), self.mags().len());
+        let mag = self.mags().get(level);
         self.open(mag.ok_or(Error::NoLevel { at, level, levels })?)
     }
 
+    fn only_read(&self) -> Option<&'static str> {
+        Some(NAME)
+    }
+
     fn attributes(&self, level: Option<usize>) -> Map<String, Value> {
-        match level.map(|level| self.layer.mags.get(level)) {
-            Some(Some(mag)) => extent_of(&self.properties, &self.layer, mag).attributes(),
+        match level.map(|level| self.mags().get(level)) {
+            Some(Some(mag)) => self.place.extent(mag).attributes(),
             Some(None) => Map::new(),
             None => self.facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
         }
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {
-        layer_facts(self.layer.category.as_deref(), &self.layer.bounds)
+        layer_facts(self.place.layer.category.as_deref(), &self.place.layer.bounds)
     }
 }

@@ -6,20 +6,26 @@
 //! gives to its layer, or where there is none, to the end of the last file.
 
 mod array;
+mod contents;
 mod layers;
 mod properties;
 
 use std::sync::Arc;
 
-use shardine_store::StoreExt;
+use shardine_store::{Listing, StoreExt};
 
+use crate::format::{Contents, ContentsError, DocumentNames, Format};
 use crate::set::DataSet;
+use crate::shard::wkw::WkwHeader;
 use crate::{Engine, Error, Location};
 
-use array::WkwArray;
-use layers::{WkwDataSet, WkwLayer};
+use array::{Extent, WkwArray};
+use layers::{LayerPlace, WkwDataSet, WkwLayer};
 use properties::Properties;
 pub use properties::PropertiesError;
+
+/// The name of the format, for people.
+const NAME: &str = "webknossos-wrap";
 
 /// The document of a data set.
 const PROPERTIES: &str = "datasource-properties.json";
@@ -27,17 +33,58 @@ const PROPERTIES: &str = "datasource-properties.json";
 /// The document of a magnification.
 const HEADER: &str = "header.wkw";
 
-/// Opens a data set, a layer or a magnification; `None` if there is none.
-///
-/// One read for a data set; three for a magnification, and where no document above tells its
-/// extent, a listing of each folder; three for a layer, which the document above names.
-pub(crate) fn open_set(
-    engine: &Arc<Engine>,
-    location: &Location,
-) -> Result<Option<Box<dyn DataSet>>, Error> {
+/// webknossos-wrap.
+pub(crate) struct WebknossosWrap;
+
+impl Format for WebknossosWrap {
+    fn documents(&self) -> DocumentNames {
+        DocumentNames { before: &[], making: &[PROPERTIES, HEADER], after: &[] }
+    }
+
+    /// One read for a data set; three for a magnification, and where no document above tells its
+    /// extent, a listing of each folder; three for a layer, which the document above names.
+    fn open(
+        &self,
+        engine: &Arc<Engine>,
+        location: &Location,
+    ) -> Result<Option<Box<dyn DataSet>>, Error> {
+        Ok(match find(location)? {
+            None => None,
+            Some(Found::DataSet(properties)) => {
+                Some(Box::new(WkwDataSet::new(engine, location, properties)))
+            }
+            Some(Found::Magnification(header, extent)) => {
+                Some(Box::new(WkwArray::new(engine, location, header, extent)?))
+            }
+            Some(Found::Layer(place)) => Some(Box::new(WkwLayer::new(engine, place))),
+        })
+    }
+
+    fn contents(&self, location: &Location) -> Result<Option<Contents>, ContentsError> {
+        contents::contents(location)
+    }
+
+    fn check_inside(
+        &self,
+        within: &Location,
+        folder: &Location,
+        listing: &Listing,
+    ) -> Result<(), ContentsError> {
+        contents::check_listed(within, folder, listing)
+    }
+}
+
+/// What the documents at a place, and above it, describe.
+enum Found {
+    DataSet(Arc<Properties>),
+    /// With what a document above says of it.
+    Magnification(WkwHeader, Option<Extent>),
+    Layer(LayerPlace),
+}
+
+fn find(location: &Location) -> Result<Option<Found>, Error> {
     if let Some(properties) = read_properties(location)? {
-        let set = WkwDataSet::new(engine, location, properties);
-        return Ok(Some(Box::new(set)));
+        return Ok(Some(Found::DataSet(Arc::new(properties))));
     }
     if let Some(header) = array::read_header(location)? {
         let known = match location.parent()? {
@@ -50,12 +97,14 @@ pub(crate) fn open_set(
             },
             None => None,
         };
-        return Ok(Some(Box::new(WkwArray::new(engine, location, header, known)?)));
+        return Ok(Some(Found::Magnification(header, known)));
     }
     let Some((root, name)) = location.parent()? else { return Ok(None) };
     let Some(properties) = read_properties(&root)? else { return Ok(None) };
-    let layer = WkwLayer::of(engine, location, (&root, &name), properties)?;
-    Ok(layer.map(|layer| -> Box<dyn DataSet> { Box::new(layer) }))
+    let Some(layer) = properties.layer(&name).cloned() else { return Ok(None) };
+    let place = LayerPlace::new(&root, &Arc::new(properties), &layer)?;
+    // What is below its own place is read by the store that it was named in.
+    Ok(Some(Found::Layer(place.at(location))))
 }
 
 fn read_properties(location: &Location) -> Result<Option<Properties>, Error> {

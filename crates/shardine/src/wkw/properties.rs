@@ -66,6 +66,11 @@ pub(super) struct Mag {
 }
 
 impl Mag {
+    /// Whether it is not in the data set at all: its path is a URL.
+    pub fn is_elsewhere(&self) -> bool {
+        self.path.as_ref().is_some_and(|path| path.contains("://"))
+    }
+
     /// The folders that it may be in, from that of the document.
     pub fn folders(&self, layer: &str) -> Vec<String> {
         if let Some(path) = &self.path {
@@ -122,6 +127,11 @@ fn three<T>(value: &Value, number: impl Fn(&Value) -> Option<T>) -> Option<[T; 3
 }
 
 impl Layer {
+    /// Whether its arrays are stored in this format.
+    pub fn is_wkw(&self) -> bool {
+        self.format == "wkw"
+    }
+
     fn parse(layer: &Map<String, Value>, at: &str) -> Result<Self, PropertiesError> {
         let member = |name: &str| format!("{at}.{name}");
         let word = |name: &str| layer.get(name).and_then(Value::as_str).map(str::to_owned);

@@ -4,21 +4,43 @@ use std::sync::Arc;
 
 use shardine_store::Key;
 
-use super::node::node_documents_of;
+use super::contents::contents;
+use super::node::{
+    DOCUMENT, V2_ARRAY, V2_ATTRIBUTES, V2_CONSOLIDATED, V2_GROUP, node_documents_of,
+};
 use super::{ArrayNode, Child, Group, Node};
+use crate::format::{Contents, ContentsError, DocumentNames, Format};
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::{Array, Engine, Error, Location, ZarrFormat};
 
-/// Opens the node at a place; `None` if there is none. One read; of version 2, three to five.
-pub(crate) fn open_set(
-    engine: &Arc<Engine>,
-    location: &Location,
-) -> Result<Option<Box<dyn DataSet>>, Error> {
-    match Node::open(engine, location) {
-        Ok(Node::Array(array)) => Ok(Some(Box::new(array))),
-        Ok(Node::Group(group)) => Ok(Some(Box::new(group))),
-        Err(Error::NoNode { .. }) => Ok(None),
-        Err(error) => Err(error),
+/// Zarr, of both versions.
+pub(crate) struct Zarr;
+
+impl Format for Zarr {
+    fn documents(&self) -> DocumentNames {
+        DocumentNames {
+            before: &[V2_ATTRIBUTES],
+            making: &[DOCUMENT, V2_ARRAY, V2_GROUP],
+            after: &[V2_CONSOLIDATED],
+        }
+    }
+
+    /// One read; of version 2, three to five.
+    fn open(
+        &self,
+        engine: &Arc<Engine>,
+        location: &Location,
+    ) -> Result<Option<Box<dyn DataSet>>, Error> {
+        match Node::open(engine, location) {
+            Ok(Node::Array(array)) => Ok(Some(Box::new(array))),
+            Ok(Node::Group(group)) => Ok(Some(Box::new(group))),
+            Err(Error::NoNode { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn contents(&self, location: &Location) -> Result<Option<Contents>, ContentsError> {
+        contents(location)
     }
 }
 

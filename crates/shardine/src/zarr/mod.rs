@@ -5,6 +5,7 @@ mod array_keys;
 mod array_node;
 mod attributes;
 mod consolidated;
+mod contents;
 mod create;
 mod data_set;
 mod flat_codecs;
@@ -32,14 +33,13 @@ pub use crate::set::MAX_DEPTH;
 pub use array_node::ArrayNode;
 pub use attributes::{attributes, change_attributes};
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
-pub(crate) use data_set::open_set;
+pub(crate) use data_set::Zarr;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
 pub use node::formats_at;
-pub(crate) use node::{
-    ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document,
-    read_v2, read_v3,
-};
 pub use node::{Child, Group, Node};
+pub(crate) use node::{
+    DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document, read_v2, read_v3,
+};
 pub(crate) use node_names::node_names;
 pub(crate) use reopen::has_same_chunks;
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};

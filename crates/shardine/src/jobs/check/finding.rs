@@ -78,6 +78,7 @@ const LOST: &str =
     "write the whole of it again, or accept the loss with `shardine repair --accept-loss`";
 const UNPROVED: &str = "compare it with its source; then write it again, or accept it with \
                         `shardine repair --accept-loss`";
+const RESTORE: &str = "restore the object from a copy, or copy it again from its source";
 const LEFT_OUT: &str =
     "move it elsewhere, or put what a link leads to in its place; see docs/links.md";
 
@@ -267,6 +268,8 @@ pub struct Finding {
     pub(crate) correction: Option<Correction>,
     /// The record that tells of the loss.
     pub(crate) record: Option<Key>,
+    /// Whether it is of a data set that nothing here writes to.
+    pub(crate) only_read: bool,
 }
 
 /// What a document should say instead of what it says.
@@ -301,6 +304,7 @@ impl Finding {
             origin: None,
             correction: None,
             record: None,
+            only_read: false,
         }
     }
 
@@ -321,7 +325,12 @@ impl Finding {
 
     /// What to do next; `None` where nothing needs to be done.
     pub fn hint(&self) -> Option<&'static str> {
-        Some(self.kind.hint()).filter(|hint| !hint.is_empty())
+        match self.kind.hint() {
+            NOTHING => None,
+            // It would change nothing there.
+            hint if self.only_read && hint.contains("`shardine repair") => Some(RESTORE),
+            hint => Some(hint),
+        }
     }
 }
 
@@ -336,6 +345,21 @@ mod tests {
         assert_eq!(names.len(), FindingKind::ALL.len());
         let kebab = |c: char| c.is_ascii_lowercase() || c == '-';
         assert!(names.iter().all(|name| name.chars().all(kebab)));
+    }
+
+    #[test]
+    fn a_data_set_that_is_only_read_is_not_sent_to_repair() {
+        for &kind in FindingKind::ALL {
+            let finding = Finding::new(kind, None, String::new());
+            let only_read = Finding { only_read: true, ..finding.clone() };
+            let names_repair =
+                |hint: Option<&str>| hint.is_some_and(|hint| hint.contains("repair"));
+            assert!(!names_repair(only_read.hint()), "{kind}");
+            if !names_repair(finding.hint()) {
+                assert_eq!(only_read.hint(), finding.hint(), "{kind}");
+            }
+        }
+        assert!(Finding::new(FindingKind::Index, None, String::new()).hint() == Some(OBJECT));
     }
 
     #[test]

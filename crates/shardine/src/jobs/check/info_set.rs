@@ -5,11 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use shardine_store::Key;
 
-use super::keyed::{Chunks, Folder, Payload, is_beside, last_part};
-use crate::dataset::{Info, KeyFolder, read_info};
+use super::keyed::{Chunks, Folder, Payload, last_part};
 use crate::keyed::KeyedShards;
-use crate::precomputed::{INFO, Scale, Volume};
-use crate::{Engine, Error, KeyFolders, Location};
+use crate::precomputed::{INFO, Info, KeyFolder, Scale, Volume, is_beside, read_info};
+use crate::{DataSet, Engine, Error, KeyFolders, Location};
 
 /// What an `info` describes.
 pub(in crate::jobs) enum InfoSet {
@@ -25,32 +24,39 @@ pub(in crate::jobs) struct Place<'a> {
 }
 
 impl InfoSet {
-    /// What there is at a place; `None` if there is no `info`. One read.
+    /// What there is at a place; `None` if there is no `info`. [`Error::NoKeyValues`] if it describes
+    /// neither a volume nor what is in shards. One read.
     pub fn read(engine: &Arc<Engine>, location: &Location) -> Result<Option<Self>, Error> {
-        read_info(location)?.map(|info| Self::of(engine, location, info)).transpose()
+        Ok(match read_info(location)? {
+            None => None,
+            Some(Info::Volume(info)) => Some(Self::Volume(Volume::bind(engine, location, info))),
+            Some(Info::Folders(found)) => Some(Self::Folders(folders(&found)?)),
+        })
     }
 
-    /// What an `info` at a place describes; [`Error::NoKeyValues`] if that is neither a volume nor
-    /// in shards.
-    pub fn of(engine: &Arc<Engine>, location: &Location, info: Info) -> Result<Self, Error> {
-        match info {
-            Info::Volume(info) => Ok(Self::Volume(Volume::bind(engine, location, info))),
-            Info::Folders(found) => match folders(&found)? {
-                none if none.is_empty() => Err(Error::NoKeyValues { at: location.to_string() }),
-                folders => Ok(Self::Folders(folders)),
-            },
+    /// The same of what is open; `None` if no `info` makes it.
+    pub fn of(set: &dyn DataSet) -> Result<Option<Self>, Error> {
+        if let Some(volume) = set.downcast_ref::<Volume>() {
+            return Ok(Some(Self::Volume(volume.clone())));
         }
+        let found = set.downcast_ref::<KeyFolders>();
+        Ok(found.map(folders).transpose()?.map(Self::Folders))
     }
 }
 
-/// The folders of shards that a document other than a volume's describes.
+/// The folders of shards that a document other than a volume's describes, of which there must be
+/// some.
 fn folders(found: &KeyFolders) -> Result<Vec<Folder>, Error> {
     let folder = |KeyFolder { pointer, location, sharding }| {
         let shards = KeyedShards::new(location.store, location.path, sharding);
         let (info, shards) = (found.info().clone(), Arc::new(shards));
         Folder { info, pointer, shards, payload: Payload::Values(found.kind()) }
     };
-    Ok(found.folders()?.into_iter().map(folder).collect())
+    let folders: Vec<Folder> = found.folders()?.into_iter().map(folder).collect();
+    match folders.is_empty() {
+        true => Err(Error::NoKeyValues { at: found.location().to_string() }),
+        false => Ok(folders),
+    }
 }
 
 /// Folders of values by key, of one document.

@@ -4,8 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Condition, Key};
 
-use super::keys::{KeySource, Listed, is_document};
+use super::keys::{KeySource, Listed};
 use super::queue::{Queue, Work, Worker};
+use crate::dataset::is_document;
 use crate::jobs::whole::check_removable;
 use crate::{Error, Location};
 

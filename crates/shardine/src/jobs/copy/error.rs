@@ -81,15 +81,19 @@ pub enum CopyError {
         /// The source.
         at: String,
         /// Why its metadata does not help.
-        reason: &'static str,
+        reason: String,
+        /// What would, beside an address that can be listed.
+        advice: Option<&'static str>,
     },
-    /// An `info` tells of a folder that is not below the source, so that the copy would lack it.
-    #[error("\"{info}\" tells of \"{folder}\", which lies outside of {at} and would not be copied")]
+    /// A document tells of a folder that is not below the source, so that the copy would lack it.
+    #[error(
+        "\"{document}\" tells of \"{folder}\", which lies outside of {at} and would not be copied"
+    )]
     Outside {
         /// The source.
         at: String,
         /// The document.
-        info: Key,
+        document: Key,
         /// The folder, as the document names it.
         folder: String,
     },
@@ -132,8 +136,9 @@ impl CopyError {
             }
             Self::Marker { .. } => "choose another place, or overwrite what is there".into(),
             Self::NotADataSet { .. } => "choose another place, or remove it yourself".into(),
-            Self::Unlisted { .. } => {
-                "give the group consolidated metadata, copy its arrays one by one, or use an address whose objects can be listed".into()
+            Self::Unlisted { advice, .. } => {
+                let advice = advice.map(|advice| format!("{advice}, or ")).unwrap_or_default();
+                format!("{advice}use an address whose objects can be listed")
             }
             Self::Length { .. } | Self::Content { .. } => {
                 "copy again: what is there already is kept".into()

@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_store::{Condition, FolderHold, Key, StoreError};
 
-use super::keys::{Found, FoundObject, KeySource, document_rank, is_document, parent};
+use super::keys::{Found, FoundObject, KeySource, parent};
 use super::options::CopyProgress;
 use super::pieces::Pieces;
 use super::queue::Queue;
 use super::worker::CopyWorker;
 use super::{CopyCheck, CopyError, CopyOptions, CopyReport};
 use crate::anchor::Anchor;
+use crate::dataset::{document_names, document_rank, is_document};
 use crate::engine::Budget;
+use crate::format::DocumentRank;
 use crate::jobs::rebuild::PartOutcome;
-use crate::precomputed::INFO;
-use crate::zarr::ARRAY_DOCUMENTS;
 use crate::{Error, Location};
 
 /// Data sets that are kept in their places during a copy: each takes a descriptor. That others were replaced is noticed at the end.
@@ -141,8 +141,8 @@ impl<'a> Job<'a> {
 
     /// Keeps a folder in its place, if it is one of a data set, or at least notices if another one takes it.
     fn hold(&self, folder: &Location) -> Result<(), Error> {
-        for documents in [&ARRAY_DOCUMENTS[..], &[INFO]] {
-            let Some(anchor) = Anchor::of(folder, documents)? else { continue };
+        for documents in document_names() {
+            let Some(anchor) = Anchor::of(folder, documents.making)? else { continue };
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             let hold = if held.len() < MOST_HELD { anchor.hold()? } else { None };
             held.push((anchor, hold));
@@ -170,7 +170,7 @@ impl<'a> Job<'a> {
             by_depth.entry(depth).or_default().push(document);
         }
         for (_, documents) in by_depth.into_iter().rev() {
-            let mut by_rank: BTreeMap<Option<u8>, Vec<Task>> = BTreeMap::new();
+            let mut by_rank: BTreeMap<Option<DocumentRank>, Vec<Task>> = BTreeMap::new();
             for task in self.tasks(documents, false)? {
                 by_rank.entry(document_rank(&task.source)).or_default().push(Task::Object(task));
             }
@@ -233,11 +233,11 @@ impl<'a> Job<'a> {
         there: &HashMap<Key, u64>,
         folder: &Arc<FolderCheck>,
     ) -> Result<ObjectTask, Error> {
-        let FoundObject { key, len, instead } = object;
+        let FoundObject { key, len, needed, instead } = object;
         let target = self.target_key(&key)?;
         let instead = instead.into_iter().map(|object| self.task(object, there, folder));
         Ok(ObjectTask {
-            needed: is_document(&key),
+            needed,
             source: key,
             existing: there.get(&target).copied(),
             target,

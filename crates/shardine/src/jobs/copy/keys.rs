@@ -1,28 +1,23 @@
-//! Which objects a data set has: by listing its folders, or by what its metadata says.
+//! Which objects a data set has: by listing its folders, or by what its documents say.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use shardine_store::{Key, Listing, StoreError, StoreExt};
 
 use super::CopyError;
-use super::info_keys::check_inside;
-use crate::dataset::read_info;
+use crate::dataset::{check_inside, document_names, is_document};
+use crate::format::{Contents, ContentsError, KeyStream, PossibleKey};
 use crate::jobs::frame::place;
+use crate::jobs::losses::LOSS_RECORD;
 use crate::jobs::whole::refuse;
-use crate::precomputed::INFO;
-use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
-use crate::zarr::{DOCUMENT, LOSS_RECORD, consolidated_name, node_documents};
 use crate::{Error, Location};
 
 /// Deeper than any hierarchy with its chunks that is not a loop of links.
 const MAX_DEPTH: usize = 128;
 
 /// Keys of a grid that are made at once.
-pub(super) const CELLS: usize = 1024;
-
-/// Bytes of an `info` up to which it is asked for folders outside of the source. Larger ones hold the properties of segments,
-/// and those name no folders.
-const LARGEST_INFO: u64 = 4 << 20;
+const CELLS: usize = 1024;
 
 /// An object of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +25,16 @@ pub(super) struct FoundObject {
     pub key: Key,
     /// As a listing told it; the object may have changed since.
     pub len: Option<u64>,
+    /// Whether it must be there.
+    pub needed: bool,
     /// What may be there instead of it, if it is not there.
     pub instead: Vec<FoundObject>,
 }
 
-impl FoundObject {
-    /// One that may be missing.
-    pub fn possible(key: Key) -> Self {
-        Self { key, len: None, instead: Vec::new() }
+impl From<PossibleKey> for FoundObject {
+    fn from(PossibleKey { key, needed, instead }: PossibleKey) -> Self {
+        let instead = instead.into_iter().map(Self::from).collect();
+        Self { key, len: None, needed, instead }
     }
 }
 
@@ -65,21 +62,6 @@ pub(super) trait KeySource: Sync {
     fn expand(&self, branch: Self::Branch) -> Result<Found<Self::Branch>, Error>;
 }
 
-/// The rank of metadata among that of one folder; the highest one makes the data set visible. `None` for other objects.
-pub(super) fn document_rank(key: &Key) -> Option<u8> {
-    match key.as_str().rsplit('/').next()? {
-        ".zattrs" => Some(0),
-        DOCUMENT | ".zarray" | ".zgroup" | INFO => Some(1),
-        ".zmetadata" => Some(2),
-        _ => None,
-    }
-}
-
-/// Whether an object describes others.
-pub(in crate::jobs) fn is_document(key: &Key) -> bool {
-    document_rank(key).is_some()
-}
-
 /// The folder that a key lies in; `None` is the root.
 pub(in crate::jobs) fn parent(key: &Key) -> Option<Key> {
     let (folder, _) = key.as_str().rsplit_once('/')?;
@@ -94,7 +76,7 @@ pub(super) struct Listed<'a> {
     root: Mutex<Option<Listing>>,
     /// Whether what is left out of a listing is an error.
     whole: bool,
-    /// Whether it is to be copied, so that what an `info` tells of has to lie in it.
+    /// Whether it is to be copied, so that folders that documents name have to lie in it.
     copied: bool,
 }
 
@@ -139,9 +121,13 @@ impl KeySource for Listed<'_> {
         }
         // That of the root has been looked at.
         if self.copied && folder != self.location.path {
-            check_listed(self.location, &self.location.at(folder), &listing)?;
+            check_inside(self.location, &self.location.at(folder), &listing)
+                .map_err(|error| refusal(self.location, error))?;
         }
-        let object = |(key, len)| FoundObject { len: Some(len), ..FoundObject::possible(key) };
+        let object = |(key, len)| {
+            let needed = is_document(&key);
+            FoundObject { key, len: Some(len), needed, instead: Vec::new() }
+        };
         Ok(Found {
             objects: listing.objects.into_iter().map(object).collect(),
             branches: listing.folders.into_iter().map(Some).collect(),
@@ -149,125 +135,82 @@ impl KeySource for Listed<'_> {
     }
 }
 
-/// The objects that Zarr metadata tells of, each of which may be missing, for stores that cannot list.
-#[derive(Debug)]
-pub(super) struct FromMetadata {
-    nodes: Vec<(Location, NodeMetadata)>,
+/// The objects that documents tell of, each of which may be missing, for stores that cannot list.
+pub(super) struct Told {
+    /// Taken by who begins.
+    branches: Mutex<Vec<ToldBranch>>,
 }
 
-/// A part of a node.
-#[derive(Debug)]
-pub(super) enum NodePart {
-    /// Its document, and of an array the beginning of its grid.
-    Node(usize),
-    /// The grid of an array from this cell on.
-    Cells { node: usize, from: Vec<u64> },
+/// A part of such objects.
+pub(super) enum ToldBranch {
+    Objects(Vec<FoundObject>),
+    Grid(KeyStream),
 }
 
-impl FromMetadata {
-    /// The document of a place: an array, or a group with consolidated metadata.
-    pub fn of(location: &Location, root: NodeMetadata) -> Result<Self, Error> {
-        let unlisted =
-            |reason| Error::from(CopyError::Unlisted { at: location.to_string(), reason });
-        let mut nodes = Vec::new();
-        if let NodeMetadata::Group(group) = &root {
-            let Some(entries) = group.consolidated() else {
-                return Err(unlisted("the group has no consolidated metadata that tells them"));
-            };
-            for (path, node) in entries {
-                let at = location.join(path)?;
-                let name = consolidated_name(group.zarr_format());
-                let refused = |source| {
-                    Ok::<_, Error>(Error::Metadata { object: location.key(name)?, source })
-                };
-                match node {
-                    Ok(node) => nodes.push((at, node.clone())),
-                    Err(error) => return Err(refused(Box::new(error.clone()))?),
-                }
-            }
+impl Told {
+    pub fn new(contents: Contents) -> Result<Self, Error> {
+        let mut objects = contents.objects;
+        let mut seen = HashSet::new();
+        objects.retain(|object| seen.insert(object.key.clone()));
+        let mut branches = vec![ToldBranch::Objects(objects.into_iter().map(Into::into).collect())];
+        for grid in contents.grids {
+            // The copy has to say what is missing in it. Grids may share a folder.
+            let record = grid.folder.key(LOSS_RECORD)?;
+            let record = seen.insert(record.clone()).then(|| Ok(PossibleKey::new(record)));
+            branches.push(ToldBranch::Grid(Box::new(record.into_iter().chain(grid.keys))));
         }
-        nodes.push((location.clone(), root));
-        Ok(Self { nodes })
-    }
-
-    fn cells(&self, node: usize, from: Vec<u64>) -> Result<Found<NodePart>, Error> {
-        let mut found = Found { objects: Vec::new(), branches: Vec::new() };
-        let Some((location, NodeMetadata::Array(array))) = self.nodes.get(node) else {
-            return Ok(found);
-        };
-        let grid = grid(array);
-        let mut cell = Some(from);
-        while let Some(at) = cell {
-            if found.objects.len() == CELLS {
-                found.branches.push(NodePart::Cells { node, from: at });
-                break;
-            }
-            let key = location.key(&array.key_encoding().key(&at))?;
-            found.objects.push(FoundObject::possible(key));
-            cell = next_cell(at, &grid);
-        }
-        Ok(found)
+        Ok(Self { branches: Mutex::new(branches) })
     }
 }
 
-/// How many objects the grid of an array has along each axis.
-fn grid(array: &ArrayMetadata) -> Vec<u64> {
-    let axes = array.shape().iter().zip(array.chunk_shape());
-    axes.map(|(&len, &chunk)| len.div_ceil(chunk.max(1))).collect()
-}
+impl KeySource for Told {
+    type Branch = ToldBranch;
 
-/// The cell after this one in C order.
-fn next_cell(mut cell: Vec<u64>, grid: &[u64]) -> Option<Vec<u64>> {
-    for (i, &n) in cell.iter_mut().zip(grid).rev() {
-        *i += 1;
-        if *i < n {
-            return Some(cell);
-        }
-        *i = 0;
-    }
-    None
-}
-
-impl KeySource for FromMetadata {
-    type Branch = NodePart;
-
-    fn first(&self) -> Vec<NodePart> {
-        (0..self.nodes.len()).map(NodePart::Node).collect()
+    fn first(&self) -> Vec<ToldBranch> {
+        std::mem::take(&mut self.branches.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn folder(&self, _: &NodePart) -> Option<Location> {
+    fn folder(&self, _: &ToldBranch) -> Option<Location> {
         None
     }
 
-    fn expand(&self, part: NodePart) -> Result<Found<NodePart>, Error> {
-        match part {
-            NodePart::Cells { node, from } => self.cells(node, from),
-            NodePart::Node(node) => {
-                let Some((location, metadata)) = self.nodes.get(node) else {
-                    return Ok(Found { objects: Vec::new(), branches: Vec::new() });
-                };
-                let mut objects = Vec::new();
-                for (i, name) in node_documents(metadata).iter().enumerate() {
-                    let key = location.key(name)?;
-                    // All but the first may be missing.
-                    if i == 0 || location.store.get(&key)?.is_some() {
-                        objects.push(FoundObject::possible(key));
-                    }
-                }
-                if let NodeMetadata::Array(_) = metadata {
-                    // The copy has to say what is missing in it.
-                    objects.push(FoundObject::possible(location.key(LOSS_RECORD)?));
-                }
-                let branches = match metadata {
-                    NodeMetadata::Array(array) if !grid(array).contains(&0) => {
-                        vec![NodePart::Cells { node, from: vec![0; array.shape().len()] }]
-                    }
-                    _ => Vec::new(),
-                };
-                Ok(Found { objects, branches })
-            }
+    fn expand(&self, branch: ToldBranch) -> Result<Found<ToldBranch>, Error> {
+        let mut keys = match branch {
+            ToldBranch::Objects(objects) => return Ok(Found { objects, branches: Vec::new() }),
+            ToldBranch::Grid(keys) => keys,
+        };
+        let mut objects = Vec::new();
+        for key in keys.by_ref().take(CELLS) {
+            objects.push(key?.into());
         }
+        let branches = match objects.len() {
+            CELLS => vec![ToldBranch::Grid(keys)],
+            _ => Vec::new(),
+        };
+        Ok(Found { objects, branches })
     }
+}
+
+/// Why a source is not copied whose documents do not tell its objects, or tell of others.
+pub(super) fn refusal(source: &Location, error: ContentsError) -> Error {
+    let at = source.to_string();
+    match error {
+        ContentsError::Untold { reason, advice } => {
+            CopyError::Unlisted { at, reason: reason.to_owned(), advice }.into()
+        }
+        ContentsError::Outside { document, folder } => {
+            CopyError::Outside { at, document, folder }.into()
+        }
+        ContentsError::Other(error) => error,
+    }
+}
+
+/// Why a source without documents is not copied, if it cannot be listed.
+pub(super) fn nothing_told(source: &Location) -> Error {
+    let mut names: Vec<&str> = document_names().flat_map(|names| names.making).copied().collect();
+    let last = names.pop().unwrap_or_default();
+    let reason = format!("there is no {} or {last} that tells them", names.join(", "));
+    CopyError::Unlisted { at: source.to_string(), reason, advice: None }.into()
 }
 
 /// The objects of a source by listing, `None` if it cannot be listed; an error if there is nothing, or no data set.
@@ -279,7 +222,7 @@ pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
         Err(error) => return Err(error.into()),
     };
     if !listing.is_empty() {
-        check_listed(source, source, &listing)?;
+        check_inside(source, source, &listing).map_err(|error| refusal(source, error))?;
         // Files are listed once more when they are held in their place.
         let known = if source.store.has_folders() { None } else { Some(listing) };
         let root = Mutex::new(known);
@@ -292,48 +235,41 @@ pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
     })
 }
 
-/// Refuses a folder with an `info` that tells of what lies outside of the source. One read if there
-/// is one.
-fn check_listed(source: &Location, folder: &Location, listing: &Listing) -> Result<(), Error> {
-    let info = folder.key(INFO)?;
-    let is_looked_at = |(key, len): &(Key, u64)| *key == info && *len <= LARGEST_INFO;
-    if !listing.objects.iter().any(is_looked_at) {
-        return Ok(());
-    }
-    let checked = match read_info(folder) {
-        Ok(Some(info)) => check_inside(source, folder, &info),
-        read => read.map(drop),
-    };
-    match checked {
-        // One that makes no sense tells of nothing, and is copied as it is.
-        Err(Error::Info { .. } | Error::Store(StoreError::Key { .. })) => Ok(()),
-        checked => checked,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use shardine_store::MemoryStore;
+
     use super::*;
 
     #[test]
-    fn cells_come_in_c_order_and_end() {
-        let mut cells = vec![vec![0, 0]];
-        while let Some(next) = next_cell(cells.last().unwrap().clone(), &[2, 3]) {
-            cells.push(next);
-        }
-        assert_eq!(cells, [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
-        assert_eq!(next_cell(Vec::new(), &[]), None);
+    fn the_keys_of_a_large_grid_are_made_as_they_are_copied() {
+        let place = Location::root(Arc::new(MemoryStore::new()));
+        let mut contents = Contents::default();
+        let (made, counted) = (Arc::new(Mutex::new(0)), 1 << 40);
+        let count = Arc::clone(&made);
+        let keys = (0..counted).map(move |i: u64| {
+            *count.lock().unwrap() += 1;
+            Key::new(&i.to_string()).map(PossibleKey::new)
+        });
+        contents.grid(&place, keys);
+        contents.grid(&place, (0..3).map(|i| Key::new(&format!("x/{i}")).map(PossibleKey::new)));
+        let told = Told::new(contents).unwrap();
+        let mut branches = told.first();
+        assert_eq!((branches.len(), *made.lock().unwrap()), (3, 0));
+        // The record of losses comes once, though both grids are of one folder.
+        let small = told.expand(branches.pop().unwrap()).unwrap();
+        assert_eq!((small.objects.len(), small.branches.len()), (3, 0));
+        let large = told.expand(branches.pop().unwrap()).unwrap();
+        assert_eq!(large.objects[0].key.as_str(), LOSS_RECORD);
+        assert_eq!((large.objects.len(), large.branches.len()), (CELLS, 1));
+        assert_eq!(*made.lock().unwrap(), CELLS - 1);
     }
 
     #[test]
-    fn metadata_is_known_by_its_name_alone() {
+    fn the_folder_of_a_key_is_what_is_before_its_last_part() {
         let key = |text| Key::new(text).unwrap();
-        for text in ["zarr.json", "a/.zarray", "a/b/.zattrs", ".zmetadata", "mesh/info"] {
-            assert!(is_document(&key(text)), "{text}");
-        }
-        for text in ["c/0/0", "zarr.json.bak", "info/0", "azarr.json"] {
-            assert!(!is_document(&key(text)), "{text}");
-        }
         assert_eq!(parent(&key("a/b/c")), Some(key("a/b")));
         assert_eq!(parent(&key("a")), None);
     }

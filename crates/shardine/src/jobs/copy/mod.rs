@@ -2,7 +2,6 @@
 
 pub(super) mod clear;
 mod error;
-mod info_keys;
 mod job;
 pub(super) mod keys;
 mod options;
@@ -13,16 +12,12 @@ mod worker;
 use super::frame::{Beginning, JobError, JobKind, Marker, PartEnd, Start, place, source_state};
 use super::rebuild::PartOutcome;
 use super::whole::check_whole;
-use crate::dataset::{Documents, detect};
+use crate::dataset::{contents, document_names};
 use crate::{Error, Location};
-use info_keys::FromInfo;
 use job::Job;
-use keys::{FromMetadata, KeySource};
+use keys::{KeySource, Told, nothing_told, refusal};
 use serde_json::Value;
 use shardine_store::StoreExt;
-
-use crate::precomputed::INFO;
-use crate::zarr::DOCUMENT;
 
 pub use error::CopyError;
 pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
@@ -31,16 +26,13 @@ pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
 /// was killed.
 pub const COPY_MARKER: &str = ".shardine-copy.json";
 
-/// Documents that make a data set.
-const ROOT_DOCUMENTS: [&str; 4] = [DOCUMENT, ".zarray", ".zgroup", INFO];
-
 const COPY: JobKind = JobKind { marker: COPY_MARKER, member: "shardine_copy" };
 
 /// Copies every object below a place to another place, be it in another store.
 ///
-/// Objects appear whole in the target, and metadata (`zarr.json`, `.zarray`, `.zgroup`, `.zattrs`, `.zmetadata`, `info`) after
-/// everything else, the deepest first and that of the root last: a reader of the target never finds an array whose
-/// shards are still to come.
+/// Objects appear whole in the target, and metadata (the documents of all formats, by their names) after everything
+/// else, the deepest first and that of the root last: a reader of the target never finds an array whose shards are still
+/// to come.
 ///
 /// The target must be empty, unless it is overwritten or an earlier copy of the same source was interrupted there, which
 /// [`COPY_MARKER`] tells. Then objects that are there with the same length are kept; that they have the same bytes is
@@ -56,12 +48,13 @@ const COPY: JobKind = JobKind { marker: COPY_MARKER, member: "shardine_copy" };
 ///
 /// A source that holds something that is not copied, such as a link to a folder, is
 /// [`Error::LeftOut`]; that of files before anything is written. A link to a file is copied as the
-/// file. An `info` that tells of folders outside of the source, which would not be copied, is
+/// file. A document that names folders outside of the source, which would not be copied, is
 /// [`CopyError::Outside`].
 ///
-/// A source that cannot be listed is copied if it is a Zarr array, a group with consolidated
-/// metadata, or a precomputed volume whose meshes and skeletons are in shards, if it has some: then
-/// every object that the grids could have is asked for.
+/// A source that cannot be listed is copied if its documents tell all its objects: a Zarr array, a
+/// group with consolidated metadata, a precomputed volume whose meshes and skeletons are in shards,
+/// if it has some, or what a `datasource-properties.json` of webknossos describes. Then every object
+/// that the grids could have is asked for.
 ///
 /// Costs a listing for each folder of the source, and for each object one request to read it (one for each 8 MiB) and what
 /// the target needs to write it; a check of lengths one listing for each folder of the target, a check of contents reads all of it.
@@ -89,19 +82,13 @@ pub fn copy(
     check_whole(source, Some(target))?;
     match keys::list(source)? {
         Some(listed) => run(source, target, options, &listed),
-        None => match detect(source) {
-            Ok(Documents::Node(node)) => {
-                run(source, target, options, &FromMetadata::of(source, node)?)
+        None => match contents(source) {
+            Ok(Some(told)) => run(source, target, options, &Told::new(told)?),
+            Ok(None) if place::is_object(source)? => {
+                Err(CopyError::SingleObject { at: source.to_string() }.into())
             }
-            Ok(Documents::Info(info)) => run(source, target, options, &FromInfo::of(source, info)?),
-            Err(Error::NoNode { at }) if place::is_object(source)? => {
-                Err(CopyError::SingleObject { at }.into())
-            }
-            Err(Error::NoNode { at }) => {
-                let reason = "there is no zarr.json, .zarray, .zgroup or info that tells them";
-                Err(CopyError::Unlisted { at, reason }.into())
-            }
-            Err(error) => Err(error),
+            Ok(None) => Err(nothing_told(source)),
+            Err(error) => Err(refusal(source, error)),
         },
     }
 }
@@ -191,7 +178,7 @@ fn run<K: KeySource>(
 /// Whether the documents at the root of two places are the same.
 fn is_copied(source: &Location, target: &Location) -> Result<bool, Error> {
     let mut any = false;
-    for name in ROOT_DOCUMENTS {
+    for name in document_names().flat_map(|names| names.making) {
         let from = source.store.get(&source.key(name)?)?;
         let to = target.store.get(&target.key(name)?)?;
         any |= from.is_some();

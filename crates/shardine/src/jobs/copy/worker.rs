@@ -12,8 +12,8 @@ use super::job::{Job, ObjectTask, Task};
 use super::pieces::{Pieces, check_len};
 use super::queue::{Queue, Work, Worker};
 use super::{CopyCheck, CopyError};
+use crate::dataset::names_encoding;
 use crate::engine::Permit;
-use crate::precomputed::compressed_ending;
 use crate::{EngineError, Error, Location};
 
 /// How often an object is begun again that changes while it is read.
@@ -174,9 +174,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
     fn open(&self, location: &Location, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
         match location.store.recover(key)? {
             Recovery::Before(object) => Ok(object),
-            Recovery::Nothing | Recovery::Done
-                if self.keeps_headers() || compressed_ending(key.as_str()).is_some() =>
-            {
+            Recovery::Nothing | Recovery::Done if self.keeps_headers() || names_encoding(key) => {
                 location.store.open_stored(key)
             }
             Recovery::Nothing | Recovery::Done => location.store.open(key, None),

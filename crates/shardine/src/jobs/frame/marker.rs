@@ -15,8 +15,8 @@ use shardine_store::{
 
 use super::part::MOST as MOST_PARTS;
 use super::{JobError, Part, place};
+use crate::dataset::is_document;
 use crate::jobs::copy::CopyError;
-use crate::jobs::copy::keys::is_document;
 use crate::jobs::whole::check_removable;
 use crate::owner::Owner;
 use crate::{Error, Location};

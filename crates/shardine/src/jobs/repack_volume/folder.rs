@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use shardine_store::{FolderPart, StoreExt};
 
-use super::form::{Form, survey};
+use super::survey::survey;
 use super::values::KeyFolderValues;
 use super::{Packed, RepackedScale};
 use crate::jobs::rebuild::{Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
 use crate::keyed::KeyedShards;
-use crate::precomputed::INFO;
 use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
+use crate::precomputed::{INFO, ValueNames};
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location, RepackOutcome};
 
@@ -23,7 +23,7 @@ pub(super) struct Folder {
     old: KeyFolderValues,
     document: Map<String, Value>,
     /// How the shards are called, now and then.
-    forms: [Form; 2],
+    names: [ValueNames; 2],
     report: RepackedScale,
 }
 
@@ -45,9 +45,10 @@ impl Folder {
             RepackOutcome::Done
         };
         let report = RepackedScale::new(0, "", Some(sharding.clone()), outcome);
-        let forms = [values.sharding(), sharding].map(|sharding| Form::Shards(sharding.clone()));
+        let names = |sharding: &Sharding| ValueNames::Shards(sharding.clone());
+        let names = [values.sharding(), sharding].map(names);
         let old = KeyFolderValues { shards: values.shards(), kind: values.kind() };
-        Ok(Self { location: location.clone(), old, document, forms, report })
+        Ok(Self { location: location.clone(), old, document, names, report })
     }
 
     /// The values at a place whose `info` is this.
@@ -91,7 +92,7 @@ impl Packed for Folder {
     }
 
     fn check_names(&self) -> Result<(), Error> {
-        let [old, new] = &self.forms;
+        let [old, new] = &self.names;
         let from = &self.old.shards;
         survey(&*from.store, from.folder.as_ref(), old, new)
     }
@@ -112,7 +113,7 @@ impl Packed for Folder {
     }
 
     fn part(&self, path: &str, is_folder: bool) -> FolderPart {
-        if path == INFO || !is_folder && self.forms.iter().any(|form| form.has(path)) {
+        if path == INFO || !is_folder && self.names.iter().any(|names| names.has(path)) {
             FolderPart::Left
         } else {
             FolderPart::Carried

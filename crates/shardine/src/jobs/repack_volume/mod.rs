@@ -1,10 +1,10 @@
 //! Packs the chunks of volumes, and other values by key, anew: encoded chunks are moved as they are.
 
 mod folder;
-mod form;
 mod in_place;
 mod options;
 mod out;
+mod survey;
 mod values;
 mod volume;
 mod write;

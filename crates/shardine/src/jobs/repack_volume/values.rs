@@ -7,11 +7,10 @@ use std::sync::Arc;
 use shardine_codec::Context;
 use shardine_store::{Key, StoreError};
 
-use super::form::chunk;
 use crate::engine::StoredBytes;
 use crate::keyed::{KeyedShards, before_values};
 use crate::precomputed::key_values::PayloadKind;
-use crate::precomputed::{Volume, compressed_ending};
+use crate::precomputed::{Volume, unwrapped};
 use crate::shard::uint64::Encoding;
 use crate::{Engine, Error, RepackError};
 
@@ -141,14 +140,14 @@ pub(super) fn count_chunks(engine: &Engine, volume: &Volume, level: usize) -> Re
     }
     let names = volume.box_names(scale)?;
     let listing = volume.location().store.list(names.folder.as_ref())?;
-    listing.refuse_unlisted(|name| chunk(&names, code.grid(), name).is_some())?;
+    listing.refuse_unlisted(|name| names.object(name).is_some())?;
     let mut cells = HashSet::new();
     for (key, _) in listing.objects {
         let name = key.as_str().rsplit('/').next().unwrap_or_default();
-        let Some(found) = chunk(&names, code.grid(), name) else { continue };
+        let Some(found) = names.object(name) else { continue };
         if !cells.insert(found.cell) {
-            let bare = compressed_ending(name).and_then(|ending| name.strip_suffix(ending));
-            let reason = format!("chunk {} is there more than once", bare.unwrap_or(name));
+            let plain = unwrapped(name).unwrap_or(name);
+            let reason = format!("chunk {plain} is there more than once");
             return Err(StoreError::Damaged { key, reason }.into());
         }
     }

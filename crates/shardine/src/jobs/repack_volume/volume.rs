@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use shardine_store::{FolderPart, Key};
 
-use super::form::{Form, survey};
+use super::survey::survey;
 use super::values::count_chunks;
 use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::jobs::rebuild::{AxisMap, Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
-use crate::precomputed::{INFO, Scale, Volume, VolumeInfo};
+use crate::precomputed::{INFO, Scale, ValueNames, Volume, VolumeInfo};
 use crate::{Engine, Error, Location, RepackOutcome};
 
 /// A volume, and what it is to become.
@@ -30,7 +30,7 @@ struct Changed {
     /// Its folder, relative to the volume's.
     folder: String,
     /// How its objects are called, now and then.
-    forms: [Form; 2],
+    names: [ValueNames; 2],
 }
 
 impl Scales {
@@ -109,7 +109,7 @@ impl Packed for Scales {
         let store = &*self.old.location().store;
         for changed in &self.changed {
             let folder = self.old.folder(self.old.scale(changed.level)?)?;
-            let [old, new] = &changed.forms;
+            let [old, new] = &changed.names;
             survey(store, folder.as_ref(), old, new)?;
         }
         Ok(())
@@ -158,7 +158,7 @@ impl Packed for Scales {
         }
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let is_part = |changed: &Changed| {
-            changed.folder == folder && changed.forms.iter().any(|form| form.has(name))
+            changed.folder == folder && changed.names.iter().any(|names| names.has(name))
         };
         match self.changed.iter().any(is_part) {
             true => FolderPart::Left,
@@ -226,8 +226,8 @@ fn changed_scales(
                 return Err(refuse(reason).into());
             }
         }
-        let forms = [old, new.unwrap_or(old)].map(Form::of_scale);
-        changed.push(Changed { level, folder, forms });
+        let names = [old, new.unwrap_or(old)].map(ValueNames::of_scale);
+        changed.push(Changed { level, folder, names });
     }
     Ok(changed)
 }

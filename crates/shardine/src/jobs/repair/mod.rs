@@ -16,10 +16,9 @@ use shardine_store::{Edit, Key, Recovery, StoreError};
 
 use super::check::{Finding, FindingKind, InfoSet, Origin, Scope, Severity};
 use super::frame::JobContext;
-use super::verify::verify_in;
-use crate::dataset::{Documents, detect};
+use super::verify::{refusal, verify_in};
 use crate::jobs::losses::{self, ObjectLosses};
-use crate::{Array, ArrayNode, Engine, Error, Location, PossibleObject};
+use crate::{Array, ArrayNode, Engine, Error, Location, PossibleObject, open};
 
 pub use report::{Repair, RepairKind, RepairOptions, RepairSummary};
 pub(super) use set_aside::SetAside;
@@ -50,7 +49,8 @@ const MAX_OF_KIND: u64 = 1 << 16;
 /// `info` itself is corrected where it disagrees with every value. A scale of which most chunks have other sizes than
 /// `info` tells is left as it is.
 ///
-/// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole.
+/// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole, and all damage
+/// of a data set whose format is only read ([`only_read`](RepairSummary::only_read)).
 ///
 /// A repair that `context` stops ends before its next object; what it has mended stays mended.
 ///
@@ -250,16 +250,16 @@ impl Repairing<'_> {
     }
 
     /// Whether an `info` tells what there is, and can be read.
-    fn is_data_set(&self) -> Result<bool, Error> {
-        let set = match detect(self.location) {
-            Ok(Documents::Info(info)) => InfoSet::of(self.engine, self.location, info),
-            Ok(Documents::Node(_)) | Err(Error::NoNode { .. }) => return Ok(false),
-            Err(error) => Err(error),
-        };
+    fn is_data_set(&mut self) -> Result<bool, Error> {
+        let set = open(self.engine, self.location).and_then(|set| {
+            self.summary.only_read = set.only_read();
+            InfoSet::of(&*set)
+        });
         match set {
-            Ok(_) => Ok(true),
-            // That is told as damage.
-            Err(Error::Metadata { .. } | Error::Info { .. } | Error::Sharding { .. }) => Ok(false),
+            Ok(set) => Ok(set.is_some()),
+            // That there is none, or what is wrong with its documents, is told as damage.
+            Err(Error::NoNode { .. }) => Ok(false),
+            Err(error) if refusal(&error).is_some() => Ok(false),
             // What could not be read may be anything.
             Err(error) => Err(error),
         }

@@ -169,6 +169,8 @@ pub struct RepairSummary {
     pub bytes_set_aside: u64,
     /// Things that were done, or left, beyond those that were told one by one.
     pub untold: u64,
+    /// The name of the format, if data sets of it are only read, so that all damage is left.
+    pub only_read: Option<&'static str>,
 }
 
 impl RepairSummary {

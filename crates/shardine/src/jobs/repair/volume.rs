@@ -11,12 +11,12 @@ use super::agreement::Agreement;
 use super::volume_shard::Surveys;
 use super::{Found, Repair, RepairKind, Repairing};
 use crate::engine::tuning::MAX_DECOMPRESSED;
-use crate::jobs::check::keyed::{Folder, Form, NamedShard, Names, last_part, unpack, unwrapped};
+use crate::jobs::check::keyed::{Folder, Form, NamedShard, Names, last_part, unpack};
 use crate::jobs::check::{
     Correction, Finding, FindingKind, InfoSet, Place, beside, scale_place, value_places,
 };
 use crate::jobs::losses::ObjectLosses;
-use crate::precomputed::INFO;
+use crate::precomputed::{INFO, unwrapped};
 use crate::{Error, Location};
 
 /// How often a folder is looked at again after something in it was mended.
@@ -220,10 +220,7 @@ impl Repairing<'_> {
             if damaged.is_empty() {
                 continue;
             }
-            let is_chunk = |key: &Key| {
-                let name = last_part(key);
-                names.cell(unwrapped(name).unwrap_or(name)).is_some()
-            };
+            let is_chunk = |key: &Key| names.object(last_part(key)).is_some();
             let listing = store.list(folder.as_ref())?;
             let chunks = listing.objects.iter().filter(|(key, _)| is_chunk(key)).count();
             let mut agreement = Agreement::of_objects(chunks as u64);

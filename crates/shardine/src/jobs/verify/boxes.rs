@@ -11,7 +11,7 @@ use crate::Error;
 use crate::engine::Crew;
 use crate::engine::tuning::MAX_DECOMPRESSED;
 use crate::jobs::check::indexed::{Problem, Source, decode};
-use crate::jobs::check::keyed::{Chunks, codec, is_gzip, last_part, unwrapped};
+use crate::jobs::check::keyed::{Chunks, codec, is_gzip, last_part};
 use crate::jobs::check::{BATCH, Finding, FindingKind, Run, Settled, Severity, settled};
 use crate::jobs::losses::LOSS_RECORD;
 use crate::precomputed::{BoxObject, Scale, Volume, compressed_ending};
@@ -82,7 +82,7 @@ impl Run<'_> {
                 volume.box_names(&copy)
             })
             .collect::<Result<_, _>>()?;
-        let is_other_copy = |name: &str| copies.iter().any(|names| names.cell(name).is_some());
+        let is_other_copy = |name: &str| copies.iter().any(|names| names.object(name).is_some());
         let mut found = Vec::new();
         let mut has_record = false;
         for (key, len) in listing.objects {
@@ -91,12 +91,11 @@ impl Run<'_> {
                 has_record = true;
                 continue;
             }
-            let plain = unwrapped(name).unwrap_or(name);
             match names.object(name) {
                 Some(BoxObject { cell, compressed: wrapped }) => {
                     found.push(Boxed { key, cell, len, wrapped });
                 }
-                None if known(&key) || is_other_copy(plain) => {}
+                None if known(&key) || is_other_copy(name) => {}
                 None => self.stray_box(key),
             }
         }

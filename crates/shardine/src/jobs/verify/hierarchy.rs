@@ -304,7 +304,7 @@ fn comparable(metadata: &NodeMetadata) -> Value {
 }
 
 /// Whether an error says that a document is damaged, or that it is not known here; `None` if it says neither.
-pub(super) fn refusal(error: &Error) -> Option<FindingKind> {
+pub(in crate::jobs) fn refusal(error: &Error) -> Option<FindingKind> {
     let known = match error {
         Error::Metadata { source, .. } => !matches!(
             **source,

@@ -12,6 +12,7 @@ mod volume;
 use super::check::{Finding, Run, Scope, VerifySummary};
 use super::frame::{JobContext, JobError, Part};
 use crate::{Error, Location};
+pub(super) use hierarchy::refusal;
 
 /// Findings that are reported one by one unless another number is asked for.
 const MAX_FINDINGS: u64 = 10_000;

@@ -33,11 +33,12 @@ impl Run<'_> {
             Err(Error::NoNode { .. }) => return Ok(false),
             set => set?,
         };
+        let only_read = set.only_read().is_some();
         set.each_array(&mut |array| {
             match array {
                 Ok(array) => {
                     self.sum(|summary| summary.arrays += 1);
-                    self.shared_array(&array)?;
+                    self.shared_array(&array, only_read)?;
                 }
                 Err(error) => {
                     let (kind, at) = (FindingKind::NotChecked, location.path.clone());
@@ -50,7 +51,7 @@ impl Run<'_> {
     }
 
     /// Checks the objects of an array whose chunks share them.
-    fn shared_array(&self, array: &Array) -> Result<(), Error> {
+    fn shared_array(&self, array: &Array, only_read: bool) -> Result<(), Error> {
         let folder = array.location().path.as_ref();
         self.begin(folder)?;
         let Some(shared) = array.chunks.packing.shared() else {
@@ -83,7 +84,7 @@ impl Run<'_> {
                     summary.chunks_decoded += seen.decoded;
                     summary.gap_bytes += seen.gap_bytes;
                 });
-                self.tell(seen.findings);
+                self.tell(seen.findings.into_iter().map(|found| Finding { only_read, ..found }));
             })?;
         }
         Ok(())

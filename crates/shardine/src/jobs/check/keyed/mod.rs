@@ -10,6 +10,6 @@ mod values;
 pub(in crate::jobs) use checked::{Checked, Forms, ToMend, check_open};
 pub(in crate::jobs) use fault::{Fault, ShardFault};
 pub(in crate::jobs) use folder::{Chunks, Folder, Payload};
-pub(in crate::jobs) use names::{NamedShard, Names, is_beside, last_part, unwrapped};
+pub(in crate::jobs) use names::{NamedShard, Names, last_part};
 pub(in crate::jobs) use survey::{Form, Survey, Surveyed, codec, is_gzip, unpack};
 pub(in crate::jobs) use values::is_readable;

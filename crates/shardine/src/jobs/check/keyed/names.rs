@@ -5,11 +5,8 @@ use std::collections::BTreeSet;
 use shardine_store::{Key, Listing};
 
 use crate::jobs::losses::LOSS_RECORD;
-use crate::precomputed::{ShardName, compressed_ending};
+use crate::precomputed::ShardName;
 use crate::shard::uint64::Sharding;
-
-/// Endings of what is kept beside the shards of meshes and skeletons: where they are, and their parts.
-const BESIDE: [&str; 3] = [".spatial", ".frags", ".labels"];
 
 /// The names in a folder of shards, by what they stand for.
 #[derive(Debug, Default)]
@@ -41,11 +38,6 @@ pub(crate) struct NamedShard {
 /// The last part of a key.
 pub(crate) fn last_part(key: &Key) -> &str {
     key.as_str().rsplit('/').next().unwrap_or_default()
-}
-
-/// A name without the ending that says that it is compressed.
-pub(crate) fn unwrapped(name: &str) -> Option<&str> {
-    name.strip_suffix(compressed_ending(name)?)
 }
 
 impl Names {
@@ -91,11 +83,4 @@ impl Names {
         names.shards.sort_by_key(|shard| shard.number);
         names
     }
-}
-
-/// Whether something is usual beside the shards of meshes and skeletons.
-pub(crate) fn is_beside(name: &str) -> bool {
-    let name = unwrapped(name).unwrap_or(name);
-    matches!(name, "info" | "provenance" | "spatial_index")
-        || BESIDE.iter().any(|ending| name.ends_with(ending))
 }

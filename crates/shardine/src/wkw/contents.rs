@@ -44,8 +44,8 @@ pub(super) fn contents(location: &Location) -> Result<Option<Contents>, Contents
         }
         Some(Found::Magnification(_, None)) => {
             return Err(ContentsError::Untold {
-                reason: "no datasource-properties.json two folders above tells how far they reach",
-                advice: None,
+                reason: "no datasource-properties.json above tells how far they reach",
+                advice: Some("copy the data set that it is a part of"),
             });
         }
     }

@@ -206,8 +206,8 @@ impl Exchange {
     pub fn exchange(&self) -> Result<(), StoreError> {
         match self.beside.exchange(&self.name, &self.new) {
             Err(StoreError::Unsupported { .. }) => {
-                self.beside.move_folder(&self.name, &self.old)?;
-                self.beside.move_folder(&self.new, &self.name)
+                self.beside.rename(&self.name, &self.old)?;
+                self.beside.rename(&self.new, &self.name)
             }
             exchanged => exchanged,
         }
@@ -243,7 +243,7 @@ impl Exchange {
             }
             kept = Key::new(&format!("{}.before-{n}", self.name))?;
         }
-        self.beside.move_folder(folder, &kept)?;
+        self.beside.rename(folder, &kept)?;
         Ok(format!("{}/{kept}", self.beside.name()))
     }
 

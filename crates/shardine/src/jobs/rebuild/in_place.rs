@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use shardine_store::{Condition, FolderExchange, Key, LeftoverKind, Modes, StoreExt};
+use shardine_store::{Condition, FolderExchange, FolderState, Key, LeftoverKind, StoreExt};
 
 use super::out::{Others, Step, Work};
 use super::transfer::{Counts, Sides, Transfer, TransferOptions};
@@ -157,9 +157,6 @@ struct InPlace<'a> {
     options: &'a InPlaceOptions,
 }
 
-/// The fingerprint of the old data set and the modes of its files, if they are known.
-type State = Option<(u64, Modes)>;
-
 impl InPlace<'_> {
     fn run(&self, data_set: &mut dyn Replacement) -> Result<Next, Error> {
         let Self { job, options, .. } = self;
@@ -225,7 +222,7 @@ impl InPlace<'_> {
         &self,
         data_set: &mut dyn Replacement,
         current: &str,
-    ) -> Result<Option<(Replacing, State)>, Error> {
+    ) -> Result<Option<(Replacing, Option<FolderState>)>, Error> {
         let job = self.job;
         let known = job.marker()?;
         match &known {
@@ -268,7 +265,7 @@ impl InPlace<'_> {
         let mut state = None;
         let fingerprint = match known {
             Some(known) => known.fingerprint,
-            None => Some(state.insert(job.beside.state_of(&job.name)?).0),
+            None => Some(state.insert(job.beside.state_of(&job.name)?).fingerprint),
         };
         let marker = Replacing::new(data_set.request()?, current.to_owned(), to, fingerprint);
         marker.put(job)?;
@@ -301,16 +298,17 @@ impl InPlace<'_> {
         &self,
         data_set: &mut dyn Replacement,
         mut marker: Replacing,
-        found: State,
+        found: Option<FolderState>,
         mut resumed: bool,
     ) -> Result<Replacing, Error> {
         let job = self.job;
         let document = job.new.join(data_set.document())?;
-        let (mut fingerprint, modes) = match found {
+        let old = match found {
             Some(found) => found,
             None => job.beside.state_of(&job.name)?,
         };
-        let place = Location::root(Arc::new(job.beside.with_modes(modes)));
+        let mut fingerprint = old.fingerprint;
+        let place = Location::root(Arc::new(job.beside.with_modes(old.modes)));
         let place = place.at(Some(job.new.clone()));
         let steps = data_set.steps(&marker.from, &marker.to, &place)?;
         let moves = steps.iter().all(Step::can_be_compared);
@@ -458,7 +456,7 @@ fn recover_at(exchange: &dyn FolderExchange, folder: Option<&Key>) -> Result<(),
     // The document comes last: what has one is whole.
     for document in [DOCUMENT, INFO] {
         if job.beside.get(&job.new.join(document)?)?.is_some() {
-            return Ok(job.beside.move_folder(&job.new, &job.name)?);
+            return Ok(job.beside.rename(&job.new, &job.name)?);
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -190,7 +191,7 @@ fn documents_are_read_in_proportion_to_the_arrays() {
     };
     let (few, many) = (reads(15), reads(60));
     println!("{few} documents are opened for 15 arrays, {many} for 60");
-    assert!(many <= 60 * 24, "{many} for 60 arrays");
+    assert!(many <= 60 * 16, "{many} for 60 arrays");
     assert!(many <= 5 * few, "{few} for 15 arrays, {many} for 60");
 }
 
@@ -516,6 +517,66 @@ fn a_large_array_does_not_wait_for_others() {
     ];
     assert_eq!(*order.lock().unwrap(), expected);
     assert_copies(&root, &COPIES);
+}
+
+/// Another job on another part of the hierarchy begins and ends while the copy is away, be it at the
+/// first exchange or when the copy is about to be put back, with all arrays read.
+#[test]
+fn arrays_that_another_job_exchanges_while_a_copy_is_away_are_in_it_when_it_is_back() {
+    for when_put_back in [false, true] {
+        let folder = folder();
+        let root = folder.path().join("h.zarr");
+        hierarchy(&root, &ARRAYS);
+        let old = all_elements(&root, &ARRAYS);
+        let (path, puts, exchanges) = (root.clone(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let ran = Arc::new(AtomicBool::new(false));
+        let did = Arc::clone(&ran);
+        let place = watched(&root.join("g"), move |step| {
+            let now = match step {
+                DiskStep::Rename { to, .. } if to == path.join("zarr.json") => {
+                    when_put_back && puts.fetch_add(1, Ordering::SeqCst) == 1
+                }
+                DiskStep::Exchange { .. } => {
+                    !when_put_back && exchanges.fetch_add(1, Ordering::SeqCst) == 0
+                }
+                _ => false,
+            };
+            if now {
+                assert_eq!(agrees(&path), None);
+                assert_eq!(repack(&at(&path.join("h")), None, &by(2)).unwrap().len(), 1);
+                assert_eq!(agrees(&path), None);
+                did.store(true, Ordering::SeqCst);
+            }
+            Ok(())
+        });
+        assert_eq!(repack(&place, None, &by(2)).unwrap().len(), 2);
+        assert!(ran.load(Ordering::SeqCst));
+        assert_eq!(shard_shape(&root, "h/c").as_deref(), Some(&[4][..]));
+        assert_copies(&root, &COPIES);
+        assert_eq!(all_elements(&root, &ARRAYS), old);
+        assert_no_remains(&root);
+    }
+}
+
+#[test]
+fn groups_above_a_link_to_the_hierarchy_are_renewed_too() {
+    let folder = folder();
+    let (root, outer) = (folder.path().join("h.zarr"), folder.path().join("outer.zarr"));
+    hierarchy(&root, &ARRAYS);
+    fs::create_dir(&outer).unwrap();
+    symlink(&root, outer.join("link")).unwrap();
+    let mut group = json!({"zarr_format": 3, "node_type": "group", "consolidated_metadata": {
+        "kind": "inline", "must_understand": false, "metadata": {}}});
+    for array in ARRAYS {
+        let node = json_at(&root.join(array).join("zarr.json"));
+        group["consolidated_metadata"]["metadata"][format!("link/{array}")] = node;
+    }
+    fs::write(outer.join("zarr.json"), group.to_string()).unwrap();
+    assert_eq!(repack(&at(&outer.join("link")), None, &by(2)).unwrap().len(), 4);
+    assert_copies(&root, &COPIES);
+    assert_copies(&outer, &[("", 4)]);
+    assert_eq!(shard_shape(&outer, "link/g/a").as_deref(), Some(&[4][..]));
+    assert_no_remains(folder.path());
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl<S, L> std::fmt::Debug for Watch<S, L> {
 impl<S, L> DiskObserver for Watch<S, L>
 where
     S: Fn(DiskStep<'_>) -> io::Result<()> + Send + Sync,
-    L: Fn(DiskLook<'_>) + Send + Sync,
+    L: Fn(DiskLook<'_>) -> io::Result<()> + Send + Sync,
 {
     fn before(&self, step: DiskStep<'_>) -> Verdict {
         match (self.0)(step) {
@@ -115,8 +115,7 @@ where
     }
 
     fn before_look(&self, look: DiskLook<'_>) -> io::Result<()> {
-        (self.1)(look);
-        Ok(())
+        (self.1)(look)
     }
 }
 
@@ -125,7 +124,7 @@ fn watched(
     root: &Path,
     step: impl Fn(DiskStep<'_>) -> io::Result<()> + Send + Sync + 'static,
 ) -> Location {
-    let observer = Watch(step, |_: DiskLook<'_>| {});
+    let observer = Watch(step, |_: DiskLook<'_>| Ok(()));
     Location::root(Arc::new(FileStore::observed(root, Arc::new(observer))))
 }
 
@@ -179,6 +178,7 @@ fn documents_are_read_in_proportion_to_the_arrays() {
             {
                 opens.fetch_add(1, Ordering::SeqCst);
             }
+            Ok(())
         };
         let store = FileStore::observed(&root, Arc::new(Watch(step, look)));
         let told = repack(&Location::root(Arc::new(store)), None, &by(2)).unwrap();
@@ -453,6 +453,55 @@ fn a_batch_that_was_killed_ends_though_an_array_of_it_was_changed_since() {
     assert_eq!(json_at(&document)["attributes"], json!({"later": 1}));
     assert_copies(&root, &COPIES);
     assert_no_remains(&root);
+}
+
+#[test]
+fn a_document_that_cannot_be_read_by_the_run_that_resumes_a_batch_loses_no_copy() {
+    let folder = folder();
+    let (killed, scene) = (folder.path().join("killed"), folder.path().join("scene"));
+    hierarchy(&killed, &ARRAYS);
+    let old = all_elements(&killed, &ARRAYS);
+    let dead = AtomicBool::new(false);
+    let place = watched(&killed, move |step| {
+        if exchanged(step).as_deref() == Some("c") {
+            dead.store(true, Ordering::SeqCst);
+        }
+        if dead.load(Ordering::SeqCst) { Err(io_error()) } else { Ok(()) }
+    });
+    assert!(run(&place, &by(2)).1.is_err());
+    let killed = tree(&killed);
+    let mut failures = 0;
+    for at_look in 0.. {
+        copy(&killed, &scene);
+        assert_eq!((agrees(&scene), agrees(&scene.join("g"))), (None, None));
+        let looks = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&looks);
+        let look = move |look: DiskLook<'_>| {
+            let DiskLook::Open { path } = look else { return Ok(()) };
+            let name = path.file_name().unwrap().to_string_lossy();
+            let counts = name == "zarr.json" || name.starts_with("group-");
+            match counts && count.fetch_add(1, Ordering::SeqCst) == at_look {
+                true => Err(io_error()),
+                false => Ok(()),
+            }
+        };
+        let observer = Watch(|_: DiskStep<'_>| Ok(()), look);
+        let place = Location::root(Arc::new(FileStore::observed(&scene, Arc::new(observer))));
+        let (_, ended) = run(&place, &by(2));
+        if looks.load(Ordering::SeqCst) <= at_look {
+            ended.unwrap();
+            break;
+        }
+        failures += usize::from(ended.is_err());
+        for (group, _) in COPIES {
+            assert_ne!(agrees(&scene.join(group)), Some(false), "{group}, {at_look}: {ended:?}");
+        }
+        repack(&at(&scene), None, &by(2)).unwrap();
+        assert_copies(&scene, &COPIES);
+        assert_eq!(all_elements(&scene, &ARRAYS), old);
+        assert_no_remains(&scene);
+    }
+    assert!(failures > 20, "{failures}");
 }
 
 #[test]

@@ -117,9 +117,9 @@ impl WaitingSet {
         job.end_alone(self.alone.take(), marker, &|| count(job, data_set, marker))
     }
 
-    /// Removes the job, if nothing is left to be done.
+    /// Removes the job, unless the old data set could not be removed.
     fn finish(&self) -> Result<(), Error> {
-        if self.ready.is_exchanged && !self.job.has_data()? {
+        if !self.job.has_data()? {
             self.job.clean_up()?;
         }
         Ok(())
@@ -130,6 +130,8 @@ impl WaitingSet {
 struct Member<'a> {
     waiting: &'a mut WaitingSet,
     data_set: &'a dyn Replacement,
+    /// Whether the new data set is in its place, and the copies know that it is to be renewed.
+    is_in_place: bool,
     result: Result<Exchanged, Error>,
 }
 
@@ -147,8 +149,10 @@ impl Member<'_> {
     }
 
     fn finish(&mut self) {
-        let finished = self.waiting.finish();
-        if let (Ok(_), Err(error)) = (&self.result, finished) {
+        if self.is_in_place
+            && let Err(error) = self.waiting.finish()
+            && self.result.is_ok()
+        {
             self.result = Err(error);
         }
     }
@@ -169,7 +173,8 @@ fn exchange_all<'a>(
             before.end();
         }
         let result = waiting.exchange(context, data_set, options, wait, &mut copies);
-        members.push(Member { waiting, data_set, result });
+        let is_in_place = matches!(result, Ok(Exchanged::Done));
+        members.push(Member { waiting, data_set, is_in_place, result });
     }
     let settled = copies.put_back();
     // A large data set is the last one: the copies do not stay away while it is removed.

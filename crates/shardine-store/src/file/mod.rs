@@ -37,7 +37,7 @@ pub use disk::{DiskLook, DiskObserver, DiskStep, Verdict};
 pub use listing::{FolderId, Survey};
 pub use modes::Modes;
 pub use temporary::is_own_file;
-pub use tree::{FolderLock, FolderPart, JobLock};
+pub use tree::{FolderLock, FolderPart, FolderState, JobLock};
 
 /// How much memory a store made by [`FileStore::new`] keeps for its next reads.
 const RETAINED: usize = 16 << 20;

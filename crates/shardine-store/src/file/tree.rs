@@ -48,6 +48,19 @@ pub enum FolderPart {
     Carried,
 }
 
+/// What a look at all files of a folder, and of those inside it, tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FolderState {
+    /// See [`FileStore::fingerprint`].
+    pub fingerprint: u64,
+    /// Who may read and write what is inside.
+    pub modes: Modes,
+    /// How many files there are.
+    pub files: u64,
+    /// Their lengths, added up.
+    pub bytes: u64,
+}
+
 /// Keeps a job from being run twice at once, for as long as it lives or its process does.
 #[derive(Debug)]
 pub struct JobLock {
@@ -316,10 +329,10 @@ impl FileStore {
         Err(StoreError::Unsupported { store, operation: "exchange two folders" })
     }
 
-    /// Gives a folder another name, which nothing has. Durable when this returns.
-    pub fn move_folder(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
+    /// Gives a folder or a file another name, which nothing has. Durable when this returns.
+    pub fn rename(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
         let (from, to) = (self.path(from), self.path(to));
-        let operation = "move a folder to";
+        let operation = "rename something to";
         if self.0.disk.find_link(&to).map_err(|e| failed("examine", &to, e))?.is_some() {
             return Err(failed(operation, &to, io::ErrorKind::AlreadyExists));
         }
@@ -490,36 +503,35 @@ impl FileStore {
     ///
     /// One `stat` for each file, and memory for none. Temporary files and journals do not count.
     pub fn fingerprint(&self, folder: &Key) -> Result<u64, StoreError> {
-        Ok(self.state_of(folder)?.0)
+        Ok(self.state_of(folder)?.fingerprint)
     }
 
     /// The same of a folder that was at `home` before. Links that lead out of it lead to where they led from there.
     pub fn fingerprint_of_moved(&self, folder: &Key, home: &Key) -> Result<u64, StoreError> {
         let (path, home) = (self.path(folder), self.path(home));
-        self.fingerprint_of(&path, Some(&home), folder.as_str(), 0, &mut Modes::default())
+        let mut state = FolderState::default();
+        self.add_state_of(&path, Some(&home), folder.as_str(), 0, &mut state)?;
+        Ok(state.fingerprint)
     }
 
-    /// The fingerprint, and the modes of all that is inside.
-    pub fn state_of(&self, folder: &Key) -> Result<(u64, Modes), StoreError> {
-        let path = self.path(folder);
-        let mut modes = Modes::default();
-        let sum = self.fingerprint_of(&path, None, folder.as_str(), 0, &mut modes)?;
-        Ok((sum, modes))
+    /// The fingerprint, and what the same look at all files tells beside it.
+    pub fn state_of(&self, folder: &Key) -> Result<FolderState, StoreError> {
+        let mut state = FolderState::default();
+        self.add_state_of(&self.path(folder), None, folder.as_str(), 0, &mut state)?;
+        Ok(state)
     }
 
-    fn fingerprint_of(
+    fn add_state_of(
         &self,
         path: &Path,
         home: Option<&Path>,
         name: &str,
         depth: usize,
-        modes: &mut Modes,
-    ) -> Result<u64, StoreError> {
+        state: &mut FolderState,
+    ) -> Result<(), StoreError> {
         check_depth(path, depth)?;
         let disk = &self.0.disk;
         let list = |e| failed("list", path, e);
-        // A sum does not depend on the order in which a folder lists.
-        let mut sum = 0u64;
         for entry in disk.list(path).map_err(list)? {
             let entry = entry.map_err(list)?;
             let file = entry.file_name();
@@ -549,22 +561,24 @@ impl FileStore {
             } else {
                 own
             };
-            modes.add(&found);
+            state.modes.add(&found);
             // By the place below the folder, which may be renamed meanwhile.
             let inside = format!("{}/{}", if depth == 0 { "" } else { name }, file.display());
             if found.is_dir() {
                 let home = inner_home.as_deref();
-                let of = self.fingerprint_of(&entry.path(), home, &inside, depth + 1, modes)?;
-                sum = sum.wrapping_add(of);
+                self.add_state_of(&entry.path(), home, &inside, depth + 1, state)?;
                 continue;
             }
+            state.files += 1;
+            state.bytes = state.bytes.saturating_add(found.len());
             // The same on every machine and in every release, as it is kept in markers.
             let mut hasher = SipHasher13::new();
             hasher.write(inside.as_bytes());
             hasher.write(&Stamp::from(&found).of_bytes());
-            sum = sum.wrapping_add(hasher.finish());
+            // A sum does not depend on the order in which a folder lists.
+            state.fingerprint = state.fingerprint.wrapping_add(hasher.finish());
         }
-        Ok(sum)
+        Ok(())
     }
 
     /// Removes temporary files that writers left in a folder and in those inside it. For who knows that nobody writes there.

@@ -5,6 +5,7 @@
 mod common;
 
 mod any;
+mod batches;
 mod beside;
 mod chunks;
 mod config;

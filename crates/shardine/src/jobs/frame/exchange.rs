@@ -78,6 +78,8 @@ pub(in crate::jobs) struct Exchange {
     pub new: Key,
     /// Where the old array waits between two renames, where folders cannot be exchanged.
     pub old: Key,
+    /// The document of the old array, once that is being removed.
+    replaced: Key,
     pub at: String,
     /// The name of the document that makes the data set.
     document: &'static str,
@@ -101,8 +103,9 @@ impl Exchange {
     ) -> Result<Self, Error> {
         let work = beside.job_folder(&name)?;
         let file = work.join("job.json")?;
-        let (new, old) = (work.join("new")?, work.join("old")?);
-        Ok(Self { beside, name, work, file, new, old, at, document })
+        let (new, old, replaced) =
+            (work.join("new")?, work.join("old")?, work.join("replaced.json")?);
+        Ok(Self { beside, name, work, file, new, old, replaced, at, document })
     }
 
     /// The document of an array in one of the folders.
@@ -142,14 +145,20 @@ impl Exchange {
 
     /// Whether there is nothing in its folder but what a job makes before it says what it is, or leaves when that is removed.
     pub fn is_empty(&self) -> Result<bool, Error> {
-        let built = self.beside.has_folder(&self.new)? || self.beside.has_folder(&self.old)?;
-        Ok(!built && self.beside.get(&self.file)?.is_none())
+        Ok(!self.has_data()? && self.beside.get(&self.file)?.is_none())
     }
 
-    /// Removes all that the job has made. Its file goes last: it says what the rest is.
+    /// Whether a data set is in its folder, old or new, or what is left of one.
+    pub fn has_data(&self) -> Result<bool, Error> {
+        Ok(self.beside.has_folder(&self.new)? || self.beside.has_folder(&self.old)?)
+    }
+
+    /// Removes all that the job has made. Its file goes last: it says what the rest is, and what the
+    /// rest says must not be taken for a later job's.
     pub fn clean_up(&self) -> Result<(), Error> {
         self.beside.remove_tree(&self.new)?;
         self.beside.remove_tree(&self.old)?;
+        self.beside.remove_tree(&self.replaced)?;
         self.beside.remove_tree(&self.file)?;
         self.beside.remove_tree(&self.work)?;
         Ok(())
@@ -177,10 +186,14 @@ impl Exchange {
         }
     }
 
-    /// The new data set is in its place: removes the old one, and lets others in.
+    /// The new data set is in its place: removes the old one, and lets others in. The job itself
+    /// stays, until [`clean_up`](Self::clean_up).
     ///
-    /// They are let in when the files of the old one are gone, or can be trusted no more by readers that have them open:
-    /// before that, what is written to the new one might not be seen.
+    /// If somebody has changed the old one at the last moment, or the new one has less than was
+    /// built, as `count` tells, the old one gets another name instead, which the error tells.
+    ///
+    /// Others are let in when the files of the old one are gone, or can be trusted no more by readers
+    /// that have them open: before that, what is written to the new one might not be seen.
     pub fn end_alone(
         &self,
         alone: Option<FolderAlone>,
@@ -206,8 +219,8 @@ impl Exchange {
     pub fn exchange(&self) -> Result<(), StoreError> {
         match self.beside.exchange(&self.name, &self.new) {
             Err(StoreError::Unsupported { .. }) => {
-                self.beside.move_folder(&self.name, &self.old)?;
-                self.beside.move_folder(&self.new, &self.name)
+                self.beside.rename(&self.name, &self.old)?;
+                self.beside.rename(&self.new, &self.name)
             }
             exchanged => exchanged,
         }
@@ -219,7 +232,9 @@ impl Exchange {
             Ok(self.document(folder)?.is_some_and(|found| found == marker.from))
         };
         Ok(marker.from != marker.to
-            && (is_old(&self.new)? || !self.beside.has_folder(&self.new)? && is_old(&self.old)?))
+            && (is_old(&self.new)?
+                || !self.beside.has_folder(&self.new)? && is_old(&self.old)?
+                || self.beside.has_name(&self.replaced)?))
     }
 
     /// Gives up a job that has not put the new data set into its place: removes what it has built.
@@ -243,19 +258,8 @@ impl Exchange {
             }
             kept = Key::new(&format!("{}.before-{n}", self.name))?;
         }
-        self.beside.move_folder(folder, &kept)?;
+        self.beside.rename(folder, &kept)?;
         Ok(format!("{}/{kept}", self.beside.name()))
-    }
-
-    /// The new data set is in its place: removes the old one, unless somebody has changed it at the last moment, or the new one
-    /// has less than was built, as `count` tells.
-    pub fn end(
-        &self,
-        marker: &Replacing,
-        count: &dyn Fn() -> Result<Built, Error>,
-    ) -> Result<(), Error> {
-        self.check_exchanged(marker, count)?;
-        self.remove_old()
     }
 
     /// Where the old data set is after the exchange.
@@ -278,7 +282,6 @@ impl Exchange {
         };
         if changed {
             let kept = self.keep(old)?;
-            self.clean_up()?;
             return Err(RepackError::ChangedAtCommit { at: self.at.clone(), kept }.into());
         }
         if let Some(built) = marker.built {
@@ -290,7 +293,6 @@ impl Exchange {
             // More may have been written since.
             if after < before {
                 let kept = self.keep(old)?;
-                self.clean_up()?;
                 let at = self.at.clone();
                 return Err(RepackError::Lost { at, before, after, kept }.into());
             }
@@ -299,11 +301,15 @@ impl Exchange {
     }
 
     fn remove_old(&self) -> Result<(), Error> {
-        // Its document goes first, so what is half removed is not taken for an array, nor for one that was changed.
+        // Its document goes first, so what is half removed is not taken for an array, nor for one that
+        // was changed. It tells from then on that the new array is in its place, whatever becomes of
+        // that one's document.
         let document = self.old_place()?.join(self.document)?;
-        if self.beside.get(&document)?.is_some() {
-            self.beside.remove_tree(&document)?;
+        if self.beside.has_name(&document)? {
+            self.beside.rename(&document, &self.replaced)?;
         }
-        self.clean_up()
+        self.beside.remove_tree(&self.new)?;
+        self.beside.remove_tree(&self.old)?;
+        Ok(())
     }
 }

@@ -1,165 +1,282 @@
-//! The metadata of an array that groups above it keep a copy of.
+//! The metadata of arrays that groups above them keep a copy of.
 //!
-//! Between the exchange of an array and the renewal of such a copy a reader that believes the copy would look for chunks
-//! that are gone. So the copy is taken away before, when readers look at the array itself, and put back after.
+//! Between the exchange of an array and the renewal of such a copy a reader that believes the copy
+//! would look for chunks that are gone. So the copy is taken away before the first exchange, when
+//! readers look at the arrays themselves, and put back after the last one. Other jobs may exchange
+//! other arrays below the same group meanwhile, and find no copy that they could renew: whoever puts
+//! it back looks at all arrays in it.
+//!
+//! What a copy was is kept in the folder of a job on an array below the group, so that it is brought
+//! back when that job is resumed.
 
+use std::collections::HashMap;
 use std::path::Path;
 
-use crate::zarr::MAX_DEPTH;
 use shardine_store::{
-    Condition, FileStore, Key, LeftoverKind, MAX_SMALL_OBJECT, ReadRange, Store, StoreError,
-    StoreExt,
+    Condition, DocumentStamp, FileStore, Key, LeftoverKind, MAX_SMALL_OBJECT, Object, ReadRange,
+    Store, StoreError, StoreExt,
 };
 
-use crate::zarr::DOCUMENT;
+use crate::jobs::frame::Exchange;
 use crate::zarr::metadata::{GroupMetadata, NodeMetadata, check_node_name};
+use crate::zarr::{DOCUMENT, MAX_DEPTH};
 use crate::{Error, Location};
 
-/// How often a copy is renewed that was out of date as soon as it was made.
-const ATTEMPTS: usize = 8;
+/// How often a group is looked at again whose document another process has changed meanwhile.
+const ATTEMPTS: usize = 16;
 
-/// A group above an array that may have a copy of its metadata.
-struct Above {
+/// The groups above arrays that are exchanged one after the other.
+#[derive(Default)]
+pub(in crate::jobs) struct Copies {
+    groups: Vec<GroupAbove>,
+}
+
+/// A group that may have a copy of the metadata of arrays below it.
+struct GroupAbove {
     store: FileStore,
-    group: GroupMetadata,
-    /// The array's path below it.
+    /// Its document as it was last seen, and what that says.
+    text: Vec<u8>,
+    metadata: GroupMetadata,
+    arrays: Vec<ArrayBelow>,
+    /// The array in the folder of whose job it is kept what was taken away.
+    taken: Option<usize>,
+}
+
+/// An array that is exchanged, as a group above it sees it.
+struct ArrayBelow {
+    /// Its path below the group.
     path: String,
-    /// Where it is kept what the group said.
+    /// Where the copy of the group may be kept, in the folder of the job on the array.
+    beside: FileStore,
     kept: Key,
 }
 
-/// The groups above an array: the folders above it as long as they are groups. If links lead to the array, also those
-/// above the place that it was reached by.
-fn above(
-    beside: &FileStore,
-    name: &Key,
-    work: &Key,
-    place: &Location,
-) -> Result<Vec<Above>, Error> {
-    let mut places = vec![beside.root().join(name.as_str())];
-    if let Some(folders) = place.store.folders() {
-        places.push(folders.path_of(place.path.as_ref()));
-        places.dedup();
-    }
-    let mut found: Vec<Above> = Vec::new();
-    for (number, place) in places.iter().enumerate() {
-        let mut path = String::new();
-        for (depth, folder) in place.ancestors().skip(1).take(MAX_DEPTH).enumerate() {
-            let below = place.ancestors().nth(depth).and_then(Path::file_name);
-            let below = below.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            path = if path.is_empty() { below } else { format!("{below}/{path}") };
-            let store = beside.elsewhere(folder);
-            let Some(text) = store.get(&Key::new(DOCUMENT)?)? else { break };
-            let Ok(NodeMetadata::Group(group)) = NodeMetadata::parse(&text) else { break };
-            let kept = work.join(&format!("group-{number}-{depth}.json"))?;
-            found.push(Above { store, group, path: path.clone(), kept });
+impl Copies {
+    /// Takes the copies away that groups above an array have of its metadata, unless they are away
+    /// already. To be called before each exchange: another job may have put a copy back since.
+    ///
+    /// A read for each group, and if there is a copy two writes.
+    pub fn take_away(&mut self, job: &Exchange, place: &Location) -> Result<(), Error> {
+        for (group, array) in self.add(job, place)? {
+            if let Some(group) = self.groups.get_mut(group) {
+                group.take_away(array)?;
+            }
         }
+        Ok(())
     }
-    Ok(found)
+
+    /// Takes note of an array, so that the copies of its metadata are renewed with the others. Tells
+    /// the groups above it, and its number in each.
+    ///
+    /// Those are the folders above it as long as they are groups. If links lead to the array, also
+    /// those above the place that it was reached by.
+    pub fn add(&mut self, job: &Exchange, place: &Location) -> Result<Vec<(usize, usize)>, Error> {
+        let mut places = vec![job.beside.root().join(job.name.as_str())];
+        if let Some(folders) = place.store.folders() {
+            places.push(folders.path_of(place.path.as_ref()));
+            places.dedup();
+        }
+        let mut found = Vec::new();
+        for (number, place) in places.iter().enumerate() {
+            let mut path = String::new();
+            for (depth, folder) in place.ancestors().skip(1).take(MAX_DEPTH).enumerate() {
+                let below = place.ancestors().nth(depth).and_then(Path::file_name);
+                let below = below.map(|name| name.to_string_lossy()).unwrap_or_default();
+                path = if path.is_empty() { below.into() } else { format!("{below}/{path}") };
+                let Some(group) = self.group(&job.beside, folder)? else { break };
+                let Some(above) = self.groups.get_mut(group) else { break };
+                let kept = job.work.join(&format!("group-{number}-{depth}.json"))?;
+                found.push((group, above.arrays.len()));
+                let beside = job.beside.clone();
+                above.arrays.push(ArrayBelow { path: path.clone(), beside, kept });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The number of the group in a folder; `None` if there is none.
+    fn group(&mut self, beside: &FileStore, folder: &Path) -> Result<Option<usize>, Error> {
+        let known = self.groups.iter().position(|group| group.store.root() == folder);
+        if known.is_some() {
+            return Ok(known);
+        }
+        let store = beside.elsewhere(folder);
+        let Some(text) = store.get(&Key::new(DOCUMENT)?)? else { return Ok(None) };
+        let Ok(NodeMetadata::Group(metadata)) = NodeMetadata::parse(&text) else {
+            return Ok(None);
+        };
+        let (text, arrays) = (text.to_vec(), Vec::new());
+        self.groups.push(GroupAbove { store, text, metadata, arrays, taken: None });
+        Ok(Some(self.groups.len() - 1))
+    }
+
+    /// Puts the copies back, as the arrays are now, and renews those that another job has put back
+    /// meanwhile; also those that an earlier run of the jobs has taken away. A copy that cannot be
+    /// put back stays with its job, and keeps no other from it.
+    ///
+    /// A read for each array that a copy names, a `stat` more, and a write for each group.
+    pub fn put_back(&self) -> Result<(), Error> {
+        let all: Vec<Result<(), Error>> = self.groups.iter().map(GroupAbove::put_back).collect();
+        all.into_iter().collect()
+    }
 }
 
-/// Takes the copies away, and keeps in `work` what they were.
-pub(in crate::jobs) fn take_away(
-    beside: &FileStore,
-    name: &Key,
-    work: &Key,
-    place: &Location,
-) -> Result<(), Error> {
-    for Above { store, group, path, kept } in above(beside, name, work, place)? {
-        if !group.knows(&path) {
-            continue;
-        }
+impl GroupAbove {
+    /// Takes the copy away if it knows an array, and keeps what it was.
+    fn take_away(&mut self, array: usize) -> Result<(), Error> {
         let document = Key::new(DOCUMENT)?;
         // Only the copy goes: what somebody else changes in the document meanwhile stays.
         loop {
-            let object = store.open(&document, None)?;
-            let text = object.read(ReadRange::All)?;
-            let Ok(NodeMetadata::Group(mut group)) = NodeMetadata::parse(&text) else { break };
-            if !group.knows(&path) {
-                break;
+            let object = self.store.open(&document, None)?;
+            let text = object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?;
+            if self.text != *text {
+                let Ok(NodeMetadata::Group(group)) = NodeMetadata::parse(&text) else {
+                    return Ok(());
+                };
+                (self.text, self.metadata) = (text.to_vec(), group);
             }
-            beside.put(&kept, &group.to_bytes(), Condition::None)?;
-            group.remove_consolidated();
-            let condition = object.version().map_or(Condition::None, Condition::Unchanged);
-            match store.put(&document, &group.to_bytes(), condition) {
-                Ok(_) => break,
+            let below = self.arrays.get(array);
+            if !below.is_some_and(|below| self.metadata.knows(&below.path)) {
+                return Ok(());
+            }
+            let keeper = *self.taken.get_or_insert(array);
+            if let Some(ArrayBelow { beside, kept, .. }) = self.arrays.get(keeper) {
+                beside.put(kept, &self.metadata.to_bytes(), Condition::None)?;
+            }
+            // Nobody knows what is there until it is written, or read again.
+            self.text.clear();
+            self.metadata.remove_consolidated();
+            let without = self.metadata.to_bytes();
+            match self.store.put(&document, &without, unchanged(&*object)) {
+                Ok(_) => {
+                    self.text = without;
+                    return Ok(());
+                }
                 Err(StoreError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
-    Ok(())
-}
 
-/// Puts the copies back, as the arrays are now, and renews those that another job has put back meanwhile.
-pub(in crate::jobs) fn put_back(
-    beside: &FileStore,
-    name: &Key,
-    work: &Key,
-    place: &Location,
-) -> Result<(), Error> {
-    for Above { store, path, kept, .. } in above(beside, name, work, place)? {
-        let before = match beside.get(&kept)? {
-            None => None,
-            Some(text) => match NodeMetadata::parse(&text) {
-                Ok(NodeMetadata::Group(before)) => Some(before),
-                _ => None,
-            },
-        };
-        // What a run left that was killed here; nobody else knows whose it is.
-        for leftover in store.leftovers(None)? {
-            if leftover.kind == LeftoverKind::Temporary && !leftover.in_use && before.is_some() {
-                store.remove_leftover(None, &leftover.name)?;
+    fn put_back(&self) -> Result<(), Error> {
+        let (mut before, mut kept) = (None, Vec::new());
+        for (number, ArrayBelow { beside, kept: key, .. }) in self.arrays.iter().enumerate() {
+            let Some(text) = beside.get(key)? else { continue };
+            kept.push((beside, key));
+            // Others were kept by runs that were killed, and are older.
+            if before.is_none() || self.taken == Some(number) {
+                before = match NodeMetadata::parse(&text) {
+                    Ok(NodeMetadata::Group(group)) => Some(group),
+                    _ => before,
+                };
             }
         }
-        renew(&store, before.as_ref(), &path)?;
-        beside.remove_tree(&kept)?;
+        if before.is_some() {
+            // What a run left that was killed here; nobody else knows whose it is.
+            for leftover in self.store.leftovers(None)? {
+                if leftover.kind == LeftoverKind::Temporary && !leftover.in_use {
+                    self.store.remove_leftover(None, &leftover.name)?;
+                }
+            }
+        }
+        self.renew(before.as_ref())?;
+        for (beside, key) in kept {
+            beside.remove_tree(key)?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Gives the group its copy back, with what each array says itself; or renews what its copy says
+    /// of the arrays that were exchanged. Another job may be at work on others.
+    fn renew(&self, before: Option<&GroupMetadata>) -> Result<(), Error> {
+        let document = Key::new(DOCUMENT)?;
+        let mut nodes = Nodes { store: &self.store, read: HashMap::new() };
+        let mut is_back = false;
+        for _ in 0..ATTEMPTS {
+            let object = self.store.open(&document, None)?;
+            let text = object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?;
+            let Ok(NodeMetadata::Group(mut group)) = NodeMetadata::parse(&text) else {
+                return Ok(());
+            };
+            let is_away = group.consolidated().is_none();
+            match before {
+                // Another job has taken it away again, and puts it back.
+                _ if is_away && is_back => return Ok(()),
+                Some(before) if is_away => group.copy_consolidated(before),
+                _ => {}
+            }
+            match before {
+                Some(_) => {
+                    let known = group.consolidated().unwrap_or_default().iter();
+                    let arrays =
+                        known.filter(|(_, node)| !matches!(node, Ok(NodeMetadata::Group(_))));
+                    arrays
+                        .map(|(path, _)| path.as_str())
+                        .try_for_each(|path| nodes.look_at(path))?;
+                }
+                None => {
+                    let arrays = self.arrays.iter().map(|array| array.path.as_str());
+                    let mut known = arrays.filter(|path| group.knows(path));
+                    known.try_for_each(|path| nodes.look_at(path))?;
+                }
+            }
+            let node = |path: &str| nodes.read.get(path).map(|(_, node)| node);
+            let wrong =
+                |source| Error::Metadata { object: document.clone(), source: Box::new(source) };
+            let is_renewed = group.update_consolidated(node).map_err(wrong)?;
+            if !is_renewed && !(before.is_some() && is_away) {
+                return Ok(());
+            }
+            let renewed = group.to_bytes();
+            if renewed == *text {
+                return Ok(());
+            }
+            match self.store.put(&document, &renewed, unchanged(&*object)) {
+                // Looked at once more: who exchanged an array while its document was read found no
+                // copy to renew. From here on they find one.
+                Ok(_) if is_away => is_back = true,
+                Ok(_) => return Ok(()),
+                Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::MetadataChanged { at: self.store.name() })
+    }
 }
 
-/// Gives a group its copy back, with what each array says itself, or renews what it says of one array. Another job may be at
-/// work on another.
-fn renew(store: &FileStore, before: Option<&GroupMetadata>, path: &str) -> Result<(), Error> {
-    let document = Key::new(DOCUMENT)?;
-    for _ in 0..ATTEMPTS {
-        let object = store.open(&document, None)?;
-        let text = object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?;
-        let Ok(NodeMetadata::Group(now)) = NodeMetadata::parse(&text) else { return Ok(()) };
-        let mut renewed = now.clone();
-        let mut arrays = vec![path.to_owned()];
-        if let Some(before) = before {
-            if now.consolidated().is_none() {
-                renewed.copy_consolidated(before);
-            }
-            let known = renewed.consolidated().unwrap_or_default().iter();
-            let known = known.filter(|(_, node)| !matches!(node, Ok(NodeMetadata::Group(_))));
-            arrays = known.map(|(path, _)| path.clone()).collect();
-        }
-        for path in arrays {
-            // What no node may be called is left as it is: the array has been exchanged by now, and nobody follows it.
-            if path.split('/').try_for_each(check_node_name).is_err() {
-                continue;
-            }
-            let Ok(key) = Key::new(&format!("{path}/{DOCUMENT}")) else { continue };
-            if let Some(text) = store.get(&key)?
-                && let Ok(node @ NodeMetadata::Array(_)) = NodeMetadata::parse(&text)
-                && renewed.knows(&path)
-            {
-                let nodes = [(path.clone(), node)];
-                let wrong = |source| Error::Metadata { object: key, source: Box::new(source) };
-                renewed.renew_consolidated(&path, &nodes).map_err(wrong)?;
-            }
-        }
-        if renewed.to_bytes() == now.to_bytes() {
+/// That an object is replaced only as it was read.
+fn unchanged(object: &dyn Object) -> Condition {
+    object.version().map_or(Condition::None, Condition::Unchanged)
+}
+
+/// The documents of arrays below a group.
+struct Nodes<'a> {
+    store: &'a FileStore,
+    /// By their paths, with what they were known by before they were read.
+    read: HashMap<String, (Option<DocumentStamp>, NodeMetadata)>,
+}
+
+impl Nodes<'_> {
+    /// Reads the document of an array, unless it is certainly the one that was read before.
+    fn look_at(&mut self, path: &str) -> Result<(), Error> {
+        // What no node may be called is left as it is: the arrays have been exchanged by now, and
+        // nobody follows it.
+        if path.split('/').try_for_each(check_node_name).is_err() {
             return Ok(());
         }
-        let condition = object.version().map_or(Condition::None, Condition::Unchanged);
-        match store.put(&document, &renewed.to_bytes(), condition) {
-            // Looked at once more: an array may have been exchanged while its document was read.
-            Ok(_) | Err(StoreError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
+        let Ok(key) = Key::new(&format!("{path}/{DOCUMENT}")) else { return Ok(()) };
+        let stamp = self.store.document_stamp(&key)?;
+        if let (Some(now), Some((Some(before), _))) = (&stamp, self.read.get(path))
+            && now.is_certainly(before)
+        {
+            return Ok(());
         }
+        self.read.remove(path);
+        if let Some(text) = self.store.get(&key)?
+            && let Ok(node @ NodeMetadata::Array(_)) = NodeMetadata::parse(&text)
+        {
+            self.read.insert(path.to_owned(), (stamp, node));
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -2,28 +2,31 @@
 //!
 //! Everything is done in a folder beside the data set, `.shardine-NAME.job`: `job.json` says what is
 //! being done, `new` is what is being built. When that is whole, checked and durable, the two
-//! exchange their names in one step; then the old one is removed. What is there says how far a job
-//! that was killed had come:
+//! exchange their names in one step; then the old one is removed. Several that are built may be
+//! exchanged together (`batch.rs`). What is there says how far a job that was killed had come:
 //!
 //! | the data set is | `new` | then |
 //! |---|---|---|
 //! | the old one | has no document | it is still being built |
 //! | the old one | has one | it is whole, and only has to be exchanged |
 //! | the new one | is the old one | it has to be removed |
+//! | the new one | is missing | what is around it has to be settled, and the job be removed |
 //! | missing | has a document | the second of the two renames is missing, where folders cannot be exchanged |
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use shardine_store::{Condition, FolderExchange, Key, LeftoverKind, Modes, StoreExt};
+use shardine_store::{Condition, FolderExchange, FolderState, Key, LeftoverKind, StoreExt};
 
+use super::batch::WaitingSet;
+use super::consolidated::Copies;
 use super::out::{Others, Step, Work};
 use super::transfer::{Counts, Sides, Transfer, TransferOptions};
 use super::{RepackCheck, RepackError, is_stale};
-use crate::jobs::frame::{Built, Exchange, JobContext, Replacing, WAIT};
+use crate::jobs::frame::{Built, Exchange, JobContext, Replacing};
 use crate::precomputed::INFO;
-use crate::zarr::{DOCUMENT, MAX_DEPTH};
+use crate::zarr::{AppendClaim, DOCUMENT, MAX_DEPTH};
 use crate::{Engine, Error, Location, Node};
 
 /// How often what was changed meanwhile is moved again.
@@ -52,8 +55,13 @@ pub(in crate::jobs) trait Replacement {
     /// Whether a new document describes less than the one that was being built.
     fn shrinks(&self, before: &str, after: &str) -> Result<bool, Error>;
 
-    /// An error if something else is under way that the exchange would undo.
-    fn check_free(&self) -> Result<(), Error>;
+    /// Keeps others from beginning with something that the exchange would undo. An error if it is
+    /// under way.
+    fn claim(&self) -> Result<Option<AppendClaim>, Error>;
+
+    /// The place by which groups above may know it that keep copies of its document; `None` if
+    /// nobody keeps copies of such documents.
+    fn copied_from(&self) -> Option<&Location>;
 
     /// What makes it at another place, all but the document.
     fn steps(&mut self, from: &str, to: &str, place: &Location) -> Result<Vec<Step>, Error>;
@@ -70,16 +78,6 @@ pub(in crate::jobs) trait Replacement {
 
     /// What is stored of it at a place.
     fn count(&self, from: &str, to: &str, place: &Location) -> Result<Built, Error>;
-
-    /// Exchanges the two, with what has to happen around it.
-    fn exchange(
-        &self,
-        job: &Exchange,
-        exchange: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<(), Error>;
-
-    /// Brings back what an exchange that was interrupted has taken away.
-    fn settle(&self, job: &Exchange) -> Result<(), Error>;
 }
 
 /// How a data set is replaced.
@@ -103,12 +101,12 @@ pub(in crate::jobs) enum Replaced {
     Resumed,
 }
 
-/// What comes after a step.
-enum Next {
+/// What there is to do with a data set.
+pub(in crate::jobs) enum Prepared {
+    /// Nothing, or in a dry run what would be done.
     Done(Replaced),
-    /// An earlier job is out of the way, and this one can begin, with a lock of its own: that of the
-    /// earlier job went with its folder.
-    Begin,
+    /// It is built, and has to be exchanged.
+    Waiting(WaitingSet),
 }
 
 /// Replaces the data set at a place.
@@ -118,6 +116,19 @@ pub(in crate::jobs) fn replace(
     data_set: &mut dyn Replacement,
     options: &InPlaceOptions,
 ) -> Result<Replaced, Error> {
+    match prepare(context, location, data_set, options)? {
+        Prepared::Done(replaced) => Ok(replaced),
+        Prepared::Waiting(waiting) => waiting.commit(context, data_set, options),
+    }
+}
+
+/// Builds what is to replace the data set at a place: checked, durable, and all but exchanged.
+pub(in crate::jobs) fn prepare(
+    context: &JobContext,
+    location: &Location,
+    data_set: &mut dyn Replacement,
+    options: &InPlaceOptions,
+) -> Result<Prepared, Error> {
     let job = Exchange::of(location, data_set.document())?;
     loop {
         context.check()?;
@@ -125,40 +136,64 @@ pub(in crate::jobs) fn replace(
             // Nothing is made for what needs nothing, or cannot be done.
             if let Some(marker) = job.marker()? {
                 data_set.resumes(&marker.to)?;
-                return Ok(Replaced::Resumed);
+                return Ok(Prepared::Done(Replaced::Resumed));
             }
             let current = job.document(&job.name)?.ok_or_else(|| data_set.missing())?;
             let wanted = data_set.wanted(&current)?;
             let remains = job.beside.has_folder(&job.work)?;
             match wanted {
-                None if options.dry_run || !remains => return Ok(Replaced::Unchanged),
-                Some(_) if options.dry_run => return Ok(Replaced::Done),
+                None if options.dry_run || !remains => {
+                    return Ok(Prepared::Done(Replaced::Unchanged));
+                }
+                Some(_) if options.dry_run => return Ok(Prepared::Done(Replaced::Done)),
                 _ => {}
             }
         }
-        let _lock = job.lock()?;
-        let replacing = InPlace { context, job: &job, options };
-        let done = replacing.run(data_set);
+        let lock = job.lock()?;
+        let next = InPlace { context, job: &job, options }.run(data_set);
         // A job that is refused, or has nothing to do, leaves nothing.
         if job.is_empty()? {
             job.beside.remove_tree(&job.work)?;
         }
-        match done? {
-            Next::Done(replaced) => return Ok(replaced),
+        match next? {
+            Next::Done => return Ok(Prepared::Done(Replaced::Unchanged)),
             Next::Begin => {}
+            Next::Ready(ready) => {
+                return Ok(Prepared::Waiting(WaitingSet::new(job, lock, ready)));
+            }
         }
     }
 }
 
-/// One job, by the process that has its lock.
-struct InPlace<'a> {
-    context: &'a JobContext,
-    job: &'a Exchange,
-    options: &'a InPlaceOptions,
+/// What comes after a step.
+enum Next {
+    /// There is nothing to do.
+    Done,
+    /// An earlier job is out of the way, and this one can begin, with a lock of its own: that of the
+    /// earlier job went with its folder.
+    Begin,
+    Ready(Ready),
 }
 
-/// The fingerprint of the old data set and the modes of its files, if they are known.
-type State = Option<(u64, Modes)>;
+/// What is left to do when a data set is built.
+pub(super) struct Ready {
+    pub marker: Replacing,
+    pub outcome: Replaced,
+    /// Whether it is in the place of the old one already, because an earlier run has come so far.
+    pub is_exchanged: bool,
+    /// How often it was built.
+    pub attempt: usize,
+    /// Files of the old data set, and bytes of the old or the new one, whichever are more.
+    pub files: u64,
+    pub bytes: u64,
+}
+
+/// One job, by the process that has its lock.
+pub(super) struct InPlace<'a> {
+    pub context: &'a JobContext,
+    pub job: &'a Exchange,
+    pub options: &'a InPlaceOptions,
+}
 
 impl InPlace<'_> {
     fn run(&self, data_set: &mut dyn Replacement) -> Result<Next, Error> {
@@ -167,54 +202,49 @@ impl InPlace<'_> {
             self.give_up(data_set)?;
             return Ok(Next::Begin);
         }
+        let Some(ready) = self.make_ready(data_set, 0)? else { return Ok(Next::Done) };
+        if ready.is_exchanged && ready.marker.request != data_set.request()? {
+            self.end(data_set, &ready.marker)?;
+            return Ok(Next::Begin);
+        }
+        Ok(Next::Ready(ready))
+    }
+
+    /// Builds the new data set until it fits the old one, which was built from so many times before.
+    /// `None` if there is nothing to do.
+    pub fn make_ready(
+        &self,
+        data_set: &mut dyn Replacement,
+        built: usize,
+    ) -> Result<Option<Ready>, Error> {
+        let Self { job, options, .. } = self;
         let mut resumed = job.marker()?.is_some();
-        for attempt in 1.. {
+        for attempt in built + 1..=ATTEMPTS {
+            let ready = |marker, outcome, is_exchanged, (files, bytes)| {
+                Ok(Some(Ready { marker, outcome, is_exchanged, attempt, files, bytes }))
+            };
             let current = job.document(&job.name)?.ok_or_else(|| data_set.missing())?;
             if let Some(marker) = job.marker()?
                 && (current == marker.to || job.is_exchanged(&marker)?)
             {
                 // All that was missing is that the old one is removed.
-                self.end(data_set, &marker)?;
-                if marker.request != data_set.request()? {
-                    return Ok(Next::Begin);
-                }
                 data_set.resumes(&marker.to)?;
-                return Ok(Next::Done(Replaced::Resumed));
+                return ready(marker, Replaced::Resumed, true, (0, 0));
             }
-            let Some((marker, state)) = self.begin(data_set, &current)? else {
-                return Ok(Next::Done(Replaced::Unchanged));
-            };
+            let Some((marker, state)) = self.begin(data_set, &current)? else { return Ok(None) };
             let outcome = if resumed { Replaced::Resumed } else { Replaced::Done };
             job.check_locks(options.exclusive)?;
             if !options.exclusive {
-                data_set.check_free()?;
+                // What is under way now is not waited for after all the work.
+                drop(data_set.claim()?);
             }
-            let marker = match self.build(data_set, marker, state, resumed) {
-                Ok(marker) => marker,
+            match self.build(data_set, marker, state, resumed) {
+                Ok((marker, size)) => return ready(marker, outcome, false, size),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 // What is wrong counts only if the data set is still the one that was being read.
-                Err(_) if job.document(&job.name)?.as_ref() != Some(&current) => {
-                    if attempt == ATTEMPTS {
-                        break;
-                    }
-                    resumed = true;
-                    continue;
-                }
+                Err(_) if job.document(&job.name)?.as_ref() != Some(&current) => resumed = true,
                 Err(error) => return Err(error),
-            };
-            let alone = job.alone(options.exclusive, options.wait.unwrap_or(WAIT))?;
-            // A writer may have come between the last look and the lock. From here on none can.
-            let unchanged = job.document(&job.name)?.as_ref() == Some(&marker.from)
-                && Some(job.beside.fingerprint(&job.name)?) == marker.fingerprint;
-            if unchanged {
-                data_set.exchange(job, &|| Ok(job.exchange()?))?;
-                job.end_alone(alone, &marker, &|| self.count(data_set, &marker))?;
-                return Ok(Next::Done(outcome));
             }
-            if attempt == ATTEMPTS {
-                break;
-            }
-            resumed = true;
         }
         Err(RepackError::Changed { at: job.at.clone() }.into())
     }
@@ -225,7 +255,7 @@ impl InPlace<'_> {
         &self,
         data_set: &mut dyn Replacement,
         current: &str,
-    ) -> Result<Option<(Replacing, State)>, Error> {
+    ) -> Result<Option<(Replacing, Option<FolderState>)>, Error> {
         let job = self.job;
         let known = job.marker()?;
         match &known {
@@ -249,6 +279,7 @@ impl InPlace<'_> {
         }
         let Some(to) = data_set.wanted(current)? else {
             if known.is_some() {
+                self.settle(data_set)?;
                 job.clean_up()?;
             }
             return Ok(None);
@@ -268,7 +299,7 @@ impl InPlace<'_> {
         let mut state = None;
         let fingerprint = match known {
             Some(known) => known.fingerprint,
-            None => Some(state.insert(job.beside.state_of(&job.name)?).0),
+            None => Some(state.insert(job.beside.state_of(&job.name)?).fingerprint),
         };
         let marker = Replacing::new(data_set.request()?, current.to_owned(), to, fingerprint);
         marker.put(job)?;
@@ -291,26 +322,27 @@ impl InPlace<'_> {
         {
             return self.end(data_set, &marker);
         }
-        data_set.settle(job)?;
+        self.settle(data_set)?;
         job.give_up()
     }
 
     /// Builds the new data set, with its document last. It is durable then, and fits the old one as
-    /// that is.
+    /// that is. Tells the files of the old one, and the bytes of either.
     fn build(
         &self,
         data_set: &mut dyn Replacement,
         mut marker: Replacing,
-        found: State,
+        found: Option<FolderState>,
         mut resumed: bool,
-    ) -> Result<Replacing, Error> {
+    ) -> Result<(Replacing, (u64, u64)), Error> {
         let job = self.job;
         let document = job.new.join(data_set.document())?;
-        let (mut fingerprint, modes) = match found {
+        let old = match found {
             Some(found) => found,
             None => job.beside.state_of(&job.name)?,
         };
-        let place = Location::root(Arc::new(job.beside.with_modes(modes)));
+        let mut fingerprint = old.fingerprint;
+        let place = Location::root(Arc::new(job.beside.with_modes(old.modes)));
         let place = place.at(Some(job.new.clone()));
         let steps = data_set.steps(&marker.from, &marker.to, &place)?;
         let moves = steps.iter().all(Step::can_be_compared);
@@ -365,7 +397,8 @@ impl InPlace<'_> {
         marker.put(job)?;
         let modes = job.beside.modes_of(&job.name.join(data_set.document())?)?;
         job.beside.with_modes(modes).put(&document, marker.to.as_bytes(), Condition::None)?;
-        Ok(marker)
+        let written: u64 = counts.iter().map(|counts| counts.bytes).sum();
+        Ok((marker, (old.files, old.bytes.max(written))))
     }
 
     fn step(&self, step: &Step, check: RepackCheck, resumed: bool) -> Result<Counts, Error> {
@@ -383,19 +416,36 @@ impl InPlace<'_> {
         }
     }
 
-    /// The new data set is in its place: removes the old one, unless it was changed at the last
-    /// moment.
+    /// The new data set is in its place: removes the old one and the job, unless it was changed at the
+    /// last moment.
     fn end(&self, data_set: &dyn Replacement, marker: &Replacing) -> Result<(), Error> {
-        data_set.settle(self.job)?;
-        self.job.end(marker, &|| self.count(data_set, marker))
+        self.settle(data_set)?;
+        let ended = self.job.end_alone(None, marker, &|| count(self.job, data_set, marker));
+        if !self.job.has_data()? {
+            self.job.clean_up()?;
+        }
+        ended
     }
 
-    /// What is stored of the new data set, where the old one was.
-    fn count(&self, data_set: &dyn Replacement, marker: &Replacing) -> Result<Built, Error> {
-        let store = Arc::new(self.job.beside.clone());
-        let place = Location::root(store).at(Some(self.job.name.clone()));
-        data_set.count(&marker.from, &marker.to, &place)
+    /// Brings back what an exchange that was interrupted has taken away.
+    fn settle(&self, data_set: &dyn Replacement) -> Result<(), Error> {
+        let mut copies = Copies::default();
+        if let Some(place) = data_set.copied_from() {
+            copies.add(self.job, place)?;
+        }
+        copies.put_back()
     }
+}
+
+/// What is stored of the new data set, where the old one was.
+pub(super) fn count(
+    job: &Exchange,
+    data_set: &dyn Replacement,
+    marker: &Replacing,
+) -> Result<Built, Error> {
+    let store = Arc::new(job.beside.clone());
+    let place = Location::root(store).at(Some(job.name.clone()));
+    data_set.count(&marker.from, &marker.to, &place)
 }
 
 /// Ends jobs that were interrupted when the array at this place, or one below the group there, had no
@@ -458,7 +508,7 @@ fn recover_at(exchange: &dyn FolderExchange, folder: Option<&Key>) -> Result<(),
     // The document comes last: what has one is whole.
     for document in [DOCUMENT, INFO] {
         if job.beside.get(&job.new.join(document)?)?.is_some() {
-            return Ok(job.beside.move_folder(&job.new, &job.name)?);
+            return Ok(job.beside.rename(&job.new, &job.name)?);
         }
     }
     Ok(())

@@ -2,8 +2,9 @@
 //! wherever their bytes mean the same on both sides.
 
 mod axes;
+mod batch;
 mod compare;
-pub(super) mod consolidated;
+mod consolidated;
 mod finder;
 mod in_place;
 mod objects;
@@ -20,8 +21,11 @@ use serde::{Deserialize, Serialize};
 use crate::engine::ObjectCells;
 
 pub(super) use axes::AxisMap;
+pub(super) use batch::Batch;
 pub use in_place::recover;
-pub(super) use in_place::{InPlaceOptions, Replaced, Replacement, recover_missing, replace};
+pub(super) use in_place::{
+    InPlaceOptions, Prepared, Replaced, Replacement, prepare, recover_missing, replace,
+};
 pub use out::PartOutcome;
 pub(super) use out::{Document, Others, OutOptions, OutPlan, Step, StepDone, Work, make};
 pub(super) use relation::{moves, relates};

@@ -7,47 +7,97 @@ use serde_json::Value;
 use shardine_store::{FolderPart, StoreExt};
 
 use super::{RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, target};
-use crate::jobs::frame::{Built, Exchange, JobContext};
+use crate::jobs::frame::{Built, JobContext};
+use crate::jobs::losses::refuse_array;
 use crate::jobs::rebuild::{
-    AxisMap, Counts, InPlaceOptions, Others, Replaced, Replacement, SourceRef, Step, TargetRef,
-    TransferOptions, Work, consolidated, moves, replace,
+    AxisMap, Batch, Counts, InPlaceOptions, Others, Prepared, Replaced, Replacement, SourceRef,
+    Step, TargetRef, TransferOptions, Work, moves, prepare,
 };
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder, has_same_chunks};
 use crate::{ArrayNode, Engine, Error, Location};
 
-/// Repacks the chunks of one array.
-pub(super) fn repack(
-    context: &JobContext,
-    array: &ArrayNode,
-    options: &RepackOptions,
-    report: &mut RepackedArray,
-) -> Result<(), Error> {
-    let check = options.check.unwrap_or_default();
-    let how = InPlaceOptions {
-        restart: options.restart,
-        exclusive: options.exclusive,
-        wait: options.wait,
-        dry_run: options.dry_run,
-        transfer: TransferOptions { order: options.order, store_empty: false, check },
-    };
-    let (engine, place) = (context.engine(), array.location());
-    let mut replaced = Repacked { engine, place, options, report };
-    let outcome = replace(context, place, &mut replaced, &how)?;
-    report.outcome = match outcome {
-        Replaced::Unchanged => RepackOutcome::Unchanged,
-        Replaced::Done => RepackOutcome::Done,
-        Replaced::Resumed => RepackOutcome::Resumed,
-    };
-    Ok(())
+/// The arrays of a hierarchy, which are replaced one after the other.
+pub(super) struct InPlaceJob<'a> {
+    context: &'a JobContext,
+    options: &'a RepackOptions,
+    how: InPlaceOptions,
+    batch: Batch<Repacked<'a>>,
+    tell: &'a mut dyn FnMut(RepackedArray),
+    failed: Option<Error>,
+}
+
+impl<'a> InPlaceJob<'a> {
+    pub fn new(
+        context: &'a JobContext,
+        options: &'a RepackOptions,
+        tell: &'a mut dyn FnMut(RepackedArray),
+    ) -> Self {
+        let check = options.check.unwrap_or_default();
+        let how = InPlaceOptions {
+            restart: options.restart,
+            exclusive: options.exclusive,
+            wait: options.wait,
+            dry_run: options.dry_run,
+            transfer: TransferOptions { order: options.order, store_empty: false, check },
+        };
+        Self { context, options, how, batch: Batch::new(), tell, failed: None }
+    }
+
+    /// Builds what is to replace an array, whose path below the hierarchy is given. It is exchanged
+    /// now, or together with those that come after it.
+    pub fn add(&mut self, array: &ArrayNode, path: &str) -> Result<(), Error> {
+        refuse_array(array)?;
+        let report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
+        let (engine, place) = (self.context.engine(), array.location().clone());
+        let mut data_set = Repacked { engine, place, options: self.options, report };
+        match prepare(self.context, array.location(), &mut data_set, &self.how)? {
+            Prepared::Done(replaced) => self.ended(data_set, Ok(replaced)),
+            Prepared::Waiting(waiting) => self.batch.push(waiting, data_set),
+        }
+        if self.batch.is_full() {
+            self.exchange();
+        }
+        Ok(())
+    }
+
+    /// Exchanges the arrays that are built.
+    pub fn exchange(&mut self) {
+        let mut batch = std::mem::replace(&mut self.batch, Batch::new());
+        let (context, how) = (self.context, self.how);
+        batch.commit(context, &how, &mut |data_set, result| self.ended(data_set, result));
+    }
+
+    fn ended(&mut self, data_set: Repacked<'_>, result: Result<Replaced, Error>) {
+        let mut report = data_set.report;
+        report.outcome = match result {
+            Ok(Replaced::Unchanged) => RepackOutcome::Unchanged,
+            Ok(Replaced::Done) => RepackOutcome::Done,
+            Ok(Replaced::Resumed) => RepackOutcome::Resumed,
+            Err(error) => return self.fail(error),
+        };
+        (self.tell)(report);
+    }
+
+    /// The first error counts, or that the job was stopped.
+    pub fn fail(&mut self, error: Error) {
+        if self.failed.is_none() || matches!(error, Error::Cancelled) {
+            self.failed = Some(error);
+        }
+    }
+
+    /// The error of an array that could not be replaced.
+    pub fn finish(self) -> Result<(), Error> {
+        self.failed.map_or(Ok(()), Err)
+    }
 }
 
 /// An array that is replaced.
 struct Repacked<'a> {
     engine: &'a Arc<Engine>,
-    place: &'a Location,
+    place: Location,
     options: &'a RepackOptions,
-    report: &'a mut RepackedArray,
+    report: RepackedArray,
 }
 
 impl Repacked<'_> {
@@ -102,21 +152,21 @@ impl Replacement for Repacked<'_> {
 
     fn wanted(&mut self, current: &str) -> Result<Option<String>, Error> {
         self.check()?;
-        let old = self.array(current, self.place)?;
+        let old = self.array(current, &self.place)?;
         let wanted = target::wanted(&old, self.options, *old.metadata().key_encoding())?;
         let (unchanged, metadata) = (wanted.unchanged, wanted.metadata);
         let to = String::from_utf8_lossy(&metadata.to_bytes()).into_owned();
-        describe(self.report, &metadata);
-        let new = ArrayNode::from_metadata(self.engine, self.place, metadata)?;
+        describe(&mut self.report, &metadata);
+        let new = ArrayNode::from_metadata(self.engine, &self.place, metadata)?;
         self.report.moves = moves(&old, &new);
         Ok((!unchanged).then_some(to))
     }
 
     fn resumes(&mut self, to: &str) -> Result<(), Error> {
         let metadata = self.parsed(to)?;
-        describe(self.report, &metadata);
-        if let Ok(old) = ArrayNode::open(self.engine, self.place) {
-            let new = ArrayNode::from_metadata(self.engine, self.place, metadata)?;
+        describe(&mut self.report, &metadata);
+        if let Ok(old) = ArrayNode::open(self.engine, &self.place) {
+            let new = ArrayNode::from_metadata(self.engine, &self.place, metadata)?;
             self.report.moves = moves(&old, &new);
         }
         Ok(())
@@ -131,10 +181,13 @@ impl Replacement for Repacked<'_> {
         Ok(before.shape().iter().zip(after.shape()).any(|(before, after)| after < before))
     }
 
-    fn check_free(&self) -> Result<(), Error> {
-        // An append that is under way now is not waited for after all the work.
-        drop(AppendClaim::at(self.place, false)?);
-        Ok(())
+    fn claim(&self) -> Result<Option<AppendClaim>, Error> {
+        // Planes that an append has not committed yet would be lost with the old array.
+        AppendClaim::at(&self.place, false).map(Some)
+    }
+
+    fn copied_from(&self) -> Option<&Location> {
+        Some(&self.place)
     }
 
     fn check_built(&self, _: &Location) -> Result<Option<u64>, Error> {
@@ -142,7 +195,7 @@ impl Replacement for Repacked<'_> {
     }
 
     fn steps(&mut self, from: &str, to: &str, place: &Location) -> Result<Vec<Step>, Error> {
-        let (old, new) = (self.array(from, self.place)?, self.array(to, place)?);
+        let (old, new) = (self.array(from, &self.place)?, self.array(to, place)?);
         let axes = AxisMap::identity(old.shape().len());
         let work = Work::Array { old: old.into_array(), axes, new: new.into_array() };
         let (name, folder) = (self.report.path.clone(), self.place.clone());
@@ -199,26 +252,6 @@ impl Replacement for Repacked<'_> {
             chunks = Some(stored);
         }
         Ok(Built { objects: objects.len() as u64, chunks })
-    }
-
-    fn exchange(
-        &self,
-        job: &Exchange,
-        exchange: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        // Planes that an append has not committed yet would be lost with the old array. The claim's
-        // file goes with it.
-        let exclusive = self.options.exclusive;
-        let claim = (!exclusive).then(|| AppendClaim::at(self.place, false)).transpose()?;
-        let taken = consolidated::take_away(&job.beside, &job.name, &job.work, self.place);
-        let exchanged = taken.and_then(|()| exchange());
-        drop(claim);
-        self.settle(job)?;
-        exchanged
-    }
-
-    fn settle(&self, job: &Exchange) -> Result<(), Error> {
-        consolidated::put_back(&job.beside, &job.name, &job.work, self.place)
     }
 }
 

@@ -11,13 +11,13 @@ use super::frame::place::below;
 use super::frame::{JobContext, JobError};
 use super::walk::each_array;
 use super::whole::check_walked;
-use crate::jobs::losses::refuse_array;
 use crate::{Error, Location};
 
 pub(super) use super::rebuild::PartOutcome;
 use super::rebuild::recover_missing;
 pub use error::RepackError;
 pub(super) use error::is_stale;
+use in_place::InPlaceJob;
 pub use options::{CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray};
 pub use out::REPACK_MARKER;
 pub(super) use out::{REPACK, plan_repack};
@@ -91,22 +91,24 @@ pub fn repack(
         recover_missing(engine, source, 0)?;
     }
     check_walked(source)?;
-    let mut first_error = None;
-    each_array(engine, source, &mut |array| {
-        let done = array.and_then(|array| {
-            let path = below(source, array.location()).to_owned();
-            let mut report = RepackedArray { path, ..RepackedArray::default() };
-            context.check()?;
-            refuse_array(&array)?;
-            in_place::repack(context, &array, options, &mut report)?;
-            Ok(report)
-        });
-        match done {
-            Ok(report) => tell(report),
+    let mut job = InPlaceJob::new(context, options, tell);
+    let walked = each_array(engine, source, &mut |array| {
+        context.check()?;
+        let added = array.and_then(|array| job.add(&array, below(source, array.location())));
+        match added {
             Err(Error::Cancelled) => return Err(Error::Cancelled),
-            Err(error) => drop(first_error.get_or_insert(error)),
+            Err(error) => job.fail(error),
+            Ok(()) => {}
         }
         Ok(())
-    })?;
-    first_error.map_or(Ok(PartOutcome::Complete), Err)
+    });
+    match walked {
+        // What is built waits for the run that resumes the job.
+        Err(Error::Cancelled) => return Err(Error::Cancelled),
+        Err(error) => job.fail(error),
+        Ok(()) => {}
+    }
+    job.exchange();
+    job.finish()?;
+    Ok(PartOutcome::Complete)
 }

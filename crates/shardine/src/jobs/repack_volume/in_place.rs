@@ -3,13 +3,14 @@
 use serde_json::Value;
 
 use super::{Packed, RepackVolumeOptions, RepackedScale, count_packed};
-use crate::jobs::frame::{Built, Exchange, JobContext};
+use crate::jobs::frame::{Built, JobContext};
 use crate::jobs::rebuild::{
     Counts, InPlaceOptions, Others, Replaced, Replacement, Step, TransferOptions, recover, replace,
 };
 use crate::jobs::repack::RepackCheck;
 use crate::jobs::whole::check_walked;
 use crate::precomputed::INFO;
+use crate::zarr::AppendClaim;
 use crate::{Error, Location, RepackOutcome};
 
 pub(super) fn repack<P: Packed>(
@@ -95,8 +96,12 @@ impl<P: Packed> Replacement for Repacked<'_, P> {
         Ok(false)
     }
 
-    fn check_free(&self) -> Result<(), Error> {
-        Ok(())
+    fn claim(&self) -> Result<Option<AppendClaim>, Error> {
+        Ok(None)
+    }
+
+    fn copied_from(&self) -> Option<&Location> {
+        None
     }
 
     fn steps(&mut self, _: &str, _: &str, place: &Location) -> Result<Vec<Step>, Error> {
@@ -125,17 +130,5 @@ impl<P: Packed> Replacement for Repacked<'_, P> {
     fn count(&self, from: &str, to: &str, place: &Location) -> Result<Built, Error> {
         let found = count_packed(self.context.engine(), place, from, to)?;
         Ok(Built { objects: 0, chunks: Some(found) })
-    }
-
-    fn exchange(
-        &self,
-        _: &Exchange,
-        exchange: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        exchange()
-    }
-
-    fn settle(&self, _: &Exchange) -> Result<(), Error> {
-        Ok(())
     }
 }

@@ -172,6 +172,26 @@ impl GroupMetadata {
         Ok(())
     }
 
+    /// Replaces what the metadata of the nodes below says of each node that `read` knows better; whether there was one. All
+    /// other entries stay as they are. Takes as long as there are entries, however many of them are replaced.
+    pub(crate) fn update_consolidated<'a>(
+        &mut self,
+        read: impl Fn(&str) -> Option<&'a NodeMetadata>,
+    ) -> Result<bool, MetadataError> {
+        let mut changed = false;
+        for (path, known) in self.consolidated.iter_mut().flatten() {
+            let Some(node) = read(path) else { continue };
+            if known.as_ref().is_ok_and(|known| known == node) {
+                continue;
+            }
+            let node = node_of_copy(node.clone());
+            self.document.embed(&[CONSOLIDATED, "metadata", path], node.document())?;
+            *known = Ok(node);
+            changed = true;
+        }
+        Ok(changed)
+    }
+
     /// The whole document, members that are not understood included, in its order.
     pub fn to_json(&self) -> Value {
         self.document.to_json()

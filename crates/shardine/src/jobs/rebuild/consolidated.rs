@@ -224,7 +224,7 @@ impl GroupAbove {
             let wrong =
                 |source| Error::Metadata { object: document.clone(), source: Box::new(source) };
             let is_renewed = group.update_consolidated(node).map_err(wrong)?;
-            if !is_renewed && !(before.is_some() && is_away) {
+            if !(is_renewed || before.is_some() && is_away) {
                 return Ok(());
             }
             let renewed = group.to_bytes();

@@ -30,6 +30,7 @@ const MODULES: &[&str] = &[
     "wkw",
     "dataset",
     "plan",
+    "builder",
     "jobs",
 ];
 

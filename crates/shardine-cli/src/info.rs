@@ -13,7 +13,7 @@ use shardine::zarr::metadata::{
 };
 use shardine::{
     Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat,
-    codec_words, open,
+    codec_words, open_in,
 };
 
 use crate::cli::Machine;
@@ -66,7 +66,7 @@ pub struct Stored {
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
-    let set = open(&engine, &location)?;
+    let set = open_in(&engine, &location)?;
     if let Some(opened) = set.downcast_ref::<Volume>() {
         return volume::info(&args.url, opened, args.fast, args.json);
     }

@@ -9,7 +9,7 @@ use shardine::plan::Unsaid;
 use shardine::precomputed::Volume;
 use shardine::{
     Error, KeyFolders, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
-    ShardingRequest, open, recover, repack,
+    ShardingRequest, open_in, recover, repack,
 };
 
 use crate::cli::Machine;
@@ -160,7 +160,7 @@ impl Place {
             recover(&location)?;
         }
         let engine = machine.engine()?;
-        let source = match open(&engine, &location) {
+        let source = match open_in(&engine, &location) {
             Ok(set) if set.is::<Volume>() => Source::Volume,
             Ok(set) => match set.downcast_ref::<KeyFolders>().map(|set| set.key_values(&engine)) {
                 Some(Ok(_)) => Source::Keys,

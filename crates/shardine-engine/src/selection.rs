@@ -62,6 +62,24 @@ pub enum RegionError {
         /// Bytes given.
         actual: u64,
     },
+    /// A slice of elements does not have the size of the region.
+    #[error("region of shape {shape:?} has {expected} elements, the slice {actual}")]
+    ElementCount {
+        /// Elements of the region along each axis.
+        shape: Vec<u64>,
+        /// Elements of the region.
+        expected: u64,
+        /// Elements given.
+        actual: u64,
+    },
+    /// An array in memory does not have the shape of the region.
+    #[error("region has shape {expected:?}, the array in memory {actual:?}")]
+    Shape {
+        /// Elements of the region along each axis.
+        expected: Vec<u64>,
+        /// Elements given along each axis.
+        actual: Vec<u64>,
+    },
     /// The places of a read's elements are not good.
     #[error("the places of the elements in memory cannot be used: {reason}")]
     Places {

@@ -8,6 +8,7 @@
 
 mod anchor;
 mod array;
+mod builder;
 pub mod codec_words;
 mod dataset;
 mod error;
@@ -29,12 +30,14 @@ pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
 pub use array::{Array, HeldArray};
+pub use builder::ArrayBuilder;
 pub use codec_words::CodecChoice;
-pub use dataset::open;
+pub use dataset::{open, open_in};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use engine::{PossibleObject, ShardEntries, StoredObject};
 pub use error::Error;
+pub use half::{bf16, f16};
 pub use jobs::LOSS_RECORD;
 pub use jobs::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
 pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
@@ -55,16 +58,18 @@ pub use jobs::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
 pub use jobs::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use layout::{DecodeError, EncodeError, LayoutError};
-pub use location::{Location, LocationSpec};
+pub use location::{IntoLocation, Location, LocationSpec};
+pub use num_complex::Complex;
 pub use plan::{Packing, ShardingRequest, VolumePacking};
 pub use precomputed::KeyFolders;
 pub use precomputed::key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
-pub use selection::{Axis, Region, RegionError, Selection};
+pub use selection::{Axis, AxisRange, IntoRegion, Region, RegionError, Selection};
 pub use set::{DataSet, KeyRole, PartContent, SetKind, SetPart};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;
 pub use shardine_codec::{
-    CodecSpec, DataType, ElementSize, Elements, ElementsRef, FillValue, Kind, VariableElements,
+    CodecSpec, DataType, DataTypeError, Element, ElementSize, Elements, ElementsRef, FillValue,
+    InvalidElement, Kind, VariableElements,
 };
 pub use source::{GeneratorSource, Source, SourceError};
 pub use wkw::PropertiesError;

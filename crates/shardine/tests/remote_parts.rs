@@ -34,7 +34,6 @@ fn source(name: &str) -> Location {
         &engine(),
         &place,
         metadata(&sharded(&[64, 64, 16], &[16, 16, 16], &[8, 8, 8])),
-        false,
     )
     .unwrap();
     write(&array, "0:60,:,:", noise(60 * 64 * 16 * 2, 3));

@@ -61,8 +61,8 @@ fn an_array_is_whole_after_a_kill_between_two_renames() {
             panic!("it is an array");
         };
         let elements = Elements::Fixed((0..90).collect());
-        let array = ArrayNode::create(&engine, &plain, metadata, false).unwrap();
-        array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
+        let array = ArrayNode::create(&engine, &plain, metadata).unwrap();
+        array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
 
         let watch = Arc::new(Renames { seen: AtomicUsize::new(0), fails_at });
         let watched = Location::root(Arc::new(FileStore::observed(&path, watch.clone())));
@@ -79,7 +79,7 @@ fn an_array_is_whole_after_a_kill_between_two_renames() {
         assert_eq!(outcome, Some(expected));
         let array = ArrayNode::open(&engine, &plain).unwrap();
         assert_eq!(array.shard_shape(), Some(&[4, 6][..]));
-        assert_eq!(array.read(&Region::all()).unwrap(), elements);
+        assert_eq!(array.read_elements(Region::all()).unwrap(), elements);
         assert_eq!(names(folder.path()), ["a.zarr"]);
     }
 }

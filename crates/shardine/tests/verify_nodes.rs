@@ -28,7 +28,7 @@ fn one_bad_node_does_not_keep_the_others_from_being_checked() {
     let document = sharded(&[8, 8], &[8, 8], &[4, 4]);
     for name in ["a", "inner/b"] {
         let at = root.join(name).unwrap();
-        let array = ArrayNode::create(&engine(), &at, metadata(&document), false).unwrap();
+        let array = ArrayNode::create(&engine(), &at, metadata(&document)).unwrap();
         write(&array, "", noise(128, 1));
     }
     assert_eq!(check_at(&root, true).1, []);

@@ -87,7 +87,7 @@ fn damage(at: &Location, object: &str, random: &mut Random) {
 fn array(at: &Location) -> ArrayNode {
     let codecs = json!([common::sharding(&[4, 4], json!([bytes(), "crc32c"]))]);
     let document = document(&[32, 32], &[8, 8], "uint16".into(), 0.into(), codecs);
-    let array = ArrayNode::create(&engine(), at, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), at, metadata(&document)).unwrap();
     write(&array, "", noise(2048, 3));
     array
 }

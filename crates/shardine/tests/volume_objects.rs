@@ -131,7 +131,7 @@ fn parts_that_cover_a_shard_together_replace_it_even_if_it_is_damaged() {
         });
         let parts: Vec<_> =
             parts.iter().map(|(region, bytes)| (region, ElementsRef::Fixed(bytes))).collect();
-        let written = array.write_many(&parts, &WriteOptions::new());
+        let written = array.write_many_elements(&parts, &WriteOptions::new());
         assert_eq!(written.is_ok(), replaced, "{halves:?}: {written:?}");
         if replaced {
             assert_eq!(read_all(&at, 0), shardine::Elements::Fixed(vec![7; 70 * 33 * 48]));

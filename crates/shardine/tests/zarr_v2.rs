@@ -10,6 +10,7 @@ use common::odd_store::OddStore;
 use common::{engine, read, sharded, write};
 use serde_json::{Value, json};
 use shardine::store::{Condition, Key, MemoryStore, Store, StoreExt};
+use shardine::zarr::CreateOptions;
 use shardine::zarr::formats_at;
 use shardine::{
     ArrayNode, Error, Group, Location, MigrateError, MigrateOptions, MigrateSummary, Node,
@@ -161,8 +162,10 @@ fn what_would_change_the_metadata_is_refused() {
     is_v2(array.resize(&[8, 3]).unwrap_err());
     is_v2(SliceWriter::new(array, 0, SliceOptions::new()).map(drop).unwrap_err());
     let new = common::metadata(&sharded(&[4], &[4], &[2]));
-    is_v2(ArrayNode::create(&engine(), &place, new.clone(), true).map(drop).unwrap_err());
-    let taken = ArrayNode::create(&engine(), &place, new, false).map(drop).unwrap_err();
+    let overwrite = CreateOptions::new().overwrite(true);
+    let replaced = ArrayNode::create_with(&engine(), &place, new.clone(), &overwrite);
+    is_v2(replaced.map(drop).unwrap_err());
+    let taken = ArrayNode::create(&engine(), &place, new).map(drop).unwrap_err();
     assert!(matches!(taken, Error::Exists { .. }));
     let group = shardine::zarr::metadata::GroupMetadata::new(serde_json::Map::new());
     let taken = Group::create(&engine(), &location, group).map(drop).unwrap_err();

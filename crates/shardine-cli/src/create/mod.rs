@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use shardine::plan::{ArrayLayout, FillChoice};
 use shardine::shard::IndexLocation;
+use shardine::zarr::CreateOptions;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NodeMetadata, Separator,
     codec_specs_from_json,
@@ -248,7 +249,8 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         Some(file) => from_file(file)?,
         None => from_arguments(args)?,
     };
-    let array = ArrayNode::create(&machine.engine()?, &location, metadata, args.overwrite)?;
+    let options = CreateOptions::new().overwrite(args.overwrite);
+    let array = ArrayNode::create_with(&machine.engine()?, &location, metadata, &options)?;
     consolidate::warn(array.stale_copies());
     let mut out = std::io::stdout().lock();
     if args.json {

@@ -30,6 +30,7 @@ pub const LOSS_RECORD: &str = ".shardine-lost.json";
 pub use crate::set::MAX_DEPTH;
 pub use array_node::ArrayNode;
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
+pub use create::CreateOptions;
 pub(crate) use data_set::open_set;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
 pub use node::formats_at;

@@ -93,7 +93,7 @@ pub fn write(at: &Location, level: usize, region: &str) {
     let region: shardine::Region = region.parse().unwrap();
     let shape = region.resolve(array.shape()).unwrap().shape().iter().product::<u64>();
     let elements = Elements::Fixed(noise(shape as usize, level as u64 + 1));
-    array.write(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
 }
 
 pub fn fill(at: &Location, level: usize) {
@@ -102,7 +102,7 @@ pub fn fill(at: &Location, level: usize) {
 
 pub fn read_all(at: &Location, level: usize) -> Elements {
     let array = Volume::open(&engine(), at).unwrap().array(level).unwrap();
-    array.read(&shardine::Region::all()).unwrap()
+    array.read_elements(shardine::Region::all()).unwrap()
 }
 
 pub fn edit_info(at: &Location, edit: impl FnOnce(&mut Value)) {

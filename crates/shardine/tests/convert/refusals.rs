@@ -17,7 +17,7 @@ fn array(shape: &[u64], data_type: &str, names: Option<&[&str]>) -> Location {
     if let Some(names) = names {
         document["dimension_names"] = json!(names);
     }
-    ArrayNode::create(&engine(), &place, metadata(&document), false).unwrap();
+    ArrayNode::create(&engine(), &place, metadata(&document)).unwrap();
     place
 }
 

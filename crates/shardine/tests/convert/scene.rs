@@ -63,7 +63,7 @@ pub fn fill(array: &Array, region: &str, seed: u64) {
         shardine::ElementSize::Variable => panic!("of a fixed size"),
     };
     let elements = Elements::Fixed(noise(count as usize * element, seed + 1));
-    array.write(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
 }
 
 pub type Told = (Vec<ConvertedLevel>, ConvertSummary);

@@ -199,7 +199,8 @@ fn damage_beside_a_journal_is_told_as_what_it_is() {
                 FileStore::observed(folder.path(), Arc::new(ReadOnly)),
                 FileStore::new(folder.path()),
             ] {
-                let error = open(&engine, store).read(&shardine::Region::all()).unwrap_err();
+                let error =
+                    open(&engine, store).read_elements(shardine::Region::all()).unwrap_err();
                 assert!(
                     matches!(error, Error::Engine(EngineError::Decode { .. })),
                     "{location}: {error:?}"

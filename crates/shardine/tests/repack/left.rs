@@ -21,7 +21,7 @@ use crate::scene::*;
 fn array(path: &Path) -> Elements {
     let array = create_at(&at(path), &sharded(&[8, 8], &[4, 4], &[2, 2]));
     let elements = Elements::Fixed(noise(128, 5));
-    array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
     elements
 }
 

@@ -26,11 +26,11 @@ pub fn at(path: &Path) -> Location {
 }
 
 pub fn create_at(location: &Location, document: &Value) -> ArrayNode {
-    ArrayNode::create(&engine(), location, metadata(document), false).unwrap()
+    ArrayNode::create(&engine(), location, metadata(document)).unwrap()
 }
 
 pub fn elements(location: &Location) -> Elements {
-    ArrayNode::open(&engine(), location).unwrap().read(&Region::all()).unwrap()
+    ArrayNode::open(&engine(), location).unwrap().read_elements(Region::all()).unwrap()
 }
 
 pub fn repack(

@@ -125,14 +125,10 @@ pub struct AppendReport {
 /// A file is read piece by piece; of a stream, memory holds the planes that are not committed.
 ///
 /// ```
-/// use shardine::plan::ArrayLayout;
-/// use shardine::{AppendFrom, AppendOptions, ArrayNode, DataType, Engine, Location, append};
+/// use shardine::{AppendFrom, AppendOptions, Array, Engine, Location, append};
 ///
-/// let engine = Engine::shared()?;
-/// let folder = tempfile::tempdir()?;
-/// let location = Location::parse(folder.path().join("a.zarr").to_str().ok_or("not UTF-8")?)?;
-/// let metadata = ArrayLayout::default().metadata(&[0, 3], &DataType::parse_name("uint8")?)?;
-/// ArrayNode::create(&engine, &location, metadata, false)?;
+/// let (engine, location) = (Engine::shared()?, Location::memory());
+/// Array::builder([0, 3], "uint8").create(&location)?;
 /// let mut planes = &[1, 2, 3, 4, 5, 6][..];
 /// let from = AppendFrom::Stream { from: &mut planes, name: "memory".to_owned() };
 /// let report = append(&engine, from, &location, &AppendOptions::new())?;
@@ -240,7 +236,7 @@ fn from_stream(
             }
             _ => {}
         }
-        writer.push(ElementsRef::Fixed(&plane))?;
+        writer.push_elements(ElementsRef::Fixed(&plane))?;
         planes += 1;
         let bytes = planes.saturating_mul(len as u64);
         context.report(JobProgress { bytes, ..JobProgress::default() });

@@ -16,6 +16,7 @@ use super::{JobContext, JobProgress};
 use crate::files::{FileError, Input, elements, type_of_npy};
 use crate::plan::{ArrayLayout, chunk_grid, chunks_per_shard_for, sample_of_source};
 use crate::source::PartOfSource;
+use crate::zarr::CreateOptions;
 use crate::zarr::metadata::ArrayMetadata;
 use crate::{
     Array, ArrayNode, Axis, DataType, ElementSize, Error, Location, Packing, Region, Selection,
@@ -149,7 +150,8 @@ pub fn import(
     let marker = Marker::new(found, options.cast, &metadata)?;
     let (array, kept) = match marker.begin(target, engine, options.overwrite)? {
         Start::Fresh => {
-            let array = ArrayNode::create(engine, target, metadata, true)?;
+            let options = CreateOptions::new().overwrite(true);
+            let array = ArrayNode::create_with(engine, target, metadata, &options)?;
             marker.cleared(target)?;
             (array, None)
         }
@@ -211,7 +213,7 @@ fn described(options: &ImportOptions, input: &Input) -> Result<(Vec<u64>, DataTy
 /// An array that nobody sees.
 fn in_memory(context: &JobContext, metadata: ArrayMetadata) -> Result<ArrayNode, Error> {
     let location = Location::root(Arc::new(MemoryStore::new()));
-    ArrayNode::create(context.engine(), &location, metadata, false)
+    ArrayNode::create(context.engine(), &location, metadata)
 }
 
 /// The metadata; shards of about some size by what chunks of the file take.
@@ -278,7 +280,7 @@ fn write(
     for region in regions {
         let start = region.axes.iter().map(|axis| axis.start).collect();
         let part = PartOfSource { source: &watched, start };
-        let more = array.write_from(&Region::from(&region), &part, &options);
+        let more = array.write_from(Region::from(&region), &part, &options);
         context.check()?;
         let more = more?;
         report.objects_written += more.objects_written;

@@ -23,7 +23,7 @@ use crate::jobs::repack_volume::{RepackVolumeOptions, plan_repack_volume};
 use crate::location::LocationSpec;
 use crate::precomputed::{Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
-use crate::{Array, ArrayNode, Engine, Error, Location, open};
+use crate::{Array, ArrayNode, Engine, Error, Location, open_in};
 
 /// The form of a plan that is written and understood.
 const VERSION: u32 = 1;
@@ -297,7 +297,7 @@ impl SourceRef {
         };
         match self.packed {
             true => Volume::open(engine, &place)?.packed_array(self.level),
-            false => open(engine, &place)?.array(self.level),
+            false => open_in(engine, &place)?.array(self.level),
         }
     }
 }

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
+use shardine::jobs::{
+    CompactOptions, FindingKind, RepairOptions, VerifyOptions, VerifySummary, compact, repair,
+    verify,
+};
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
 use shardine::zarr::metadata::NodeMetadata;
-use shardine::{
-    ArrayNode, CompactOptions, Elements, Engine, Error, FindingKind, Location, Region,
-    RepairOptions, VerifyOptions, VerifySummary, compact, repair, verify,
-};
+use shardine::{ArrayNode, Elements, Engine, Error, Location, Region};
 
 use crate::memory;
 use crate::read_array::{DOCUMENTS, engine, keys, written};

@@ -147,8 +147,7 @@ pub fn written(document: &str) -> Option<Vec<u8>> {
     };
     let store = Arc::new(MemoryStore::new());
     let first = Key::new(keys(&metadata).first()?).ok()?;
-    let array =
-        ArrayNode::create(engine(), &Location::root(store.clone()), metadata).ok()?;
+    let array = ArrayNode::create(engine(), &Location::root(store.clone()), metadata).ok()?;
     let count: u64 = array.shape().iter().product();
     let elements = match array.data_type().size() {
         ElementSize::Fixed(size) => {

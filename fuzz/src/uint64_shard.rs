@@ -7,12 +7,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use shardine::jobs::{FindingKind, RepairOptions, VerifyOptions, VerifySummary, repair, verify};
 use shardine::precomputed::Volume;
+use shardine::precomputed::{KeyValueStore, KeyValues};
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
-use shardine::{
-    Elements, Engine, Error, FindingKind, KeyValueStore, KeyValues, Location, Region,
-    RepairOptions, VerifyOptions, VerifySummary, WriteOptions, repair, verify,
-};
+use shardine::{Elements, Engine, Error, Location, Region, WriteOptions};
 
 use crate::read_array::engine;
 use crate::{memory, split};

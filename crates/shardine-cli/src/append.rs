@@ -8,9 +8,8 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::files::{Input, is_npy};
-use shardine::{
-    AppendError, AppendFrom, AppendOptions, ArrayNode, Error, SetKind, SliceError, append, open_in,
-};
+use shardine::jobs::{AppendError, AppendFrom, AppendOptions, append};
+use shardine::{ArrayNode, Error, SetKind, SliceError, open_in};
 
 use crate::cli::Machine;
 use crate::consolidate;

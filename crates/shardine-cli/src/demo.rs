@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use shardine::jobs::{RepackOptions, RepackedArray, VerifyOptions};
 use shardine::store::{CountingStore, FileStore};
 use shardine::zarr::CreateOptions;
 use shardine::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray, codec_specs_to_json};
 use shardine::{
     Array, ArrayNode, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Packing,
-    Region, RepackOptions, RepackedArray, Strategy, VerifyOptions, WriteOptions, WriteReport,
-    codec_words,
+    Region, Strategy, WriteOptions, WriteReport, codec_words,
 };
 
 use crate::cli::Machine;
@@ -298,7 +298,7 @@ impl Stage {
         let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8]));
         let mut done = RepackedArray::default();
         let start = Instant::now();
-        shardine::repack(engine, &files, None, &options, &mut |array| done = array)?;
+        shardine::jobs::repack(engine, &files, None, &options, &mut |array| done = array)?;
         let seconds = start.elapsed().as_secs_f64();
         self.say(format!(
             "{} moved as they are, none decoded, into {}; compared with the old ones",
@@ -357,7 +357,7 @@ impl Stage {
         self.head("7. Is all of it sound? --decode")?;
         let start = Instant::now();
         let options = VerifyOptions::new().decode(true);
-        let summary = shardine::verify(engine, location, &options, &mut |_| {})?;
+        let summary = shardine::jobs::verify(engine, location, &options, &mut |_| {})?;
         let seconds = start.elapsed().as_secs_f64();
         if !summary.is_ok() {
             let damage = units::count(summary.damage, "finding");

@@ -7,13 +7,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use shardine::precomputed::Volume;
 use shardine::store::StoreError;
+use shardine::zarr::ZarrFormat;
 use shardine::zarr::formats_at;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
 use shardine::{
-    Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat,
-    codec_words, open_in,
+    Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, codec_words, open_in,
 };
 
 use crate::cli::Machine;

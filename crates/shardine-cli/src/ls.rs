@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::precomputed::Volume;
+use shardine::stored::{PossibleObject, ShardEntries};
 use shardine::zarr::MAX_DEPTH;
-use shardine::{Array, DataSet, PartContent, PossibleObject, SetKind, ShardEntries, open_in};
+use shardine::{Array, DataSet, PartContent, SetKind, open_in};
 
 use crate::cli::Machine;
 use crate::dataset::{Level, no_array};

@@ -8,10 +8,8 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::files::{self, FileError, check_free, is_device};
-use shardine::{
-    Array, ElementSize, Elements, Error, ExportOptions, FillValue, Region, export_to_file,
-    export_to_stream, open_in,
-};
+use shardine::jobs::{ExportOptions, export_to_file, export_to_stream};
+use shardine::{Array, ElementSize, Elements, Error, FillValue, Region, open_in};
 
 use crate::cli::Machine;
 use crate::dataset::Level;

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::jobs::{RepackCheck, RepackOptions, RepackOutcome, RepackedArray, recover, repack};
+use shardine::plan::ShardingRequest;
 use shardine::plan::Unsaid;
+use shardine::precomputed::KeyFolders;
 use shardine::precomputed::Volume;
-use shardine::{
-    Error, KeyFolders, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
-    ShardingRequest, open_in, recover, repack,
-};
+use shardine::{Error, Location, Packing, open_in};
 
 use crate::cli::Machine;
 use crate::consolidate;

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::{
+use shardine::jobs::{
     Finding, FindingKind, JobContext, Part, Severity, VerifyOptions, VerifySummary,
     verify as verify_all,
 };

@@ -267,7 +267,7 @@ pub enum Error {
         /// Where.
         at: String,
     },
-    /// A job was stopped by its [`CancelToken`](crate::CancelToken).
+    /// A job was stopped by its [`CancelToken`](crate::jobs::CancelToken).
     #[error("stopped")]
     Cancelled,
     /// A job cannot be run on its target now, or together with other processes.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use common::data_set::*;
 use common::wrapped_store::{Tricks, WrappedStore};
+use shardine::jobs::{COPY_MARKER, CopyError, CopyOptions, copy};
 use shardine::store::*;
-use shardine::{COPY_MARKER, CopyError, CopyOptions, Error, Location, copy};
+use shardine::{Error, Location};
 
 fn refused(source: &Location, target: &Location, options: &CopyOptions) -> CopyError {
     match copy(source, target, options).unwrap_err() {

@@ -9,9 +9,10 @@ use common::data_set::{at, memory, put, zarr_only};
 use common::engine;
 use common::volumes::{scale, sharding, volume_at};
 use serde_json::json;
+use shardine::precomputed::KeyFolders;
 use shardine::precomputed::Volume;
 use shardine::store::*;
-use shardine::{ArrayNode, DataSet, Error, Group, KeyFolders, Location, open_in};
+use shardine::{ArrayNode, DataSet, Error, Group, Location, open_in};
 
 /// What is found at a place, and by how many reads.
 fn found(place: &Location) -> (Result<Box<dyn DataSet>, Error>, u64) {

@@ -6,12 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shardine::files::{FileError, Input, OutputFile};
+use shardine::jobs::{
+    AppendError, AppendFrom, AppendOptions, CancelToken, ExportOptions, ImportError, ImportOptions,
+    JobContext, append, export_to_file, export_to_stream, import,
+};
 use shardine::plan::ArrayLayout;
 use shardine::zarr::{APPEND_MARKER, CONVERT_MARKER};
 use shardine::{
-    AppendError, AppendFrom, AppendOptions, ArrayNode, CancelToken, CodecChoice, DataType,
-    Elements, Engine, Error, ExportOptions, ImportError, ImportOptions, JobContext, Location,
-    Packing, Region, append, export_to_file, export_to_stream, import,
+    ArrayNode, CodecChoice, DataType, Elements, Engine, Error, Location, Packing, Region,
 };
 
 fn engine() -> Arc<Engine> {

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use common::*;
 use serde_json::{Value, json};
+use shardine::jobs::{CompactOptions, RepackOptions, compact, repack};
+use shardine::precomputed::{KeyValueStore, KeyValues};
 use shardine::shard::ShardError;
 use shardine::store::FileStore;
 use shardine::{
-    ArrayNode, CompactOptions, Elements, EngineError, Error, KeyValueStore, KeyValues, Location,
-    Packing, Region, RepackOptions, Strategy, WriteOptions, compact, repack,
+    ArrayNode, Elements, EngineError, Error, Location, Packing, Region, Strategy, WriteOptions,
 };
 use tempfile::TempDir;
 

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use shardine::jobs::{Finding, VerifyOptions, verify};
 use shardine::store::{
     DiskObserver, DiskStep, FileStore, Key, MemoryStore, Recovery, Store, StoreError, Verdict,
     layer,
 };
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, ArrayNode, Elements, ElementsRef, Engine, EngineError, EngineOptions, Error, Finding,
-    Location, Region, Strategy, VerifyOptions, WriteOptions, verify,
+    Array, ArrayNode, Elements, ElementsRef, Engine, EngineError, EngineOptions, Error, Location,
+    Region, Strategy, WriteOptions,
 };
 use tempfile::TempDir;
 

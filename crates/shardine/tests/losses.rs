@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use common::*;
 use serde_json::json;
+use shardine::jobs::{
+    CopyOptions, Finding, LOSS_RECORD, RepackOptions, Repair, RepairOptions, RepairSummary,
+    Severity, VerifyOptions, VerifySummary, copy, repack, repair, verify,
+};
 use shardine::store::{FileStore, MemoryStore};
 use shardine::zarr::CreateOptions;
-use shardine::{
-    ArrayNode, CopyOptions, Elements, Error, Finding, LOSS_RECORD, Location, Packing,
-    RepackOptions, Repair, RepairOptions, RepairSummary, Severity, Strategy, VerifyOptions,
-    VerifySummary, WriteOptions, copy, repack, repair, verify,
-};
+use shardine::{ArrayNode, Elements, Error, Location, Packing, Strategy, WriteOptions};
 use tempfile::TempDir;
 
 const INDEX: usize = 4 * 16 + 4;
@@ -221,10 +221,10 @@ mod volumes {
     use std::sync::Arc;
 
     use serde_json::json;
+    use shardine::jobs::{RepackVolumeOptions, Severity, repack_volume};
+    use shardine::precomputed::{KeyValueStore, KeyValues};
     use shardine::store::MemoryStore;
-    use shardine::{
-        Error, KeyValueStore, KeyValues, Location, RepackVolumeOptions, Severity, repack_volume,
-    };
+    use shardine::{Error, Location};
 
     use super::common::engine;
     use super::common::volumes::*;

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use shardine::jobs::{RepackVolumeOptions, repack_volume};
+use shardine::precomputed::{KeyValueStore, KeyValues, PayloadKind};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::{Key, MemoryStore, Store, StoreExt};
-use shardine::{
-    Elements, Engine, EngineOptions, KeyValueStore, KeyValues, Location, PayloadKind, Region,
-    RepackVolumeOptions, WriteOptions, repack_volume,
-};
+use shardine::{Elements, Engine, EngineOptions, Location, Region, WriteOptions};
 
 #[derive(Debug, Clone)]
 struct Case {

@@ -9,12 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
 use serde_json::json;
+use shardine::jobs::{VerifyOptions, verify};
 use shardine::precomputed::Volume;
 use shardine::store::Key;
-use shardine::{
-    ArrayNode, Elements, Location, Region, StoreOptions, Strategy, VerifyOptions, WriteOptions,
-    verify,
-};
+use shardine::{ArrayNode, Elements, Location, Region, StoreOptions, Strategy, WriteOptions};
 use shardine_testbed::{Azurite, Nginx, NginxOptions, Proxy, ProxyOptions, SeaweedFs};
 
 const BUCKET: &str = "arrays";

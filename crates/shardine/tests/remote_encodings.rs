@@ -13,12 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::volumes::{fill, kinds, put, read_all, scale, volume_at, write as write_volume};
 use common::*;
 use serde_json::json;
+use shardine::jobs::{ConvertOptions, CopyCheck, CopyOptions, ZarrForm, convert_to_zarr, copy};
 use shardine::precomputed::Volume;
 use shardine::store::{CreateOptions, HeaderName, Headers, Key, ReadRange};
-use shardine::{
-    ArrayNode, ConvertOptions, CopyCheck, CopyOptions, Elements, Location, StoreOptions,
-    WriteOptions, ZarrForm, convert_to_zarr, copy,
-};
+use shardine::{ArrayNode, Elements, Location, StoreOptions, WriteOptions};
 use shardine_testbed::{Azurite, Nginx, NginxOptions, SeaweedFs};
 
 const BUCKET: &str = "encodings";

@@ -6,12 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use shardine::jobs::{RepackOptions, RepackOutcome, repack};
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
 use shardine::zarr::metadata::NodeMetadata;
-use shardine::{
-    ArrayNode, Elements, Engine, Location, Packing, Region, RepackOptions, RepackOutcome,
-    WriteOptions, repack,
-};
+use shardine::{ArrayNode, Elements, Engine, Location, Packing, Region, WriteOptions};
 
 const DOCUMENT: &[u8] = br#"{
     "zarr_format": 3, "node_type": "array", "shape": [9, 10], "data_type": "uint8",

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{
+    CompactOptions, FindingKind, Repair, RepairKind, RepairOptions, Severity, VerifyOptions,
+    compact, repair, verify,
+};
 use shardine::store::{FaultStore, FileStore, MemoryStore, Operation};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    ArrayNode, CompactOptions, Elements, ElementsRef, Engine, FindingKind, Location, Region,
-    Repair, RepairKind, RepairOptions, Severity, Strategy, VerifyOptions, WriteOptions, compact,
-    repair, verify,
+    ArrayNode, Elements, ElementsRef, Engine, Location, Region, Strategy, WriteOptions,
 };
 use tempfile::TempDir;
 

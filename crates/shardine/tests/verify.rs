@@ -10,8 +10,9 @@ use common::findings::*;
 use common::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use shardine::Array;
+use shardine::jobs::FindingKind;
 use shardine::store::{Call, CountingStore, MemoryStore};
-use shardine::{Array, FindingKind};
 
 /// Replaces entries of a shard of 16 chunks with the index at the end, and its checksum.
 fn with_entries(array: &Array, object: &str, entries: &[(usize, u64, u64)]) {

@@ -11,9 +11,10 @@ use common::findings::*;
 use common::odd_store::OddStore;
 use common::*;
 use serde_json::{Value, json};
+use shardine::jobs::{VerifyOptions, verify};
 use shardine::store::{Condition, FaultStore, MemoryStore, Operation, Store, StoreExt};
 use shardine::zarr::metadata::GroupMetadata;
-use shardine::{ArrayNode, Group, Location, VerifyOptions, verify};
+use shardine::{ArrayNode, Group, Location};
 
 #[test]
 fn one_bad_node_does_not_keep_the_others_from_being_checked() {

@@ -7,8 +7,10 @@ mod common;
 use common::volumes::*;
 use common::{engine, noise};
 use serde_json::json;
+use shardine::Location;
+use shardine::jobs::{VerifyOptions, verify};
+use shardine::precomputed::{KeyValueStore, KeyValues};
 use shardine::store::{CountingStore, MemoryStore, StoreExt};
-use shardine::{KeyValueStore, KeyValues, Location, VerifyOptions, verify};
 use std::sync::Arc;
 
 #[test]

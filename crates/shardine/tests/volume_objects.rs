@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use common::engine;
 use common::volumes::*;
+use shardine::jobs::{CompactOptions, compact};
 use shardine::precomputed::Volume;
-use shardine::{CompactOptions, ElementsRef, Region, WriteOptions, compact};
+use shardine::{ElementsRef, Region, WriteOptions};
 
 const SIZE: [u64; 3] = [70, 33, 48];
 

@@ -10,10 +10,10 @@ use common::data_set::{at, memory, put};
 use common::engine;
 use common::odd_store::OddStore;
 use serde_json::json;
+use shardine::jobs::{FindingKind, VerifyOptions, VerifySummary, verify};
 use shardine::store::*;
 use shardine::{
-    Array, DataSet, Elements, Error, FindingKind, KeyRole, Location, PartContent, SetKind,
-    VerifyOptions, VerifySummary, WriteOptions, open_in, verify,
+    Array, DataSet, Elements, Error, KeyRole, Location, PartContent, SetKind, WriteOptions, open_in,
 };
 use shardine_codec::{Codec, CodecSpec, Context, from_spec};
 

@@ -11,11 +11,12 @@ use serde_json::Value;
 use shardine::plan::{ArrayLayout, FillChoice};
 use shardine::shard::IndexLocation;
 use shardine::zarr::CreateOptions;
+use shardine::zarr::ZarrFormat;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NodeMetadata, Separator,
     codec_specs_from_json,
 };
-use shardine::{ArrayNode, DataType, Packing, WriteOrder, ZarrFormat};
+use shardine::{ArrayNode, DataType, Packing, WriteOrder};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -241,7 +242,7 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
     }
     let location = machine.location(&args.url)?;
     // A job that was killed may have left what is there without its name, and nothing else must get it.
-    shardine::recover(&location)?;
+    shardine::jobs::recover(&location)?;
     if let Some(info) = volume::wanted(args)? {
         return volume::create(args, machine, &location, info);
     }

@@ -6,9 +6,9 @@ use shardine_store::{Key, StoreError};
 
 use crate::engine::{GridKey, in_order};
 use crate::source::PartOfSource;
+use crate::stored::PossibleObject;
 use crate::{
-    Array, Axis, ElementSize, EngineError, Error, PossibleObject, Region, Selection, Source,
-    WriteOptions,
+    Array, Axis, ElementSize, EngineError, Error, Region, Selection, Source, WriteOptions,
 };
 
 /// Objects whose length is asked for, at most.

@@ -7,7 +7,8 @@ use shardine_store::Key;
 use super::node::node_documents_of;
 use super::{ArrayNode, Child, Group, Node};
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
-use crate::{Array, Engine, Error, Location, ZarrFormat};
+use crate::zarr::ZarrFormat;
+use crate::{Array, Engine, Error, Location};
 
 /// Opens the node at a place; `None` if there is none. One read; of version 2, three to five.
 pub(crate) fn open_set(

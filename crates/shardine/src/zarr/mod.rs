@@ -33,6 +33,7 @@ pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consol
 pub use create::CreateOptions;
 pub(crate) use data_set::open_set;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
+pub use metadata::ZarrFormat;
 pub use node::formats_at;
 pub(crate) use node::{
     ARRAY_DOCUMENTS, DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document,

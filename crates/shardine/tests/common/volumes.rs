@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{Finding, VerifyOptions, VerifySummary};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
-use shardine::{Elements, Finding, Location, VerifyOptions, VerifySummary, WriteOptions};
+use shardine::{Elements, Location, WriteOptions};
 
 use super::wrapped_store::{Tricks, WrappedStore};
 use super::{engine, noise};
@@ -118,7 +119,7 @@ pub fn check(at: &Location, decode: bool) -> (VerifySummary, Vec<Finding>) {
 pub fn kinds(at: &Location, decode: bool) -> Vec<&'static str> {
     let options = VerifyOptions::new().decode(decode);
     let mut kinds = Vec::new();
-    shardine::verify(&engine(), at, &options, &mut |finding| kinds.push(finding.kind.name()))
+    shardine::jobs::verify(&engine(), at, &options, &mut |finding| kinds.push(finding.kind.name()))
         .unwrap();
     kinds
 }

@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
+use shardine::jobs::{ConvertOptions, RepackCheck, VolumeForm};
+use shardine::plan::VolumePacking;
 use shardine::precomputed::Volume;
 use shardine::shard::uint64::{Encoding, Sharding};
 use shardine::store::{Condition, Key, StoreExt};
-use shardine::{
-    Array, ArrayNode, ConvertOptions, Location, RepackCheck, VolumeForm, VolumePacking,
-};
+use shardine::{Array, ArrayNode, Location};
 
 use crate::common::data_set::dump;
 use crate::common::*;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{
+    ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm, convert_to_volume,
+    convert_to_zarr,
+};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::MemoryStore;
-use shardine::{
-    Array, ArrayNode, ConvertOptions, ConvertSummary, ConvertedLevel, Elements, Error, Location,
-    Region, VolumeForm, WriteOptions, ZarrForm, convert_to_volume, convert_to_zarr,
-};
+use shardine::{Array, ArrayNode, Elements, Error, Location, Region, WriteOptions};
 
 use crate::common::*;
 

@@ -1,7 +1,6 @@
 use serde_json::{Value, json};
-use shardine::{
-    ArrayNode, CodecChoice, ConvertOptions, Location, Packing, RepackCheck, VolumeForm, ZarrForm,
-};
+use shardine::jobs::{ConvertOptions, RepackCheck, VolumeForm, ZarrForm};
+use shardine::{ArrayNode, CodecChoice, Location, Packing};
 
 use crate::common::data_set::dump;
 use crate::common::*;
@@ -199,6 +198,6 @@ fn chunks_of_another_shape_are_written_within_the_budget() {
     let mut told = Vec::new();
     let tell = &mut |level| told.push(level);
     let form = VolumeForm::new();
-    shardine::convert_to_volume(&engine, &old, &group, &form, &options, tell).unwrap();
+    shardine::jobs::convert_to_volume(&engine, &old, &group, &form, &options, tell).unwrap();
     assert_eq!((told[0].chunks_moved, told[0].chunks_recoded), (0, 64));
 }

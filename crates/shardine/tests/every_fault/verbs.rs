@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use shardine::files::Input;
+use shardine::jobs::{
+    AppendFrom, AppendOptions, CompactOptions, CopyCheck, CopyOptions, FindingKind, ImportOptions,
+    MigrateOptions, RepackCheck, RepackOptions, RepairOptions, Severity, VerifyOptions, append,
+    compact, copy, import, migrate, repack, repair, verify,
+};
 use shardine::plan::ArrayLayout;
 use shardine::store::{Condition, DiskObserver, DiskStep, FileStore, Key, StoreExt, Verdict};
 use shardine::{
-    AppendFrom, AppendOptions, Array, ArrayNode, CompactOptions, CopyCheck, CopyOptions, DataType,
-    Elements, Engine, FindingKind, ImportOptions, Location, MigrateOptions, Node, Packing, Region,
-    RepackCheck, RepackOptions, RepairOptions, Severity, SliceOptions, SliceWriter, Strategy,
-    VerifyOptions, WriteOptions, append, compact, copy, import, migrate, repack, repair, verify,
+    Array, ArrayNode, DataType, Elements, Engine, Location, Node, Packing, Region, SliceOptions,
+    SliceWriter, Strategy, WriteOptions,
 };
 
 use crate::common::{bytes, document, metadata, noise};

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{
+    ConvertOptions, CopyOptions, RepackVolumeOptions, RepairOptions, VolumeForm, ZarrForm,
+    convert_to_volume, convert_to_zarr, copy, repack_keys, repack_volume, repair,
+};
+use shardine::precomputed::{KeyValueStore, KeyValues, PayloadKind};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::shard::uint64::Sharding;
-use shardine::{
-    Array, ArrayNode, ConvertOptions, CopyOptions, Elements, Engine, KeyValueStore, KeyValues,
-    Location, PayloadKind, Region, RepackVolumeOptions, RepairOptions, VolumeForm, WriteOptions,
-    ZarrForm, convert_to_volume, convert_to_zarr, copy, repack_keys, repack_volume, repair,
-};
+use shardine::{Array, ArrayNode, Elements, Engine, Location, Region, WriteOptions};
 
 use crate::common::volumes::{scale, sharding};
 use crate::common::{document, metadata, noise};

@@ -5,8 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shardine::jobs::{CopyOptions, copy};
 use shardine::store::{FileStore, MemoryStore, Store};
-use shardine::{CopyOptions, Engine, EngineError, Error, Location, Strategy, copy};
+use shardine::{Engine, EngineError, Error, Location, Strategy};
 
 use crate::disk::{Disk, Image, Kept, Random, image, put};
 use crate::scene::{

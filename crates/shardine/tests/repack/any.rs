@@ -5,10 +5,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use serde_json::Value;
+use shardine::jobs::{RepackError, RepackOutcome};
 use shardine::store::{MemoryStore, Store};
 use shardine::{
-    Array, ArrayNode, Elements, Error, Location, Region, RepackError, RepackOutcome,
-    VariableElements, WriteOptions,
+    Array, ArrayNode, Elements, Error, Location, Region, VariableElements, WriteOptions,
 };
 
 use crate::chunks::{document, encoded};
@@ -70,9 +70,10 @@ fn step(
     let options = job.options(before.chunk_shape(), config.element.is_none());
     let target = (job.place != Place::Here).then_some(target);
     let mut told = Vec::new();
-    let done = shardine::repack(&engine(), &source, target.as_ref(), &options, &mut |array| {
-        told.push(array);
-    });
+    let done =
+        shardine::jobs::repack(&engine(), &source, target.as_ref(), &options, &mut |array| {
+            told.push(array);
+        });
     let at = match done {
         Ok(_) => target.clone().unwrap_or(source),
         Err(Error::Repack(RepackError::Layout { reason, .. })) => {

@@ -9,11 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shardine::jobs::{RepackOptions, repack};
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
 use shardine::zarr::metadata::NodeMetadata;
-use shardine::{
-    ArrayNode, Elements, Engine, Location, Packing, Region, RepackOptions, WriteOptions, repack,
-};
+use shardine::{ArrayNode, Elements, Engine, Location, Packing, Region, WriteOptions};
 
 fn make(path: &Path) -> Location {
     let document = br#"{

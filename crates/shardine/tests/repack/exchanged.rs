@@ -5,10 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shardine::{
-    ArrayNode, CopyOptions, ElementsRef, Error, Packing, Region, RepackError, RepackOptions,
-    Severity, SliceOptions, SliceWriter, copy,
-};
+use shardine::jobs::{CopyOptions, RepackError, RepackOptions, Severity, copy};
+use shardine::{ArrayNode, ElementsRef, Error, Packing, Region, SliceOptions, SliceWriter};
 
 use crate::common::findings::check_at;
 use crate::common::*;

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
+use shardine::jobs::{RepackError, RepackOptions, RepackedArray};
 use shardine::store::FileStore;
-use shardine::{
-    ArrayNode, Elements, Error, Location, Region, RepackError, RepackOptions, RepackedArray,
-};
+use shardine::{ArrayNode, Elements, Error, Location, Region};
 use tempfile::TempDir;
 
 use crate::common::*;
@@ -39,7 +38,7 @@ pub fn repack(
     options: &RepackOptions,
 ) -> Result<Vec<RepackedArray>, Error> {
     let mut told = Vec::new();
-    shardine::repack(&engine(), source, target, options, &mut |array| told.push(array))?;
+    shardine::jobs::repack(&engine(), source, target, options, &mut |array| told.push(array))?;
     Ok(told)
 }
 

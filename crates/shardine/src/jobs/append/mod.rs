@@ -12,9 +12,10 @@ use super::watched::Watched;
 use super::{JobContext, JobProgress};
 use crate::engine::Strategy;
 use crate::files::{Input, check_cast_of_raw, elements};
+use crate::zarr::AppendClaim;
 use crate::{
-    AppendClaim, ArrayNode, ElementSize, ElementsRef, Error, Location, SliceError, SliceOptions,
-    SliceWriter, WriteOptions, WriteReport,
+    ArrayNode, ElementSize, ElementsRef, Error, Location, SliceError, SliceOptions, SliceWriter,
+    WriteOptions, WriteReport,
 };
 
 pub use error::AppendError;
@@ -125,7 +126,8 @@ pub struct AppendReport {
 /// A file is read piece by piece; of a stream, memory holds the planes that are not committed.
 ///
 /// ```
-/// use shardine::{AppendFrom, AppendOptions, Array, Engine, Location, append};
+/// use shardine::jobs::{AppendFrom, AppendOptions, append};
+/// use shardine::{Array, Engine, Location};
 ///
 /// let (engine, location) = (Engine::shared()?, Location::memory());
 /// Array::builder([0, 3], "uint8").create(&location)?;

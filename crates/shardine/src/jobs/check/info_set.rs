@@ -8,8 +8,9 @@ use shardine_store::Key;
 use super::keyed::{Chunks, Folder, Payload, is_beside, last_part};
 use crate::dataset::{Info, KeyFolder, read_info};
 use crate::keyed::KeyedShards;
+use crate::precomputed::KeyFolders;
 use crate::precomputed::{INFO, Scale, Volume};
-use crate::{Engine, Error, KeyFolders, Location};
+use crate::{Engine, Error, Location};
 
 /// What an `info` describes.
 pub(in crate::jobs) enum InfoSet {

@@ -65,7 +65,8 @@ impl ExportOptions {
 ///
 /// ```
 /// use shardine::files::OutputFile;
-/// use shardine::{Array, Engine, ExportOptions, Location, Region, export_to_file};
+/// use shardine::jobs::{ExportOptions, export_to_file};
+/// use shardine::{Array, Engine, Location, Region};
 ///
 /// let (engine, folder) = (Engine::shared()?, tempfile::tempdir()?);
 /// let array = Array::builder([4], "uint8").fill(7).create(Location::memory())?;

@@ -117,7 +117,8 @@ pub struct ImportReport {
 ///
 /// ```
 /// use shardine::files::Input;
-/// use shardine::{DataType, Engine, ImportOptions, Location, import};
+/// use shardine::jobs::{ImportOptions, import};
+/// use shardine::{DataType, Engine, Location};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("six.raw");

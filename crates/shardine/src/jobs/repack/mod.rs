@@ -50,7 +50,8 @@ pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 /// twice more, mostly from memory. Memory is that of the indexes of some shards, and of the chunks in flight if they are encoded anew.
 ///
 /// ```
-/// use shardine::{Array, Engine, Location, Packing, RepackOptions, repack};
+/// use shardine::jobs::{RepackOptions, repack};
+/// use shardine::{Array, Engine, Location, Packing};
 ///
 /// let (source, target) = (Location::memory(), Location::memory());
 /// let array = Array::builder([4], "uint8").chunks([1]).unsharded().create(&source)?;

@@ -8,13 +8,14 @@ use shardine_store::{FolderPart, StoreExt};
 use super::form::{Form, survey};
 use super::values::KeyFolderValues;
 use super::{Packed, RepackedScale};
+use crate::jobs::RepackOutcome;
 use crate::jobs::rebuild::{Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
 use crate::keyed::KeyedShards;
 use crate::precomputed::INFO;
 use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
 use crate::shard::uint64::Sharding;
-use crate::{Engine, Error, Location, RepackOutcome};
+use crate::{Engine, Error, Location};
 
 /// A folder of values by key, and what it is to become.
 #[derive(Clone)]

@@ -8,10 +8,11 @@ use shardine_store::{FolderPart, Key};
 use super::form::{Form, survey};
 use super::values::count_chunks;
 use super::{Packed, RepackVolumeOptions, RepackedScale};
+use crate::jobs::RepackOutcome;
 use crate::jobs::rebuild::{AxisMap, Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
 use crate::precomputed::{INFO, Scale, Volume, VolumeInfo};
-use crate::{Engine, Error, Location, RepackOutcome};
+use crate::{Engine, Error, Location};
 
 /// A volume, and what it is to become.
 #[derive(Clone)]

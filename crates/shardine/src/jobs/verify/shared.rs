@@ -11,7 +11,8 @@ use crate::engine::{ShardEntries, SharedPacking};
 use crate::jobs::check::indexed::{Source, decode};
 use crate::jobs::check::{BATCH, Finding, FindingKind, Run, Settled, gaps, overlapping, settled};
 use crate::layout::Layout;
-use crate::{Array, EngineError, Error, Location, PossibleObject, open_in};
+use crate::stored::PossibleObject;
+use crate::{Array, EngineError, Error, Location, open_in};
 
 /// What was seen of one version of an object.
 #[derive(Default)]

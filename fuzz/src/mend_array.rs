@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
+use shardine::jobs::{
+    CompactOptions, FindingKind, RepairOptions, VerifyOptions, VerifySummary, compact, repair,
+    verify,
+};
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
 use shardine::zarr::metadata::NodeMetadata;
-use shardine::{
-    ArrayNode, CompactOptions, Elements, Engine, Error, FindingKind, Location, Region,
-    RepairOptions, VerifyOptions, VerifySummary, compact, repair, verify,
-};
+use shardine::{ArrayNode, Elements, Engine, Error, Location, Region};
 
 use crate::memory;
 use crate::read_array::{DOCUMENTS, engine, keys, written};
@@ -42,7 +43,7 @@ fn verified(engine: &Arc<Engine>, location: &Location) -> (VerifySummary, bool) 
 }
 
 fn read(engine: &Arc<Engine>, location: &Location) -> Result<Elements, Error> {
-    ArrayNode::open(engine, location)?.read(&Region::all())
+    ArrayNode::open(engine, location)?.read_elements(&Region::all())
 }
 
 fn check(document: &str, object: &[u8]) {

@@ -76,14 +76,14 @@ fn check(document: &[u8], region: &Region, object: &[u8]) {
         return;
     }
     let count: u64 = selection.shape().iter().product();
-    let answer = array.read(region);
+    let answer = array.read_elements(region);
     match &answer {
         Ok(Elements::Fixed(bytes)) => assert_eq!(bytes.len() as u64, count * size),
         Ok(Elements::Variable(elements)) => assert_eq!(elements.len() as u64, count),
         Err(_) => {}
     }
     // A second read finds the index in the cache, and must agree.
-    match (&answer, &array.read(region)) {
+    match (&answer, &array.read_elements(region)) {
         (Ok(first), Ok(second)) => assert!(first == second, "two reads differ"),
         (Err(_), Err(_)) => {}
         (first, second) => panic!("first {first:?}, then {second:?}"),
@@ -101,8 +101,8 @@ fn check(document: &[u8], region: &Region, object: &[u8]) {
 /// What was read can be written where it came from, and reads the same.
 fn rewrite(array: &Array, region: &Region, elements: ElementsRef<'_>) {
     // A shard whose other chunks are damaged may refuse.
-    let Ok(_) = array.write(region, elements, &WriteOptions::new()) else { return };
-    match array.read(region) {
+    let Ok(_) = array.write_elements(region, elements, &WriteOptions::new()) else { return };
+    match array.read_elements(region) {
         Ok(again) => assert!(again.as_ref() == elements, "writing what was read changed it"),
         Err(error) => panic!("what was written does not read: {error}"),
     }
@@ -147,8 +147,7 @@ pub fn written(document: &str) -> Option<Vec<u8>> {
     };
     let store = Arc::new(MemoryStore::new());
     let first = Key::new(keys(&metadata).first()?).ok()?;
-    let array =
-        ArrayNode::create(engine(), &Location::root(store.clone()), metadata, false).ok()?;
+    let array = ArrayNode::create(engine(), &Location::root(store.clone()), metadata).ok()?;
     let count: u64 = array.shape().iter().product();
     let elements = match array.data_type().size() {
         ElementSize::Fixed(size) => {
@@ -158,6 +157,6 @@ pub fn written(document: &str) -> Option<Vec<u8>> {
             (0..count).map(|k| format!("element {k}")).collect::<VariableElements>(),
         ),
     };
-    array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).ok()?;
+    array.write_elements(&Region::all(), elements.as_ref(), &WriteOptions::new()).ok()?;
     Some(store.get(&first).ok()??.to_vec())
 }

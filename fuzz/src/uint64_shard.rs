@@ -7,12 +7,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use shardine::jobs::{FindingKind, RepairOptions, VerifyOptions, VerifySummary, repair, verify};
 use shardine::precomputed::Volume;
+use shardine::precomputed::{KeyValueStore, KeyValues};
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
-use shardine::{
-    Elements, Engine, Error, FindingKind, KeyValueStore, KeyValues, Location, Region,
-    RepairOptions, VerifyOptions, VerifySummary, WriteOptions, repair, verify,
-};
+use shardine::{Elements, Engine, Error, Location, Region, WriteOptions};
 
 use crate::read_array::engine;
 use crate::{memory, split};
@@ -53,7 +52,7 @@ fn verified(engine: &Arc<Engine>, location: &Location) -> Option<(VerifySummary,
 fn read(engine: &Arc<Engine>, location: &Location) -> Result<Vec<Elements>, Error> {
     if let Ok(volume) = Volume::open(engine, location) {
         let levels = 0..volume.info().scales().len();
-        return levels.map(|level| volume.array(level)?.read(&Region::all())).collect();
+        return levels.map(|level| volume.array(level)?.read_elements(&Region::all())).collect();
     }
     let store = KeyValueStore::open(engine, location)?;
     let mut keys = Vec::new();
@@ -132,7 +131,7 @@ fn written(document: &str) -> Option<Vec<u8>> {
         };
         let len = array.shape().iter().product::<u64>() * bytes;
         let elements = Elements::Fixed((0..len).map(|i| (i % 251) as u8 | 1).collect());
-        array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).ok()?;
+        array.write_elements(&Region::all(), elements.as_ref(), &WriteOptions::new()).ok()?;
         "1/0.shard"
     } else {
         let words = [&[0u32; 6][..], &[1], &[0; 4], &[1], &[0, 0, 0, 5]].concat();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use shardine::shard::wkw::{WKW_HEADER, WkwHeader, WkwTable};
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
-use shardine::{Location, Region, open};
+use shardine::{Location, Region, open_in};
 
 use crate::memory;
 use crate::read_array::engine;
@@ -52,10 +52,10 @@ fn check(header: &[u8], file: &[u8]) {
         }
     }
     let location = Location::root(Arc::new(store));
-    let Ok(set) = open(engine(), &location) else { return };
+    let Ok(set) = open_in(engine(), &location) else { return };
     let Ok(array) = set.array(0) else { return };
     let entries = array.shard_entries(&[0, 0, 0, 0]);
-    let answer = array.read(&Region::all());
+    let answer = array.read_elements(&Region::all());
     if answer.is_ok() {
         assert!(matches!(entries, Ok(Some(_))), "read, and yet: {entries:?}");
     }

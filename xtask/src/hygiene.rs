@@ -31,6 +31,7 @@ const MODULES: &[&str] = &[
     "wkw",
     "dataset",
     "plan",
+    "builder",
     "jobs",
 ];
 

@@ -317,7 +317,7 @@ fn other_workspaces() -> Result<Vec<PathBuf>> {
 
 fn clippy() -> Result {
     component("clippy", "clippy")?;
-    Cmd::cargo("clippy --workspace --all-targets -- -D warnings").run()
+    Cmd::cargo("clippy --workspace --all-targets --features shardine/ndarray -- -D warnings").run()
 }
 
 /// Fails with what to install if a part of the Rust toolchain is missing.
@@ -329,7 +329,7 @@ fn component(subcommand: &str, name: &str) -> Result {
 }
 
 fn test() -> Result {
-    Cmd::cargo("test --workspace").run()
+    Cmd::cargo("test --workspace --features shardine/ndarray").run()
 }
 
 /// Lints the fuzz targets and runs them on their seeds, without libFuzzer.

@@ -8,9 +8,8 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::files::{Input, is_npy};
-use shardine::{
-    AppendError, AppendFrom, AppendOptions, ArrayNode, Error, SetKind, SliceError, append, open,
-};
+use shardine::jobs::{AppendError, AppendFrom, AppendOptions, append};
+use shardine::{ArrayNode, Error, SetKind, SliceError, open_in};
 
 use crate::cli::Machine;
 use crate::consolidate;
@@ -74,7 +73,7 @@ pub struct Append {
 pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, location) = (machine.engine()?, machine.location(&args.url)?);
-    let set = open(&engine, &location)?;
+    let set = open_in(&engine, &location)?;
     let Some(array) = set.downcast_ref::<ArrayNode>() else {
         return Err(match (set.kind(), set.format()) {
             (SetKind::Levels, "precomputed") => {

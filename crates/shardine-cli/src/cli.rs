@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
-use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions, ZarrFormat};
+use shardine::zarr::ZarrFormat;
+use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions};
 
 use crate::failure::Failure;
 use crate::{

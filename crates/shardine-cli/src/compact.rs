@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::json;
-use shardine::{CompactOptions, compact as compact_all};
+use shardine::jobs::{CompactOptions, compact as compact_all};
 
 use crate::cli::Machine;
 use crate::failure::Failure;

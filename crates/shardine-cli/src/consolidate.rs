@@ -4,7 +4,8 @@ use std::io::Write as _;
 
 use clap::Args;
 use serde_json::json;
-use shardine::{Location, StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
+use shardine::Location;
+use shardine::zarr::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use shardine::{CopyCheck, CopyOptions, Part, copy as copy_all};
+use shardine::jobs::{CopyCheck, CopyOptions, Part, copy as copy_all};
 
 use crate::cli::{Machine, parse_option};
 use crate::failure::Failure;

@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use shardine::jobs::{RepackOptions, RepackedArray, VerifyOptions};
 use shardine::store::{CountingStore, FileStore};
+use shardine::zarr::CreateOptions;
 use shardine::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray, codec_specs_to_json};
 use shardine::{
     Array, ArrayNode, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Packing,
-    Region, RepackOptions, RepackedArray, Strategy, VerifyOptions, WriteOptions, WriteReport,
-    codec_words,
+    Region, Strategy, WriteOptions, WriteReport, codec_words,
 };
 
 use crate::cli::Machine;
@@ -191,12 +192,13 @@ impl Stage {
         ))?;
         self.head(&format!("1. A volume of {} uint16, written to {name}", units::shape(&SHAPE)))?;
         let start = Instant::now();
-        let array = ArrayNode::create(engine, location, metadata()?, replace)?;
+        let options = CreateOptions::new().overwrite(replace);
+        let array = ArrayNode::create_with(engine, location, metadata()?, &options)?;
         let source = GeneratorSource::new(ELEMENT, |start, shape, out: &mut [u8]| {
             fill_box(start, shape, out);
             Ok(())
         });
-        let report = array.write_from(&Region::all(), &source, &WriteOptions::new())?;
+        let report = array.write_from(Region::all(), &source, &WriteOptions::new())?;
         let seconds = start.elapsed().as_secs_f64();
         let chunks = report.chunks_encoded + report.chunks_empty;
         self.say(format!(
@@ -225,7 +227,7 @@ impl Stage {
         self.head(&format!("3. One plane of it, the middle one: --region {PLANE}"))?;
         self.store.reset();
         let start = Instant::now();
-        let plane = array.read(&PLANE.parse().map_err(Failure::new)?)?;
+        let plane = array.read_elements(PLANE)?;
         let seconds = start.elapsed().as_secs_f64();
         let report = self.describe_reads(PLANE, seconds);
         self.say(format!("{:.1} ms, {}", seconds * 1e3, self.reads()))?;
@@ -273,7 +275,7 @@ impl Stage {
         let region = Region::of_box(&UPDATED_START, &UPDATED_SHAPE);
         let start = Instant::now();
         let options = WriteOptions::new().strategy(Strategy::InPlace);
-        let report = array.write(&region, ElementsRef::Fixed(&bytes), &options)?;
+        let report = array.write_elements(&region, ElementsRef::Fixed(&bytes), &options)?;
         let seconds = start.elapsed().as_secs_f64();
         self.say(format!(
             "{} encoded anew and put behind the others, {} moved",
@@ -296,7 +298,7 @@ impl Stage {
         let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8]));
         let mut done = RepackedArray::default();
         let start = Instant::now();
-        shardine::repack(engine, &files, None, &options, &mut |array| done = array)?;
+        shardine::jobs::repack(engine, &files, None, &options, &mut |array| done = array)?;
         let seconds = start.elapsed().as_secs_f64();
         self.say(format!(
             "{} moved as they are, none decoded, into {}; compared with the old ones",
@@ -322,7 +324,7 @@ impl Stage {
         let array = ArrayNode::open(engine, location)?;
         self.store.reset();
         let start = Instant::now();
-        let elements = array.read(&Region::all())?;
+        let elements = array.read_elements(Region::all())?;
         let seconds = start.elapsed().as_secs_f64();
         let bytes = elements.into_fixed().unwrap_or_default();
         let mut expected = vec![0; bytes.len()];
@@ -355,7 +357,7 @@ impl Stage {
         self.head("7. Is all of it sound? --decode")?;
         let start = Instant::now();
         let options = VerifyOptions::new().decode(true);
-        let summary = shardine::verify(engine, location, &options, &mut |_| {})?;
+        let summary = shardine::jobs::verify(engine, location, &options, &mut |_| {})?;
         let seconds = start.elapsed().as_secs_f64();
         if !summary.is_ok() {
             let damage = units::count(summary.damage, "finding");

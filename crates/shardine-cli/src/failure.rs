@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use shardine::files::{FileError, TypeError};
+use shardine::jobs::{CopyError, ImportError, RepackError};
 use shardine::plan::{ArrayLayoutError, LayoutPart};
 use shardine::store::StoreError;
-use shardine::{CopyError, ImportError, RepackError};
 
 use crate::units;
 

@@ -7,13 +7,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use shardine::precomputed::Volume;
 use shardine::store::StoreError;
+use shardine::zarr::ZarrFormat;
 use shardine::zarr::formats_at;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
 use shardine::{
-    Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, ZarrFormat,
-    codec_words, open,
+    Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, codec_words, open_in,
 };
 
 use crate::cli::Machine;
@@ -70,7 +70,7 @@ pub struct Stored {
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
-    let set = open(&engine, &location)?;
+    let set = open_in(&engine, &location)?;
     if let Some(opened) = set.downcast_ref::<Volume>() {
         return volume::info(&args.url, opened, args.fast, args.json);
     }

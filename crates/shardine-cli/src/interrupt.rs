@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
-use shardine::CancelToken;
 use shardine::files::OutputFile;
+use shardine::jobs::CancelToken;
 
 use crate::failure::Failure;
 
@@ -100,7 +100,7 @@ pub fn will_clean_up() {
             for path in paths.iter() {
                 remove(path);
             }
-            shardine::abort_unfinished_uploads(PATIENCE);
+            shardine::jobs::abort_unfinished_uploads(PATIENCE);
             std::process::exit(INTERRUPTED.into());
         });
     });

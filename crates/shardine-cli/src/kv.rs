@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use shardine::files::is_device;
-use shardine::{Error, KeyValueStore, KeyValues, Location, PayloadKind, PutReport};
+use shardine::precomputed::{KeyValueStore, KeyValues, PayloadKind, PutReport};
+use shardine::{Error, Location};
 
 use crate::cli::Machine;
 use crate::create::parse_sharding;

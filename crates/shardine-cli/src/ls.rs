@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::precomputed::Volume;
+use shardine::stored::{PossibleObject, ShardEntries};
 use shardine::zarr::MAX_DEPTH;
-use shardine::{Array, DataSet, PartContent, PossibleObject, SetKind, ShardEntries, open};
+use shardine::{Array, DataSet, PartContent, SetKind, open_in};
 
 use crate::cli::Machine;
 use crate::dataset::{Level, no_array};
@@ -45,7 +46,7 @@ pub struct Ls {
 
 pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
     let location = machine.location(&args.url)?;
-    let set = open(&machine.engine()?, &location)?;
+    let set = open_in(&machine.engine()?, &location)?;
     if let Some(opened) = set.downcast_ref::<Volume>() {
         let list = volume::List { shards: args.shards, chunks: args.chunks, json: args.json };
         return volume::ls(opened, args.level, &list);

@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // What was uploaded in vain is not left behind.
-            shardine::abort_unfinished_uploads(interrupt::PATIENCE);
+            shardine::jobs::abort_unfinished_uploads(interrupt::PATIENCE);
             refuse(&failure, json)
         }
     }

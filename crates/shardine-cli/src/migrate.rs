@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::{Error, MigrateError, MigrateOptions, MigrateSummary, migrate as migrate_all};
+use shardine::Error;
+use shardine::jobs::{MigrateError, MigrateOptions, MigrateSummary, migrate as migrate_all};
 
 use crate::cli::Machine;
 use crate::consolidate;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use shardine::jobs::{Part, PartOutcome, RepackCheck, RepackOptions};
 use shardine::zarr::metadata::codec_specs_from_json;
-use shardine::{CodecChoice, Packing, Part, PartOutcome, RepackCheck, RepackOptions, WriteOrder};
+use shardine::{CodecChoice, Packing, WriteOrder};
 
 use crate::create::{IndexPlace, Shape, ShardArgument, parse_json, shape_argument, shard_argument};
 use crate::failure::Failure;

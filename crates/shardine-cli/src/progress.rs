@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use shardine::{Engine, JobContext};
+use shardine::Engine;
+use shardine::jobs::JobContext;
 
 use crate::{interrupt, said};
 

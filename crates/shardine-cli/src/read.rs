@@ -8,10 +8,8 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::files::{self, FileError, check_free, is_device};
-use shardine::{
-    Array, ElementSize, Elements, Error, ExportOptions, FillValue, Region, export_to_file,
-    export_to_stream, open,
-};
+use shardine::jobs::{ExportOptions, export_to_file, export_to_stream};
+use shardine::{Array, ElementSize, Elements, Error, FillValue, Region, open_in};
 
 use crate::cli::Machine;
 use crate::dataset::Level;
@@ -75,7 +73,7 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
     }
     let (engine, budget) = machine.engine_and_buffer()?;
     let location = machine.location(&args.url)?;
-    let array = args.level.of(&*open(&engine, &location)?, &location, None)?;
+    let array = args.level.of(&*open_in(&engine, &location)?, &location, None)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
     let job = Job { array: &array, region: &region, shape, budget };
@@ -188,7 +186,7 @@ fn show(job: &Job<'_>, as_json: bool) -> Result<(), Failure> {
             .hint("give a smaller --region, or -o FILE"));
     }
     let data_type = job.array.data_type();
-    let elements = job.array.read(job.region)?;
+    let elements = job.array.read_elements(job.region)?;
     let elements: Vec<&[u8]> = match (&elements, data_type.size()) {
         (Elements::Fixed(bytes), ElementSize::Fixed(size)) => bytes.chunks_exact(size).collect(),
         (Elements::Variable(elements), _) => elements.iter().collect(),

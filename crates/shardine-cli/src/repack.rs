@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::jobs::{RepackCheck, RepackOptions, RepackOutcome, RepackedArray, recover, repack};
+use shardine::plan::ShardingRequest;
 use shardine::plan::Unsaid;
+use shardine::precomputed::KeyFolders;
 use shardine::precomputed::Volume;
-use shardine::{
-    Error, KeyFolders, Location, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray,
-    ShardingRequest, open, recover, repack,
-};
+use shardine::{Error, Location, Packing, open_in};
 
 use crate::cli::Machine;
 use crate::consolidate;
@@ -160,7 +160,7 @@ impl Place {
             recover(&location)?;
         }
         let engine = machine.engine()?;
-        let source = match open(&engine, &location) {
+        let source = match open_in(&engine, &location) {
             Ok(set) if set.is::<Volume>() => Source::Volume,
             Ok(set) => match set.downcast_ref::<KeyFolders>().map(|set| set.key_values(&engine)) {
                 Some(Ok(_)) => Source::Keys,

@@ -5,10 +5,9 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
+use shardine::Location;
+use shardine::jobs::{JobContext, Repair as Done, RepairKind, RepairOptions, repair as repair_all};
 use shardine::store::StoreExt;
-use shardine::{
-    JobContext, Location, Repair as Done, RepairKind, RepairOptions, repair as repair_all,
-};
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};

@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::plan::Unsaid;
-use shardine::shard::uint64::{Encoding, KeyHash, Sharding};
-use shardine::{
-    KeyValueStore, Location, RepackOutcome, RepackVolumeOptions, RepackedScale, ShardingRequest,
-    VolumePacking, repack_keys, repack_volume,
+use shardine::Location;
+use shardine::jobs::{
+    RepackOutcome, RepackVolumeOptions, RepackedScale, repack_keys, repack_volume,
 };
+use shardine::plan::Unsaid;
+use shardine::plan::{ShardingRequest, VolumePacking};
+use shardine::precomputed::KeyValueStore;
+use shardine::shard::uint64::{Encoding, KeyHash, Sharding};
 
 use crate::cli::Machine;
 use crate::create::{encoding, parse_sharding};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::{
-    Engine, Finding, FindingKind, JobContext, Part, Severity, VerifyOptions, VerifySummary,
+use shardine::Engine;
+use shardine::jobs::{
+    Finding, FindingKind, JobContext, Part, Severity, VerifyOptions, VerifySummary,
     verify as verify_all,
 };
 

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::files::Input;
 use shardine::precomputed::Volume;
-use shardine::{ElementSize, Region, WriteOrder, WriteReport, open};
+use shardine::{ElementSize, Region, WriteOrder, WriteReport, open_in};
 
 use crate::cli::Machine;
 use crate::dataset::Level;
@@ -70,7 +70,7 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, memory) = machine.engine_and_buffer()?;
     let location = machine.location(&args.url)?;
-    let set = open(&engine, &location)?;
+    let set = open_in(&engine, &location)?;
     let is_volume = set.is::<Volume>();
     let array = args.level.of(&*set, &location, args.gzip_level)?;
     let region = args.region.clone().unwrap_or_default();

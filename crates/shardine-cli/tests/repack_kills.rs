@@ -111,13 +111,12 @@ fn hierarchy(root: &Path) {
         else {
             panic!("not an array")
         };
-        let array =
-            ArrayNode::create(&engine, &place.join(name).unwrap(), metadata, false).unwrap();
+        let array = ArrayNode::create(&engine, &place.join(name).unwrap(), metadata).unwrap();
         // The last rows stay empty.
         let rows = shape[0] - 12;
         let data = Elements::Fixed(noise((rows * shape[1] * 2) as usize, shape[0]));
         let region: Region = format!("0:{rows},:").parse().unwrap();
-        array.write(&region, data.as_ref(), &WriteOptions::new()).unwrap();
+        array.write_elements(&region, data.as_ref(), &WriteOptions::new()).unwrap();
         fs::write(root.join(name).join("notes.txt"), name).unwrap();
         let stored = fs::read(root.join(name).join("zarr.json")).unwrap();
         nodes[name] = serde_json::from_slice(&stored).unwrap();

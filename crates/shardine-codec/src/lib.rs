@@ -29,7 +29,9 @@ pub use byte_stages::{ByteStages, Decoded, VARIABLE_LIMIT};
 pub use chunk_codec::ChunkCodec;
 pub use codecs::prefix_between;
 pub use context::Context;
-pub use data_type::{DataType, DataTypeError, ElementSize, FillValue, Kind, SwapUnit};
+pub use data_type::{
+    DataType, DataTypeError, Element, ElementSize, FillValue, InvalidElement, Kind, SwapUnit,
+};
 pub use elements::{Elements, ElementsRef, VariableElements};
 pub use error::{CodecError, ExtensionError};
 pub use extension::{Extension, shown};

@@ -162,8 +162,8 @@ impl Engine {
         usize::try_from(self.memory_in_flight() / bytes.max(1)).unwrap_or(most).clamp(1, most)
     }
 
-    /// Zeroed memory for a result; `None` if there is none.
-    pub fn memory_for_result(&self, len: usize) -> Option<Vec<u8>> {
+    /// Zeroed memory for a result of so many elements; `None` if there is none.
+    pub fn memory_for_result<T: bytemuck::Pod>(&self, len: usize) -> Option<Vec<T>> {
         crate::memory::zeroed(len, self.huge_pages)
     }
 

@@ -1,17 +1,19 @@
 //! Memory for results.
 
+use bytemuck::Pod;
+
 use crate::tuning::HUGE;
 
-/// Zeroed memory; `None` if there is none.
+/// Zeroed memory for so many elements; `None` if there is none.
 ///
 /// A result is written once, and each of its pages is first touched then. That costs the kernel more than
 /// the elements cost us where pages have 4 KiB, so large results ask for pages of 2 MiB if `huge`.
-pub fn zeroed(len: usize, huge: bool) -> Option<Vec<u8>> {
-    // Asking first costs a reservation of address space; fresh zeroed pages are not touched twice.
-    Vec::<u8>::new().try_reserve_exact(len).ok()?;
-    let mut memory = vec![0; len];
-    if huge && len >= HUGE {
-        advise_huge(&mut memory);
+pub fn zeroed<T: Pod>(len: usize, huge: bool) -> Option<Vec<T>> {
+    // The allocator hands out fresh pages as they are, so that they are not touched twice.
+    let mut memory = bytemuck::try_zeroed_vec(len).ok()?;
+    let bytes = bytemuck::cast_slice_mut(&mut memory);
+    if huge && bytes.len() >= HUGE {
+        advise_huge(bytes);
     }
     Some(memory)
 }
@@ -44,10 +46,15 @@ mod tests {
     #[test]
     fn memory_is_zero_whatever_its_length() {
         for len in [0, 1, 4095, HUGE - 1, HUGE, 3 * HUGE + 77] {
-            let mut memory = zeroed(len, true).unwrap();
+            let mut memory = zeroed::<u8>(len, true).unwrap();
             assert!(memory.len() == len && memory.iter().all(|&byte| byte == 0), "{len}");
             memory.fill(1);
+            let mut memory = zeroed::<u64>(len / 8, true).unwrap();
+            assert!(memory.len() == len / 8 && memory.iter().all(|&word| word == 0), "{len}");
+            memory.fill(1);
         }
-        assert!(zeroed(isize::MAX as usize, true).is_none());
+        assert!(zeroed::<u8>(isize::MAX as usize, true).is_none());
+        assert!(zeroed::<u64>(isize::MAX as usize, true).is_none());
+        assert!(zeroed::<u64>(usize::MAX, true).is_none());
     }
 }

@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use smallvec::SmallVec;
 
+pub use crate::into_region::{AxisRange, IntoRegion};
+use crate::region_item::Item;
+
 /// What is wrong with a region.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -59,6 +62,24 @@ pub enum RegionError {
         /// Bytes given.
         actual: u64,
     },
+    /// A slice of elements does not have the size of the region.
+    #[error("region of shape {shape:?} has {expected} elements, the slice {actual}")]
+    ElementCount {
+        /// Elements of the region along each axis.
+        shape: Vec<u64>,
+        /// Elements of the region.
+        expected: u64,
+        /// Elements given.
+        actual: u64,
+    },
+    /// An array in memory does not have the shape of the region.
+    #[error("region has shape {expected:?}, the array in memory {actual:?}")]
+    Shape {
+        /// Elements of the region along each axis.
+        expected: Vec<u64>,
+        /// Elements given along each axis.
+        actual: Vec<u64>,
+    },
     /// The places of a read's elements are not good.
     #[error("the places of the elements in memory cannot be used: {reason}")]
     Places {
@@ -91,33 +112,22 @@ pub enum RegionError {
 /// let selection = region.resolve(&[100, 30, 8]).unwrap();
 /// assert_eq!(selection.shape(), [32, 30, 1]);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+///
+/// Ranges of Rust make one too, see [`IntoRegion`]. Two are equal if they say the same for each axis.
+#[derive(Debug, Clone, Default)]
 pub struct Region {
-    text: String,
+    /// As it was written, if it was text.
+    text: Option<String>,
     items: Vec<Item>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Item {
-    Ellipsis,
-    // Wide enough for every position of an axis, counted from either end.
-    Index(i128),
-    Slice { start: Option<i128>, stop: Option<i128>, step: u64 },
-}
-
-impl fmt::Display for Item {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ellipsis => f.write_str("..."),
-            Self::Index(i) => write!(f, "{i}"),
-            Self::Slice { start, stop, step } => {
-                let text = |i: &Option<i128>| i.map(|i| i.to_string()).unwrap_or_default();
-                write!(f, "{}:{}", text(start), text(stop))?;
-                if *step != 1 { write!(f, ":{step}") } else { Ok(()) }
-            }
-        }
+impl PartialEq for Region {
+    fn eq(&self, other: &Self) -> bool {
+        self.items == other.items
     }
 }
+
+impl Eq for Region {}
 
 impl Region {
     /// The whole of any array.
@@ -131,43 +141,46 @@ impl Region {
         Self::from(&Selection { axes: axes.collect() })
     }
 
+    pub(crate) fn of_items(items: impl IntoIterator<Item = Item>) -> Self {
+        Self { text: None, items: items.into_iter().collect() }
+    }
+
     /// The elements that the region means in an array of this shape.
     pub fn resolve(&self, shape: &[u64]) -> Result<Selection, RegionError> {
-        let rank = shape.len();
-        let items = self.items.iter().filter(|i| **i != Item::Ellipsis).count();
-        if items > rank {
-            return Err(RegionError::Rank { items, rank });
-        }
-        let whole = Item::Slice { start: None, stop: None, step: 1 };
-        let mut full: Vec<&Item> = Vec::with_capacity(rank);
-        for item in &self.items {
-            match item {
-                Item::Ellipsis => full.extend(std::iter::repeat_n(&whole, rank - items)),
-                item => full.push(item),
-            }
-        }
-        full.resize(rank, &whole);
-        let axes = full.iter().zip(shape).enumerate();
-        let axes = axes.map(|(axis, (item, &len))| item.resolve(axis, len));
-        Ok(Selection { axes: axes.collect::<Result<_, _>>()? })
+        resolve_items(&self.items, shape)
     }
+}
+
+/// The elements that these items mean in an array of this shape; axes behind the last are whole.
+pub(crate) fn resolve_items(items: &[Item], shape: &[u64]) -> Result<Selection, RegionError> {
+    let rank = shape.len();
+    let named = items.iter().filter(|i| **i != Item::Ellipsis).count();
+    if named > rank {
+        return Err(RegionError::Rank { items: named, rank });
+    }
+    let mut full: SmallVec<[&Item; 8]> = SmallVec::with_capacity(rank);
+    for item in items {
+        match item {
+            Item::Ellipsis => full.extend(std::iter::repeat_n(&Item::WHOLE, rank - named)),
+            item => full.push(item),
+        }
+    }
+    full.resize(rank, &Item::WHOLE);
+    let axes = full.iter().zip(shape).enumerate();
+    let axes = axes.map(|(axis, (item, &len))| item.resolve(axis, len));
+    Ok(Selection { axes: axes.collect::<Result<_, _>>()? })
 }
 
 impl From<&Selection> for Region {
     /// The region that means these elements, in any array that has them.
     fn from(selection: &Selection) -> Self {
-        let items: Vec<Item> = selection
-            .axes
-            .iter()
-            .map(|&Axis { start, step, count }| {
-                // One past the last element, so that a step past the end does not count.
-                let last = u128::from(count.saturating_sub(1)) * u128::from(step);
-                let stop = i128::from(start) + last as i128 + i128::from(count.min(1));
-                Item::Slice { start: Some(start.into()), stop: Some(stop), step }
-            })
-            .collect();
-        let text = items.iter().map(Item::to_string).collect::<Vec<_>>().join(",");
-        Self { text, items }
+        let items = selection.axes.iter().map(|&Axis { start, step, count }| {
+            // One past the last element, so that a step past the end does not count.
+            let last = u128::from(count.saturating_sub(1)) * u128::from(step);
+            let stop = i128::from(start) + last as i128 + i128::from(count.min(1));
+            Item::Slice { start: Some(start.into()), stop: Some(stop), step }
+        });
+        Self::of_items(items)
     }
 }
 
@@ -186,77 +199,18 @@ impl FromStr for Region {
         if ellipses > 1 {
             return Err(RegionError::Syntax { region: text.into(), item: "...".into() });
         }
-        Ok(Self { text: text.to_owned(), items })
+        Ok(Self { text: Some(text.to_owned()), items })
     }
 }
 
 impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.text.is_empty() { "..." } else { &self.text })
-    }
-}
-
-impl Item {
-    fn parse(region: &str, item: &str) -> Result<Self, RegionError> {
-        if item == "..." {
-            return Ok(Self::Ellipsis);
-        }
-        let refuse = || RegionError::Syntax { region: region.into(), item: item.into() };
-        let number = |text: &str| -> Result<Option<i128>, RegionError> {
-            match text.trim() {
-                "" => Ok(None),
-                text => text.parse().map(Some).map_err(|_| refuse()),
-            }
-        };
-        let parts: Vec<&str> = item.split(':').collect();
-        match parts[..] {
-            [index] => Ok(Self::Index(number(index)?.ok_or_else(refuse)?)),
-            [start, stop] => {
-                Ok(Self::Slice { start: number(start)?, stop: number(stop)?, step: 1 })
-            }
-            [start, stop, step] => {
-                let step = number(step)?.unwrap_or(1);
-                if step < 1 {
-                    return Err(RegionError::Step { region: region.into(), step });
-                }
-                Ok(Self::Slice {
-                    start: number(start)?,
-                    stop: number(stop)?,
-                    // A step past the end of every axis selects one element, as the longest does.
-                    step: u64::try_from(step).unwrap_or(u64::MAX),
-                })
-            }
-            _ => Err(refuse()),
-        }
-    }
-
-    fn resolve(&self, axis: usize, len: u64) -> Result<Axis, RegionError> {
-        let from_end = |i: i128| {
-            let counted = if i < 0 { i.saturating_add(len.into()).max(0) } else { i };
-            u64::try_from(counted).unwrap_or(u64::MAX)
-        };
-        match *self {
-            Self::Ellipsis => Ok(Axis { start: 0, step: 1, count: len }),
-            Self::Index(i) => {
-                if !(-i128::from(len)..i128::from(len)).contains(&i) {
-                    return Err(RegionError::PastEnd { axis, start: i, len });
-                }
-                Ok(Axis { start: from_end(i), step: 1, count: 1 })
-            }
-            Self::Slice { start, stop, step } => {
-                let first = start.map_or(0, from_end);
-                let end = stop.map_or(len, from_end).min(len);
-                if let Some(start) = start
-                    && first >= len
-                    && len > 0
-                {
-                    return Err(RegionError::PastEnd { axis, start, len });
-                }
-                let count = end.saturating_sub(first).div_ceil(step);
-                if count == 0 && !(len == 0 && start.is_none() && stop.is_none()) {
-                    return Err(RegionError::Empty { axis, len });
-                }
-                Ok(Axis { start: first, step, count })
+        match &self.text {
+            Some(text) if !text.is_empty() => f.write_str(text),
+            _ if self.items.is_empty() => f.write_str("..."),
+            _ => {
+                let items: Vec<String> = self.items.iter().map(Item::to_string).collect();
+                f.write_str(&items.join(","))
             }
         }
     }

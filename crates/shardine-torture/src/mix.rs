@@ -269,7 +269,7 @@ fn handle_reader(mix: &Mix, scene: &Scene, seed: u64) -> Result {
         let written = scene.last_written();
         let plane = random(&mut seed) as usize % PLANES;
         let region: Region = scene.region(plane).parse().map_err(|e| format!("{e}"))?;
-        match array.read(&region) {
+        match array.read_elements(&region) {
             Ok(elements) => {
                 mix.count(&format!("{}: read by a handle", scene.name()));
                 let elements = elements.into_fixed().unwrap_or_default();
@@ -309,7 +309,8 @@ fn handle_writer(mix: &Mix, scene: &Scene, seed: u64) -> Result {
         let plane = PLANES / 2 + random(&mut seed) as usize % (PLANES / 2);
         let region: Region = scene.region(plane).parse().map_err(|e| format!("{e}"))?;
         scene.write(plane, |elements| {
-            match array.write(&region, ElementsRef::Fixed(elements), &WriteOptions::new()) {
+            match array.write_elements(&region, ElementsRef::Fixed(elements), &WriteOptions::new())
+            {
                 Ok(_) => {
                     mix.count(&format!("{}: written by a handle", scene.name()));
                     Ok(true)

@@ -111,7 +111,7 @@ pub fn create(folder: &Path, shape: &Shape, setup: &Setup, len: usize) -> Result
     };
     let engine = engine(1)?;
     let location = Location::root(Arc::new(FileStore::new(folder)));
-    ArrayNode::create(&engine, &location, metadata, false).map_err(|e| e.to_string())?;
+    ArrayNode::create(&engine, &location, metadata).map_err(|e| e.to_string())?;
     Ok(())
 }
 
@@ -137,7 +137,7 @@ pub fn write(
 ) -> std::result::Result<(), shardine::Error> {
     let bytes = to_bytes(data);
     let region = Region::of_box(&[start as u64], &[data.len() as u64]);
-    array.write(&region, ElementsRef::Fixed(&bytes), options).map(|_| ())
+    array.write_elements(&region, ElementsRef::Fixed(&bytes), options).map(|_| ())
 }
 
 /// Elements as they are stored.
@@ -152,7 +152,7 @@ pub fn read(
     len: usize,
 ) -> std::result::Result<Vec<u32>, shardine::Error> {
     let mut bytes = vec![0; len * 4];
-    array.read_into(&Region::of_box(&[start as u64], &[len as u64]), &mut bytes)?;
+    array.read_bytes_into(Region::of_box(&[start as u64], &[len as u64]), &mut bytes)?;
     Ok(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
 }
 

@@ -17,7 +17,8 @@ pub fn write(array: ArrayNode, plan: &Plan, log: &mut Log) -> Result {
     for (i, op) in plan.ops.iter().enumerate() {
         log.line(&format!("begin {i}"))?;
         let bytes = to_bytes(&op.values());
-        let pushed = writer.push(ElementsRef::Fixed(&bytes)).and_then(|()| writer.commit());
+        let pushed =
+            writer.push_elements(ElementsRef::Fixed(&bytes)).and_then(|()| writer.commit());
         if let Err(error) = pushed {
             return log.line(&format!("error in slice {i}: {}", told(&error)));
         }
@@ -53,7 +54,7 @@ pub fn judge(remains: &Remains<'_>, mut peer: Option<&mut Peer>) -> Result {
     let options = SliceOptions::new().write(more.options());
     let mut writer = SliceWriter::new(array, 0, options).map_err(|e| told(&e))?;
     let bytes = to_bytes(&more.values());
-    let pushed = writer.push(ElementsRef::Fixed(&bytes)).and_then(|()| writer.commit());
+    let pushed = writer.push_elements(ElementsRef::Fixed(&bytes)).and_then(|()| writer.commit());
     pushed.map_err(|e| format!("a slice after the kill: {}", told(&e)))?;
     more.apply(&mut all);
     check(remains, &[more.range.end], &all).map(|_| ())

@@ -6,8 +6,7 @@ use std::error::Error;
 use std::fs;
 use std::time::Instant;
 
-use shardine::zarr::metadata::NodeMetadata;
-use shardine::{ArrayNode, Engine, GeneratorSource, Location, Region, WriteOptions};
+use shardine::{Array, GeneratorSource, WriteOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -15,20 +14,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let gibibytes: u64 = arguments.next().as_deref().unwrap_or("8").parse()?;
     // Planes of 1024 x 1024 elements of two bytes: 512 of them are a gibibyte.
     let planes = gibibytes * 512;
-    let document = format!(
-        r#"{{"zarr_format": 3, "node_type": "array", "shape": [{planes}, 1024, 1024], "data_type": "uint16",
-        "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [{planes}, 1024, 1024]}}}},
-        "chunk_key_encoding": {{"name": "default"}}, "fill_value": 0,
-        "codecs": [{{"name": "sharding_indexed", "configuration": {{
-            "chunk_shape": [64, 64, 64],
-            "codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}},
-                       {{"name": "zstd", "configuration": {{"level": 1, "checksum": false}}}}],
-            "index_codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}}, "crc32c"]}}}}]}}"#
-    );
-    let NodeMetadata::Array(metadata) = NodeMetadata::parse(document.as_bytes())? else {
-        return Err("the document is that of an array".into());
-    };
-    let array = ArrayNode::create(&Engine::shared()?, &Location::parse(&folder)?, metadata, true)?;
+    let array = Array::builder([planes, 1024, 1024], "uint16")
+        .chunks([64, 64, 64])
+        .shards([planes, 1024, 1024])
+        .codec("zstd:1")
+        .overwrite()
+        .create(&folder)?;
     let source = GeneratorSource::new(2, |start, shape, out| {
         // Smooth along each axis, with four bits that no codec can foresee.
         let mut noise =
@@ -46,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     });
     let start = Instant::now();
-    let report = array.write_from(&Region::all(), &source, &WriteOptions::new())?;
+    let report = array.write_from(.., &source, &WriteOptions::new())?;
     let seconds = start.elapsed().as_secs_f64();
     println!("{gibibytes} GiB in one shard of {} bytes, {seconds:.1} s", report.bytes_written);
     // Where there is no such file, the system's own tools tell.

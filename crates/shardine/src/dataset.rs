@@ -9,23 +9,56 @@ use crate::precomputed::Precomputed;
 use crate::set::DataSet;
 use crate::wkw::WebknossosWrap;
 use crate::zarr::Zarr;
-use crate::{Engine, Error, Location};
+use crate::{Array, Engine, Error, IntoLocation, Location};
 
 /// The formats, in the order in which they are looked for.
 static FORMATS: [&dyn Format; 3] = [&Zarr, &Precomputed, &WebknossosWrap];
 
-/// Opens what is at a place.
+/// Opens what is at a URL, a path or a [`Location`], in whatever format, on the shared engine.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("image.zarr");
+/// # shardine::Array::builder([4, 4], "uint8").create(&path)?;
+/// let set = shardine::open(&path)?;
+/// println!("{} as {}", path.display(), set.format());
+/// let array = set.array(0)?;
+/// assert_eq!(array.shape(), [4, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// One read for a Zarr array or group; of version 2, three to five; of what has an `info`, four; of
 /// webknossos-wrap five, or six and those of all magnifications. [`Error::NoNode`] if there is no
 /// document of any of these. What cannot be read is an error, never nothing.
-pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Box<dyn DataSet>, Error> {
+pub fn open(at: impl IntoLocation) -> Result<Box<dyn DataSet>, Error> {
+    open_in(&Engine::shared()?, at)
+}
+
+/// Opens what is at a place on an engine of the caller. See [`open`].
+pub fn open_in(engine: &Arc<Engine>, at: impl IntoLocation) -> Result<Box<dyn DataSet>, Error> {
+    let location = &at.into_location()?;
     for format in FORMATS {
         if let Some(set) = format.open(engine, location)? {
             return Ok(set);
         }
     }
     Err(Error::NoNode { at: location.to_string() })
+}
+
+impl Array {
+    /// Opens the array at a URL, a path or a [`Location`], in whatever format, on the shared
+    /// engine: the finest level of a data set that has several.
+    ///
+    /// [`Error::NotAnArray`] if it is a group. See [`open`] for what it costs, and
+    /// [`DataSet::array`] for other levels.
+    pub fn open(at: impl IntoLocation) -> Result<Self, Error> {
+        open(at)?.array(0)
+    }
+
+    /// Opens the array at a place on an engine of the caller. See [`Array::open`].
+    pub fn open_in(engine: &Arc<Engine>, at: impl IntoLocation) -> Result<Self, Error> {
+        open_in(engine, at)?.array(0)
+    }
 }
 
 /// All objects that the data set at a place may have, as its documents tell; `None` if there is none.

@@ -1,3 +1,4 @@
+use shardine_codec::{DataType, DataTypeError, InvalidElement};
 use shardine_engine::Error as EngineError;
 use shardine_store::{Key, StoreError};
 
@@ -40,6 +41,27 @@ pub enum Error {
     /// The region or the buffer is wrong.
     #[error(transparent)]
     Region(#[from] RegionError),
+    /// Elements were asked for, or given, as values of a type that the array does not hold.
+    #[error("{at} holds {}, not {asked}", held.name())]
+    ElementType {
+        /// Which array.
+        at: String,
+        /// The type of its elements.
+        held: DataType,
+        /// The Rust type.
+        asked: &'static str,
+    },
+    /// A stored element is no value of its type.
+    #[error("{at}: {source}")]
+    InvalidElement {
+        /// Which array.
+        at: String,
+        /// Which element, and what is stored.
+        source: InvalidElement,
+    },
+    /// There is no such data type.
+    #[error(transparent)]
+    DataType(#[from] DataTypeError),
     /// Planes cannot be written one after the other as it was asked.
     #[error(transparent)]
     Slices(#[from] SliceError),
@@ -245,7 +267,7 @@ pub enum Error {
         /// Where.
         at: String,
     },
-    /// A job was stopped by its [`CancelToken`](crate::CancelToken).
+    /// A job was stopped by its [`CancelToken`](crate::jobs::CancelToken).
     #[error("stopped")]
     Cancelled,
     /// A job cannot be run on its target now, or together with other processes.
@@ -315,6 +337,10 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Engine(error) => engine_hint(error),
+            Self::ElementType { held, .. } => Some(match held.rust_name() {
+                Some(name) => format!("ask for {name}"),
+                None => "no Rust type has such values; see read_elements and write_elements".to_owned(),
+            }),
             Self::MetadataChanged { .. } => {
                 Some("open the array again, and let only one at a time change its shape".to_owned())
             }

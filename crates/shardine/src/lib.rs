@@ -1,76 +1,168 @@
-//! Sharded chunk storage: reads and writes the shards of n-dimensional arrays.
+//! Sharded chunk storage: reads and writes n-dimensional arrays whose chunks are packed into shards.
 //!
-//! [`Array`] is where to begin: open one as an [`ArrayNode`] at a [`Location`], then [`read`](Array::read)
-//! or [`write`](Array::write) a [`Region`] of it. The [`Engine`] holds what all arrays share: threads, the memory
-//! budget, and the cache of shard indexes.
+//! Zarr (version 3, and 2 to be read), Neuroglancer's precomputed volumes and webknossos-wrap, in
+//! local files, S3, Azure, Google Cloud Storage and over HTTP.
+//!
+//! # A tour
+//!
+//! **Make an array.** [`Array::builder`] takes a shape and a type; what else is not said is chosen.
+//! It is made at a path, a URL or a [`Location`].
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("cells.zarr");
+//! use shardine::Array;
+//!
+//! let cells = Array::builder([64, 512, 512], "uint16")
+//!     .chunks([16, 64, 64])
+//!     .shards([64, 256, 256])
+//!     .codec("zstd:3")
+//!     .create(&path)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Write and read** regions as values of Rust. A region is given in ranges, one for each axis, or
+//! as text: see [`IntoRegion`]. Shards change atomically, and concurrent writers do not lose each
+//! other's changes.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let cells = shardine::Array::builder([64, 512, 512], "uint16").create(shardine::Location::memory())?;
+//! cells.write((10, 5..7, 100..103), &[1u16, 2, 3, 4, 5, 6])?;
+//! assert_eq!(cells.read::<u16>((9..=10, 6, 102))?, [0, 6]);
+//! assert_eq!(cells.read::<u16>("10, 5:7, 100:103:2")?, [1, 3, 4, 6]);
+//!
+//! let mut row = [0u16; 512];
+//! cells.read_into((10, 5, ..), &mut row)?;
+//!
+//! // Nothing is converted: a wrong type is an error that names both.
+//! let refused = cells.read::<f32>(..).unwrap_err();
+//! assert!(refused.to_string().ends_with("holds uint16, not f32"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Open anything.** [`open`] finds out what is at a URL; [`Array::open`] is short for its finest
+//! level. Elements of variable length, such as strings, and arrays whose type is only known at run
+//! time have [`Array::read_elements`].
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let url = format!("file://{}", folder.path().join("cells.zarr").display());
+//! # shardine::Array::builder([64, 512, 512], "uint16").create(&url)?;
+//! let set = shardine::open(&url)?; // or s3://bucket/cells, https://host/volume
+//! println!("{} data, {:?}", set.format(), set.kind());
+//! let array = set.array(0)?;
+//! println!("{:?} of {}", array.shape(), array.data_type().name());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Work on whole data sets** with the [`jobs`]: pack chunks into other shards, convert between
+//! formats, copy, check, repair. Each takes an [`Engine`], or a [`jobs::JobContext`] with a callback
+//! for progress and a token that stops it; running a job again resumes it.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use shardine::jobs::{CancelToken, JobContext, RepackOptions, repack};
+//! use shardine::{Array, Engine, Error, Location, Packing};
+//!
+//! # let (source, target) = (Location::memory(), Location::memory());
+//! # let array = Array::builder([64, 64], "uint8").chunks([16, 16]).unsharded().create(&source)?;
+//! # array.write(.., &[1u8; 64 * 64])?;
+//! let stop = CancelToken::new();
+//! let context = JobContext::new(&Engine::shared()?)
+//!     .progress(|now| println!("{} of {}", now.done, now.total))
+//!     .cancel(&stop);
+//!
+//! // From another thread or a signal handler:
+//! stop.cancel();
+//! let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![4]));
+//! let stopped = repack(&context, &source, Some(&target), &options, &mut |_| {});
+//! assert!(matches!(stopped, Err(Error::Cancelled)));
+//!
+//! // The same again, with nothing to stop it.
+//! repack(&Engine::shared()?, &source, Some(&target), &options, &mut |done| {
+//!     println!("{} chunks moved", done.chunks_moved);
+//! })?;
+//! assert_eq!(Array::open(&target)?.shard_shape(), Some(&[64, 64][..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The folder `examples` of this crate has whole programs: `make`, `update`, `instrument` (planes as
+//! they come), `reshard`, `s3` and `precomputed`.
+//!
+//! # What is where
+//!
+//! | | |
+//! |---|---|
+//! | [`Array`], [`ArrayBuilder`], [`Region`], [`DataType`], [`Element`] | arrays of any format, and their elements |
+//! | [`open`], [`DataSet`], [`Location`], [`StoreOptions`] | data sets, and where they are |
+//! | [`ArrayNode`], [`Group`], [`SliceWriter`], [`zarr`] | what only Zarr has: attributes, growing, groups |
+//! | [`precomputed`], [`wkw`] | what only other formats have |
+//! | [`Engine`] | threads, memory and caches, shared by all arrays |
+//! | [`jobs`], [`files`] | work on whole data sets; `.npy` and raw files |
+//! | [`plan`], [`codec_words`] | which chunks, shards and codecs; codecs in few words |
+//! | [`Error`] | why a call failed, and [what to do](Error::hint) |
+//! | [`store`], [`shard`], [`stored`] | below arrays: objects, bytes of shards |
+//!
+//! # Elements in memory
+//!
+//! Typed calls give and take values in the byte order of the machine. The calls on bytes, such as
+//! [`Array::read_elements`], have them little-endian on every machine, in C order.
+//!
+//! # Features
+//!
+//! `ndarray` adds `Array::read_ndarray` and `Array::write_ndarray`.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod anchor;
 mod array;
+mod builder;
 pub mod codec_words;
 mod dataset;
 mod error;
 pub mod files;
 mod format;
-mod jobs;
+pub mod jobs;
 mod location;
 mod owner;
 pub mod plan;
 pub mod precomputed;
 mod set;
-mod wkw;
+pub mod stored;
+pub mod wkw;
 pub mod zarr;
 
 use shardine_engine as engine;
 pub use shardine_engine::shard;
 use shardine_engine::{keyed, layout, memory, selection, source};
-
-pub use shardine_remote::{StoreOptions, abort_unfinished_uploads};
 pub use shardine_store as store;
 
 pub use array::{Array, HeldArray};
+pub use builder::ArrayBuilder;
 pub use codec_words::CodecChoice;
-pub use dataset::open;
+pub use dataset::{open, open_in};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
-pub use engine::{PossibleObject, ShardEntries, StoredObject};
 pub use error::Error;
-pub use jobs::LOSS_RECORD;
-pub use jobs::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
-pub use jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
-pub use jobs::{CancelToken, JobContext, JobError, JobProgress, Part, PartOutcome, recover};
-pub use jobs::{CompactOptions, CompactSummary, Compacted, compact};
-pub use jobs::{
-    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
-    convert_to_volume, convert_to_zarr,
-};
-pub use jobs::{ExportOptions, export_to_file, export_to_stream};
-pub use jobs::{Finding, FindingKind, Severity, Untold, VerifyOptions, VerifySummary, verify};
-pub use jobs::{ImportError, ImportOptions, ImportReport, import};
-pub use jobs::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
-pub use jobs::{
-    REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,
-};
-pub use jobs::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
-pub use jobs::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
-pub use jobs::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
-pub use layout::{DecodeError, EncodeError, LayoutError};
-pub use location::{Location, LocationSpec};
-pub use plan::{Packing, ShardingRequest, VolumePacking};
-pub use precomputed::KeyFolders;
-pub use precomputed::key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
-pub use selection::{Axis, Region, RegionError, Selection};
+pub use half::{bf16, f16};
+pub use location::{IntoLocation, Location, LocationSpec};
+pub use num_complex::Complex;
+pub use plan::Packing;
+pub use selection::{Axis, AxisRange, IntoRegion, Region, RegionError, Selection};
 pub use set::{DataSet, KeyRole, PartContent, SetKind, SetPart};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;
 pub use shardine_codec::{
-    CodecSpec, DataType, ElementSize, Elements, ElementsRef, FillValue, Kind, VariableElements,
+    CodecSpec, DataType, DataTypeError, Element, ElementSize, Elements, ElementsRef, FillValue,
+    InvalidElement, Kind, VariableElements,
 };
+pub use shardine_remote::StoreOptions;
 pub use source::{GeneratorSource, Source, SourceError};
-pub use wkw::PropertiesError;
-pub use zarr::metadata::ZarrFormat;
-pub use zarr::{
-    AppendClaim, AppendNote, ArrayNode, Child, Group, Node, SliceError, SliceOptions, SliceWriter,
-    StaleCopy, consolidate, remove_consolidated, renew_consolidated_above,
-};
+pub use zarr::{ArrayNode, Child, Group, Node, SliceError, SliceOptions, SliceWriter};

@@ -1,10 +1,11 @@
 use std::fmt;
 use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use shardine_remote::{RemoteStore, StoreOptions, path_in_url};
-use shardine_store::{FileStore, FolderHold, Key, Store, StoreError};
+use shardine_store::{FileStore, FolderHold, Key, MemoryStore, Store, StoreError};
 
 use crate::Error;
 
@@ -83,10 +84,71 @@ struct StoreSpec {
     memory: u64,
 }
 
+/// What says where a data set is: a URL or a path as text, a [`Path`], or a [`Location`].
+///
+/// Text is understood by [`Location::parse`]. A `Path` is that of a file, whatever it looks like.
+pub trait IntoLocation {
+    /// The place. Nothing needs to exist there, and no request is made.
+    fn into_location(self) -> Result<Location, Error>;
+}
+
+impl IntoLocation for Location {
+    fn into_location(self) -> Result<Location, Error> {
+        Ok(self)
+    }
+}
+
+impl IntoLocation for &Location {
+    fn into_location(self) -> Result<Location, Error> {
+        Ok(self.clone())
+    }
+}
+
+impl IntoLocation for &str {
+    fn into_location(self) -> Result<Location, Error> {
+        Location::parse(self)
+    }
+}
+
+impl IntoLocation for &String {
+    fn into_location(self) -> Result<Location, Error> {
+        Location::parse(self)
+    }
+}
+
+impl IntoLocation for String {
+    fn into_location(self) -> Result<Location, Error> {
+        Location::parse(&self)
+    }
+}
+
+impl IntoLocation for &Path {
+    fn into_location(self) -> Result<Location, Error> {
+        Location::of_path(self)
+    }
+}
+
+impl IntoLocation for &PathBuf {
+    fn into_location(self) -> Result<Location, Error> {
+        Location::of_path(self)
+    }
+}
+
+impl IntoLocation for PathBuf {
+    fn into_location(self) -> Result<Location, Error> {
+        Location::of_path(&self)
+    }
+}
+
 impl Location {
     /// The root of a store.
     pub fn root(store: Arc<dyn Store>) -> Self {
         Self { store, path: None, format: None, origin: Origin::Store }
+    }
+
+    /// The root of a new store in memory, which lives as long as something refers to it.
+    pub fn memory() -> Self {
+        Self::root(Arc::new(MemoryStore::new()))
     }
 
     /// Understands a path, or a URL with `file://`, `s3://`, `gs://`, `az://`, `http://` or `https://`. Nothing needs
@@ -122,8 +184,19 @@ impl Location {
         if path.is_empty() {
             return Err(refuse("the path is empty"));
         }
-        let files = FileStore::new(path);
-        Ok(Self { origin: Origin::Files(files.clone()), ..Self::root(Arc::new(files)) })
+        Ok(Self::of_files(FileStore::new(path)))
+    }
+
+    fn of_files(files: FileStore) -> Self {
+        Self { origin: Origin::Files(files.clone()), ..Self::root(Arc::new(files)) }
+    }
+
+    fn of_path(path: &Path) -> Result<Self, Error> {
+        if path.as_os_str().is_empty() {
+            let reason = "the path is empty".to_owned();
+            return Err(Error::Url { url: String::new(), reason });
+        }
+        Ok(Self::of_files(FileStore::new(path)))
     }
 
     /// Makes the place that another process has described. No request is made, and nothing needs to

@@ -19,16 +19,14 @@ pub const MAX_DEPTH: usize = 64;
 /// A data set: what the documents at a place describe.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use shardine::store::{Condition, Key, MemoryStore, StoreExt};
-/// use shardine::{Engine, Error, Group, Location, SetKind, open};
+/// use shardine::store::{Condition, Key, StoreExt};
+/// use shardine::{Error, Group, Location, SetKind, open};
 ///
-/// let (engine, store) = (Engine::shared()?, MemoryStore::new());
-/// let place = Location::root(Arc::new(store.clone()));
-/// assert!(matches!(open(&engine, &place), Err(Error::NoNode { .. })));
+/// let place = Location::memory();
+/// assert!(matches!(open(&place), Err(Error::NoNode { .. })));
 /// let document = br#"{"zarr_format": 3, "node_type": "group", "attributes": {}}"#;
-/// store.put(&Key::new("zarr.json")?, document, Condition::None)?;
-/// let set = open(&engine, &place)?;
+/// place.store.put(&Key::new("zarr.json")?, document, Condition::None)?;
+/// let set = open(&place)?;
 /// assert_eq!((set.format(), set.kind()), ("zarr3", SetKind::Group));
 /// assert!(set.parts()?.is_empty());
 /// assert!(set.is::<Group>());

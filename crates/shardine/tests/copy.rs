@@ -10,11 +10,9 @@ use std::time::Duration;
 use common::data_set::*;
 use common::odd_store::OddStore;
 use common::wrapped_store::{Tricks, WrappedStore};
+use shardine::jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, VerifyOptions, copy, verify};
 use shardine::store::*;
-use shardine::{
-    COPY_MARKER, CopyCheck, CopyError, CopyOptions, EngineError, Error, Location, VerifyOptions,
-    copy, verify,
-};
+use shardine::{EngineError, Error, Location};
 
 fn options() -> CopyOptions {
     // Pieces of 16 KiB.

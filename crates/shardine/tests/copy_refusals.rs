@@ -9,8 +9,9 @@ use common::data_set::*;
 use common::wrapped_store::{Tricks, WrappedStore};
 use common::{bytes, document, engine};
 use serde_json::json;
+use shardine::jobs::{COPY_MARKER, CopyError, CopyOptions, copy};
 use shardine::store::*;
-use shardine::{COPY_MARKER, CopyError, CopyOptions, Error, Location, copy, open};
+use shardine::{Error, Location, open_in};
 
 fn refused(source: &Location, target: &Location, options: &CopyOptions) -> CopyError {
     match copy(source, target, options).unwrap_err() {
@@ -172,7 +173,7 @@ fn what_cannot_be_decoded_here_is_copied_by_its_metadata_all_the_same() {
     put(&*from, "v/info", info.to_string().as_bytes());
     put(&*from, "v/8/10-20_0-10_0-10", b"chunk");
     let source = unlisted(&from);
-    assert!(open(&engine(), &at(&source).join("strange").unwrap()).is_err());
+    assert!(open_in(&engine(), &at(&source).join("strange").unwrap()).is_err());
     for (place, objects) in [("strange", 3), ("v", 2)] {
         let to = memory();
         copy(&at(&source).join(place).unwrap(), &at(&to), &CopyOptions::new()).unwrap();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use common::data_set::*;
 use common::odd_store::OddStore;
+use shardine::jobs::{COPY_MARKER, CopyCheck, CopyOptions, copy};
 use shardine::store::*;
-use shardine::{COPY_MARKER, CopyCheck, CopyOptions, copy};
 
 fn options() -> CopyOptions {
     CopyOptions::new().requests(4).memory(64 << 10)

@@ -14,12 +14,14 @@ use common::engine;
 use common::volumes::*;
 use common::wrapped_store::{Tricks, WrappedStore};
 use serde_json::{Value, json};
+use shardine::jobs::{
+    COPY_MARKER, CopyCheck, CopyError, CopyOptions, LOSS_RECORD, RepackVolumeOptions, copy,
+    repack_volume,
+};
+use shardine::precomputed::{KeyValueStore, KeyValues, PayloadKind};
 use shardine::shard::uint64::Sharding;
 use shardine::store::*;
-use shardine::{
-    COPY_MARKER, CopyCheck, CopyError, CopyOptions, Error, KeyValueStore, KeyValues, LOSS_RECORD,
-    Location, PayloadKind, RepackVolumeOptions, copy, repack_volume,
-};
+use shardine::{Error, Location};
 
 fn options() -> CopyOptions {
     CopyOptions::new().requests(4).memory(64 << 10)

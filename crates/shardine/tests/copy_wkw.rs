@@ -11,10 +11,9 @@ use common::wkw::*;
 use common::wrapped_store::{Tricks, WrappedStore};
 use common::{engine, noise};
 use serde_json::{Value, json};
+use shardine::jobs::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, VerifyOptions, copy, verify};
 use shardine::store::*;
-use shardine::{
-    COPY_MARKER, CopyCheck, CopyError, CopyOptions, Error, Location, VerifyOptions, copy, verify,
-};
+use shardine::{Error, Location};
 
 fn options() -> CopyOptions {
     CopyOptions::new().requests(4).memory(64 << 10)

@@ -37,7 +37,7 @@ fn shard(entries: [(u64, u64); 4]) -> Vec<u8> {
 }
 
 fn read_error(array: &Array, region: &str) -> Error {
-    array.read(&region.parse().unwrap()).unwrap_err()
+    array.read_elements(region).unwrap_err()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn entries_that_point_nowhere_cost_their_chunk_and_no_other() {
         // An update must not lose the chunk silently either.
         let patch = shardine::Elements::Fixed(vec![9; 4]);
         let region: Region = "6:8,6:8".parse().unwrap();
-        let result = array.write(&region, patch.as_ref(), &shardine::WriteOptions::new());
+        let result = array.write_elements(&region, patch.as_ref(), &shardine::WriteOptions::new());
         assert!(
             matches!(
                 result,
@@ -167,7 +167,7 @@ fn an_update_that_meets_a_damaged_chunk_names_it() {
         store.put(&key, &bytes, Condition::None).unwrap();
         let patch = shardine::Elements::Fixed(vec![1, 1]);
         let region: Region = format!("{},{}", chunk, 2 * chunk).parse().unwrap();
-        let error = array.write(&region, patch.as_ref(), &Default::default()).unwrap_err();
+        let error = array.write_elements(&region, patch.as_ref(), &Default::default()).unwrap_err();
         let Error::Engine(EngineError::Encode { chunk, .. }) = &error else { panic!("{error}") };
         assert_eq!(chunk, &[1, 2]);
     }
@@ -203,7 +203,7 @@ fn illegal_sharding_is_refused_with_the_reason() {
         let document = document(&[8, 8], &[8, 8], "uint8".into(), 0.into(), codecs);
         let store: Arc<MemoryStore> = Arc::new(MemoryStore::new());
         let location = shardine::Location::root(store);
-        ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap_err().to_string()
+        ArrayNode::create(&engine(), &location, metadata(&document)).unwrap_err().to_string()
     };
     let error = refused(json!([sharding(&[8, 3], json!([bytes()]))]));
     assert!(error.contains("chunk_shape[1]") && error.contains("do not divide"), "{error}");
@@ -271,9 +271,9 @@ proptest! {
         if cut { bytes.truncate(at) } else { bytes[at] ^= 1 << bit }
         store.put(&key, &bytes, Condition::None).unwrap();
         for region in ["", "3:9,3:9", "15,15"] {
-            let _ = array.read(&region.parse().unwrap());
+            let _ = array.read_elements(region);
         }
         let patch = shardine::Elements::Fixed(vec![1; 8]);
-        let _ = array.write(&"7:9,7:9".parse().unwrap(), patch.as_ref(), &Default::default());
+        let _ = array.write_elements("7:9,7:9", patch.as_ref(), &Default::default());
     }
 }

@@ -9,14 +9,15 @@ use common::data_set::{at, memory, put, zarr_only};
 use common::engine;
 use common::volumes::{scale, sharding, volume_at};
 use serde_json::json;
+use shardine::precomputed::KeyFolders;
 use shardine::precomputed::Volume;
 use shardine::store::*;
-use shardine::{ArrayNode, DataSet, Error, Group, KeyFolders, Location, open};
+use shardine::{ArrayNode, DataSet, Error, Group, Location, open_in};
 
 /// What is found at a place, and by how many reads.
 fn found(place: &Location) -> (Result<Box<dyn DataSet>, Error>, u64) {
     let counting = CountingStore::new(Arc::clone(&place.store));
-    let found = open(&engine(), &place.clone().with_store(Arc::new(counting.clone())));
+    let found = open_in(&engine(), place.clone().with_store(Arc::new(counting.clone())));
     // What is not there is opened and not read.
     (found, counting.counts().opens)
 }
@@ -93,7 +94,7 @@ fn what_cannot_be_read_is_never_nothing() {
                 let faults = FaultStore::new(Arc::clone(&store));
                 faults.fail(operation, after);
                 let faulty: Arc<dyn Store> = Arc::new(faults.clone());
-                let found = open(&engine(), &at(&faulty).join(place).unwrap());
+                let found = open_in(&engine(), at(&faulty).join(place).unwrap());
                 if faults.waiting() > 0 {
                     break;
                 }
@@ -106,7 +107,7 @@ fn what_cannot_be_read_is_never_nothing() {
 #[test]
 fn a_folder_of_values_is_opened_by_what_was_read() {
     let store = all();
-    let open_at = |place: &str| match open(&engine(), &at(&store).join(place).unwrap()) {
+    let open_at = |place: &str| match open_in(&engine(), at(&store).join(place).unwrap()) {
         Ok(set) => set.downcast::<KeyFolders>().unwrap(),
         found => panic!("{found:?}"),
     };

@@ -12,11 +12,11 @@ use common::findings::*;
 use common::odd_store::OddStore;
 use common::*;
 use serde_json::{Value, json};
-use shardine::store::{Condition, CountingStore, Counts, Key, Store, StoreExt};
-use shardine::{
-    ArrayNode, CompactOptions, Engine, EngineError, EngineOptions, Error, Finding, Group, Location,
-    Node, RepairOptions, VerifyOptions, VerifySummary, compact, repair, verify,
+use shardine::jobs::{
+    CompactOptions, Finding, RepairOptions, VerifyOptions, VerifySummary, compact, repair, verify,
 };
+use shardine::store::{Condition, CountingStore, Counts, Key, Store, StoreExt};
+use shardine::{ArrayNode, Engine, EngineError, EngineOptions, Error, Group, Location, Node};
 
 /// A store that answers late, and counts.
 struct Far {

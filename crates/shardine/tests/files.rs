@@ -7,12 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use shardine::files::{FileError, Input, OutputFile};
+use shardine::jobs::{
+    AppendError, AppendFrom, AppendOptions, CancelToken, ExportOptions, ImportError, ImportOptions,
+    JobContext, JobError, PartOutcome, append, export_to_file, export_to_stream, import,
+};
 use shardine::plan::ArrayLayout;
 use shardine::zarr::{APPEND_MARKER, CONVERT_MARKER};
 use shardine::{
-    AppendError, AppendFrom, AppendOptions, ArrayNode, CancelToken, CodecChoice, DataType,
-    Elements, Engine, Error, ExportOptions, ImportError, ImportOptions, JobContext, JobError,
-    Location, Packing, PartOutcome, Region, append, export_to_file, export_to_stream, import,
+    ArrayNode, CodecChoice, DataType, Elements, Engine, Error, Location, Packing, Region,
 };
 
 fn engine() -> Arc<Engine> {
@@ -47,7 +49,7 @@ fn planes() -> ImportOptions {
 }
 
 fn all(location: &Location) -> Vec<u8> {
-    match ArrayNode::open(&engine(), location).unwrap().read(&Region::all()).unwrap() {
+    match ArrayNode::open(&engine(), location).unwrap().read_elements(Region::all()).unwrap() {
         Elements::Fixed(bytes) => bytes,
         _ => panic!("elements of fixed size"),
     }
@@ -321,7 +323,7 @@ fn an_append_that_was_stopped_is_resumed_by_the_same_call_only() {
     fs::write(&other, bytes(4096)).unwrap();
     let target = at(&folder.path().join("a.zarr"));
     let metadata = layout(&[1, 8, 8], Packing::Unsharded).metadata(&[0, 8, 8], &uint8()).unwrap();
-    ArrayNode::create(&engine(), &target, metadata, false).unwrap();
+    ArrayNode::create(&engine(), &target, metadata).unwrap();
     let mut options = AppendOptions::new();
     options.commit_every = Some(4);
     let from = |path: &Path| AppendFrom::File(Box::new(Input::open(path).unwrap()));
@@ -345,7 +347,7 @@ fn a_stream_that_is_stopped_keeps_its_whole_planes() {
     let folder = tempfile::tempdir().unwrap();
     let target = at(&folder.path().join("a.zarr"));
     let metadata = layout(&[1, 8, 8], Packing::Unsharded).metadata(&[0, 8, 8], &uint8()).unwrap();
-    ArrayNode::create(&engine(), &target, metadata, false).unwrap();
+    ArrayNode::create(&engine(), &target, metadata).unwrap();
     let data = bytes(4096);
     let mut planes = &data[..];
     let from = AppendFrom::Stream { from: &mut planes, name: "stream".to_owned() };

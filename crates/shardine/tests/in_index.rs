@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use common::*;
 use serde_json::{Value, json};
+use shardine::jobs::{CompactOptions, RepackOptions, compact, repack};
+use shardine::precomputed::{KeyValueStore, KeyValues};
 use shardine::shard::ShardError;
 use shardine::store::FileStore;
 use shardine::{
-    ArrayNode, CompactOptions, Elements, EngineError, Error, KeyValueStore, KeyValues, Location,
-    Packing, Region, RepackOptions, Strategy, WriteOptions, compact, repack,
+    ArrayNode, Elements, EngineError, Error, Location, Packing, Region, Strategy, WriteOptions,
 };
 use tempfile::TempDir;
 
@@ -59,7 +60,7 @@ fn a_read_of_such_a_chunk_is_an_error_and_the_others_are_read() {
         let (array, _folder) = with_entry(location, offset);
         // The first read has no plan to go by; later ones go the short way of one chunk.
         for region in ["0:4,4:8", "0:4,4:8", "1,5", "", "0:1,:", "0:4,4:8"] {
-            let error = array.read(&region.parse().unwrap()).unwrap_err();
+            let error = array.read_elements(region).unwrap_err();
             assert!(is_in_index(&error), "{location} {offset}: {error}");
         }
         assert_eq!(read(&array, "4,0:2"), [33, 34]);
@@ -77,7 +78,7 @@ fn nothing_that_keeps_the_entry_moves_the_bytes_of_the_index() {
             let patch = Elements::Fixed(vec![9; 4]);
             for region in ["6:8,6:8", "0:2,5:7"] {
                 let region: Region = region.parse().unwrap();
-                let error = array.write(&region, patch.as_ref(), &options).unwrap_err();
+                let error = array.write_elements(&region, patch.as_ref(), &options).unwrap_err();
                 assert!(
                     matches!(
                         error,
@@ -109,7 +110,7 @@ fn writing_the_whole_chunk_again_mends_it() {
             let (array, _folder) = with_entry(location, offset);
             let options = WriteOptions::new().strategy(strategy);
             let patch = Elements::Fixed(vec![9; 16]);
-            array.write(&"0:4,4:8".parse().unwrap(), patch.as_ref(), &options).unwrap();
+            array.write_elements("0:4,4:8", patch.as_ref(), &options).unwrap();
             let array = reopen(&array);
             assert_eq!(read(&array, "0:4,4:8"), [9; 16]);
             assert_eq!(read(&array, "4:6,0:2"), [33, 34, 41, 42]);
@@ -163,17 +164,17 @@ fn a_chunk_of_a_volume_that_reaches_into_the_index_is_an_error() {
         with_index(&at, "1/0.shard", |entries| entries[7].1 = start);
         let array = shardine::precomputed::Volume::open(&engine(), &at).unwrap().array(0).unwrap();
         for region in ["16:32,16:32,16:32,:", "", "20,20,20,0"] {
-            assert!(array.read(&region.parse().unwrap()).is_err(), "{start} {region}");
+            assert!(array.read_elements(region).is_err(), "{start} {region}");
         }
         let one = Elements::Fixed(vec![1]);
         // Neither beside it nor in a part of it.
         for region in ["1:2,1:2,1:2,:", "20:21,20:21,20:21,:"] {
-            let written = array.write(&region.parse().unwrap(), one.as_ref(), &WriteOptions::new());
+            let written = array.write_elements(region, one.as_ref(), &WriteOptions::new());
             assert!(written.is_err(), "{start} {region}");
         }
         let chunk = Elements::Fixed(vec![3; 4096]);
-        let region = "16:32,16:32,16:32,:".parse().unwrap();
-        array.write(&region, chunk.as_ref(), &WriteOptions::new()).unwrap();
-        assert_eq!(array.read(&region).unwrap(), chunk);
+        let region = "16:32,16:32,16:32,:";
+        array.write_elements(region, chunk.as_ref(), &WriteOptions::new()).unwrap();
+        assert_eq!(array.read_elements(region).unwrap(), chunk);
     }
 }

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use shardine::jobs::{Finding, VerifyOptions, verify};
 use shardine::store::{
     DiskObserver, DiskStep, FileStore, Key, MemoryStore, Recovery, Store, StoreError, Verdict,
     layer,
 };
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    Array, ArrayNode, Elements, ElementsRef, Engine, EngineError, EngineOptions, Error, Finding,
-    Location, Region, Strategy, VerifyOptions, WriteOptions, verify,
+    Array, ArrayNode, Elements, ElementsRef, Engine, EngineError, EngineOptions, Error, Location,
+    Region, Strategy, WriteOptions,
 };
 use tempfile::TempDir;
 
@@ -37,7 +38,7 @@ fn create(location: &Location, document: &str) -> ArrayNode {
         panic!("it is an array")
     };
     let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
-    ArrayNode::create(&engine, location, metadata, false).unwrap()
+    ArrayNode::create(&engine, location, metadata).unwrap()
 }
 
 fn at(folder: &Path) -> Location {
@@ -96,13 +97,13 @@ fn any_updates_in_place_give_what_a_rewrite_gives() {
                     let kinds = 1 + random.next(200);
                     let data = noise(shape[0] * shape[1], &mut random, kinds);
                     let elements = ElementsRef::Fixed(&data);
-                    array.write(&region(start, shape), elements, &options).unwrap();
+                    array.write_elements(region(start, shape), elements, &options).unwrap();
                     model.write(start, shape, &data);
-                    let found = array.read(&Region::all()).unwrap();
+                    let found = array.read_elements(Region::all()).unwrap();
                     assert_eq!(found, Elements::Fixed(model.bytes.clone()));
                     let fresh =
                         ArrayNode::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
-                    assert_eq!(fresh.read(&Region::all()).unwrap(), found);
+                    assert_eq!(fresh.read_elements(Region::all()).unwrap(), found);
                 }
                 let left = fs::read_dir(folder.path().join("c/0")).unwrap();
                 let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
@@ -132,12 +133,12 @@ fn dead(folder: &Path, location: &str, steps: usize) -> bool {
 fn dead_with(folder: &Path, codec: &str, location: &str, steps: usize) -> bool {
     let array = create(&at(folder), &document(codec, location, CRC));
     let data = vec![1; 256 * 128];
-    array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
+    array.write_elements(Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
     let dying = FileStore::observed(folder, Arc::new(Dead(AtomicUsize::new(steps))));
     let engine = Engine::shared().unwrap();
     let array = ArrayNode::open(&engine, &Location::root(Arc::new(dying))).unwrap();
     let options = WriteOptions::new().strategy(Strategy::InPlace);
-    array.write(&region([0, 0], [16, 16]), ElementsRef::Fixed(&[2; 256]), &options).is_ok()
+    array.write_elements(region([0, 0], [16, 16]), ElementsRef::Fixed(&[2; 256]), &options).is_ok()
 }
 
 #[test]
@@ -149,8 +150,9 @@ fn the_journal_of_a_dead_writer_belongs_to_its_shard() {
             let array = ArrayNode::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
             let options = WriteOptions::new().strategy(Strategy::InPlace);
             let data = ElementsRef::Fixed(&[3; 256]);
-            array.write(&region([16, 0], [16, 16]), data, &options).unwrap();
-            let found = array.read(&region([0, 0], [16, 16])).unwrap().into_fixed().unwrap();
+            array.write_elements(region([16, 0], [16, 16]), data, &options).unwrap();
+            let found =
+                array.read_elements(region([0, 0], [16, 16])).unwrap().into_fixed().unwrap();
             assert!(found == [1; 256] || found == [2; 256], "{location}, {steps}");
             let left = fs::read_dir(folder.path().join("c/0")).unwrap();
             let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -175,17 +177,17 @@ fn a_shard_that_somebody_else_put_there_is_not_cut_by_an_old_journal() {
             for (value, row) in [(4, 16), (5, 32)] {
                 let (rows, data) = (128 - row, vec![value; (128 - row) * 128]);
                 let data = ElementsRef::Fixed(&data);
-                foreign.write(&region([row, 0], [rows, 128]), data, &options).unwrap();
+                foreign.write_elements(region([row, 0], [rows, 128]), data, &options).unwrap();
             }
             let from = other.path().join("c/0/0");
             fs::copy(&from, folder.path().join("new")).unwrap();
             fs::rename(folder.path().join("new"), folder.path().join("c/0/0")).unwrap();
             let array = ArrayNode::open(&Engine::shared().unwrap(), &at(folder.path())).unwrap();
             let data = ElementsRef::Fixed(&[3; 256]);
-            array.write(&region([16, 0], [16, 16]), data, &options).unwrap();
-            foreign.write(&region([16, 0], [16, 16]), data, &options).unwrap();
+            array.write_elements(region([16, 0], [16, 16]), data, &options).unwrap();
+            foreign.write_elements(region([16, 0], [16, 16]), data, &options).unwrap();
             let shard = region([0, 0], [128, 128]);
-            assert!(array.read(&shard).unwrap() == foreign.read(&shard).unwrap());
+            assert!(array.read_elements(&shard).unwrap() == foreign.read_elements(&shard).unwrap());
             if done {
                 break;
             }
@@ -207,7 +209,7 @@ impl layer::StoreLayer for Replaced {
     fn recover(&self, key: &Key) -> Result<Recovery, StoreError> {
         let array = ArrayNode::open(&Engine::shared().unwrap(), &at(self.0.root())).unwrap();
         let data = ElementsRef::Fixed(&[9; 128 * 128]);
-        array.write(&region([0, 0], [128, 128]), data, &WriteOptions::new()).unwrap();
+        array.write_elements(region([0, 0], [128, 128]), data, &WriteOptions::new()).unwrap();
         self.0.recover(key)
     }
 }
@@ -221,7 +223,7 @@ fn what_a_dead_writer_left_does_not_count_once_another_has_replaced_it() {
         let store = Replaced(FileStore::new(folder.path()));
         let engine = Engine::new(&EngineOptions::new().threads(1)).unwrap();
         let array = ArrayNode::open(&engine, &Location::root(Arc::new(store))).unwrap();
-        let found = array.read(&region([64, 64], [1, 2])).unwrap().into_fixed().unwrap();
+        let found = array.read_elements(region([64, 64], [1, 2])).unwrap().into_fixed().unwrap();
         assert!(found == [1, 1] || found == [9, 9], "{steps}: {found:?}");
         unreadable += usize::from(found == [9, 9]);
         if done {
@@ -282,7 +284,7 @@ fn a_shard_whose_writer_died_is_verified_as_its_readers_see_it() {
             assert_eq!(files(&shards), before, "{about}");
             let engine = Engine::new(&EngineOptions::new().threads(1)).unwrap();
             let array = ArrayNode::open(&engine, &Location::root(Arc::new(read_only()))).unwrap();
-            array.read(&Region::all()).unwrap();
+            array.read_elements(Region::all()).unwrap();
             // Damage behind the journal is found: here an index that says nothing.
             let journal =
                 before.iter().find(|(path, _)| path.extension() == Some("journal".as_ref()));
@@ -342,14 +344,18 @@ fn a_chunk_of_fixed_size_takes_a_slot_that_was_freed() {
         let array = create(&at(folder.path()), &document("", location, CRC));
         let mut random = Random(2);
         let data = noise(256 * 128, &mut random, 256);
-        array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
+        array
+            .write_elements(Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new())
+            .unwrap();
         let path = folder.path().join("c/0/0");
         let before = fs::metadata(&path).unwrap().len();
         let options = WriteOptions::new().strategy(Strategy::InPlace);
         for step in 0..50 {
             let data = noise(256, &mut random, 256);
             let at = [16 * (step % 8), 16 * (step % 3)];
-            array.write(&region(at, [16, 16]), ElementsRef::Fixed(&data), &options).unwrap();
+            array
+                .write_elements(region(at, [16, 16]), ElementsRef::Fixed(&data), &options)
+                .unwrap();
         }
         // One slot is always free, and with the index at the end so is the place of the first one.
         let index = 64 * 16 + 4;
@@ -366,7 +372,7 @@ fn what_cannot_be_made_safe_is_refused_and_auto_rewrites() {
     let data = vec![1; 256];
     let write = |array: &Array, strategy| {
         let options = WriteOptions::new().strategy(strategy);
-        array.write(&region([0, 0], [16, 16]), ElementsRef::Fixed(&data), &options)
+        array.write_elements(region([0, 0], [16, 16]), ElementsRef::Fixed(&data), &options)
     };
     for strategy in [Strategy::InPlace, Strategy::Append] {
         assert!(matches!(
@@ -403,13 +409,15 @@ fn many_updates_of_one_chunk_do_not_grow_the_shard() {
             let array = create(&at(folder.path()), &document(ZSTD, location, CRC));
             let mut random = Random(3);
             let data = noise(256 * 128, &mut random, 256);
-            array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
+            array
+                .write_elements(Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new())
+                .unwrap();
             let options = WriteOptions::new().strategy(strategy);
             for _ in 0..250 {
                 let kinds = 2 + random.next(200);
                 let data = noise(256, &mut random, kinds);
                 array
-                    .write(&region([32, 32], [16, 16]), ElementsRef::Fixed(&data), &options)
+                    .write_elements(region([32, 32], [16, 16]), ElementsRef::Fixed(&data), &options)
                     .unwrap();
                 let found = array.shard_entries(&[0, 0]).unwrap().unwrap();
                 let lens = found.entries.iter().flatten().map(|range| range.end - range.start);
@@ -434,12 +442,18 @@ fn auto_changes_large_shards_in_place_if_every_reader_always_finds_an_index() {
             .replace("[128, 128]", "[2048, 2048]");
         let array = create(&at(folder.path()), &document);
         let data = noise(2048 * 2048, &mut Random(5), 256);
-        array.write(&Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
+        array
+            .write_elements(Region::all(), ElementsRef::Fixed(&data), &WriteOptions::new())
+            .unwrap();
         let path = folder.path().join("c/0/0");
         let inode = || fs::metadata(&path).unwrap().ino();
         let (before, len) = (inode(), fs::metadata(&path).unwrap().len());
         let report = array
-            .write(&region([5, 5], [3, 3]), ElementsRef::Fixed(&[1; 9]), &WriteOptions::new())
+            .write_elements(
+                region([5, 5], [3, 3]),
+                ElementsRef::Fixed(&[1; 9]),
+                &WriteOptions::new(),
+            )
             .unwrap();
         assert_eq!(inode() == before, in_place, "{location} {checksum}");
         assert_eq!(report.bytes_written < len / 2, in_place);
@@ -447,7 +461,11 @@ fn auto_changes_large_shards_in_place_if_every_reader_always_finds_an_index() {
         let before = inode();
         let data = noise(2048 * 1500, &mut Random(6), 256);
         array
-            .write(&region([0, 0], [1500, 2048]), ElementsRef::Fixed(&data), &WriteOptions::new())
+            .write_elements(
+                region([0, 0], [1500, 2048]),
+                ElementsRef::Fixed(&data),
+                &WriteOptions::new(),
+            )
             .unwrap();
         assert_ne!(inode(), before);
     }
@@ -459,14 +477,14 @@ fn writers_of_one_engine_do_not_wait_for_each_other_for_ever() {
     let location = at(folder.path());
     let array = Arc::new(create(&location, &document("", "start", CRC)));
     let all = vec![1; 256 * 128];
-    array.write(&Region::all(), ElementsRef::Fixed(&all), &WriteOptions::new()).unwrap();
+    array.write_elements(Region::all(), ElementsRef::Fixed(&all), &WriteOptions::new()).unwrap();
     let (done, told) = std::sync::mpsc::channel();
     let write = |strategy, row: usize| {
         let (array, done) = (Arc::clone(&array), done.clone());
         std::thread::spawn(move || {
             let options = WriteOptions::new().strategy(strategy);
             let data = ElementsRef::Fixed(&[9; 128]);
-            array.write(&region([row, 0], [1, 128]), data, &options).unwrap();
+            array.write_elements(region([row, 0], [1, 128]), data, &options).unwrap();
             done.send(()).unwrap();
         });
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -479,6 +497,6 @@ fn writers_of_one_engine_do_not_wait_for_each_other_for_ever() {
     for _ in 0..5 {
         told.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
     }
-    let rows = array.read(&region([0, 0], [6, 128])).unwrap().into_fixed().unwrap();
+    let rows = array.read_elements(region([0, 0], [6, 128])).unwrap().into_fixed().unwrap();
     assert_eq!(rows, [vec![9; 5 * 128], vec![1; 128]].concat());
 }

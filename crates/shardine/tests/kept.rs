@@ -205,7 +205,7 @@ fn damage_in_a_file_that_was_replaced_is_not_told() {
     std::fs::write(&shard, nested(1, true)).unwrap();
     // Opens the file, and reads nothing of what is wrong.
     assert_eq!(read(&array, "0:8"), [1; 8]);
-    let error = array.read(&"8:12".parse().unwrap()).unwrap_err();
+    let error = array.read_elements("8:12").unwrap_err();
     assert!(
         matches!(error, shardine::Error::Engine(shardine::EngineError::Shard { .. })),
         "{error}"

@@ -72,7 +72,7 @@ fn generator() -> impl Source {
 
 fn write_big(folder: &str, options: &EngineOptions) {
     let array = open(folder, options);
-    array.write_from(&Region::all(), &generator(), &WriteOptions::new()).unwrap();
+    array.write_from(Region::all(), &generator(), &WriteOptions::new()).unwrap();
 }
 
 /// Not a test of its own: the child of the tests below.
@@ -110,17 +110,16 @@ fn child() {
         }
         "update" => {
             let array = open(&folder, &EngineOptions::new());
-            let report = array
-                .write_from(&"10:500,3:500,:".parse().unwrap(), &generator(), &WriteOptions::new())
-                .unwrap();
+            let report =
+                array.write_from("10:500,3:500,:", &generator(), &WriteOptions::new()).unwrap();
             assert_eq!(report.chunks_encoded, 512);
             64 * MIB
         }
         "many-write" => {
             let array = open(&folder, &EngineOptions::new());
             let bytes = noise(1 << 20, 3);
-            let before = array.write(
-                &Region::all(),
+            let before = array.write_elements(
+                Region::all(),
                 shardine::ElementsRef::Fixed(&bytes),
                 &Default::default(),
             );

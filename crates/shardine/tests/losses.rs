@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use common::*;
 use serde_json::json;
-use shardine::store::{FileStore, MemoryStore};
-use shardine::{
-    ArrayNode, CopyOptions, Elements, Error, Finding, LOSS_RECORD, Location, Packing,
-    RepackOptions, Repair, RepairOptions, RepairSummary, Severity, Strategy, VerifyOptions,
-    VerifySummary, WriteOptions, copy, repack, repair, verify,
+use shardine::jobs::{
+    CopyOptions, Finding, LOSS_RECORD, RepackOptions, Repair, RepairOptions, RepairSummary,
+    Severity, VerifyOptions, VerifySummary, copy, repack, repair, verify,
 };
+use shardine::store::{FileStore, MemoryStore};
+use shardine::zarr::CreateOptions;
+use shardine::{ArrayNode, Elements, Error, Location, Packing, Strategy, WriteOptions};
 use tempfile::TempDir;
 
 const INDEX: usize = 4 * 16 + 4;
@@ -144,7 +145,7 @@ fn chunks_that_an_older_index_leads_to_are_told_to_be_possibly_old() {
     let place = at(&folder.path().join("a"));
     let options = WriteOptions::new().strategy(Strategy::Append).max_gap(1.0);
     let new = Elements::Fixed(noise(64, 77));
-    array.write(&"0:8,0:8".parse().unwrap(), new.as_ref(), &options).unwrap();
+    array.write_elements("0:8,0:8", new.as_ref(), &options).unwrap();
     // The newest index is torn, and the one before it says where the chunk was that has been replaced.
     let path = folder.path().join("a/c/0/0");
     let shard = fs::read(&path).unwrap();
@@ -160,7 +161,7 @@ fn chunks_that_an_older_index_leads_to_are_told_to_be_possibly_old() {
     // They are known again where a rewrite has moved them; what is written is not old any more.
     let array = reopen(&array);
     let rewrite = WriteOptions::new().strategy(Strategy::Rewrite);
-    array.write(&"0:8,0:8".parse().unwrap(), new.as_ref(), &rewrite).unwrap();
+    array.write_elements("0:8,0:8", new.as_ref(), &rewrite).unwrap();
     assert_eq!(look(&place).0.unproved_chunks, 3);
     let (summary, _) = mend(&place, |options| options.accept_loss(true));
     assert_eq!((summary.accepted, summary.is_ok()), (3, true));
@@ -187,7 +188,8 @@ fn a_copy_tells_of_the_loss_too_and_other_forms_are_refused() {
     repack(&engine(), &place, Some(&target), &options, &mut |_| {}).unwrap();
     // The record of an array that is overwritten says nothing about the new one.
     let metadata = ArrayNode::open(&engine(), &copied).unwrap().metadata().clone();
-    ArrayNode::create(&engine(), &copied, metadata, true).unwrap();
+    let overwrite = CreateOptions::new().overwrite(true);
+    ArrayNode::create_with(&engine(), &copied, metadata, &overwrite).unwrap();
     assert!(look(&copied).0.is_ok());
 }
 
@@ -219,10 +221,10 @@ mod volumes {
     use std::sync::Arc;
 
     use serde_json::json;
+    use shardine::jobs::{RepackVolumeOptions, Severity, repack_volume};
+    use shardine::precomputed::{KeyValueStore, KeyValues};
     use shardine::store::MemoryStore;
-    use shardine::{
-        Error, KeyValueStore, KeyValues, Location, RepackVolumeOptions, Severity, repack_volume,
-    };
+    use shardine::{Error, Location};
 
     use super::common::engine;
     use super::common::volumes::*;

@@ -49,7 +49,7 @@ fn create(store: Arc<dyn Store>, codecs: Value, data_type: &str, fill: Value) ->
         panic!("it is an array")
     };
     let engine = Engine::new(&EngineOptions::new().threads(2)).unwrap();
-    ArrayNode::create(&engine, &Location::root(store), metadata, false).unwrap()
+    ArrayNode::create(&engine, &Location::root(store), metadata).unwrap()
 }
 
 type Part = ([u64; 2], [u64; 2], u8);
@@ -90,7 +90,7 @@ proptest! {
                 .collect();
             let elements = data.iter().map(|data| ElementsRef::Fixed(data));
             let parts: Vec<_> = regions.iter().zip(elements).collect();
-            array.write_many(&parts, &WriteOptions::new().strategy(strategy)).unwrap();
+            array.write_many_elements(&parts, &WriteOptions::new().strategy(strategy)).unwrap();
             for ((start, shape, _), data) in batch.iter().zip(&data) {
                 for (i, &byte) in data.iter().enumerate() {
                     let i = i as u64;
@@ -98,7 +98,7 @@ proptest! {
                     model[at as usize] = byte;
                 }
             }
-            prop_assert_eq!(array.read(&Region::all()).unwrap(), Elements::Fixed(model.clone()));
+            prop_assert_eq!(array.read_elements(Region::all()).unwrap(), Elements::Fixed(model.clone()));
         }
     }
 }
@@ -112,7 +112,7 @@ fn each_object_is_published_once_however_many_regions_touch_it() {
         let data = [1; 60];
         let parts: Vec<_> = regions.iter().map(|r| (r, ElementsRef::Fixed(&data))).collect();
         store.reset();
-        let report = array.write_many(&parts, &WriteOptions::new()).unwrap();
+        let report = array.write_many_elements(&parts, &WriteOptions::new()).unwrap();
         let published = store.calls().into_iter().filter_map(|call| match call {
             Call::Publish { keys } => Some(keys),
             _ => None,
@@ -133,8 +133,8 @@ fn strings_in_many_regions_are_each_in_their_place() {
     let a: VariableElements = ["a", "b", "c", "d", "e"].iter().collect();
     let b: VariableElements = ["w", "x", "y", "z"].iter().collect();
     let parts = [(&first, ElementsRef::Variable(&a)), (&second, ElementsRef::Variable(&b))];
-    array.write_many(&parts, &WriteOptions::new()).unwrap();
-    let found = array.read(&Region::of_box(&[0, 0], &[5, 2])).unwrap();
+    array.write_many_elements(&parts, &WriteOptions::new()).unwrap();
+    let found = array.read_elements(Region::of_box(&[0, 0], &[5, 2])).unwrap();
     let expected: VariableElements =
         ["a", "none", "b", "none", "w", "x", "y", "z", "e", "none"].iter().collect();
     assert_eq!(found, Elements::Variable(expected));
@@ -145,7 +145,7 @@ fn a_region_that_is_wrong_is_told_before_anything_is_written() {
     let array = create(Arc::new(MemoryStore::new()), codecs().remove(1), "uint8", 0.into());
     let (good, bad) = (Region::of_box(&[0, 0], &[1, 1]), Region::of_box(&[0, 0], &[2, 2]));
     let parts = [(&good, ElementsRef::Fixed(&[1])), (&bad, ElementsRef::Fixed(&[1]))];
-    assert!(array.write_many(&parts, &WriteOptions::new()).is_err());
+    assert!(array.write_many_elements(&parts, &WriteOptions::new()).is_err());
     assert!(array.objects().unwrap().is_empty());
-    assert_eq!(array.write_many(&[], &WriteOptions::new()).unwrap().objects_written, 0);
+    assert_eq!(array.write_many_elements(&[], &WriteOptions::new()).unwrap().objects_written, 0);
 }

@@ -11,13 +11,15 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::json;
-use shardine::store::{FaultStore, FileStore, MemoryStore, Operation, Store};
-use shardine::{
-    ArrayNode, CancelToken, CodecChoice, ConvertOptions, CopyOptions, Error, JobContext, JobError,
-    KeyValueStore, KeyValues, Location, Packing, Part, PartOutcome, RebuildJob, RebuildPlan,
-    RebuildTask, RepackOptions, RepackVolumeOptions, VolumeForm, VolumePacking, ZarrForm,
+use shardine::jobs::{
+    CancelToken, ConvertOptions, CopyOptions, JobContext, JobError, Part, PartOutcome, RebuildJob,
+    RebuildPlan, RebuildTask, RepackOptions, RepackVolumeOptions, VolumeForm, ZarrForm,
     convert_to_volume, convert_to_zarr, copy, repack, repack_keys, repack_volume,
 };
+use shardine::plan::VolumePacking;
+use shardine::precomputed::{KeyValueStore, KeyValues};
+use shardine::store::{FaultStore, FileStore, MemoryStore, Operation, Store};
+use shardine::{ArrayNode, CodecChoice, Error, Location, Packing};
 
 use common::data_set::{dump, hierarchy, memory, put, zarr_only};
 use common::volumes::{scale, sharding, volume_at};

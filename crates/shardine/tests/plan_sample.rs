@@ -90,7 +90,7 @@ fn elements_of_variable_length_have_sizes_but_no_ratio() {
         elements.push(word.as_bytes());
     }
     let elements = shardine::Elements::Variable(elements);
-    array.write(&"".parse().unwrap(), elements.as_ref(), &Default::default()).unwrap();
+    array.write_elements("", elements.as_ref(), &Default::default()).unwrap();
     let found = sample(&array).unwrap().unwrap();
     assert_eq!((found.count, found.ratio), (2, None));
 }

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use shardine::jobs::{RepackVolumeOptions, repack_volume};
+use shardine::precomputed::{KeyValueStore, KeyValues, PayloadKind};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::{Key, MemoryStore, Store, StoreExt};
-use shardine::{
-    Elements, Engine, EngineOptions, KeyValueStore, KeyValues, Location, PayloadKind, Region,
-    RepackVolumeOptions, WriteOptions, repack_volume,
-};
+use shardine::{Elements, Engine, EngineOptions, Location, Region, WriteOptions};
 
 #[derive(Debug, Clone)]
 struct Case {
@@ -236,9 +235,9 @@ proptest! {
             });
             let bytes: Vec<u8> = patch.iter().flat_map(|n| n.to_le_bytes()).collect();
             let elements = Elements::Fixed(bytes);
-            array.write(&region(start, shape), elements.as_ref(), &WriteOptions::new()).unwrap();
+            array.write_elements(region(start, shape), elements.as_ref(), &WriteOptions::new()).unwrap();
         }
-        let read = |array: &shardine::Array| match array.read(&Region::all()).unwrap() {
+        let read = |array: &shardine::Array| match array.read_elements(Region::all()).unwrap() {
             Elements::Fixed(bytes) => bytes,
             Elements::Variable(_) => unreachable!(),
         };
@@ -252,7 +251,7 @@ proptest! {
         Model::each(start, shape, case.channels as usize, |i| {
             part.extend(model.elements[model.at(i)].to_le_bytes());
         });
-        let read_part = array.read(&region(start, shape)).unwrap();
+        let read_part = array.read_elements(region(start, shape)).unwrap();
         prop_assert_eq!(read_part, Elements::Fixed(part));
 
         let chunks = naive_chunks(&*store, &case);
@@ -288,7 +287,7 @@ proptest! {
         for &(start, shape, kind) in &case.writes {
             let bytes = shape.iter().product::<u64>() * case.channels * 2;
             let elements = Elements::Fixed((0..bytes).map(|i| (i as u8).wrapping_mul(kind)).collect());
-            array.write(&region(start, shape), elements.as_ref(), &WriteOptions::new()).unwrap();
+            array.write_elements(region(start, shape), elements.as_ref(), &WriteOptions::new()).unwrap();
         }
         let before = naive_chunks(&*store, &case);
         let other: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -329,7 +328,7 @@ fn writers_of_one_shard_do_not_lose_each_others_chunks() {
                 for round in 0..5 {
                     let elements = Elements::Fixed(vec![(i * 5 + round + 1) as u8; 1024]);
                     let region = region([i * 8, 0, 0], [8, 8, 8]);
-                    array.write(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
+                    array.write_elements(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
                 }
             });
         }
@@ -337,7 +336,7 @@ fn writers_of_one_shard_do_not_lose_each_others_chunks() {
     let array = Volume::open(&engine(), &location).unwrap().array(0).unwrap();
     for i in 0..8u64 {
         let expected = Elements::Fixed(vec![(i * 5 + 5) as u8; 1024]);
-        assert_eq!(array.read(&region([i * 8, 0, 0], [8, 8, 8])).unwrap(), expected);
+        assert_eq!(array.read_elements(region([i * 8, 0, 0], [8, 8, 8])).unwrap(), expected);
     }
 }
 

@@ -77,9 +77,9 @@ fn a_failure_at_any_step_of_an_update_leaves_the_old_shard() {
         for operation in [Operation::Append, Operation::Read, Operation::Publish] {
             for after in 0..3 {
                 store.fail(operation, after);
-                let region = "3:60,5:61".parse().unwrap();
+                let region = "3:60,5:61";
                 let patch = Elements::Fixed(vec![0xAB; 57 * 56 * 2]);
-                let result = array.write(&region, patch.as_ref(), &WriteOptions::new());
+                let result = array.write_elements(region, patch.as_ref(), &WriteOptions::new());
                 let fired = store.waiting() == 0;
                 store.clear();
                 assert!(fired || after > 0, "an update has no {operation:?}");
@@ -180,11 +180,11 @@ fn a_source_may_read_another_array_with_the_same_engine() {
     let from = shardine::ArrayNode::open(&engine, from.location()).unwrap();
     let to = sharded(&[512, 512, 64], &[512, 512, 64], &[64, 64, 16]);
     let place = shardine::Location::root(Arc::new(MemoryStore::new()));
-    let to = shardine::ArrayNode::create(&engine, &place, metadata(&to), false).unwrap();
+    let to = shardine::ArrayNode::create(&engine, &place, metadata(&to)).unwrap();
     let source = shardine::GeneratorSource::new(2, |start, shape, out| {
-        Ok(from.read_into(&shardine::Region::of_box(start, shape), out)?)
+        Ok(from.read_bytes_into(shardine::Region::of_box(start, shape), out)?)
     });
-    to.write_from(&shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
+    to.write_from(shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
     assert!(read(&to, "") == data);
 }
 
@@ -195,7 +195,7 @@ fn a_source_may_use_the_threads_that_it_is_called_on() {
     for _ in 0..5 {
         let place = shardine::Location::root(Arc::new(MemoryStore::new()));
         let document = sharded(&[512, 512, 16], &[512, 512, 16], &[64, 64, 16]);
-        let to = shardine::ArrayNode::create(&engine, &place, metadata(&document), false).unwrap();
+        let to = shardine::ArrayNode::create(&engine, &place, metadata(&document)).unwrap();
         let source = shardine::GeneratorSource::new(2, |_, _, out| {
             // While it waits for its halves, a worker does what else there is to do.
             rayon::scope(|scope| {
@@ -206,7 +206,7 @@ fn a_source_may_use_the_threads_that_it_is_called_on() {
             out.fill(7);
             Ok(())
         });
-        to.write_from(&shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
+        to.write_from(shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
         assert!(read(&to, "").iter().all(|&byte| byte == 7));
     }
 }
@@ -216,7 +216,7 @@ fn after_a_panic_in_a_source_nothing_more_is_encoded() {
     let engine = shardine::Engine::new(&shardine::EngineOptions::new().threads(2)).unwrap();
     let place = shardine::Location::root(Arc::new(MemoryStore::new()));
     let document = sharded(&[512, 512, 64], &[512, 512, 64], &[64, 64, 16]);
-    let to = shardine::ArrayNode::create(&engine, &place, metadata(&document), false).unwrap();
+    let to = shardine::ArrayNode::create(&engine, &place, metadata(&document)).unwrap();
     let asked = AtomicUsize::new(0);
     let source = shardine::GeneratorSource::new(2, |_, _, out| {
         let number = asked.fetch_add(1, Ordering::SeqCst);
@@ -224,7 +224,7 @@ fn after_a_panic_in_a_source_nothing_more_is_encoded() {
         out.fill(7);
         Ok(())
     });
-    let write = || to.write_from(&shardine::Region::all(), &source, &WriteOptions::new());
+    let write = || to.write_from(shardine::Region::all(), &source, &WriteOptions::new());
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
     assert!(result.is_err());
     // What the other worker was at, out of 256.
@@ -233,6 +233,6 @@ fn after_a_panic_in_a_source_nothing_more_is_encoded() {
         out.fill(9);
         Ok(())
     });
-    to.write_from(&shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
+    to.write_from(shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
     assert!(read(&to, "").iter().all(|&byte| byte == 9));
 }

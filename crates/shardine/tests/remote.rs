@@ -9,12 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
 use serde_json::json;
+use shardine::jobs::{VerifyOptions, verify};
 use shardine::precomputed::Volume;
 use shardine::store::Key;
-use shardine::{
-    ArrayNode, Elements, Location, Region, StoreOptions, Strategy, VerifyOptions, WriteOptions,
-    verify,
-};
+use shardine::{ArrayNode, Elements, Location, Region, StoreOptions, Strategy, WriteOptions};
 use shardine_testbed::{Azurite, Nginx, NginxOptions, Proxy, ProxyOptions, SeaweedFs};
 
 const BUCKET: &str = "arrays";
@@ -66,7 +64,7 @@ fn volume(location: &Location, index: &str) -> ArrayNode {
     sharding["configuration"]["index_location"] = index.into();
     let codecs = json!([sharding]);
     let document = document(&[256, 256, 256], &[256, 256, 256], "uint16".into(), 0.into(), codecs);
-    let array = ArrayNode::create(&engine(), location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), location, metadata(&document)).unwrap();
     // Chunks take all of their 64 KiB.
     let elements: Vec<u8> =
         noise(256 * 256 * 256 * 4, 1).chunks(2).map(|pair| pair[0] ^ (pair[1] >> 1)).collect();
@@ -101,7 +99,7 @@ fn array_and_volume(proxy: &Proxy, minishard_bits: u32) -> (ArrayNode, Volume) {
     let codecs = json!([sharding(&[32, 32, 32, 1], json!([bytes()]))]);
     let (shape, shard) = ([256, 256, 256, 1], [128, 128, 128, 1]);
     let document = document(&shape, &shard, "uint8".into(), 0.into(), codecs);
-    let array = ArrayNode::create(&engine(), &s3(proxy, &fresh()), metadata(&document), false);
+    let array = ArrayNode::create(&engine(), &s3(proxy, &fresh()), metadata(&document));
     let array = array.unwrap();
     write(&array, "", data.clone());
     let scale = json!({
@@ -147,7 +145,7 @@ fn a_small_shard_costs_one_request() {
     let proxy = proxy();
     let location = s3(&proxy, &fresh());
     let document = sharded(&[64, 64], &[64, 64], &[16, 16]);
-    let array = ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&document)).unwrap();
     let model = noise(64 * 64 * 2, 2);
     write(&array, ":,:", model.clone());
     for (rows, columns) in [(0..16, 0..16), (0..64, 0..64), (3..50, 20..30)] {
@@ -169,7 +167,7 @@ fn many_regions_cost_one_index_for_each_shard() {
     let proxy = proxy();
     let location = s3(&proxy, &fresh());
     let document = sharded(&[512, 512], &[256, 256], &[16, 16]);
-    let array = ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&document)).unwrap();
     write(&array, ":,:", noise(512 * 512 * 2, 3));
     let regions: Vec<Region> = (0..40)
         .map(|i| {
@@ -177,15 +175,16 @@ fn many_regions_cost_one_index_for_each_shard() {
             format!("{y}:{},{x}:{}", y + 9, x + 30).parse().unwrap()
         })
         .collect();
-    let one_by_one: Vec<Elements> = regions.iter().map(|r| array.read(r).unwrap()).collect();
+    let one_by_one: Vec<Elements> =
+        regions.iter().map(|r| array.read_elements(r).unwrap()).collect();
     let array = reopen(&array);
     proxy.reset();
-    let together = array.read_many(&regions).unwrap();
+    let together = array.read_many_elements(&regions).unwrap();
     for (one, other) in one_by_one.iter().zip(&together) {
         assert!(matches!((one, other), (Elements::Fixed(a), Elements::Fixed(b)) if a == b));
     }
     assert!(for_shards(&proxy) < 40, "{} requests", for_shards(&proxy));
-    assert_eq!(array.read_many(&[]).unwrap().len(), 0);
+    assert_eq!(array.read_many_elements(&[]).unwrap().len(), 0);
 }
 
 #[test]
@@ -193,7 +192,7 @@ fn what_another_writer_puts_where_nothing_was_is_seen() {
     let proxy = proxy();
     let location = s3(&proxy, &fresh());
     let document = sharded(&[64, 64], &[64, 64], &[16, 16]);
-    let array = ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&document)).unwrap();
     write(&array, "0:16,0:16", noise(16 * 16 * 2, 1));
     // The index that says so is kept from now on.
     assert!(read(&array, "32:48,32:48").iter().all(|&byte| byte == 0));
@@ -210,7 +209,7 @@ fn a_write_that_fails_leaves_nothing_on_its_way() {
     let proxy = proxy();
     let location = s3(&proxy, &fresh());
     let document = sharded(&[64 * 8, 64], &[64, 64], &[16, 16]);
-    let array = ArrayNode::create(&engine(), &location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&document)).unwrap();
     // The first objects take long to be stored; a later one cannot be had.
     proxy.set_latency(std::time::Duration::from_millis(300));
     let generate = |start: &[u64], shape: &[u64], out: &mut [u8]| {
@@ -221,7 +220,7 @@ fn a_write_that_fails_leaves_nothing_on_its_way() {
         Ok(())
     };
     let source = shardine::GeneratorSource::new(2, generate);
-    array.write_from(&Region::all(), &source, &WriteOptions::new()).unwrap_err();
+    array.write_from(Region::all(), &source, &WriteOptions::new()).unwrap_err();
     let stored = proxy.count_of("PUT");
     std::thread::sleep(std::time::Duration::from_millis(700));
     assert_eq!(proxy.count_of("PUT"), stored, "something was written afterwards");
@@ -230,7 +229,7 @@ fn a_write_that_fails_leaves_nothing_on_its_way() {
 /// Writes, updates, empties and reads again, with a model beside.
 fn goes_through_its_life(location: &Location, shard: u64) {
     let document = sharded(&[2 * shard, shard], &[shard, shard], &[shard / 4, shard / 4]);
-    let array = ArrayNode::create(&engine(), location, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), location, metadata(&document)).unwrap();
     let (rows, columns) = (2 * shard as usize, shard as usize);
     let mut model = noise(rows * columns * 2, 7);
     write(&array, ":,:", model.clone());
@@ -263,7 +262,7 @@ fn goes_through_its_life(location: &Location, shard: u64) {
     let model = noise(rows * columns * 2, 9);
     write(&array, ":,:", model.clone());
     let one = Elements::Fixed(vec![1; 2]);
-    array.write(&"0,0".parse().unwrap(), one.as_ref(), &in_place).unwrap_err();
+    array.write_elements("0,0", one.as_ref(), &in_place).unwrap_err();
     assert!(read(&reopen(&array), ":,:") == model);
 }
 
@@ -287,7 +286,7 @@ fn arrays_are_read_and_verified_over_http() {
     let place = folder.path().join("a b.zarr");
     let document = sharded(&[300, 200], &[128, 128], &[32, 32]);
     let local = Location::parse(place.to_str().unwrap()).unwrap();
-    let array = ArrayNode::create(&engine(), &local, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &local, metadata(&document)).unwrap();
     let expected = noise(300 * 200 * 2, 5);
     write(&array, ":,:", expected.clone());
     let server = Nginx::start(folder.path(), &NginxOptions::default()).unwrap();
@@ -303,7 +302,7 @@ fn arrays_are_read_and_verified_over_http() {
         });
         summary.unwrap();
         let one = Elements::Fixed(vec![1; 2]);
-        let refused = array.write(&"0,0".parse().unwrap(), one.as_ref(), &WriteOptions::new());
+        let refused = array.write_elements("0,0", one.as_ref(), &WriteOptions::new());
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("cannot be written to"), "{refused}");
     }

@@ -46,15 +46,15 @@ fn updater() {
     let count: u16 = std::env::var(COUNT).unwrap().parse().unwrap();
     let array = ArrayNode::open(&engine(), &location(endpoint, name)).unwrap();
     let width = array.chunk_shape()[1];
-    let region = format!(":,{}:{}", column * width, (column + 1) * width).parse().unwrap();
+    let region = format!(":,{}:{}", column * width, (column + 1) * width);
     for value in 1..=count {
         let elements = (array.shape()[0] * width) as usize;
         let bytes = value.to_le_bytes().repeat(elements);
         array
-            .write(&region, Elements::Fixed(bytes.clone()).as_ref(), &WriteOptions::new())
+            .write_elements(&region, Elements::Fixed(bytes.clone()).as_ref(), &WriteOptions::new())
             .unwrap();
         if value.is_multiple_of(50) {
-            assert!(array.read(&region).unwrap().into_fixed().unwrap() == bytes);
+            assert!(array.read_elements(&region).unwrap().into_fixed().unwrap() == bytes);
         }
     }
 }
@@ -86,7 +86,7 @@ fn duel(document: &serde_json::Value, count: u16, seed: u64) {
     let proxy = Proxy::start(server.addr(), ProxyOptions::default()).unwrap();
     let name = format!("{}-{seed}", std::process::id());
     let there = location(&proxy.url(), &name);
-    let array = ArrayNode::create(&engine(), &there, metadata(document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &there, metadata(document)).unwrap();
     // What nobody updates has to stay.
     let (rows, columns) = (array.shape()[0] as usize, array.shape()[1] as usize);
     let mut model = noise(rows * columns * 2, seed);
@@ -158,7 +158,7 @@ fn appender() {
         Err(error) => panic!("{error}"),
     };
     for _ in 0..8 {
-        writer.push(Elements::Fixed(count.to_le_bytes().repeat(4)).as_ref()).unwrap();
+        writer.push_elements(Elements::Fixed(count.to_le_bytes().repeat(4)).as_ref()).unwrap();
     }
     writer.finish().unwrap();
 }
@@ -171,7 +171,7 @@ fn of_two_appends_the_refused_one_has_overwritten_nothing() {
         let name = format!("append-{}-{round}", std::process::id());
         let there = location(&server.endpoint(), &name);
         let document = sharded(&[0, 4], &[4, 4], &[2, 4]);
-        let array = ArrayNode::create(&engine(), &there, metadata(&document), false).unwrap();
+        let array = ArrayNode::create(&engine(), &there, metadata(&document)).unwrap();
         let place = format!("{} {name}", server.endpoint());
         let start = |count: u16| {
             let child = Command::new(std::env::current_exe().unwrap())

@@ -13,12 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::volumes::{fill, kinds, put, read_all, scale, volume_at, write as write_volume};
 use common::*;
 use serde_json::json;
+use shardine::jobs::{ConvertOptions, CopyCheck, CopyOptions, ZarrForm, convert_to_zarr, copy};
 use shardine::precomputed::Volume;
 use shardine::store::{CreateOptions, HeaderName, Headers, Key, ReadRange};
-use shardine::{
-    ArrayNode, ConvertOptions, CopyCheck, CopyOptions, Elements, Location, StoreOptions,
-    WriteOptions, ZarrForm, convert_to_zarr, copy,
-};
+use shardine::{ArrayNode, Elements, Location, StoreOptions, WriteOptions};
 use shardine_testbed::{Azurite, Nginx, NginxOptions, SeaweedFs};
 
 const BUCKET: &str = "encodings";
@@ -93,7 +91,7 @@ fn arrays(folder: &Path) {
     let shards = sharded(&[64, 64], &[32, 32], &[8, 8]);
     for (name, document) in [("plain", plain), ("packed", packed), ("shards", shards)] {
         let at = local(&folder.join(name));
-        let array = ArrayNode::create(&engine(), &at, metadata(&document), false).unwrap();
+        let array = ArrayNode::create(&engine(), &at, metadata(&document)).unwrap();
         let len = array.shape().iter().product::<u64>() as usize * 2;
         // What can be compressed is shorter when it is encoded, and noise is longer.
         let mut elements = noise(len, 3);
@@ -213,7 +211,7 @@ fn a_volume_of_encoded_objects_is_sound_and_stays_so_when_it_is_copied_and_updat
     // A part of a chunk is changed: the rest of it stays, and so do its headers.
     let array = Volume::open(&engine(), &source).unwrap().array(0).unwrap();
     let one = Elements::Fixed(vec![77]);
-    array.write(&"3,3,3,0".parse().unwrap(), one.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements("3,3,3,0", one.as_ref(), &WriteOptions::new()).unwrap();
     let Elements::Fixed(mut changed) = expected else { panic!("of another type") };
     changed[(3 * 30 + 3) * 20 + 3] = 77;
     assert!(read_all(&source, 0) == Elements::Fixed(changed));
@@ -249,9 +247,9 @@ fn a_volume_of_compressed_files_is_read_and_converted_over_http() {
         let far = Location::parse(&format!("{}/{below}", server.url())).unwrap();
         assert!(read_all(&far, 0) == expected, "{below}");
         let array = Volume::open(&engine(), &far).unwrap().array(0).unwrap();
-        let region = "7:33,2:29,15:18".parse().unwrap();
+        let region = "7:33,2:29,15:18";
         let here = Volume::open(&engine(), &made).unwrap().array(0).unwrap();
-        assert!(array.read(&region).unwrap() == here.read(&region).unwrap());
+        assert!(array.read_elements(region).unwrap() == here.read_elements(region).unwrap());
         let at = local(&folder.path().join(format!("converted-{below}")));
         let mut levels = Vec::new();
         convert_to_zarr(
@@ -282,7 +280,7 @@ fn a_volume_of_compressed_files_is_read_and_converted_over_http() {
     fs::rename(served.join(&name), served.join(format!("{bare}.br"))).unwrap();
     let far = Location::parse(&server.url()).unwrap();
     let array = Volume::open(&engine(), &far).unwrap().array(0).unwrap();
-    let error = array.read(&shardine::Region::all()).unwrap_err().to_string();
+    let error = array.read_elements(shardine::Region::all()).unwrap_err().to_string();
     assert!(error.contains(".br"), "{error}");
 }
 
@@ -322,12 +320,8 @@ fn what_a_killed_trial_of_conditions_left_blocks_nothing() {
     volume_at(&target, &[scale("8", [40, 30, 20], None)]);
     let target = s3();
     left(&target);
-    let array = ArrayNode::create(
-        &engine(),
-        &target,
-        metadata(&sharded(&[64, 64], &[32, 32], &[8, 8])),
-        false,
-    );
+    let array =
+        ArrayNode::create(&engine(), &target, metadata(&sharded(&[64, 64], &[32, 32], &[8, 8])));
     write(&array.unwrap(), "", noise(64 * 64 * 2, 1));
     assert_eq!(kinds(&target, true), [""; 0]);
 }

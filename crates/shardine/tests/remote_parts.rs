@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::data_set::dump;
 use common::*;
-use shardine::{
-    CancelToken, Error, JobContext, JobError, Location, Packing, Part, PartOutcome, RepackOptions,
-    StoreOptions, repack,
-};
+use shardine::jobs::{CancelToken, JobContext, JobError, Part, PartOutcome, RepackOptions, repack};
+use shardine::{Error, Location, Packing, StoreOptions};
 use shardine_testbed::SeaweedFs;
 
 const BUCKET: &str = "parts";
@@ -34,7 +32,6 @@ fn source(name: &str) -> Location {
         &engine(),
         &place,
         metadata(&sharded(&[64, 64, 16], &[16, 16, 16], &[8, 8, 8])),
-        false,
     )
     .unwrap();
     write(&array, "0:60,:,:", noise(60 * 64 * 16 * 2, 3));
@@ -90,7 +87,7 @@ fn a_target_that_a_process_elsewhere_has_begun_is_taken_over_only_when_asked() {
     assert!(matches!(stopped, Err(Error::Cancelled)));
     // As a process on another machine leaves it that was killed.
     use shardine::store::{Condition, Key, StoreExt};
-    let marker = Key::new(shardine::REPACK_MARKER).unwrap();
+    let marker = Key::new(shardine::jobs::REPACK_MARKER).unwrap();
     let bytes = to.store.get(&marker).unwrap().unwrap();
     let mut json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
     assert!(json.get("owner").is_none(), "one that ends gives its target back: {json}");

@@ -52,7 +52,7 @@ fn azure(name: &str) -> Location {
 fn lost(place: &dyn Fn() -> Location, rounds: u8) -> usize {
     let codecs = json!([sharding(&[1, CHUNK], json!([bytes()]))]);
     let document = document(&[WRITERS, CHUNK], &[WRITERS, CHUNK], "uint8".into(), 0.into(), codecs);
-    let made = ArrayNode::create(&engine(), &place(), metadata(&document), false).unwrap();
+    let made = ArrayNode::create(&engine(), &place(), metadata(&document)).unwrap();
     write(&made, "", vec![255; (WRITERS * CHUNK) as usize]);
     let arrays: Vec<ArrayNode> =
         (0..WRITERS).map(|_| ArrayNode::open(&engine(), &place()).unwrap()).collect();
@@ -66,7 +66,7 @@ fn lost(place: &dyn Fn() -> Location, rounds: u8) -> usize {
                     let region: Region = format!("{i},:").parse().unwrap();
                     let elements = Elements::Fixed(vec![round; CHUNK as usize]);
                     barrier.wait();
-                    array.write(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
+                    array.write_elements(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
                 });
             }
         });

@@ -6,12 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use shardine::jobs::{RepackOptions, RepackOutcome, repack};
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
 use shardine::zarr::metadata::NodeMetadata;
-use shardine::{
-    ArrayNode, Elements, Engine, Location, Packing, Region, RepackOptions, RepackOutcome,
-    WriteOptions, repack,
-};
+use shardine::{ArrayNode, Elements, Engine, Location, Packing, Region, WriteOptions};
 
 const DOCUMENT: &[u8] = br#"{
     "zarr_format": 3, "node_type": "array", "shape": [9, 10], "data_type": "uint8",
@@ -61,8 +59,8 @@ fn an_array_is_whole_after_a_kill_between_two_renames() {
             panic!("it is an array");
         };
         let elements = Elements::Fixed((0..90).collect());
-        let array = ArrayNode::create(&engine, &plain, metadata, false).unwrap();
-        array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
+        let array = ArrayNode::create(&engine, &plain, metadata).unwrap();
+        array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
 
         let watch = Arc::new(Renames { seen: AtomicUsize::new(0), fails_at });
         let watched = Location::root(Arc::new(FileStore::observed(&path, watch.clone())));
@@ -79,7 +77,7 @@ fn an_array_is_whole_after_a_kill_between_two_renames() {
         assert_eq!(outcome, Some(expected));
         let array = ArrayNode::open(&engine, &plain).unwrap();
         assert_eq!(array.shard_shape(), Some(&[4, 6][..]));
-        assert_eq!(array.read(&Region::all()).unwrap(), elements);
+        assert_eq!(array.read_elements(Region::all()).unwrap(), elements);
         assert_eq!(names(folder.path()), ["a.zarr"]);
     }
 }

@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use shardine::jobs::{
+    RepackError, RepackOutcome, RepackVolumeOptions, RepackedScale, recover, repack_keys,
+    repack_volume,
+};
+use shardine::precomputed::{KeyValueStore, KeyValues};
 use shardine::shard::uint64::Sharding;
 use shardine::store::{DiskObserver, DiskStep, FileStore, StoreError, Verdict};
-use shardine::{
-    Error, KeyValueStore, KeyValues, Location, RepackError, RepackOutcome, RepackVolumeOptions,
-    RepackedScale, recover, repack_keys, repack_volume,
-};
+use shardine::{Error, Location};
 use tempfile::TempDir;
 
 use common::engine;

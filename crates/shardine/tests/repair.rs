@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{
+    CompactOptions, FindingKind, Repair, RepairKind, RepairOptions, Severity, VerifyOptions,
+    compact, repair, verify,
+};
 use shardine::store::{FaultStore, FileStore, MemoryStore, Operation};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    ArrayNode, CompactOptions, Elements, ElementsRef, Engine, FindingKind, Location, Region,
-    Repair, RepairKind, RepairOptions, Severity, Strategy, VerifyOptions, WriteOptions, compact,
-    repair, verify,
+    ArrayNode, Elements, ElementsRef, Engine, Location, Region, Strategy, WriteOptions,
 };
 use tempfile::TempDir;
 
@@ -48,8 +50,10 @@ impl Case {
             panic!("it is an array")
         };
         let engine = Engine::shared().unwrap();
-        let array = ArrayNode::create(&engine, &case.location(), metadata, false).unwrap();
-        array.write(&Region::all(), ElementsRef::Fixed(&elements()), &WriteOptions::new()).unwrap();
+        let array = ArrayNode::create(&engine, &case.location(), metadata).unwrap();
+        array
+            .write_elements(Region::all(), ElementsRef::Fixed(&elements()), &WriteOptions::new())
+            .unwrap();
         case
     }
 
@@ -144,7 +148,7 @@ impl Case {
                 expected[(row * 8 + i / 8) * SIDE + column * 8 + i % 8] = 7;
             }
         }
-        assert_eq!(self.array().read(&Region::all()).unwrap(), Elements::Fixed(expected));
+        assert_eq!(self.array().read_elements(Region::all()).unwrap(), Elements::Fixed(expected));
     }
 }
 
@@ -185,7 +189,7 @@ fn a_damaged_chunk_is_set_aside_and_the_others_stay() {
         case.spoil(|bytes| bytes[place.start as usize + 5] ^= 0x40);
         let damaged =
             fs::read(case.shard()).unwrap()[place.start as usize..place.end as usize].to_vec();
-        assert!(case.array().read(&Region::all()).is_err());
+        assert!(case.array().read_elements(Region::all()).is_err());
         assert_eq!(case.repair(false, false), []);
         assert_eq!(case.kinds(true), [(RepairKind::ChunkSetAside, Some(vec![1, 2]))]);
         case.lost(&[[1, 2]]);
@@ -198,8 +202,10 @@ fn a_damaged_chunk_is_set_aside_and_the_others_stay() {
         // And it can be written again.
         let data = [1; 64];
         let region = Region::of_box(&[8, 16], &[8, 8]);
-        case.array().write(&region, ElementsRef::Fixed(&data), &WriteOptions::new()).unwrap();
-        assert_eq!(case.array().read(&region).unwrap(), Elements::Fixed(data.to_vec()));
+        case.array()
+            .write_elements(&region, ElementsRef::Fixed(&data), &WriteOptions::new())
+            .unwrap();
+        assert_eq!(case.array().read_elements(&region).unwrap(), Elements::Fixed(data.to_vec()));
     }
 }
 
@@ -226,11 +232,11 @@ fn chunks_that_share_bytes_get_bytes_of_their_own_if_they_make_sense() {
     let entries = case.array().shard_entries(&[0, 0]).unwrap().unwrap().entries;
     let first = entries[3].clone().unwrap();
     case.spoil_entry(false, 9, first.start + 32, 64);
-    let before = case.array().read(&Region::all()).unwrap();
+    let before = case.array().read_elements(Region::all()).unwrap();
     // It reaches over two others.
     let kinds: Vec<_> = case.kinds(false).iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [RepairKind::Separated; 2]);
-    assert_eq!(case.array().read(&Region::all()).unwrap(), before);
+    assert_eq!(case.array().read_elements(Region::all()).unwrap(), before);
 
     let case = Case::new("end");
     case.spoil_entry(false, 9, first.start + 32, 68);
@@ -245,11 +251,11 @@ fn a_torn_tail_is_cut_behind_the_last_valid_index() {
     let region = Region::of_box(&[0, 0], &[8, 8]);
     let options = WriteOptions::new().strategy(Strategy::Append);
     let first = fs::read(case.shard()).unwrap();
-    case.array().write(&region, ElementsRef::Fixed(&data), &options).unwrap();
+    case.array().write_elements(&region, ElementsRef::Fixed(&data), &options).unwrap();
     let second = fs::read(case.shard()).unwrap();
     assert_eq!(second[..first.len()], first);
     fs::write(case.shard(), &second[..second.len() - 9]).unwrap();
-    assert!(case.array().read(&Region::all()).is_err());
+    assert!(case.array().read_elements(Region::all()).is_err());
     assert_eq!(case.kinds(true), [(RepairKind::IndexRestored, None)]);
     case.lost(&[]);
     assert_eq!(fs::read(case.shard()).unwrap(), first);
@@ -276,7 +282,7 @@ fn a_shard_without_any_index_is_set_aside_whole() {
         assert!(!case.shard().exists());
         assert!(contents(&case.aside()).values().any(|kept| *kept == bytes));
         assert_eq!(
-            case.array().read(&Region::all()).unwrap(),
+            case.array().read_elements(Region::all()).unwrap(),
             Elements::Fixed(vec![7; SIDE * SIDE])
         );
     }
@@ -368,7 +374,7 @@ fn compacting_squeezes_gaps_out_and_changes_nothing_else() {
         for step in 0..5usize {
             let data = [step as u8; 64];
             let region = Region::of_box(&[8 * (step as u64 % 3), 8], &[8, 8]);
-            case.array().write(&region, ElementsRef::Fixed(&data), &options).unwrap();
+            case.array().write_elements(&region, ElementsRef::Fixed(&data), &options).unwrap();
             for i in 0..64 {
                 expected[(8 * (step % 3) + i / 8) * SIDE + 8 + i % 8] = step as u8;
             }
@@ -387,7 +393,7 @@ fn compacting_squeezes_gaps_out_and_changes_nothing_else() {
         assert_eq!((foreseen[0].before, foreseen[0].after), (grown, (16 * 68 + INDEX) as u64));
         assert_eq!(fs::metadata(case.shard()).unwrap().len(), foreseen[0].after);
         assert_eq!(run(false), []);
-        assert_eq!(case.array().read(&Region::all()).unwrap(), Elements::Fixed(expected));
+        assert_eq!(case.array().read_elements(Region::all()).unwrap(), Elements::Fixed(expected));
     }
 }
 
@@ -397,11 +403,11 @@ fn entries_that_mean_the_same_bytes_still_do_after_compacting() {
     let entries = case.array().shard_entries(&[0, 0]).unwrap().unwrap().entries;
     let same = entries[2].clone().unwrap();
     case.spoil_entry(false, 13, same.start, same.end - same.start);
-    let before = case.array().read(&Region::all()).unwrap();
+    let before = case.array().read_elements(Region::all()).unwrap();
     let engine = Engine::shared().unwrap();
     compact(&engine, &case.location(), &CompactOptions::new(), &mut |_| {}).unwrap();
     assert_eq!(fs::metadata(case.shard()).unwrap().len(), (15 * 68 + INDEX) as u64);
-    assert_eq!(case.array().read(&Region::all()).unwrap(), before);
+    assert_eq!(case.array().read_elements(Region::all()).unwrap(), before);
 }
 
 #[test]
@@ -466,7 +472,7 @@ fn an_index_that_lies_is_not_brought_back() {
         // The array is opened for this and closed again: nobody reads the shard.
         let options = WriteOptions::new().strategy(strategy).max_gap(1.0);
         let region = Region::of_box(&at, &[8, 8]);
-        case.array().write(&region, ElementsRef::Fixed(&[value; 64]), &options).unwrap();
+        case.array().write_elements(&region, ElementsRef::Fixed(&[value; 64]), &options).unwrap();
     };
     write([0, 0], 1, Strategy::Append);
     let appended = fs::metadata(case.shard()).unwrap().len();

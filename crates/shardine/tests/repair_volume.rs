@@ -9,11 +9,12 @@ use std::sync::Arc;
 use common::volumes::*;
 use common::{engine, noise};
 use serde_json::{Value, json};
-use shardine::store::{MemoryStore, Store};
-use shardine::{
-    FindingKind, KeyValueStore, KeyValues, Location, Repair, RepairOptions, RepairSummary,
-    Severity, repair as repair_all,
+use shardine::Location;
+use shardine::jobs::{
+    FindingKind, Repair, RepairOptions, RepairSummary, Severity, repair as repair_all,
 };
+use shardine::precomputed::{KeyValueStore, KeyValues};
+use shardine::store::{MemoryStore, Store};
 
 struct Repaired {
     kinds: Vec<&'static str>,

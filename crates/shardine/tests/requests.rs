@@ -237,9 +237,10 @@ fn an_update_of_one_chunk_neither_reads_nor_encodes_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let (store, array) = volume_in(FileStore::new(folder.path()));
     let patch = noise(32 * 32 * 32 * 2, 5);
-    let region = "32:64,32:64,32:64".parse().unwrap();
+    let region = "32:64,32:64,32:64";
     let elements = shardine::Elements::Fixed(patch.clone());
-    let report = array.write(&region, elements.as_ref(), &shardine::WriteOptions::new()).unwrap();
+    let report =
+        array.write_elements(region, elements.as_ref(), &shardine::WriteOptions::new()).unwrap();
     assert_eq!((report.chunks_encoded, report.chunks_kept), (1, 511));
     // The chunk is covered whole, so of the old shard only the index was read; the rest was moved in the kernel.
     assert_eq!(store.counts().bytes_read, 512 * 16 + 4);
@@ -255,10 +256,10 @@ fn a_write_tells_what_became_of_the_chunks_of_small_and_large_shards_alike() {
         let half = shape * shape;
         let all =
             shardine::Elements::Fixed([noise(half as usize, 1), vec![0; half as usize]].concat());
-        let report = array.write(&"".parse().unwrap(), all.as_ref(), &options).unwrap();
+        let report = array.write_elements("", all.as_ref(), &options).unwrap();
         assert_eq!((report.chunks_encoded, report.chunks_kept, report.chunks_empty), (8, 0, 8));
         let one = shardine::Elements::Fixed(vec![1, 1]);
-        let report = array.write(&"0,0".parse().unwrap(), one.as_ref(), &options).unwrap();
+        let report = array.write_elements("0,0", one.as_ref(), &options).unwrap();
         assert_eq!((report.chunks_encoded, report.chunks_kept, report.chunks_empty), (1, 7, 0));
     }
 }

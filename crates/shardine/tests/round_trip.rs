@@ -190,7 +190,7 @@ fn check(
         for (data, number) in data.chunks(config.element).zip(&numbers) {
             model[number * config.element..][..config.element].copy_from_slice(data);
         }
-        array.write(&region(axes), Elements::Fixed(data).as_ref(), &options).unwrap();
+        array.write_elements(region(axes), Elements::Fixed(data).as_ref(), &options).unwrap();
         prop_assert_eq!(&read(&array, ""), &model);
     }
     let cold = reopen(&array);
@@ -202,9 +202,9 @@ fn check(
             .copied()
             .collect();
         let region = region(axes);
-        prop_assert_eq!(&cold.read(&region).unwrap().into_fixed().unwrap(), &expected);
+        prop_assert_eq!(&cold.read_elements(&region).unwrap().into_fixed().unwrap(), &expected);
         let mut own = vec![0xAA; expected.len()];
-        array.read_into(&region, &mut own).unwrap();
+        array.read_bytes_into(&region, &mut own).unwrap();
         prop_assert_eq!(own, expected);
     }
     Ok(())
@@ -235,14 +235,18 @@ fn a_large_shard_is_streamed_and_updated() {
             let array = create(&document);
             let mut model = noise(200 * 150 * 130 * 2, 1);
             let options = WriteOptions::new().order(order);
-            let report =
-                array.write(&Region::all(), Elements::Fixed(model.clone()).as_ref(), &options);
+            let report = array.write_elements(
+                Region::all(),
+                Elements::Fixed(model.clone()).as_ref(),
+                &options,
+            );
             assert_eq!(report.unwrap().objects_written, 8);
             assert_eq!(read(&reopen(&array), ""), model);
 
             let patch = noise(20 * 40 * 2, 2);
             let region: Region = "100:120,60:100,127".parse().unwrap();
-            let report = array.write(&region, Elements::Fixed(patch.clone()).as_ref(), &options);
+            let report =
+                array.write_elements(&region, Elements::Fixed(patch.clone()).as_ref(), &options);
             let report = report.unwrap();
             assert_eq!((report.objects_written, report.chunks_encoded), (1, 6));
             // 8 x 4 x 2 chunks lie in the shard that is inside the array on all axes.
@@ -300,17 +304,16 @@ fn strings_and_bytes_of_any_length_survive_shards() {
                     }
                 }
                 let elements = Elements::Variable(data);
-                let region = region.parse().unwrap();
-                array.write(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
+                array.write_elements(region, elements.as_ref(), &WriteOptions::new()).unwrap();
             };
         put(&mut model, "1:6,2:9", [1, 6], [2, 9]);
         put(&mut model, "5:7,8:10", [5, 7], [8, 10]);
         let expected = |pick: &dyn Fn(usize, usize) -> bool| -> VariableElements {
             (0..70).filter(|i| pick(i / 10, i % 10)).map(|i| model[i].clone()).collect()
         };
-        let all = array.read(&Region::all()).unwrap();
+        let all = array.read_elements(Region::all()).unwrap();
         assert_eq!(all, Elements::Variable(expected(&|_, _| true)));
-        let some = reopen(&array).read(&"::2,1::3".parse().unwrap()).unwrap();
+        let some = reopen(&array).read_elements("::2,1::3").unwrap();
         assert_eq!(some, Elements::Variable(expected(&|r, c| r % 2 == 0 && c % 3 == 1)));
     }
 }
@@ -348,7 +351,7 @@ fn a_source_of_elements_of_another_size_is_refused() {
         out.fill(1);
         Ok(())
     });
-    let error = array.write_from(&Region::all(), &source, &WriteOptions::new()).unwrap_err();
+    let error = array.write_from(Region::all(), &source, &WriteOptions::new()).unwrap_err();
     assert_eq!(error.to_string(), "the source has elements of 1 bytes, the array of 2");
 }
 
@@ -369,7 +372,7 @@ fn a_region_can_be_read_to_any_places() {
     ];
     for place in places {
         let mut out = vec![0xAB; 9_000];
-        array.read_placed(&region, &mut out, &place).unwrap();
+        array.read_bytes_placed(&region, &mut out, &place).unwrap();
         let mut i = 0;
         for (z, y, x) in
             (0..8).flat_map(|z| (0..14).flat_map(move |y| (0..10).map(move |x| (z, y, x))))
@@ -383,6 +386,6 @@ fn a_region_can_be_read_to_any_places() {
         assert!(out.iter().all(|&byte| byte == 0xAB), "bytes between the places were touched");
     }
     let overlapping = Placement { start: 0, strides: [2, 2, 2].into_iter().collect() };
-    let error = array.read_placed(&region, &mut [0; 9_000], &overlapping).unwrap_err();
+    let error = array.read_bytes_placed(&region, &mut [0; 9_000], &overlapping).unwrap_err();
     assert!(error.to_string().contains("overlap"), "{error}");
 }

@@ -128,7 +128,7 @@ fn check(location: &Location, config: &Config, runs: &[u64]) -> TestCaseResult {
     let array = ArrayNode::open(&engine(), location).unwrap();
     prop_assert_eq!(array.shape()[config.axis], runs.len() as u64);
     let expected = planes(&config.shape, config.axis, 0, runs, config.text);
-    prop_assert_eq!(array.read(&Region::all()).unwrap(), expected);
+    prop_assert_eq!(array.read_elements(Region::all()).unwrap(), expected);
     Ok(())
 }
 
@@ -167,7 +167,7 @@ fn live(store: Arc<dyn Store>, config: &Config, runs: &[Run], named: bool) -> Te
                     });
                     writer.push_from(3..3 + push.count, &source).unwrap();
                 }
-                _ => writer.push(elements.as_ref()).unwrap(),
+                _ => writer.push_elements(elements.as_ref()).unwrap(),
             }
             let total = model.len() as u64;
             prop_assert_eq!(writer.position(), total);
@@ -235,7 +235,7 @@ fn fail_once(
             let first = writer.position();
             let part = &model[first as usize..end as usize];
             let elements = planes(&config.shape, config.axis, first, part, config.text);
-            let result = writer.push(elements.as_ref());
+            let result = writer.push_elements(elements.as_ref());
             let result = result.and_then(|()| match end as usize == model.len() {
                 true => writer.commit(),
                 false => Ok(()),
@@ -306,7 +306,7 @@ proptest! {
         let array = create(&document);
         let mut model = vec![7; len as usize];
         let old = planes(&config.shape, config.axis, 0, &model, config.text);
-        array.write(&Region::all(), old.as_ref(), &WriteOptions::new()).unwrap();
+        array.write_elements(Region::all(), old.as_ref(), &WriteOptions::new()).unwrap();
         let location = array.location().clone();
         let mut writer =
             SliceWriter::new(array, config.axis, SliceOptions::new().start(start)).unwrap();
@@ -314,7 +314,7 @@ proptest! {
             let first = writer.position();
             let runs = vec![8; count as usize];
             let elements = planes(&config.shape, config.axis, first, &runs, config.text);
-            let pushed = writer.push(elements.as_ref());
+            let pushed = writer.push_elements(elements.as_ref());
             if first + count > len {
                 let refused = matches!(pushed, Err(Error::Slices(SliceError::PastEnd { .. })));
                 prop_assert!(refused && writer.position() == first);
@@ -360,7 +360,7 @@ fn what_is_cut_off_stays_and_comes_back() {
     write(&array, "", noise(16, 1));
     array.resize(&[3]).unwrap();
     assert_eq!(read(&array, ""), noise(16, 1)[..6]);
-    assert!(array.read(&"3".parse().unwrap()).is_err());
+    assert!(array.read_elements("3").is_err());
     array.resize(&[8]).unwrap();
     assert_eq!(read(&array, ""), noise(16, 1));
 }
@@ -403,9 +403,9 @@ fn a_second_writer_is_refused_before_it_has_written_a_byte() {
         let before = reopen(&array);
         let mut first = new().unwrap();
         assert!(matches!(new(), Err(Error::AppendUnderWay { .. })));
-        first.push(Elements::Fixed(noise(8, 1)).as_ref()).unwrap();
+        first.push_elements(Elements::Fixed(noise(8, 1)).as_ref()).unwrap();
         assert!(matches!(new(), Err(Error::AppendUnderWay { .. })));
-        first.push(Elements::Fixed(noise(8, 2)).as_ref()).unwrap();
+        first.push_elements(Elements::Fixed(noise(8, 2)).as_ref()).unwrap();
         first.finish().unwrap();
         // Who opened the array before would write over what was appended.
         let stale = SliceWriter::new(before, 0, SliceOptions::new());
@@ -413,7 +413,7 @@ fn a_second_writer_is_refused_before_it_has_written_a_byte() {
         // A writer that is dropped stands in nobody's way.
         drop(new().unwrap());
         let mut third = new().unwrap();
-        third.push(Elements::Fixed(noise(8, 3)).as_ref()).unwrap();
+        third.push_elements(Elements::Fixed(noise(8, 3)).as_ref()).unwrap();
         third.finish().unwrap();
         let all = [noise(8, 1), noise(8, 2), noise(8, 3)].concat();
         assert_eq!(read(&reopen(&array), ""), all);
@@ -442,15 +442,15 @@ fn an_owner_of_whom_nobody_knows_whether_he_lives_is_taken_over_on_demand() {
     assert!(matches!(error, Error::AppendOwned { .. }), "{error}");
     assert!(error.to_string().contains("process 7 on far"), "{error}");
     let mut first = new(SliceOptions::new().take_over(true)).unwrap();
-    first.push(Elements::Fixed(noise(8, 1)).as_ref()).unwrap();
+    first.push_elements(Elements::Fixed(noise(8, 1)).as_ref()).unwrap();
     // What was not finished is still there to be resumed.
     assert!(first.claim().unwrap().note().is_some());
     // Somebody takes over in turn, and the first one notices before it writes again.
     let mut second = new(SliceOptions::new().take_over(true)).unwrap();
-    let lost = first.push(Elements::Fixed(noise(8, 9)).as_ref());
+    let lost = first.push_elements(Elements::Fixed(noise(8, 9)).as_ref());
     assert!(matches!(lost, Err(Error::AppendLost { .. })), "{lost:?}");
     drop(first);
-    second.push(Elements::Fixed(noise(8, 2)).as_ref()).unwrap();
+    second.push_elements(Elements::Fixed(noise(8, 2)).as_ref()).unwrap();
     second.finish().unwrap();
     assert_eq!(read(&reopen(&array), ""), [noise(8, 1), noise(8, 2)].concat());
     assert!(store.get(&marker).unwrap().is_none());
@@ -471,10 +471,10 @@ fn what_makes_no_sense_is_refused() {
     let error = new(0, SliceOptions::new().start(4)).unwrap_err();
     assert_eq!(slices(error), SliceError::PastEnd { plane: 4, len: 3 });
     let mut writer = new(0, SliceOptions::new()).unwrap();
-    let error = writer.push(Elements::Fixed(vec![1; 19]).as_ref()).unwrap_err();
+    let error = writer.push_elements(Elements::Fixed(vec![1; 19]).as_ref()).unwrap_err();
     assert_eq!(slices(error), SliceError::PartOfPlane { plane: 8, over: 3 });
     let text = Elements::Variable(["a"; 4].iter().collect());
-    assert_eq!(slices(writer.push(text.as_ref()).unwrap_err()), SliceError::Kind);
+    assert_eq!(slices(writer.push_elements(text.as_ref()).unwrap_err()), SliceError::Kind);
     assert_eq!(writer.position(), 3);
     let empty = create(&sharded(&[3, 0], &[4, 4], &[1, 4]));
     assert!(matches!(
@@ -493,7 +493,7 @@ fn chunks_of_a_layer_that_was_begun_are_not_read_again() {
     let mut writer = SliceWriter::new(array, 0, options).unwrap();
     store.reset();
     for seed in 0..4 {
-        writer.push(Elements::Fixed(noise(8, seed)).as_ref()).unwrap();
+        writer.push_elements(Elements::Fixed(noise(8, seed)).as_ref()).unwrap();
     }
     let of_chunk =
         |call: &Call| matches!(call, Call::Read { key, .. } if key.as_str().starts_with("c/"));

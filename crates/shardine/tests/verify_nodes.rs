@@ -11,9 +11,10 @@ use common::findings::*;
 use common::odd_store::OddStore;
 use common::*;
 use serde_json::{Value, json};
+use shardine::jobs::{VerifyOptions, verify};
 use shardine::store::{Condition, FaultStore, MemoryStore, Operation, Store, StoreExt};
 use shardine::zarr::metadata::GroupMetadata;
-use shardine::{ArrayNode, Group, Location, VerifyOptions, verify};
+use shardine::{ArrayNode, Group, Location};
 
 #[test]
 fn one_bad_node_does_not_keep_the_others_from_being_checked() {
@@ -28,7 +29,7 @@ fn one_bad_node_does_not_keep_the_others_from_being_checked() {
     let document = sharded(&[8, 8], &[8, 8], &[4, 4]);
     for name in ["a", "inner/b"] {
         let at = root.join(name).unwrap();
-        let array = ArrayNode::create(&engine(), &at, metadata(&document), false).unwrap();
+        let array = ArrayNode::create(&engine(), &at, metadata(&document)).unwrap();
         write(&array, "", noise(128, 1));
     }
     assert_eq!(check_at(&root, true).1, []);

@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use common::volumes::{fill, scale, volume, with_index, with_value};
 use common::{bytes, document, engine, metadata, noise, volumes, write};
 use serde_json::json;
+use shardine::jobs::{
+    CancelToken, Finding, JobContext, JobError, Part, RepairOptions, VerifyOptions, VerifySummary,
+    repair, verify,
+};
 use shardine::store::{Condition, FaultStore, MemoryStore, Operation, Store, StoreExt};
 use shardine::zarr::metadata::GroupMetadata;
-use shardine::{
-    ArrayNode, CancelToken, Error, Finding, Group, JobContext, JobError, Location, Part,
-    RepairOptions, VerifyOptions, VerifySummary, repair, verify,
-};
+use shardine::{ArrayNode, Error, Group, Location};
 
 /// What is told of a data set, or of a part of it, in a fixed order.
 fn told(at: &Location, decode: bool, part: Option<Part>) -> (VerifySummary, Vec<String>) {
@@ -87,7 +88,7 @@ fn damage(at: &Location, object: &str, random: &mut Random) {
 fn array(at: &Location) -> ArrayNode {
     let codecs = json!([common::sharding(&[4, 4], json!([bytes(), "crc32c"]))]);
     let document = document(&[32, 32], &[8, 8], "uint16".into(), 0.into(), codecs);
-    let array = ArrayNode::create(&engine(), at, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), at, metadata(&document)).unwrap();
     write(&array, "", noise(2048, 3));
     array
 }

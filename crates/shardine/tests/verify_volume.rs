@@ -7,8 +7,10 @@ mod common;
 use common::volumes::*;
 use common::{engine, noise};
 use serde_json::json;
+use shardine::Location;
+use shardine::jobs::{VerifyOptions, verify};
+use shardine::precomputed::{KeyValueStore, KeyValues};
 use shardine::store::{CountingStore, MemoryStore, StoreExt};
-use shardine::{KeyValueStore, KeyValues, Location, VerifyOptions, verify};
 use std::sync::Arc;
 
 #[test]
@@ -267,7 +269,7 @@ fn labels_whose_tables_lie_too_far_away_are_found_by_decoding() {
     let array = shardine::precomputed::Volume::open(&engine(), &at).unwrap().array(0).unwrap();
     let labels = shardine::Elements::Fixed(noise(32 * 32 * 32 * 4, 1));
     let all = shardine::Region::all();
-    array.write(&all, labels.as_ref(), &shardine::WriteOptions::new()).unwrap();
+    array.write_elements(&all, labels.as_ref(), &shardine::WriteOptions::new()).unwrap();
     assert_eq!(kinds(&at, true), Vec::<&str>::new());
     // The offset of the first table has 24 bits; one that needed more has run over into what lies elsewhere.
     with_values(&at, "1/0.shard", |values| values[5].2[4..7].copy_from_slice(&[0xF0, 0xFF, 0xFF]));

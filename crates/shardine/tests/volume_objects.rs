@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use common::engine;
 use common::volumes::*;
+use shardine::jobs::{CompactOptions, compact};
 use shardine::precomputed::Volume;
-use shardine::{CompactOptions, ElementsRef, Region, WriteOptions, compact};
+use shardine::{ElementsRef, Region, WriteOptions};
 
 const SIZE: [u64; 3] = [70, 33, 48];
 
@@ -131,7 +132,7 @@ fn parts_that_cover_a_shard_together_replace_it_even_if_it_is_damaged() {
         });
         let parts: Vec<_> =
             parts.iter().map(|(region, bytes)| (region, ElementsRef::Fixed(bytes))).collect();
-        let written = array.write_many(&parts, &WriteOptions::new());
+        let written = array.write_many_elements(&parts, &WriteOptions::new());
         assert_eq!(written.is_ok(), replaced, "{halves:?}: {written:?}");
         if replaced {
             assert_eq!(read_all(&at, 0), shardine::Elements::Fixed(vec![7; 70 * 33 * 48]));

@@ -11,22 +11,23 @@ use common::engine;
 use common::odd_store::OddStore;
 use common::wkw::*;
 use serde_json::json;
+use shardine::jobs::{
+    Finding, FindingKind, RepairKind, RepairOptions, VerifyOptions, VerifySummary, repair, verify,
+};
 use shardine::store::*;
 use shardine::{
-    Array, DataSet, Elements, Error, Finding, FindingKind, KeyRole, Location, PartContent, Region,
-    RepairKind, RepairOptions, SetKind, VerifyOptions, VerifySummary, WriteOptions, open, repair,
-    verify,
+    Array, DataSet, Elements, Error, KeyRole, Location, PartContent, SetKind, WriteOptions, open_in,
 };
 
 /// What happens to a file.
 type Damage = fn(&mut Vec<u8>);
 
 fn set_at(store: &Arc<dyn Store>, path: &str) -> Box<dyn DataSet> {
-    open(&engine(), &at(store).join(path).unwrap()).unwrap()
+    open_in(&engine(), at(store).join(path).unwrap()).unwrap()
 }
 
 fn read(array: &Array, region: &str) -> Vec<u8> {
-    match array.read(&region.parse::<Region>().unwrap()).unwrap() {
+    match array.read_elements(region).unwrap() {
         Elements::Fixed(bytes) => bytes,
         Elements::Variable(_) => panic!("fixed"),
     }
@@ -141,7 +142,7 @@ fn without_a_document_and_a_listing_the_extent_is_not_guessed() {
     put_array(&*store, "a", LZ4);
     store.unlistable.store(true, Ordering::SeqCst);
     let dynamic: Arc<dyn Store> = store;
-    let found = open(&engine(), &at(&dynamic).join("a").unwrap());
+    let found = open_in(&engine(), at(&dynamic).join("a").unwrap());
     assert!(matches!(found, Err(Error::NoExtent { .. })), "{found:?}");
 }
 
@@ -152,7 +153,7 @@ fn nothing_is_written() {
     let before = common::data_set::dump(&*store);
     let array = set_at(&store, "a").array(0).unwrap();
     let elements = Elements::Fixed(vec![1; 2]);
-    let refused = array.write(&"0,0,0".parse().unwrap(), elements.as_ref(), &WriteOptions::new());
+    let refused = array.write_elements("0,0,0", elements.as_ref(), &WriteOptions::new());
     assert!(matches!(refused, Err(Error::OnlyRead { .. })), "{refused:?}");
     assert_eq!(common::data_set::dump(&*store), before);
 }
@@ -173,7 +174,7 @@ fn a_damaged_file_is_named_and_costs_only_its_own_blocks() {
         damage(&mut file);
         put(&*store, "a/z0/y0/x1.wkw", &file);
         let array = set_at(&store, "a").array(0).unwrap();
-        let error = array.read(&"12,0,0".parse().unwrap()).unwrap_err().to_string();
+        let error = array.read_elements("12,0,0").unwrap_err().to_string();
         assert!(error.contains("a/z0/y0/x1.wkw") && error.contains(reason), "{error}");
         assert_eq!(read(&array, ":8,:8,:8"), LZ4.expected([0; 3], [8; 3], &STORED));
     }
@@ -220,7 +221,7 @@ fn what_cannot_be_read_is_never_nothing() {
                 faults.fail(operation, after);
                 let faulty: Arc<dyn Store> = Arc::new(faults.clone());
                 let location: Location = at(&faulty).join(path).unwrap();
-                let found = open(&engine(), &location);
+                let found = open_in(&engine(), &location);
                 if faults.waiting() > 0 {
                     break;
                 }

@@ -9,12 +9,14 @@ use std::sync::atomic::Ordering;
 use common::odd_store::OddStore;
 use common::{engine, read, sharded, write};
 use serde_json::{Value, json};
-use shardine::store::{Condition, Key, MemoryStore, Store, StoreExt};
-use shardine::zarr::formats_at;
-use shardine::{
-    ArrayNode, Error, Group, Location, MigrateError, MigrateOptions, MigrateSummary, Node,
-    SliceOptions, SliceWriter, VerifyOptions, ZarrFormat, migrate, verify,
+use shardine::jobs::{
+    MigrateError, MigrateOptions, MigrateSummary, VerifyOptions, migrate, verify,
 };
+use shardine::store::{Condition, Key, MemoryStore, Store, StoreExt};
+use shardine::zarr::CreateOptions;
+use shardine::zarr::ZarrFormat;
+use shardine::zarr::formats_at;
+use shardine::{ArrayNode, Error, Group, Location, Node, SliceOptions, SliceWriter};
 
 fn put(store: &dyn Store, name: &str, bytes: &[u8]) {
     store.put(&Key::new(name).unwrap(), bytes, Condition::None).unwrap();
@@ -116,7 +118,7 @@ fn a_store_that_cannot_list_is_looked_at_by_consolidated_metadata() {
     assert_eq!(read(array, "2:,:"), [1, 2, 3, 4, 5, 6]);
     assert!(findings(&location).is_empty());
     let to = Location::root(Arc::new(MemoryStore::new()));
-    shardine::copy(&location, &to, &shardine::CopyOptions::new()).unwrap();
+    shardine::jobs::copy(&location, &to, &shardine::jobs::CopyOptions::new()).unwrap();
     for name in [".zgroup", ".zattrs", ".zmetadata", "a/.zarray", "a/.zattrs", "a/0.0", "g/b/1.0"] {
         assert_eq!(get(&to, name), get(&location, name), "{name}");
     }
@@ -161,8 +163,10 @@ fn what_would_change_the_metadata_is_refused() {
     is_v2(array.resize(&[8, 3]).unwrap_err());
     is_v2(SliceWriter::new(array, 0, SliceOptions::new()).map(drop).unwrap_err());
     let new = common::metadata(&sharded(&[4], &[4], &[2]));
-    is_v2(ArrayNode::create(&engine(), &place, new.clone(), true).map(drop).unwrap_err());
-    let taken = ArrayNode::create(&engine(), &place, new, false).map(drop).unwrap_err();
+    let overwrite = CreateOptions::new().overwrite(true);
+    let replaced = ArrayNode::create_with(&engine(), &place, new.clone(), &overwrite);
+    is_v2(replaced.map(drop).unwrap_err());
+    let taken = ArrayNode::create(&engine(), &place, new).map(drop).unwrap_err();
     assert!(matches!(taken, Error::Exists { .. }));
     let group = shardine::zarr::metadata::GroupMetadata::new(serde_json::Map::new());
     let taken = Group::create(&engine(), &location, group).map(drop).unwrap_err();

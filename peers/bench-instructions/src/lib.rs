@@ -65,11 +65,11 @@ impl Scene {
             return Err("the metadata is not an array's".into());
         };
         let location = Location::root(Arc::new(FileStore::new(folder.path())));
-        let array = ArrayNode::create(&Engine::new(&engine)?, &location, metadata, false)?;
+        let array = ArrayNode::create(&Engine::new(&engine)?, &location, metadata)?;
         let scene = Self { array, elements: elements(), _folder: folder };
         scene.write();
         let mut found = vec![0; scene.elements.len()];
-        scene.array.read_into(&Region::all(), &mut found)?;
+        scene.array.read_bytes_into(&Region::all(), &mut found)?;
         if found != scene.elements {
             return Err("what was written is not what is read".into());
         }
@@ -79,7 +79,9 @@ impl Scene {
     /// Writes the whole shard anew.
     pub fn write(&self) {
         let all = ElementsRef::Fixed(&self.elements);
-        self.array.write(&Region::all(), all, &WriteOptions::new()).expect("all of the array");
+        self.array
+            .write_elements(&Region::all(), all, &WriteOptions::new())
+            .expect("all of the array");
     }
 
     /// Writes one chunk in the middle of the shard.
@@ -87,7 +89,9 @@ impl Scene {
         let region = Region::of_box(&[CHUNK; 3], &[CHUNK; 3]);
         let len = (CHUNK * CHUNK * CHUNK) as usize * ELEMENT;
         let chunk = ElementsRef::Fixed(&self.elements[..len]);
-        self.array.write(&region, chunk, &WriteOptions::new()).expect("a chunk of the array");
+        self.array
+            .write_elements(&region, chunk, &WriteOptions::new())
+            .expect("a chunk of the array");
     }
 }
 
@@ -117,8 +121,8 @@ impl WarmRead {
     pub fn run(&mut self) {
         let Self { scene, region, buffer, place } = self;
         match place {
-            Some(place) => scene.array.read_placed(region, buffer, place),
-            None => scene.array.read_into(region, buffer),
+            Some(place) => scene.array.read_bytes_placed(&*region, buffer, place),
+            None => scene.array.read_bytes_into(&*region, buffer),
         }
         .expect("a region of the array");
     }

@@ -22,7 +22,7 @@ pub fn create(job: &Job) -> Result<ArrayNode> {
         return Err("the metadata is not an array's".into());
     };
     let engine = Engine::new(&EngineOptions::new())?;
-    Ok(ArrayNode::create(&engine, &location(job, &job.array)?, metadata, false)?)
+    Ok(ArrayNode::create(&engine, &location(job, &job.array)?, metadata)?)
 }
 
 fn location(job: &Job, array: &str) -> Result<Location> {
@@ -35,11 +35,11 @@ fn location(job: &Job, array: &str) -> Result<Location> {
 }
 
 pub fn read(array: &ArrayNode, block: &Block) -> Result<Vec<u8>> {
-    bytes(array.read(&region(block))?)
+    bytes(array.read_elements(&region(block))?)
 }
 
 pub fn write(array: &ArrayNode, block: &Block, elements: &[u8]) -> Result {
-    array.write(&region(block), ElementsRef::Fixed(elements), &WriteOptions::new())?;
+    array.write_elements(&region(block), ElementsRef::Fixed(elements), &WriteOptions::new())?;
     Ok(())
 }
 
@@ -57,5 +57,5 @@ fn bytes(elements: Elements) -> Result<Vec<u8>> {
 /// Reads all blocks at once.
 pub fn read_many(array: &ArrayNode, blocks: &[Block]) -> Result<Vec<Vec<u8>>> {
     let regions: Vec<Region> = blocks.iter().map(region).collect();
-    array.read_many(&regions)?.into_iter().map(bytes).collect()
+    array.read_many_elements(&regions)?.into_iter().map(bytes).collect()
 }

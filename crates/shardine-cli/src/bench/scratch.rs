@@ -169,9 +169,9 @@ impl Scratch {
             let mut meter = Meter::start(&store);
             for piece in &picked.pieces {
                 let region = piece.region();
-                let elements = runner.subject.array.read(&region)?;
+                let elements = runner.subject.array.read_elements(&region)?;
                 let options = WriteOptions::new();
-                meter.time(|| copy.write(&region, elements.as_ref(), &options))?;
+                meter.time(|| copy.write_elements(&region, elements.as_ref(), &options))?;
                 meter.decoded(byte_len(&elements));
                 progress.add(1);
             }

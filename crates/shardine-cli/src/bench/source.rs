@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardine::{Array, DataSet, Engine, Location, open};
+use shardine::{Array, DataSet, Engine, Location, open_in};
 
 use crate::failure::Failure;
 
@@ -16,7 +16,7 @@ pub struct Source {
 impl Source {
     /// A level of the data set at a place.
     pub fn open(engine: &Arc<Engine>, location: &Location, level: usize) -> Result<Self, Failure> {
-        Ok(Self { set: open(engine, location)?, level })
+        Ok(Self { set: open_in(engine, location)?, level })
     }
 
     /// An array that knows no index.

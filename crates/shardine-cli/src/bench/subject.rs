@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardine::precomputed::Volume;
 use shardine::store::{Key, StoreError};
-use shardine::{Array, DataSet, ElementSize, Engine, Error, Location, SetKind, open};
+use shardine::{Array, DataSet, ElementSize, Engine, Error, Location, SetKind, open_in};
 
 use super::boxes::{Piece, Random, Tiles, grown, touched};
 use super::measure;
@@ -65,7 +65,7 @@ impl Subject {
         name: &str,
         limit: u64,
     ) -> Result<Self, Failure> {
-        let set = open(engine, location)?;
+        let set = open_in(engine, location)?;
         let array = level.of(&*set, location, None)?;
         if array.shape().contains(&0) {
             return Err(Failure::new(format!(

@@ -255,14 +255,14 @@ fn read_piece(
 ) -> Result<(), Failure> {
     let region = piece.region();
     let (ElementSize::Fixed(size), Some(buffer)) = (array.data_type().size(), buffer) else {
-        let elements = meter.time(|| array.read(&region))?;
+        let elements = meter.time(|| array.read_elements(&region))?;
         meter.decoded(byte_len(&elements));
         return Ok(());
     };
     // The buffer was made for the largest box.
     let len = (piece.elements() as usize).saturating_mul(size).min(buffer.len());
     let out = &mut buffer[..len];
-    meter.time(|| array.read_into(&region, out))?;
+    meter.time(|| array.read_bytes_into(&region, out))?;
     meter.decoded(len as u64);
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use shardine::{DataType, ImportOptions, ImportReport, import};
+use shardine::DataType;
+use shardine::jobs::{ImportOptions, ImportReport, import};
 
 use super::Convert;
 use crate::cli::Machine;

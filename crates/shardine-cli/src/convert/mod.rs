@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use shardine::files::is_npy;
 use shardine::precomputed::Volume;
-use shardine::{Error, Packing, SetKind, open};
+use shardine::{Error, Packing, SetKind, open_in};
 
 use crate::cli::Machine;
 use crate::create::{Format, Layout, Shape, VolumeArgs, shape_argument};
@@ -145,7 +145,7 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         return Err(Failure::new(message));
     }
     let source = machine.location(&args.source)?;
-    let (is_zarr, is_volume) = match open(&machine.engine()?, &source) {
+    let (is_zarr, is_volume) = match open_in(&machine.engine()?, &source) {
         Ok(set) if set.kind() == SetKind::KeyValues => return Err(no_array(&*set, &source)),
         Ok(set) => (set.format().starts_with("zarr"), set.is::<Volume>()),
         // What else is wrong is reported by the conversion, which looks closer.

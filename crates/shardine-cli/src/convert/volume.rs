@@ -4,11 +4,13 @@ use std::io::{self, Write as _};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use shardine::shard::uint64::Sharding;
-use shardine::{
-    ConvertOptions, ConvertSummary, ConvertedLevel, Location, Packing, RepackCheck, RepackOutcome,
-    VolumeForm, VolumePacking, ZarrForm, convert_to_volume, convert_to_zarr,
+use shardine::jobs::{
+    ConvertOptions, ConvertSummary, ConvertedLevel, RepackCheck, RepackOutcome, VolumeForm,
+    ZarrForm, convert_to_volume, convert_to_zarr,
 };
+use shardine::plan::VolumePacking;
+use shardine::shard::uint64::Sharding;
+use shardine::{Location, Packing};
 
 use super::Convert;
 use crate::cli::Machine;

@@ -10,11 +10,13 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use shardine::plan::{ArrayLayout, FillChoice};
 use shardine::shard::IndexLocation;
+use shardine::zarr::CreateOptions;
+use shardine::zarr::ZarrFormat;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NodeMetadata, Separator,
     codec_specs_from_json,
 };
-use shardine::{ArrayNode, DataType, Packing, WriteOrder, ZarrFormat};
+use shardine::{ArrayNode, DataType, Packing, WriteOrder};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -240,7 +242,7 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
     }
     let location = machine.location(&args.url)?;
     // A job that was killed may have left what is there without its name, and nothing else must get it.
-    shardine::recover(&location)?;
+    shardine::jobs::recover(&location)?;
     if let Some(info) = volume::wanted(args)? {
         return volume::create(args, machine, &location, info);
     }
@@ -248,7 +250,8 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         Some(file) => from_file(file)?,
         None => from_arguments(args)?,
     };
-    let array = ArrayNode::create(&machine.engine()?, &location, metadata, args.overwrite)?;
+    let options = CreateOptions::new().overwrite(args.overwrite);
+    let array = ArrayNode::create_with(&machine.engine()?, &location, metadata, &options)?;
     consolidate::warn(array.stale_copies());
     let mut out = said::out(args.json);
     if args.json {

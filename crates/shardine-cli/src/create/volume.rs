@@ -5,11 +5,12 @@ use std::io::{Read as _, Write as _};
 
 use clap::Args;
 use serde_json::Value;
+use shardine::plan::VolumePacking;
 use shardine::plan::{VolumeLayout, VolumeLayoutError};
 use shardine::precomputed::{ChunkEncoding, Volume, VolumeInfo};
 use shardine::shard::uint64::{Encoding, Sharding};
 use shardine::zarr::metadata::MAX_DOCUMENT_BYTES;
-use shardine::{DataType, Location, VolumePacking};
+use shardine::{DataType, Location};
 
 use super::{Create, Format, Shape, ShardArgument};
 use crate::cli::Machine;

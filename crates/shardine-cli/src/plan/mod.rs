@@ -12,7 +12,7 @@ use shardine::precomputed::Volume;
 use shardine::shard::IndexLocation;
 use shardine::zarr::MAX_DEPTH;
 use shardine::{
-    ArrayNode, Child, DataSet, DataType, ElementSize, Error, Group, Node, codec_words, open,
+    ArrayNode, Child, DataSet, DataType, ElementSize, Error, Group, Node, codec_words, open_in,
 };
 
 use crate::cli::Machine;
@@ -121,7 +121,7 @@ fn screen(text: &str) -> Result<Screen, String> {
 pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
     let found = match &args.url {
         Some(url) => {
-            let found = open(&machine.engine()?, &machine.location(url)?)?;
+            let found = open_in(&machine.engine()?, &machine.location(url)?)?;
             if let Some(volume) = found.downcast_ref::<Volume>() {
                 return volume::of_volume(args, url, volume);
             }

@@ -46,9 +46,9 @@ const fn format(
 pub(super) static FLOAT32: FloatFormat = format("float32", 8, 23, 127, Specials::Ieee);
 pub(super) static FLOAT64: FloatFormat = format("float64", 11, 52, 1023, Specials::Ieee);
 pub(super) static FLOAT16: FloatFormat = format("float16", 5, 10, 15, Specials::Ieee);
+pub(super) static BFLOAT16: FloatFormat = format("bfloat16", 8, 7, 127, Specials::Ieee);
 
-static OTHERS: [FloatFormat; 12] = [
-    format("bfloat16", 8, 7, 127, Specials::Ieee),
+static OTHERS: [FloatFormat; 11] = [
     format("float8_e3m4", 3, 4, 3, Specials::Ieee),
     format("float8_e4m3", 4, 3, 7, Specials::Ieee),
     // Not registered, but written by TensorStore.
@@ -70,7 +70,7 @@ pub(super) fn by_name(name: &str) -> Option<&'static FloatFormat> {
 
 /// Every format there is.
 pub(super) fn all() -> impl Iterator<Item = &'static FloatFormat> {
-    [&FLOAT16, &FLOAT32, &FLOAT64].into_iter().chain(&OTHERS)
+    [&FLOAT16, &FLOAT32, &FLOAT64, &BFLOAT16].into_iter().chain(&OTHERS)
 }
 
 impl FloatFormat {

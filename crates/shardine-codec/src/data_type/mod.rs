@@ -6,19 +6,23 @@
 
 mod base64;
 mod class;
+mod element;
 mod fill;
 mod float;
+mod numpy;
 mod parse;
 mod show;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use class::Class;
+pub use element::{Element, InvalidElement};
 
 /// How many bytes an element takes in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +142,35 @@ impl TryFrom<Value> for DataType {
     }
 }
 
+impl TryFrom<&str> for DataType {
+    type Error = DataTypeError;
+
+    /// See [`DataType::parse_name`].
+    fn try_from(name: &str) -> Result<Self, DataTypeError> {
+        Self::parse_name(name)
+    }
+}
+
+impl TryFrom<String> for DataType {
+    type Error = DataTypeError;
+
+    fn try_from(name: String) -> Result<Self, DataTypeError> {
+        Self::parse_name(&name)
+    }
+}
+
+impl From<&DataType> for DataType {
+    fn from(data_type: &DataType) -> Self {
+        data_type.clone()
+    }
+}
+
+impl From<Infallible> for DataTypeError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
 impl From<DataType> for Value {
     fn from(data_type: DataType) -> Self {
         data_type.to_json()
@@ -167,10 +200,24 @@ impl DataType {
 
     /// The type that a person names.
     ///
-    /// `uint16`, `r24`, `numpy.datetime64[ns]`, `numpy.timedelta64[10ms]`; any other type with parameters is
-    /// given in its metadata form, as the text of a JSON object.
+    /// `uint16`, `r24`, `numpy.datetime64[ns]`, `numpy.timedelta64[10ms]`; or in numpy's letters, `<u2`, `f4`,
+    /// `M8[ns]`, `U16`, in which numbers count bytes: `i8` is an `int64`. A big-endian one is refused, as the
+    /// byte order is up to an array's codecs. Any other type with parameters is given in its metadata form, as
+    /// the text of a JSON object.
     pub fn parse_name(text: &str) -> Result<Self, DataTypeError> {
         parse::name(text)
+    }
+
+    /// The type that numpy names like this, without a byte order in front: `u2`, `b1`, `M8[10ms]`, `S5`.
+    ///
+    /// `None` if it is no such name, or one of a type that arrays do not have.
+    pub fn from_numpy(name: &str) -> Option<Self> {
+        numpy::data_type(name)
+    }
+
+    fn of_class(json: Value, name: &str, class: Class) -> Self {
+        let (size, units) = (class.size(), class.units());
+        Self { inner: Arc::new(Inner { json, name: name.into(), class, size, units }) }
     }
 
     /// The form for a metadata document: exactly what was read, if it was read.

@@ -1,13 +1,12 @@
 //! From a metadata document's `data_type` to a [`DataType`].
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::class::{Class, Field, RawStyle, TimeUnit};
 use super::float::{self, FLOAT32, FLOAT64};
-use super::{DataType, DataTypeError, ElementSize, Inner};
+use super::{DataType, DataTypeError, ElementSize, numpy};
 
 type Configuration = Map<String, Value>;
 
@@ -38,15 +37,7 @@ pub(super) fn data_type(json: &Value, depth: usize) -> Result<DataType, DataType
         _ => return Err(DataTypeError::Unknown { name: shown(json) }),
     };
     let class = class(name, configuration, depth)?;
-    Ok(DataType {
-        inner: Arc::new(Inner {
-            json: json.clone(),
-            name: canonical_name(name).into(),
-            size: class.size(),
-            units: class.units(),
-            class,
-        }),
-    })
+    Ok(DataType::of_class(json.clone(), canonical_name(name), class))
 }
 
 pub(super) fn name(text: &str) -> Result<DataType, DataTypeError> {
@@ -62,7 +53,7 @@ pub(super) fn name(text: &str) -> Result<DataType, DataTypeError> {
         .and_then(|text| text.split_once('['))
         .filter(|(name, _)| name.starts_with("numpy."))
     else {
-        return data_type(&Value::from(text), 0);
+        return data_type(&Value::from(text), 0).or_else(|error| numpy::by_name(text, error));
     };
     let digits = bracket.bytes().take_while(u8::is_ascii_digit).count();
     let (scale, unit) = bracket.split_at(digits);

@@ -5,8 +5,11 @@
 //! the array needs of those once it is open comes as an [`ArrayFormat`].
 
 mod current;
+#[cfg(feature = "ndarray")]
+mod nd;
 mod objects;
 mod read;
+mod typed;
 mod write;
 
 use std::fmt::Debug;
@@ -24,33 +27,24 @@ use current::Successor;
 
 /// An n-dimensional array of chunks, in whatever format it is stored.
 ///
-/// A Zarr array is opened or created as an [`ArrayNode`](crate::ArrayNode), which is an array with
-/// its metadata. The scales of a precomputed volume come from
-/// [`Volume::array`](crate::precomputed::Volume::array).
+/// [`Array::open`] opens one of any format, [`Array::builder`] makes a new one. Elements are read
+/// and written as values of Rust, of a region that is given in ranges:
 ///
 /// ```
-/// use std::sync::Arc;
-/// use shardine::zarr::metadata::{ArrayMetadata, NodeMetadata};
-/// use shardine::{Array, ArrayNode, Elements, Engine, Location, Region, WriteOptions};
+/// use shardine::{Array, Location};
 ///
-/// let document = br#"{
-///     "zarr_format": 3, "node_type": "array", "shape": [100, 100], "data_type": "uint8",
-///     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [64, 64]}},
-///     "chunk_key_encoding": {"name": "default"}, "fill_value": 0,
-///     "codecs": [{"name": "sharding_indexed", "configuration": {
-///         "chunk_shape": [16, 16], "codecs": ["bytes", {"name": "zstd", "configuration": {"level": 3, "checksum": false}}],
-///         "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, "crc32c"]}}]
-/// }"#;
-/// let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
-/// let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-/// let node = ArrayNode::create(&Engine::shared()?, &location, metadata, false)?;
+/// let place = Location::memory();
+/// Array::builder([100, 100], "uint8").chunks([16, 16]).shards([64, 64]).create(&place)?;
 ///
-/// let array: &Array = &node;
-/// let corner: Region = "90:,90:".parse()?;
-/// array.write(&corner, Elements::Fixed(vec![7; 100]).as_ref(), &WriteOptions::new())?;
-/// assert_eq!(array.read(&"89:91,99".parse()?)?, Elements::Fixed(vec![0, 7]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let array = Array::open(&place)?;
+/// array.write((90.., 90..), &[7u8; 100])?;
+/// assert_eq!(array.read::<u8>((89..91, 99))?, [0, 7]);
+/// # Ok::<(), shardine::Error>(())
 /// ```
+///
+/// What only a Zarr array has, such as attributes and another shape, is in
+/// [`ArrayNode`](crate::ArrayNode). The scales of a precomputed volume come from
+/// [`DataSet::array`](crate::DataSet::array).
 #[derive(Debug)]
 pub struct Array {
     location: Location,

@@ -1,4 +1,4 @@
-//! Reading regions.
+//! Reading regions as bytes, of whatever type. `typed.rs` has what most programs call.
 
 use shardine_codec::strided::{Placement, Window};
 use shardine_codec::{ElementSize, Elements};
@@ -7,18 +7,30 @@ use smallvec::SmallVec;
 use super::Array;
 use crate::Error;
 use crate::layout::{Target, VariableTable};
-use crate::selection::{Region, RegionError, Selection};
+use crate::selection::{IntoRegion, Region, RegionError, Selection};
 
-/// Bytes from which on a caller's buffer is filled past the caches.
-const STREAMED: usize = 16 << 20;
+/// Bytes from which on a caller's buffer is filled past the caches: what is larger than a cache
+/// would only push out of it what is needed there.
+pub(super) const STREAMED: usize = 16 << 20;
 
 impl Array {
-    /// Reads a region into fresh memory.
+    /// Reads a region into fresh memory, whatever the type: for strings and other elements of
+    /// variable length, and for what is told its type at run time. See [`read`](Self::read).
     ///
-    /// Costs one request for an index that is not known yet and one for each run of chunks; the
-    /// memory of the region and what the engine's budget allows beside it.
-    pub fn read(&self, region: &Region) -> Result<Elements, Error> {
-        let selection = region.resolve(self.shape())?;
+    /// Elements of fixed size are little-endian bytes, in C order.
+    ///
+    /// ```
+    /// # use shardine::{Array, Elements, Location};
+    /// # let location = Location::memory();
+    /// let array = Array::builder([4], "string").create(&location)?;
+    /// let words: shardine::VariableElements = ["to", "be"].into_iter().collect();
+    /// array.write_elements(1..3, shardine::ElementsRef::Variable(&words), &Default::default())?;
+    /// let Elements::Variable(words) = array.read_elements(..)? else { unreachable!() };
+    /// assert_eq!(words.iter().collect::<Vec<_>>(), [&b""[..], b"to", b"be", b""]);
+    /// # Ok::<(), shardine::Error>(())
+    /// ```
+    pub fn read_elements(&self, region: impl IntoRegion) -> Result<Elements, Error> {
+        let selection = region.resolve_in(self.shape())?;
         let len = self.len_of(&selection)?;
         let memory = self.engine().memory_for_result(len);
         let mut out = memory.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })?;
@@ -36,12 +48,8 @@ impl Array {
         Ok(elements.map_or(Elements::Fixed(out), Elements::Variable))
     }
 
-    /// Reads many regions in one go, each into memory of its own.
-    ///
-    /// They are planned together: each shard index is read once for all of them, neighbouring
-    /// chunks are merged into one read, and a remote store is asked in parallel. Many small regions
-    /// cost little more than one large one.
-    pub fn read_many(&self, regions: &[Region]) -> Result<Vec<Elements>, Error> {
+    /// Reads many regions in one go, whatever the type. See [`read_many`](Self::read_many).
+    pub fn read_many_elements(&self, regions: &[Region]) -> Result<Vec<Elements>, Error> {
         let mut wanted = Vec::with_capacity(regions.len());
         let mut ends = Vec::with_capacity(regions.len());
         let mut end = 0usize;
@@ -74,11 +82,12 @@ impl Array {
         })
     }
 
-    /// Reads a region of fixed-size elements into the caller's buffer, in C order.
+    /// Reads a region of fixed-size elements into the caller's buffer, as little-endian bytes in C
+    /// order. See [`read_into`](Self::read_into).
     ///
     /// The buffer must have exactly the region's size. After an error its content is unspecified.
-    pub fn read_into(&self, region: &Region, out: &mut [u8]) -> Result<(), Error> {
-        let selection = region.resolve(self.shape())?;
+    pub fn read_bytes_into(&self, region: impl IntoRegion, out: &mut [u8]) -> Result<(), Error> {
+        let selection = region.resolve_in(self.shape())?;
         let expected = match self.data_type().size() {
             ElementSize::Fixed(_) => self.len_of(&selection)?,
             ElementSize::Variable => 0,
@@ -87,44 +96,46 @@ impl Array {
             let (expected, actual) = (expected as u64, out.len() as u64);
             return Err(RegionError::BufferSize { expected, actual }.into());
         }
-        let place = self.c_order(&selection)?;
-        // SAFETY: in C order no two elements have the same place.
-        unsafe { self.read_to(selection, out, place) }
+        self.read_in_c_order(selection, out, out.len() >= STREAMED)
     }
 
-    /// Reads a region of fixed-size elements to places of the caller's choice: in Fortran order, or
-    /// into a part of a larger array.
+    /// Reads a selection into a buffer of its size, past the caches with `streaming`.
+    pub(super) fn read_in_c_order(
+        &self,
+        selection: Selection,
+        out: &mut [u8],
+        streaming: bool,
+    ) -> Result<(), Error> {
+        let place = self.c_order(&selection)?;
+        // SAFETY: in C order no two elements have the same place.
+        unsafe { self.read_to(selection, out, place, streaming) }
+    }
+
+    /// Reads a region of fixed-size elements, as little-endian bytes, to places of the caller's
+    /// choice: in Fortran order, or into a part of a larger array.
     ///
     /// Element `i` of the region goes to byte `place.start + sum(i[k] * place.strides[k])` of
     /// `out`; bytes between elements are left as they are. No two elements may have the same place.
     /// After an error the content of the places is unspecified.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use shardine::{ArrayNode, Engine, Location, Placement, Region, zarr::metadata::NodeMetadata};
-    /// # let document = br#"{
-    /// #     "zarr_format": 3, "node_type": "array", "shape": [2, 3], "data_type": "uint8",
-    /// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
-    /// #     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]
-    /// # }"#;
-    /// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
-    /// # let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-    /// # let array = ArrayNode::create(&Engine::shared()?, &location, metadata, false)?;
-    /// # let elements = shardine::Elements::Fixed(vec![1, 2, 3, 4, 5, 6]);
-    /// # array.write(&Region::all(), elements.as_ref(), &Default::default())?;
+    /// # use shardine::{Array, Location, Placement};
+    /// # let location = Location::memory();
+    /// let array = Array::builder([2, 3], "uint8").create(&location)?;
+    /// array.write(.., &[1u8, 2, 3, 4, 5, 6])?;
     /// let mut columns = [0; 6];
     /// let place = Placement::fortran(&[2, 3], 1).ok_or("too large")?;
-    /// array.read_placed(&Region::all(), &mut columns, &place)?;
+    /// array.read_bytes_placed(.., &mut columns, &place)?;
     /// assert_eq!(columns, [1, 4, 2, 5, 3, 6]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn read_placed(
+    pub fn read_bytes_placed(
         &self,
-        region: &Region,
+        region: impl IntoRegion,
         out: &mut [u8],
         place: &Placement,
     ) -> Result<(), Error> {
-        let selection = region.resolve(self.shape())?;
+        let selection = region.resolve_in(self.shape())?;
         let ElementSize::Fixed(element) = self.data_type().size() else {
             let reason = "elements of variable length have no places";
             return Err(RegionError::Places { reason }.into());
@@ -135,12 +146,13 @@ impl Array {
         place
             .check_distinct(&counts, element, out.len())
             .map_err(|reason| RegionError::Places { reason })?;
+        let streaming = out.len() >= STREAMED;
         // SAFETY: it was checked that no two elements have the same place.
-        unsafe { self.read_to(selection, out, place.clone()) }
+        unsafe { self.read_to(selection, out, place.clone(), streaming) }
     }
 
     /// The places of a selection's elements in C order.
-    fn c_order(&self, selection: &Selection) -> Result<Placement, RegionError> {
+    pub(super) fn c_order(&self, selection: &Selection) -> Result<Placement, RegionError> {
         let counts: SmallVec<[u64; 6]> = selection.axes.iter().map(|axis| axis.count).collect();
         let place = Placement::contiguous(&counts, self.chunks.layout.element_size());
         place.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })
@@ -153,10 +165,9 @@ impl Array {
         selection: Selection,
         out: &mut [u8],
         place: Placement,
+        streaming: bool,
     ) -> Result<(), Error> {
         let wanted = [(selection, place)];
-        // What is larger than a cache would only push out of it what is needed there.
-        let streaming = out.len() >= STREAMED;
         self.consistently(&wanted, &mut |array| {
             // SAFETY: passed on from the caller.
             unsafe { array.read_selections(&wanted, out, &VariableTable::default(), streaming) }
@@ -167,7 +178,7 @@ impl Array {
     ///
     /// # Safety
     /// No two elements may have the same place.
-    unsafe fn read_selections(
+    pub(super) unsafe fn read_selections(
         &self,
         wanted: &[(Selection, Placement)],
         out: &mut [u8],
@@ -184,7 +195,7 @@ impl Array {
     }
 
     /// Bytes that a selection takes while it is read.
-    fn len_of(&self, selection: &Selection) -> Result<usize, RegionError> {
+    pub(super) fn len_of(&self, selection: &Selection) -> Result<usize, RegionError> {
         let element = self.chunks.layout.element_size();
         let count = |n: usize, axis: &crate::Axis| n.checked_mul(usize::try_from(axis.count).ok()?);
         let len = selection.axes.iter().try_fold(element, count);

@@ -1,28 +1,35 @@
-//! Writing regions.
+//! Writing regions from bytes, of whatever type. `typed.rs` has what most programs call.
 
 use shardine_codec::{ElementSize, ElementsRef};
 
 use super::Array;
 use crate::Error;
 use crate::engine::{Patch, WriteOptions, WriteReport};
-use crate::selection::{Region, Selection};
+use crate::selection::{IntoRegion, Region, Selection};
 use crate::source::{MemorySource, Source};
 
 impl Array {
-    /// Writes a region from memory, in C order.
+    /// Writes a region from memory, whatever the type: for strings and other elements of variable
+    /// length, and for what is told its type at run time. See [`write`](Self::write).
     ///
-    /// Each shard changes atomically. A shard that is only partly covered is rewritten, with its
-    /// other chunks moved as bytes, or updated in place, as the options say. Concurrent writers of
-    /// a shard wait for each other; if another writer got there first, its change is kept and this
-    /// one is applied on top of it.
-    pub fn write(
+    /// Elements of fixed size are little-endian bytes, in C order.
+    pub fn write_elements(
         &self,
-        region: &Region,
+        region: impl IntoRegion,
         elements: ElementsRef<'_>,
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
         self.format.check_writable(&self.location)?;
-        let selection = region.resolve(self.shape())?;
+        let selection = region.resolve_in(self.shape())?;
+        self.write_selection(selection, elements, options)
+    }
+
+    pub(super) fn write_selection(
+        &self,
+        selection: Selection,
+        elements: ElementsRef<'_>,
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
         let element = match self.data_type().size() {
             ElementSize::Fixed(size) => Some(size),
             ElementSize::Variable => None,
@@ -31,50 +38,37 @@ impl Array {
         self.write_patches(&[Patch { selection, source: &source }], options)
     }
 
-    /// Writes many regions from memory in one go; where they overlap, later ones win.
-    ///
-    /// Each shard changes once and atomically, however many regions touch it. Costs what the
-    /// regions would cost one by one, less the shards that they share; a chunk that several regions
-    /// touch is encoded once for each of them.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use shardine::{ArrayNode, Elements, ElementsRef, Engine, Location, Region, WriteOptions};
-    /// # use shardine::zarr::metadata::NodeMetadata;
-    /// # let document = br#"{
-    /// #     "zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8",
-    /// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
-    /// #     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]
-    /// # }"#;
-    /// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
-    /// # let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-    /// # let array = ArrayNode::create(&Engine::shared()?, &location, metadata, false)?;
-    /// let (first, second): (Region, Region) = ("0:3".parse()?, "2".parse()?);
-    /// let parts = [(&first, ElementsRef::Fixed(&[1, 1, 1])), (&second, ElementsRef::Fixed(&[2]))];
-    /// array.write_many(&parts, &WriteOptions::new())?;
-    /// assert_eq!(array.read(&Region::all())?, Elements::Fixed(vec![1, 1, 2, 0]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn write_many(
+    /// Writes many regions from memory in one go, whatever the type. See
+    /// [`write_many`](Self::write_many).
+    pub fn write_many_elements(
         &self,
         parts: &[(&Region, ElementsRef<'_>)],
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
         self.format.check_writable(&self.location)?;
+        let parts =
+            parts.iter().map(|(region, elements)| Ok((region.resolve(self.shape())?, *elements)));
+        self.write_selections(&parts.collect::<Result<Vec<_>, Error>>()?, options)
+    }
+
+    pub(super) fn write_selections(
+        &self,
+        parts: &[(Selection, ElementsRef<'_>)],
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
         let element = match self.data_type().size() {
             ElementSize::Fixed(size) => Some(size),
             ElementSize::Variable => None,
         };
         let mut sources = Vec::with_capacity(parts.len());
-        for (region, elements) in parts {
-            let selection = region.resolve(self.shape())?;
+        for (selection, elements) in parts {
             let source = MemorySource::new(*elements, &selection.shape(), element)?;
             sources.push((selection, source));
         }
         let patches: Vec<Patch<'_>> = sources
             .iter()
-            .map(|part| {
-                let (selection, source) = (part.0.clone(), &part.1 as &dyn Source);
+            .map(|(selection, source): &(&Selection, MemorySource<'_>)| {
+                let (selection, source) = (Selection::clone(selection), source as &dyn Source);
                 Patch { selection, source }
             })
             .collect();
@@ -88,16 +82,16 @@ impl Array {
     /// wait for itself.
     pub fn write_from(
         &self,
-        region: &Region,
+        region: impl IntoRegion,
         source: &dyn Source,
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
         self.format.check_writable(&self.location)?;
-        let selection = region.resolve(self.shape())?;
+        let selection = region.resolve_in(self.shape())?;
         self.write_patches(&[Patch { selection, source }], options)
     }
 
-    fn write_patches(
+    pub(super) fn write_patches(
         &self,
         patches: &[Patch<'_>],
         options: &WriteOptions,

@@ -47,37 +47,17 @@ pub fn type_of_npy(descr: &Descr) -> Option<DataType> {
 
 /// The nesting is bounded by that of the literal in the file.
 fn json_of(descr: &Descr) -> Option<Value> {
-    let name = match descr {
-        Descr::Plain(name) => split_order(name).1,
+    match descr {
+        Descr::Plain(name) => {
+            DataType::from_numpy(split_order(name).1).map(|found| found.to_json())
+        }
         Descr::Fields(fields) => {
             let fields = fields
                 .iter()
                 .map(|(name, descr)| Some(json!({ "name": name, "data_type": json_of(descr)? })));
             let fields = fields.collect::<Option<Vec<_>>>()?;
-            return Some(json!({ "name": "struct", "configuration": { "fields": fields } }));
+            Some(json!({ "name": "struct", "configuration": { "fields": fields } }))
         }
-    };
-    let (kind, rest) = name.split_at_checked(1)?;
-    let bytes = || rest.parse::<u64>().ok();
-    let fixed = |name: &str, bytes: u64| {
-        Some(json!({ "name": name, "configuration": { "length_bytes": bytes } }))
-    };
-    match kind {
-        "b" if rest == "1" => Some(json!("bool")),
-        "i" => Some(json!(format!("int{}", bytes()?.checked_mul(8)?))),
-        "u" => Some(json!(format!("uint{}", bytes()?.checked_mul(8)?))),
-        "f" => Some(json!(format!("float{}", bytes()?.checked_mul(8)?))),
-        "c" => Some(json!(format!("complex{}", bytes()?.checked_mul(8)?))),
-        "S" => fixed("null_terminated_bytes", bytes()?),
-        "U" => fixed("fixed_length_utf32", bytes()?.checked_mul(4)?),
-        "V" => fixed("raw_bytes", bytes()?),
-        "M" | "m" => {
-            let name = if kind == "M" { "numpy.datetime64" } else { "numpy.timedelta64" };
-            let unit = rest.strip_prefix('8')?;
-            let unit = if unit.is_empty() { "[generic]" } else { unit };
-            DataType::parse_name(&format!("{name}{unit}")).ok().map(|found| found.to_json())
-        }
-        _ => None,
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use shardine_store::{Key, StoreError};
 
 use super::walk::each_array_or_scale;
-use crate::{Array, Engine, Error, Location, PossibleObject, ShardEntries};
+use crate::stored::{PossibleObject, ShardEntries};
+use crate::{Array, Engine, Error, Location};
 
 /// How to compact.
 #[derive(Clone, Default)]

@@ -1,4 +1,38 @@
-//! Operations over whole data sets.
+//! Work on whole data sets: each of these takes where they are, options and a context.
+//!
+//! | job | what it does |
+//! |---|---|
+//! | [`repack`], [`repack_volume`], [`repack_keys`] | packs chunks or values into other shards, moving them as they are where it can (`shard`, `unshard` and `reshard` on the command line) |
+//! | [`convert_to_volume`], [`convert_to_zarr`] | makes a precomputed volume of arrays, or arrays of a data set |
+//! | [`import`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays and back |
+//! | [`copy`] | copies a data set to another store, piece by piece |
+//! | [`verify`], [`repair`] | finds what is damaged, and mends what can be mended |
+//! | [`compact`] | removes the gaps that changes in place leave |
+//! | [`migrate`] | Zarr version 2 to 3, with the chunks where they are |
+//! | [`recover`] | gives a data set its name back, if a job in place was killed while it had none |
+//! | [`abort_unfinished_uploads`] | for a program that is about to end: leaves no parts of uploads behind |
+//!
+//! A [`JobContext`] brings the engine, a callback for progress and a token that stops the job; where
+//! none of that is needed an engine will do. Options are plain data, with defaults. A job that was
+//! stopped leaves valid data, and running it again resumes it. Several processes share a job with
+//! [`Part`].
+//!
+//! ```
+//! use shardine::jobs::{CancelToken, JobContext, VerifyOptions, verify};
+//! use shardine::{Array, Engine, Location};
+//!
+//! let place = Location::memory();
+//! Array::builder([100, 100], "uint8").create(&place)?.write(.., &[1u8; 10_000])?;
+//!
+//! let context = JobContext::new(&Engine::shared()?)
+//!     .progress(|now| println!("{} of {} objects", now.done, now.total))
+//!     .cancel(&CancelToken::new());
+//! let summary = verify(&context, &place, &VerifyOptions::new().decode(true), &mut |finding| {
+//!     println!("{}: {}", finding.kind, finding.message);
+//! })?;
+//! assert!(summary.is_ok());
+//! # Ok::<(), shardine::Error>(())
+//! ```
 
 mod append;
 mod check;
@@ -38,4 +72,5 @@ pub use repack::{
 };
 pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
+pub use shardine_remote::abort_unfinished_uploads;
 pub use verify::{VerifyOptions, verify};

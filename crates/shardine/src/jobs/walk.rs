@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::zarr::MAX_DEPTH;
-use crate::{Array, ArrayNode, Engine, Error, Group, Location, Node, open};
+use crate::{Array, ArrayNode, Engine, Error, Group, Location, Node, open_in};
 
 /// Visits the Zarr array at a place, or all arrays below the group there, in the order of their names.
 ///
@@ -20,7 +20,7 @@ pub(super) fn each_array_or_scale(
     location: &Location,
     visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    open(engine, location)?.each_array(visit)
+    open_in(engine, location)?.each_array(visit)
 }
 
 fn in_node(

@@ -6,9 +6,9 @@ use shardine_store::{Key, StoreError};
 
 use crate::engine::{GridKey, in_order};
 use crate::source::PartOfSource;
+use crate::stored::PossibleObject;
 use crate::{
-    Array, Axis, ElementSize, EngineError, Error, PossibleObject, Region, Selection, Source,
-    WriteOptions,
+    Array, Axis, ElementSize, EngineError, Error, Region, Selection, Source, WriteOptions,
 };
 
 /// Objects whose length is asked for, at most.
@@ -145,7 +145,7 @@ pub(crate) fn sample_of_source(
         let start = selection.axes.iter().map(|axis| axis.start).collect();
         let options = WriteOptions::new().store_empty(true);
         let part = PartOfSource { source, start };
-        let report = array.write_from(&Region::from(&selection), &part, &options)?;
+        let report = array.write_from(Region::from(&selection), &part, &options)?;
         found.looked += 1;
         found.objects += 1;
         found.sizes.push(report.bytes_written);

@@ -16,6 +16,7 @@ pub(crate) use documents::{Info, KeyFolder, Precomputed, read_info};
 pub use encoding::ChunkEncoding;
 pub(crate) use info::DATA_TYPES;
 pub use info::{InfoError, NewScale, NewVolume, Scale, VolumeInfo};
+pub use key_values::{KeyValueStore, KeyValues, ListedKey, PayloadKind, PutReport};
 pub(crate) use names::{BoxNames, BoxObject, ShardName, ValueName, ValueNames, is_beside};
 pub(crate) use volume::{AXES, CHUNK_SIZES};
 pub use volume::{INFO, StoredChunk, Volume};

@@ -32,9 +32,8 @@ pub(crate) const AXES: [&str; 4] = ["x", "y", "z", "channel"];
 /// A volume in Neuroglancer's precomputed format: scales, each of which is an array with the axes x, y, z and channel.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use shardine::precomputed::{Volume, VolumeInfo};
-/// use shardine::{Elements, Engine, Location, WriteOptions};
+/// use shardine::{Engine, Location};
 ///
 /// let info = VolumeInfo::parse(br#"{
 ///     "type": "image", "data_type": "uint8", "num_channels": 1,
@@ -47,11 +46,10 @@ pub(crate) const AXES: [&str; 4] = ["x", "y", "z", "channel"];
 ///         }
 ///     }]
 /// }"#)?;
-/// let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-/// let volume = Volume::create(&Engine::shared()?, &location, info)?;
+/// let volume = Volume::create(&Engine::shared()?, &Location::memory(), info)?;
 /// let array = volume.array(0)?;
-/// array.write(&"60:70,50,9".parse()?, Elements::Fixed(vec![7; 10]).as_ref(), &WriteOptions::new())?;
-/// assert_eq!(array.read(&"68:72,50,9".parse()?)?, Elements::Fixed(vec![7, 7, 0, 0]));
+/// array.write((60..70, 50, 9), &[7u8; 10])?;
+/// assert_eq!(array.read::<u8>((68..72, 50, 9))?, [7, 7, 0, 0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]

@@ -20,24 +20,14 @@ use crate::{Array, Engine, Error, Location};
 /// changed.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use shardine::zarr::metadata::NodeMetadata;
-/// use shardine::{ArrayNode, Elements, Engine, Location, Region, WriteOptions};
+/// use shardine::{Array, Location};
 ///
-/// let document = br#"{
-///     "zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8",
-///     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
-///     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": ["bytes"]
-/// }"#;
-/// let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
-/// let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-/// let mut array = ArrayNode::create(&Engine::shared()?, &location, metadata, false)?;
-///
-/// array.write(&Region::all(), Elements::Fixed(vec![7; 4]).as_ref(), &WriteOptions::new())?;
+/// let mut array = Array::builder([4], "uint8").create(Location::memory())?;
+/// array.write(.., &[7u8; 4])?;
 /// array.resize(&[6])?;
 /// assert_eq!(array.metadata().shape(), [6]);
-/// assert_eq!(array.read(&"2:".parse()?)?, Elements::Fixed(vec![7, 7, 0, 0]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// assert_eq!(array.read::<u8>(2..)?, [7, 7, 0, 0]);
+/// # Ok::<(), shardine::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct ArrayNode {

@@ -12,22 +12,55 @@ use super::{ArrayNode, LOSS_RECORD};
 use crate::anchor::Anchor;
 use crate::{Engine, Error, Location};
 
+/// How an array is created.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct CreateOptions {
+    /// Whether an array that is there already is replaced.
+    pub overwrite: bool,
+}
+
+impl CreateOptions {
+    /// Where there is nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With an array that is there already replaced, or not.
+    pub fn overwrite(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
+        self
+    }
+}
+
 impl ArrayNode {
-    /// Creates an array, or with `overwrite` replaces an existing one.
+    /// Creates an array from metadata. The place must be empty. See also
+    /// [`Array::builder`](crate::Array::builder).
     ///
-    /// Without `overwrite` the place must be empty. With it the old array's metadata is removed
-    /// first and its chunks after, so that no reader takes them for the new one's; folders that
-    /// this leaves empty go last. Groups are never replaced, nor are nodes with documents of
-    /// version 2. Costs a listing and a write, and to replace an array a listing for each of its
-    /// folders and a removal for each of its objects and folders.
-    ///
-    /// Consolidated metadata of groups above is updated; see [`stale_copies`](Self::stale_copies).
+    /// Costs a listing and a write. Consolidated metadata of groups above is updated; see
+    /// [`stale_copies`](Self::stale_copies).
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
         metadata: ArrayMetadata,
-        overwrite: bool,
     ) -> Result<Self, Error> {
+        Self::create_with(engine, location, metadata, &CreateOptions::new())
+    }
+
+    /// Creates an array, and replaces an existing one if the options say so.
+    ///
+    /// Without `overwrite` the place must be empty. With it the old array's metadata is removed
+    /// first and its chunks after, so that no reader takes them for the new one's; folders that
+    /// this leaves empty go last. Groups are never replaced, nor are nodes with documents of
+    /// version 2. Costs what [`create`](Self::create) costs, and to replace an array a listing for
+    /// each of its folders and a removal for each of its objects and folders.
+    pub fn create_with(
+        engine: &Arc<Engine>,
+        location: &Location,
+        metadata: ArrayMetadata,
+        options: &CreateOptions,
+    ) -> Result<Self, Error> {
+        let CreateOptions { overwrite } = *options;
         let mut array = Self::from_metadata(engine, location, metadata.into_v3())?;
         let exists = || Error::Exists { at: location.to_string() };
         let _hold = location.hold()?;

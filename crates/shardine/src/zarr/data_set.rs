@@ -11,7 +11,8 @@ use super::node::{
 use super::{ArrayNode, Child, Group, Node};
 use crate::format::{Contents, ContentsError, DocumentNames, Format};
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
-use crate::{Array, Engine, Error, Location, ZarrFormat};
+use crate::zarr::ZarrFormat;
+use crate::{Array, Engine, Error, Location};
 
 /// Zarr, of both versions.
 pub(crate) struct Zarr;

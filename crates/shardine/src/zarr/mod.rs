@@ -33,8 +33,10 @@ pub use crate::set::MAX_DEPTH;
 pub use array_node::ArrayNode;
 pub use attributes::{attributes, change_attributes};
 pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consolidated_above};
+pub use create::CreateOptions;
 pub(crate) use data_set::Zarr;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
+pub use metadata::ZarrFormat;
 pub use node::formats_at;
 pub use node::{Child, Group, Node};
 pub(crate) use node::{

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use shardine_codec::{ElementSize, Elements, ElementsRef};
+use shardine_codec::{Element, ElementSize, Elements, ElementsRef};
 use shardine_store::FolderHold;
 
 use super::slice_source::{Plane, Planes};
@@ -130,27 +130,17 @@ impl SliceOptions {
 /// is finished or dropped, and another one is refused before it has written a byte.
 ///
 /// ```
-/// # use std::sync::Arc;
-/// # use shardine::zarr::metadata::NodeMetadata;
-/// use shardine::{ArrayNode, ElementsRef, Engine, Location, Region, SliceOptions, SliceWriter};
-/// # let document = br#"{
-/// #     "zarr_format": 3, "node_type": "array", "shape": [0, 3], "data_type": "uint8",
-/// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
-/// #     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]
-/// # }"#;
-/// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
-/// # let location = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-/// # ArrayNode::create(&Engine::shared()?, &location, metadata, false)?;
-/// let array = ArrayNode::open(&Engine::shared()?, &location)?;
-/// assert_eq!(array.shape(), [0, 3]);
+/// use shardine::{Array, Location, SliceOptions, SliceWriter};
+///
+/// let array = Array::builder([0, 3], "uint8").chunks([2, 2]).create(Location::memory())?;
 /// let mut writer = SliceWriter::new(array, 0, SliceOptions::new().commit_every(1))?;
-/// for plane in [[1, 2, 3], [4, 5, 6], [7, 8, 9]] {
-///     writer.push(ElementsRef::Fixed(&plane))?;
+/// for plane in [[1u8, 2, 3], [4, 5, 6], [7, 8, 9]] {
+///     writer.push(&plane)?;
 /// }
 /// let array = writer.finish()?;
 /// assert_eq!(array.shape(), [3, 3]);
-/// assert_eq!(array.read(&"2".parse()?)?.into_fixed().unwrap(), [7, 8, 9]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// assert_eq!(array.read::<u8>(2)?, [7, 8, 9]);
+/// # Ok::<(), shardine::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct SliceWriter {
@@ -286,7 +276,14 @@ impl SliceWriter {
     ///
     /// What completes a layer of chunks is written, and committed if [`SliceOptions::commit_every`] does not say when.
     /// Several layers that come in one push are written together, straight from the caller's memory.
-    pub fn push(&mut self, elements: ElementsRef<'_>) -> Result<(), Error> {
+    pub fn push<T: Element>(&mut self, elements: &[T]) -> Result<(), Error> {
+        self.array.check_type::<T>()?;
+        let bytes = self.array.little_endian(elements);
+        self.push_elements(ElementsRef::Fixed(&bytes))
+    }
+
+    /// Takes planes of whatever type, as little-endian bytes or of variable length. See [`push`](Self::push).
+    pub fn push_elements(&mut self, elements: ElementsRef<'_>) -> Result<(), Error> {
         let count = self.plane.count(elements)?;
         self.check_end(count as u64)?;
         self.hold_array()?;
@@ -462,7 +459,8 @@ impl SliceWriter {
         }
         let mut start = vec![0; self.plane.shape.len()];
         start[self.plane.axis] = self.first - within;
-        let there = self.array.read(&Region::of_box(&start, &self.plane.shape_of(within)))?;
+        let there =
+            self.array.read_elements(Region::of_box(&start, &self.plane.shape_of(within)))?;
         let count = self.plane.count(there.as_ref())?;
         let planes: Result<_, _> =
             (0..count).map(|at| self.plane.split(there.as_ref(), count, at)).collect();

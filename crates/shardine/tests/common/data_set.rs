@@ -62,7 +62,7 @@ pub fn zarr_only(store: &Arc<dyn Store>) {
         [("g/sharded", &sharded, "0:40,:", 40 * 48 * 2), ("plain", &plain, "2:7", 5)]
     {
         let at = root.join(name).unwrap();
-        let array = ArrayNode::create(&engine(), &at, metadata(document), false).unwrap();
+        let array = ArrayNode::create(&engine(), &at, metadata(document)).unwrap();
         write(&array, region, noise(len, 1));
     }
 }

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{Finding, VerifyOptions, VerifySummary, verify};
 use shardine::store::{Condition, FileStore, Key, StoreExt};
-use shardine::{Array, ArrayNode, Finding, Location, VerifyOptions, VerifySummary, verify};
+use shardine::{Array, ArrayNode, Location};
 
 use super::*;
 

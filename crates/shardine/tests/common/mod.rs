@@ -62,7 +62,7 @@ pub fn engine() -> Arc<Engine> {
 }
 
 pub fn create_in(store: Arc<dyn Store>, document: &Value) -> ArrayNode {
-    ArrayNode::create(&engine(), &Location::root(store), metadata(document), false).unwrap()
+    ArrayNode::create(&engine(), &Location::root(store), metadata(document)).unwrap()
 }
 
 pub fn create(document: &Value) -> ArrayNode {
@@ -76,11 +76,13 @@ pub fn reopen(array: &Array) -> ArrayNode {
 
 pub fn write(array: &Array, region: &str, elements: Vec<u8>) {
     let region: Region = region.parse().unwrap();
-    array.write(&region, Elements::Fixed(elements).as_ref(), &WriteOptions::new()).unwrap();
+    array
+        .write_elements(&region, Elements::Fixed(elements).as_ref(), &WriteOptions::new())
+        .unwrap();
 }
 
 pub fn read(array: &Array, region: &str) -> Vec<u8> {
-    array.read(&region.parse().unwrap()).unwrap().into_fixed().unwrap()
+    array.read_elements(region).unwrap().into_fixed().unwrap()
 }
 
 /// Bytes that do not repeat soon and are never zero.

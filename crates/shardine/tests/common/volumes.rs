@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{Finding, VerifyOptions, VerifySummary};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::{Condition, Key, MemoryStore, StoreExt};
-use shardine::{Elements, Finding, Location, VerifyOptions, VerifySummary, WriteOptions};
+use shardine::{Elements, Location, WriteOptions};
 
 use super::wrapped_store::{Tricks, WrappedStore};
 use super::{engine, noise};
@@ -93,7 +94,7 @@ pub fn write(at: &Location, level: usize, region: &str) {
     let region: shardine::Region = region.parse().unwrap();
     let shape = region.resolve(array.shape()).unwrap().shape().iter().product::<u64>();
     let elements = Elements::Fixed(noise(shape as usize, level as u64 + 1));
-    array.write(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
 }
 
 pub fn fill(at: &Location, level: usize) {
@@ -102,7 +103,7 @@ pub fn fill(at: &Location, level: usize) {
 
 pub fn read_all(at: &Location, level: usize) -> Elements {
     let array = Volume::open(&engine(), at).unwrap().array(level).unwrap();
-    array.read(&shardine::Region::all()).unwrap()
+    array.read_elements(shardine::Region::all()).unwrap()
 }
 
 pub fn edit_info(at: &Location, edit: impl FnOnce(&mut Value)) {
@@ -118,7 +119,7 @@ pub fn check(at: &Location, decode: bool) -> (VerifySummary, Vec<Finding>) {
 pub fn kinds(at: &Location, decode: bool) -> Vec<&'static str> {
     let options = VerifyOptions::new().decode(decode);
     let mut kinds = Vec::new();
-    shardine::verify(&engine(), at, &options, &mut |finding| kinds.push(finding.kind.name()))
+    shardine::jobs::verify(&engine(), at, &options, &mut |finding| kinds.push(finding.kind.name()))
         .unwrap();
     kinds
 }

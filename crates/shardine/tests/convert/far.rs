@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::Value;
+use shardine::jobs::{ConvertOptions, RepackCheck, ZarrForm};
 use shardine::store::{Condition, CountingStore, Key, Store, StoreExt};
-use shardine::{ConvertOptions, Location, Packing, RepackCheck, ZarrForm};
+use shardine::{Location, Packing};
 
 use crate::common::data_set::dump;
 use crate::common::odd_store::OddStore;

@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
+use shardine::jobs::{ConvertOptions, RepackCheck, VolumeForm};
+use shardine::plan::VolumePacking;
 use shardine::precomputed::Volume;
 use shardine::shard::uint64::{Encoding, Sharding};
 use shardine::store::{Condition, Key, StoreExt};
-use shardine::{
-    Array, ArrayNode, ConvertOptions, Location, RepackCheck, VolumeForm, VolumePacking,
-};
+use shardine::{Array, ArrayNode, Location};
 
 use crate::common::data_set::dump;
 use crate::common::*;
@@ -97,7 +97,7 @@ fn the_names_of_axes_decide_and_chunks_are_moved_where_their_bytes_are_those_of_
             let (old, new) = (memory(), memory());
             let document = document(&shape, &chunk, data_type.into(), 0.into(), codecs.clone());
             let document = named(document, names);
-            let array = ArrayNode::create(&engine(), &old, metadata(&document), false).unwrap();
+            let array = ArrayNode::create(&engine(), &old, metadata(&document)).unwrap();
             fill(&array, "", 1);
             let options = ConvertOptions::new().check(RepackCheck::Elements);
             let (told, _) = to_volume(&old, &new, &VolumeForm::new(), &options).unwrap();
@@ -115,7 +115,7 @@ fn a_byte_order_is_not_taken_for_another() {
     let document =
         document(&[4, 4, 4], &[4, 4, 4], "uint16".into(), 0.into(), json!([big, gzip()]));
     let document = named(document, &["z", "y", "x"]);
-    let array = ArrayNode::create(&engine(), &old, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &old, metadata(&document)).unwrap();
     fill(&array, "", 1);
     let (told, _) = to_volume(&old, &new, &VolumeForm::new(), &ConvertOptions::new()).unwrap();
     assert_eq!((told[0].chunks_moved, told[0].chunks_recoded), (0, 1));
@@ -128,7 +128,7 @@ fn a_fill_value_is_written_out() {
         let (old, new) = (memory(), memory());
         let document =
             document(&[8, 8, 8], &[4, 4, 4], "uint8".into(), fill_value.into(), json!([bytes()]));
-        let array = ArrayNode::create(&engine(), &old, metadata(&document), false).unwrap();
+        let array = ArrayNode::create(&engine(), &old, metadata(&document)).unwrap();
         fill(&array, "0:4,0:4,0:4", 1);
         let form = VolumeForm::new().data_encoding(Encoding::Raw);
         let options = ConvertOptions::new().check(RepackCheck::Elements);
@@ -148,7 +148,7 @@ fn a_fill_value_is_written_out_beside_chunks_that_are_moved() {
     let (old, new) = (memory(), memory());
     let document = document(&[8, 8, 8], &[4, 4, 4], "uint8".into(), 7.into(), json!([bytes()]));
     let document = named(document, &["z", "y", "x"]);
-    let array = ArrayNode::create(&engine(), &old, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &old, metadata(&document)).unwrap();
     fill(&array, "0:4,0:4,0:4", 1);
     let form = VolumeForm::new().data_encoding(Encoding::Raw);
     let options = ConvertOptions::new().check(RepackCheck::Elements);
@@ -195,7 +195,7 @@ fn pyramid(group: &Location, data_types: &[&str]) {
         let codecs = json!([bytes()]);
         let array = document_of(&[n, n, 7], &[4, 4, 4], data_type, codecs);
         let place = group.join(&name).unwrap();
-        let array = ArrayNode::create(&engine(), &place, metadata(&array), false).unwrap();
+        let array = ArrayNode::create(&engine(), &place, metadata(&array)).unwrap();
         fill(&array, "", i as u64);
     }
 }
@@ -230,7 +230,7 @@ fn the_arrays_of_a_group_become_levels_by_their_size() {
 fn a_volume_is_packed_as_asked_for() {
     let old = memory();
     let document = document_of(&[16, 16, 8], &[4, 4, 4], "uint8", json!([bytes()]));
-    let array = ArrayNode::create(&engine(), &old, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &old, metadata(&document)).unwrap();
     fill(&array, "", 1);
     let shards = |packing: VolumePacking| {
         let new = memory();

@@ -1,9 +1,8 @@
 use serde_json::{Value, json};
+use shardine::jobs::{ConvertOptions, VolumeForm, ZarrForm};
+use shardine::plan::VolumePacking;
 use shardine::store::{Condition, Key, StoreExt};
-use shardine::{
-    ArrayNode, CodecChoice, ConvertOptions, Error, Location, Packing, VolumeForm, VolumePacking,
-    ZarrForm,
-};
+use shardine::{ArrayNode, CodecChoice, Error, Location, Packing};
 
 use crate::common::data_set::dump;
 use crate::common::*;
@@ -17,7 +16,7 @@ fn array(shape: &[u64], data_type: &str, names: Option<&[&str]>) -> Location {
     if let Some(names) = names {
         document["dimension_names"] = json!(names);
     }
-    ArrayNode::create(&engine(), &place, metadata(&document), false).unwrap();
+    ArrayNode::create(&engine(), &place, metadata(&document)).unwrap();
     place
 }
 

@@ -1,12 +1,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use shardine::jobs::{ConvertOptions, ConvertedLevel, RepackOutcome, VolumeForm, ZarrForm};
 use shardine::precomputed::Volume;
 use shardine::store::{FaultStore, FileStore, MemoryStore, Operation, Store, StoreExt};
 use shardine::zarr::CONVERT_MARKER;
-use shardine::{
-    ConvertOptions, ConvertedLevel, Location, Packing, RepackOutcome, VolumeForm, ZarrForm,
-};
+use shardine::{Location, Packing};
 
 use crate::common::data_set::dump;
 use crate::common::*;

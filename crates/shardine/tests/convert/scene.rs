@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{
+    ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm, convert_to_volume,
+    convert_to_zarr,
+};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::store::MemoryStore;
-use shardine::{
-    Array, ArrayNode, ConvertOptions, ConvertSummary, ConvertedLevel, Elements, Error, Location,
-    Region, VolumeForm, WriteOptions, ZarrForm, convert_to_volume, convert_to_zarr,
-};
+use shardine::{Array, ArrayNode, Elements, Error, Location, Region, WriteOptions};
 
 use crate::common::*;
 
@@ -63,7 +64,7 @@ pub fn fill(array: &Array, region: &str, seed: u64) {
         shardine::ElementSize::Variable => panic!("of a fixed size"),
     };
     let elements = Elements::Fixed(noise(count as usize * element, seed + 1));
-    array.write(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(&region, elements.as_ref(), &WriteOptions::new()).unwrap();
 }
 
 pub type Told = (Vec<ConvertedLevel>, ConvertSummary);

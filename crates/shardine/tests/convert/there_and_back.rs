@@ -1,7 +1,6 @@
 use serde_json::{Value, json};
-use shardine::{
-    ArrayNode, CodecChoice, ConvertOptions, Location, Packing, RepackCheck, VolumeForm, ZarrForm,
-};
+use shardine::jobs::{ConvertOptions, RepackCheck, VolumeForm, ZarrForm};
+use shardine::{ArrayNode, CodecChoice, Location, Packing};
 
 use crate::common::data_set::dump;
 use crate::common::*;
@@ -180,7 +179,7 @@ fn an_info_that_does_not_fit_any_more_is_not_written_back() {
     let group = make();
     let third = document(&[2, 2, 2], &[2, 2, 2], "uint8".into(), 0.into(), json!([bytes()]));
     let place = group.join("c").unwrap();
-    ArrayNode::create(&engine(), &place, metadata(&third), false).unwrap();
+    ArrayNode::create(&engine(), &place, metadata(&third)).unwrap();
     assert!(why(&group, &VolumeForm::new()).contains("2 scales, not 3"));
 }
 
@@ -193,12 +192,12 @@ fn chunks_of_another_shape_are_written_within_the_budget() {
     let codecs = json!([bytes(), zstd()]);
     let document = document(&[16, 512, 512], &[1, 512, 512], "uint32".into(), 0.into(), codecs);
     let document = named(document, &["z", "y", "x"]);
-    let array = ArrayNode::create(&engine, &old, metadata(&document), false).unwrap();
+    let array = ArrayNode::create(&engine, &old, metadata(&document)).unwrap();
     fill(&array, "", 3);
     let options = ConvertOptions::new().chunk(&[64, 64, 16]).check(RepackCheck::Elements);
     let mut told = Vec::new();
     let tell = &mut |level| told.push(level);
     let form = VolumeForm::new();
-    shardine::convert_to_volume(&engine, &old, &group, &form, &options, tell).unwrap();
+    shardine::jobs::convert_to_volume(&engine, &old, &group, &form, &options, tell).unwrap();
     assert_eq!((told[0].chunks_moved, told[0].chunks_recoded), (0, 64));
 }

@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use shardine::files::Input;
+use shardine::jobs::{
+    AppendFrom, AppendOptions, CompactOptions, CopyCheck, CopyOptions, FindingKind, ImportOptions,
+    MigrateOptions, RepackCheck, RepackOptions, RepairOptions, Severity, VerifyOptions, append,
+    compact, copy, import, migrate, repack, repair, verify,
+};
 use shardine::plan::ArrayLayout;
 use shardine::store::{Condition, DiskObserver, DiskStep, FileStore, Key, StoreExt, Verdict};
 use shardine::{
-    AppendFrom, AppendOptions, Array, ArrayNode, CompactOptions, CopyCheck, CopyOptions, DataType,
-    Elements, Engine, FindingKind, ImportOptions, Location, MigrateOptions, Node, Packing, Region,
-    RepackCheck, RepackOptions, RepairOptions, Severity, SliceOptions, SliceWriter, Strategy,
-    VerifyOptions, WriteOptions, append, compact, copy, import, migrate, repack, repair, verify,
+    Array, ArrayNode, DataType, Elements, Engine, Location, Node, Packing, Region, SliceOptions,
+    SliceWriter, Strategy, WriteOptions,
 };
 
 use crate::common::{bytes, document, metadata, noise};
@@ -38,16 +41,16 @@ fn plain() -> Value {
 
 fn make(root: &Path, name: &str, document: &Value) -> ArrayNode {
     let location = at(root).join(name).unwrap();
-    let array = ArrayNode::create(&engine(), &location, metadata(document), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(document)).unwrap();
     let len: u64 = array.shape().iter().product();
     let elements = Elements::Fixed(noise(len as usize, 3));
-    array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
     array
 }
 
 fn read(engine: &Arc<Engine>, location: &Location) -> Result<Vec<u8>, String> {
     let array = ArrayNode::open(engine, location).map_err(told)?;
-    Ok(array.read(&Region::all()).map_err(told)?.into_fixed().unwrap())
+    Ok(array.read_elements(Region::all()).map_err(told)?.into_fixed().unwrap())
 }
 
 fn read_of(root: &Path, name: &str) -> State {
@@ -123,7 +126,9 @@ fn set_up_torn(root: &Path) {
 fn update(array: &Array, strategy: Strategy) -> Result<(), shardine::Error> {
     let elements = Elements::Fixed(noise(16, 9));
     let region: Region = "2:6,2:6".parse().unwrap();
-    array.write(&region, elements.as_ref(), &WriteOptions::new().strategy(strategy)).map(drop)
+    array
+        .write_elements(&region, elements.as_ref(), &WriteOptions::new().strategy(strategy))
+        .map(drop)
 }
 
 fn write(engine: &Arc<Engine>, root: &Location, strategy: Strategy) -> Result<String, String> {
@@ -225,8 +230,8 @@ pub fn looking() -> Vec<Verb> {
             let mut text = String::new();
             // The second time with what is cached and open.
             for _ in 0..2 {
-                text += &format!("{:?}", array.read(&"2:7,:".parse().unwrap()).map_err(told)?);
-                text += &format!("{:?}", array.read(&"1,1".parse().unwrap()).map_err(told)?);
+                text += &format!("{:?}", array.read_elements("2:7,:").map_err(told)?);
+                text += &format!("{:?}", array.read_elements("1,1").map_err(told)?);
             }
             Ok(text)
         }),
@@ -269,13 +274,13 @@ pub fn writing() -> Vec<Verb> {
             set_up: |root| {
                 let location = at(root).join("a").unwrap();
                 let one = document(&[4, 4], &[4, 4], "uint8".into(), 0.into(), json!(["bytes"]));
-                ArrayNode::create(&engine(), &location, metadata(&one), false).unwrap();
+                ArrayNode::create(&engine(), &location, metadata(&one)).unwrap();
             },
             run: |engine, root| {
                 let array = ArrayNode::open(engine, &root.join("a").unwrap()).map_err(told)?;
                 let elements = Elements::Fixed(noise(16, 9));
                 let options = WriteOptions::new();
-                array.write(&Region::all(), elements.as_ref(), &options).map_err(told)?;
+                array.write_elements(Region::all(), elements.as_ref(), &options).map_err(told)?;
                 Ok(String::new())
             },
             kept: a,
@@ -289,7 +294,7 @@ pub fn writing() -> Vec<Verb> {
                 let array = ArrayNode::open(engine, &root.join("a").unwrap()).map_err(told)?;
                 let mut writer = SliceWriter::new(array, 0, SliceOptions::new()).map_err(told)?;
                 let planes = Elements::Fixed(noise(24, 5));
-                writer.push(planes.as_ref()).map_err(told)?;
+                writer.push_elements(planes.as_ref()).map_err(told)?;
                 writer.finish().map_err(told)?;
                 Ok(String::new())
             },
@@ -339,7 +344,7 @@ pub fn writing() -> Vec<Verb> {
             run: |engine, root| {
                 let location = root.join("a").unwrap();
                 let metadata = metadata(&sharded([8, 8], "end"));
-                ArrayNode::create(engine, &location, metadata, false).map_err(told)?;
+                ArrayNode::create(engine, &location, metadata).map_err(told)?;
                 Ok(String::new())
             },
             kept: nothing,
@@ -361,7 +366,7 @@ fn set_up_gaps(root: &Path) {
     for seed in 0..3 {
         let elements = Elements::Fixed(noise(16, seed));
         let options = WriteOptions::new().strategy(Strategy::Append).max_gap(1.0);
-        array.write(&"0:4,0:4".parse().unwrap(), elements.as_ref(), &options).unwrap();
+        array.write_elements("0:4,0:4", elements.as_ref(), &options).unwrap();
     }
 }
 
@@ -395,7 +400,7 @@ fn sound(root: &Path) -> State {
     let array = ArrayNode::open(&engine(), &at(root).join("a").unwrap()).map_err(told)?;
     let mut state = Vec::new();
     for region in ["0:4,:", "4:,0:4"] {
-        let part = array.read(&region.parse().unwrap()).map_err(told)?;
+        let part = array.read_elements(region).map_err(told)?;
         state.extend(part.into_fixed().unwrap());
     }
     Ok(state)

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{
+    ConvertOptions, CopyOptions, RepackVolumeOptions, RepairOptions, VolumeForm, ZarrForm,
+    convert_to_volume, convert_to_zarr, copy, repack_keys, repack_volume, repair,
+};
+use shardine::precomputed::{KeyValueStore, KeyValues, PayloadKind};
 use shardine::precomputed::{Volume, VolumeInfo};
 use shardine::shard::uint64::Sharding;
-use shardine::{
-    Array, ArrayNode, ConvertOptions, CopyOptions, Elements, Engine, KeyValueStore, KeyValues,
-    Location, PayloadKind, Region, RepackVolumeOptions, RepairOptions, VolumeForm, WriteOptions,
-    ZarrForm, convert_to_volume, convert_to_zarr, copy, repack_keys, repack_volume, repair,
-};
+use shardine::{Array, ArrayNode, Elements, Engine, Location, Region, WriteOptions};
 
 use crate::common::volumes::{scale, sharding};
 use crate::common::{document, metadata, noise};
@@ -36,7 +37,7 @@ fn make(root: &Path, sharded: bool) {
     let volume = Volume::create(&engine(), &at(root).join("v").unwrap(), info(sharded)).unwrap();
     let elements = Elements::Fixed(noise(33 * 256, 4));
     let array = volume.array(0).unwrap();
-    array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
     fs::write(root.join("v/8/notes"), "notes").unwrap();
 }
 
@@ -54,7 +55,7 @@ fn open(engine: &Arc<Engine>, location: &Location) -> Result<Array, String> {
 
 fn elements(root: &Path, name: &str) -> State {
     let array = open(&engine(), &at(root).join(name).unwrap())?;
-    Ok(array.read(&Region::all()).map_err(told)?.into_fixed().unwrap())
+    Ok(array.read_elements(Region::all()).map_err(told)?.into_fixed().unwrap())
 }
 
 fn v(root: &Path) -> State {
@@ -80,7 +81,7 @@ fn with_zarr(root: &Path) -> State {
     };
     for child in group.children().map_err(told)? {
         if let shardine::Node::Array(array) = child.node.map_err(told)? {
-            state.extend(array.read(&Region::all()).map_err(told)?.into_fixed().unwrap());
+            state.extend(array.read_elements(Region::all()).map_err(told)?.into_fixed().unwrap());
         }
     }
     Ok(state)
@@ -94,8 +95,8 @@ fn write(engine: &Arc<Engine>, root: &Location) -> Result<String, String> {
     let array = open(engine, &root.join("v").unwrap())?;
     // Of one chunk, and so of one shard or object.
     let new = Elements::Fixed(noise(64, 8));
-    let region = "2:6,2:6,2:6".parse().unwrap();
-    array.write(&region, new.as_ref(), &WriteOptions::new()).map_err(told)?;
+    let region = "2:6,2:6,2:6";
+    array.write_elements(region, new.as_ref(), &WriteOptions::new()).map_err(told)?;
     Ok(String::new())
 }
 
@@ -167,7 +168,7 @@ fn compacted(root: &Path) -> State {
 /// What the other shard has.
 fn sound(root: &Path) -> State {
     let array = open(&engine(), &at(root).join("v").unwrap())?;
-    Ok(array.read(&":16,:,:".parse().unwrap()).map_err(told)?.into_fixed().unwrap())
+    Ok(array.read_elements(":16,:,:").map_err(told)?.into_fixed().unwrap())
 }
 
 fn repaired(root: &Path) -> State {
@@ -179,14 +180,14 @@ fn set_up_array(root: &Path) {
     let mut plain = document(&[8, 8, 8], &[4, 8, 8], "uint8".into(), 0.into(), json!(["bytes"]));
     plain["dimension_names"] = json!(["z", "y", "x"]);
     let location = at(root).join("z").unwrap();
-    let array = ArrayNode::create(&engine(), &location, metadata(&plain), false).unwrap();
+    let array = ArrayNode::create(&engine(), &location, metadata(&plain)).unwrap();
     let elements = Elements::Fixed(noise(512, 6));
-    array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
 }
 
 fn z(root: &Path) -> State {
     let array = ArrayNode::open(&engine(), &at(root).join("z").unwrap()).map_err(told)?;
-    Ok(array.read(&Region::all()).map_err(told)?.into_fixed().unwrap())
+    Ok(array.read_elements(Region::all()).map_err(told)?.into_fixed().unwrap())
 }
 
 fn z_and_v(root: &Path) -> State {
@@ -207,7 +208,7 @@ pub fn all() -> Vec<Verb> {
             set_up,
             |engine, root| {
                 let array = open(engine, &root.join("v").unwrap())?;
-                Ok(format!("{:?}", array.read(&Region::all()).map_err(told)?))
+                Ok(format!("{:?}", array.read_elements(Region::all()).map_err(told)?))
             },
             nothing,
             nothing,
@@ -217,7 +218,7 @@ pub fn all() -> Vec<Verb> {
             set_up_plain,
             |engine, root| {
                 let array = open(engine, &root.join("v").unwrap())?;
-                Ok(format!("{:?}", array.read(&Region::all()).map_err(told)?))
+                Ok(format!("{:?}", array.read_elements(Region::all()).map_err(told)?))
             },
             nothing,
             nothing,

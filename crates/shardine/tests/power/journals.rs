@@ -5,8 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shardine::jobs::{CopyOptions, copy};
 use shardine::store::{FileStore, MemoryStore, Store};
-use shardine::{CopyOptions, Engine, EngineError, Error, Location, Strategy, copy};
+use shardine::{Engine, EngineError, Error, Location, Strategy};
 
 use crate::disk::{Disk, Image, Kept, Random, image, put};
 use crate::scene::{
@@ -199,7 +200,8 @@ fn damage_beside_a_journal_is_told_as_what_it_is() {
                 FileStore::observed(folder.path(), Arc::new(ReadOnly)),
                 FileStore::new(folder.path()),
             ] {
-                let error = open(&engine, store).read(&shardine::Region::all()).unwrap_err();
+                let error =
+                    open(&engine, store).read_elements(shardine::Region::all()).unwrap_err();
                 assert!(
                     matches!(error, Error::Engine(EngineError::Decode { .. })),
                     "{location}: {error:?}"

@@ -24,7 +24,7 @@ fn document(chunk: usize, chunks: usize, location: &str) -> String {
 fn write(array: &Array, start: usize, data: &[u8], strategy: Strategy) {
     let region = Region::of_box(&[start as u64], &[data.len() as u64]);
     let options = WriteOptions::new().strategy(strategy).max_gap(1.0);
-    array.write(&region, ElementsRef::Fixed(data), &options).unwrap();
+    array.write_elements(&region, ElementsRef::Fixed(data), &options).unwrap();
 }
 
 /// Updates `touched` of the chunks and fails at every step.

@@ -80,9 +80,9 @@ fn readers_see_whole_chunks_of_states_that_were() {
                             let from = newest.load(Ordering::SeqCst);
                             let region = Region::of_box(&[8, 8], &[8, 8]);
                             let found = match kind {
-                                0 => kept.read(&region),
-                                1 => open(&readers, FileStore::new(root)).read(&region),
-                                _ => kept.read(&Region::all()),
+                                0 => kept.read_elements(&region),
+                                1 => open(&readers, FileStore::new(root)).read_elements(&region),
+                                _ => kept.read_elements(Region::all()),
                             };
                             let Elements::Fixed(mut found) = found.unwrap() else { panic!() };
                             if kind == 2 {

@@ -63,7 +63,7 @@ pub fn create(engine: &Arc<Engine>, root: &Path, document: &str) -> ArrayNode {
         panic!("it is an array")
     };
     let location = Location::root(Arc::new(FileStore::new(root)));
-    ArrayNode::create(engine, &location, metadata, false).unwrap()
+    ArrayNode::create(engine, &location, metadata).unwrap()
 }
 
 pub fn open(engine: &Arc<Engine>, store: impl Store + 'static) -> ArrayNode {
@@ -71,7 +71,7 @@ pub fn open(engine: &Arc<Engine>, store: impl Store + 'static) -> ArrayNode {
 }
 
 pub fn read(array: &Array) -> Result<Vec<u8>, String> {
-    match array.read(&Region::all()) {
+    match array.read_elements(Region::all()) {
         Ok(Elements::Fixed(bytes)) => Ok(bytes),
         Ok(_) => Err("other elements".to_owned()),
         Err(error) => Err(format!("a read failed: {error:?}")),
@@ -84,7 +84,7 @@ pub fn read_parts(array: &Array) -> Result<Vec<u8>, String> {
     for part in (0..8).rev() {
         let (start, shape) = ([part / 2 * 16, part % 2 * 16], [16, 16]);
         let region = Region::of_box(&start.map(|n| n as u64), &shape.map(|n| n as u64));
-        match array.read(&region) {
+        match array.read_elements(&region) {
             Ok(Elements::Fixed(data)) => {
                 Call { start, shape, data, options: WriteOptions::new() }.apply(&mut all);
             }
@@ -135,7 +135,7 @@ impl Call {
 
     pub fn write(&self, array: &Array) -> Result<(), shardine::Error> {
         let region = Region::of_box(&self.start.map(|n| n as u64), &self.shape.map(|n| n as u64));
-        array.write(&region, ElementsRef::Fixed(&self.data), &self.options).map(drop)
+        array.write_elements(&region, ElementsRef::Fixed(&self.data), &self.options).map(drop)
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use serde_json::Value;
+use shardine::jobs::{RepackError, RepackOutcome};
 use shardine::store::{MemoryStore, Store};
 use shardine::{
-    Array, ArrayNode, Elements, Error, Location, Region, RepackError, RepackOutcome,
-    VariableElements, WriteOptions,
+    Array, ArrayNode, Elements, Error, Location, Region, VariableElements, WriteOptions,
 };
 
 use crate::chunks::{document, encoded};
@@ -39,7 +39,7 @@ fn write_all(array: &Array, config: &Config) {
                 Elements::Variable((0..count).map(text).collect::<VariableElements>())
             }
         };
-        array.write(&region, data.as_ref(), &options).unwrap();
+        array.write_elements(&region, data.as_ref(), &options).unwrap();
     }
 }
 
@@ -63,16 +63,17 @@ fn step(
     config: &Config,
 ) -> Result<Location, TestCaseError> {
     let before = ArrayNode::open(&engine(), &source).unwrap();
-    let (old, old_chunks) = (before.read(&Region::all()).unwrap(), encoded(&before));
+    let (old, old_chunks) = (before.read_elements(Region::all()).unwrap(), encoded(&before));
     let old_document = document(&before);
     let levels = old_document["codecs"].to_string().matches("sharding_indexed").count();
     let measured = levels == 0 || levels == 1 && before.entry_shape().is_some();
     let options = job.options(before.chunk_shape(), config.element.is_none());
     let target = (job.place != Place::Here).then_some(target);
     let mut told = Vec::new();
-    let done = shardine::repack(&engine(), &source, target.as_ref(), &options, &mut |array| {
-        told.push(array);
-    });
+    let done =
+        shardine::jobs::repack(&engine(), &source, target.as_ref(), &options, &mut |array| {
+            told.push(array);
+        });
     let at = match done {
         Ok(_) => target.clone().unwrap_or(source),
         Err(Error::Repack(RepackError::Layout { reason, .. })) => {
@@ -86,7 +87,7 @@ fn step(
     prop_assert_eq!(told.len(), 1);
     let told = told.remove(0);
     let after = ArrayNode::open(&engine(), &at).unwrap();
-    prop_assert_eq!(after.read(&Region::all()).unwrap(), old);
+    prop_assert_eq!(after.read_elements(Region::all()).unwrap(), old);
     prop_assert_eq!(rest(document(&after)), rest(old_document));
     prop_assert_eq!(after.chunk_shape(), &told.chunk_shape[..]);
     prop_assert_eq!(after.shard_shape().map(<[u64]>::to_vec), told.shard_shape.clone());

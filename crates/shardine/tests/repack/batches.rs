@@ -12,11 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use shardine::store::{DiskLook, DiskObserver, DiskStep, FileStore, Verdict};
-use shardine::{
-    ArrayNode, CancelToken, Elements, Error, JobContext, Location, Packing, RepackError,
-    RepackOptions, RepackOutcome, RepackedArray, consolidate,
+use shardine::jobs::{
+    CancelToken, JobContext, RepackError, RepackOptions, RepackOutcome, RepackedArray,
 };
+use shardine::store::{DiskLook, DiskObserver, DiskStep, FileStore, Verdict};
+use shardine::zarr::consolidate;
+use shardine::{ArrayNode, Elements, Error, Location, Packing};
 
 use crate::common::findings::check_at;
 use crate::common::*;
@@ -143,7 +144,8 @@ fn exchanged(step: DiskStep<'_>) -> Option<String> {
 /// Runs a job that may fail; what it has told, and how it went.
 fn run(place: &Location, options: &RepackOptions) -> (Vec<RepackedArray>, Result<(), Error>) {
     let mut told = Vec::new();
-    let done = shardine::repack(&engine(), place, None, options, &mut |array| told.push(array));
+    let done =
+        shardine::jobs::repack(&engine(), place, None, options, &mut |array| told.push(array));
     (told, done.map(drop))
 }
 
@@ -391,7 +393,8 @@ fn a_job_that_is_cancelled_leaves_what_it_has_built_to_the_next() {
     let old = all_elements(&root, &ARRAYS);
     let cancelled = |place: &Location, context: &JobContext| {
         let mut told = Vec::new();
-        let done = shardine::repack(context, place, None, &by(2), &mut |array| told.push(array));
+        let done =
+            shardine::jobs::repack(context, place, None, &by(2), &mut |array| told.push(array));
         assert!(matches!(done, Err(Error::Cancelled)), "{done:?}");
         told
     };

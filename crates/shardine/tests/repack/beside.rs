@@ -9,11 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shardine::jobs::{RepackOptions, repack};
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
 use shardine::zarr::metadata::NodeMetadata;
-use shardine::{
-    ArrayNode, Elements, Engine, Location, Packing, Region, RepackOptions, WriteOptions, repack,
-};
+use shardine::{ArrayNode, Elements, Engine, Location, Packing, Region, WriteOptions};
 
 fn make(path: &Path) -> Location {
     let document = br#"{
@@ -25,9 +24,9 @@ fn make(path: &Path) -> Location {
         panic!("it is an array");
     };
     let place = Location::parse(path.to_str().unwrap()).unwrap();
-    let array = ArrayNode::create(&Engine::shared().unwrap(), &place, metadata, false).unwrap();
+    let array = ArrayNode::create(&Engine::shared().unwrap(), &place, metadata).unwrap();
     let elements = Elements::Fixed((1..9).collect());
-    array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
     place
 }
 
@@ -86,7 +85,7 @@ fn a_dry_run_does_not_go_on_with_a_job_that_was_killed() {
     run(&place, &by(4).restart(true)).unwrap();
     let array = ArrayNode::open(&Engine::shared().unwrap(), &place).unwrap();
     assert_eq!(array.shard_shape(), Some(&[8][..]));
-    assert_eq!(array.read(&Region::all()).unwrap(), Elements::Fixed((1..9).collect()));
+    assert_eq!(array.read_elements(Region::all()).unwrap(), Elements::Fixed((1..9).collect()));
     assert!(files(folder.path()).iter().all(|file| file.starts_with(&path)));
 }
 
@@ -112,7 +111,7 @@ fn names_of_any_bytes_are_carried_over_and_the_latest_state_of_each() {
     assert_eq!(fs::read_to_string(path.join("c/readme")).unwrap(), "of the chunks");
     assert!(!path.join("gone").exists());
     let array = ArrayNode::open(&Engine::shared().unwrap(), &place).unwrap();
-    assert_eq!(array.read(&Region::all()).unwrap(), Elements::Fixed((1..9).collect()));
+    assert_eq!(array.read_elements(Region::all()).unwrap(), Elements::Fixed((1..9).collect()));
 }
 
 #[test]

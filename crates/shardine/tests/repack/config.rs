@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use shardine::jobs::{RepackCheck, RepackOptions};
 use shardine::shard::IndexLocation;
 use shardine::zarr::metadata::codec_specs_from_json;
-use shardine::{CodecChoice, Packing, RepackCheck, RepackOptions, WriteOrder};
+use shardine::{CodecChoice, Packing, WriteOrder};
 
 use crate::common::*;
 

@@ -5,10 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shardine::{
-    ArrayNode, CopyOptions, ElementsRef, Error, Packing, Region, RepackError, RepackOptions,
-    Severity, SliceOptions, SliceWriter, copy,
-};
+use shardine::jobs::{CopyOptions, RepackError, RepackOptions, Severity, copy};
+use shardine::{ArrayNode, ElementsRef, Error, Packing, Region, SliceOptions, SliceWriter};
 
 use crate::common::findings::check_at;
 use crate::common::*;
@@ -45,10 +43,10 @@ fn a_handle_reads_what_has_taken_the_place_of_its_array() {
         one(&at(folder.path()), None, &options);
         assert_eq!(read(&array, ""), all);
         let parts: Vec<Region> = ["0:5,3,:", "15"].iter().map(|s| s.parse().unwrap()).collect();
-        let many = array.read_many(&parts).unwrap();
+        let many = array.read_many_elements(&parts).unwrap();
         assert_eq!(many[1].as_ref(), ElementsRef::Fixed(&all[15 * 512..]));
         let mut out = vec![0; all.len()];
-        array.read_into(&Region::all(), &mut out).unwrap();
+        array.read_bytes_into(Region::all(), &mut out).unwrap();
         assert_eq!(out, all);
     }
 }
@@ -75,9 +73,10 @@ fn an_array_of_another_type_is_not_read_by_an_old_handle() {
     std::fs::remove_file(folder.path().join("zarr.json")).unwrap();
     let other = document(&[16, 16, 16], &[4, 4, 4], "uint8".into(), 0.into(), json!([bytes()]));
     create_at(&at(folder.path()), &other);
-    assert!(matches!(array.read(&Region::all()), Err(Error::Replaced { .. })));
+    assert!(matches!(array.read_elements(Region::all()), Err(Error::Replaced { .. })));
     let elements = vec![0; 16 * 16 * 16 * 2];
-    let written = array.write(&Region::all(), ElementsRef::Fixed(&elements), &Default::default());
+    let written =
+        array.write_elements(Region::all(), ElementsRef::Fixed(&elements), &Default::default());
     assert!(matches!(written, Err(Error::Replaced { .. })));
 }
 
@@ -92,7 +91,7 @@ fn a_job_does_not_take_an_array_away_from_an_append() {
     let mut all = Vec::new();
     for n in 0..17u64 {
         let plane = noise(16, n);
-        writer.push(ElementsRef::Fixed(&plane)).unwrap();
+        writer.push_elements(ElementsRef::Fixed(&plane)).unwrap();
         all.extend(plane);
         let job = repack(&at(folder.path()), None, &to(&[12, 8]));
         assert!(matches!(job, Err(Error::AppendUnderWay { .. })), "{job:?}");
@@ -116,7 +115,7 @@ fn planes_that_replace_others_go_to_what_has_taken_the_place_of_the_array() {
         let packings = [[24u64, 8], [12, 8], [36, 8], [12, 8]];
         for n in 0..17u64 {
             let plane = noise(16, n);
-            writer.push(ElementsRef::Fixed(&plane)).unwrap();
+            writer.push_elements(ElementsRef::Fixed(&plane)).unwrap();
             all.extend(plane);
             if n % 4 == 3 && writer.committed() == writer.position() {
                 one(&at(folder.path()), None, &to(&packings[n as usize / 4]));
@@ -191,10 +190,11 @@ fn readers_and_writers_beside_a_loop_of_jobs() {
                     let plane = n as u16;
                     let elements: Vec<u8> = plane.to_le_bytes().repeat(256);
                     let region: Region = format!("{}", writer * 5 + n % 4).parse().unwrap();
-                    old.write(&region, ElementsRef::Fixed(&elements), &Default::default()).unwrap();
+                    old.write_elements(&region, ElementsRef::Fixed(&elements), &Default::default())
+                        .unwrap();
                     // What was written is seen by all who come after.
                     let fresh = ArrayNode::open(&engine(), place).unwrap();
-                    let found = fresh.read(&region).unwrap().into_fixed().unwrap();
+                    let found = fresh.read_elements(&region).unwrap().into_fixed().unwrap();
                     assert!(found == elements, "lost a write of {plane} by {writer}");
                     rounds.fetch_add(1, Ordering::Relaxed);
                 }
@@ -208,7 +208,7 @@ fn readers_and_writers_beside_a_loop_of_jobs() {
                 while !stop.load(Ordering::Relaxed) {
                     for (plane, last) in last.iter_mut().enumerate() {
                         let region: Region = format!("{plane}").parse().unwrap();
-                        let found = old.read(&region).unwrap().into_fixed().unwrap();
+                        let found = old.read_elements(&region).unwrap().into_fixed().unwrap();
                         // A plane crosses several shards, which change one by one.
                         for element in found.chunks_exact(2) {
                             let element = u16::from_le_bytes([element[0], element[1]]);

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::jobs::{RepackError, RepackOptions, RepackOutcome};
 use shardine::store::FileStore;
-use shardine::{Error, Location, Packing, RepackError, RepackOptions, RepackOutcome};
+use shardine::{Error, Location, Packing};
 
 use crate::common::data_set::{self, zarr_only};
 use crate::common::findings::{check_at, kinds};
@@ -143,7 +144,8 @@ fn an_array_that_cannot_be_packed_keeps_no_other_from_it() {
     // The array `plain` has one axis.
     let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![2, 2]));
     let mut told = Vec::new();
-    let error = shardine::repack(&engine(), &at(&root), None, &options, &mut |a| told.push(a));
+    let error =
+        shardine::jobs::repack(&engine(), &at(&root), None, &options, &mut |a| told.push(a));
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Repack(RepackError::Layout { .. })), "{error}");
     assert!(error.to_string().contains("plain"), "{error}");

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use shardine::jobs::{CopyOptions, RepackCheck, RepackError, RepackOptions};
 use shardine::store::{DiskLook, DiskObserver, DiskStep, FileStore, StoreError, Verdict};
-use shardine::{
-    ArrayNode, CopyOptions, Elements, Error, Location, Packing, Region, RepackCheck, RepackError,
-    RepackOptions, WriteOptions,
-};
+use shardine::{ArrayNode, Elements, Error, Location, Packing, Region, WriteOptions};
 
 use crate::common::*;
 use crate::scene::*;
@@ -21,7 +19,7 @@ use crate::scene::*;
 fn array(path: &Path) -> Elements {
     let array = create_at(&at(path), &sharded(&[8, 8], &[4, 4], &[2, 2]));
     let elements = Elements::Fixed(noise(128, 5));
-    array.write(&Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
+    array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).unwrap();
     elements
 }
 
@@ -204,7 +202,7 @@ fn nothing_is_copied_to_a_name_that_an_array_has_lost() {
     let elements = array(&path);
     create_at(&at(&other), &sharded(&[4], &[4], &[2]));
     assert!(repack(&dies_between_renames(&path), None, &unsharded()).is_err());
-    let copied = shardine::copy(&at(&other), &at(&path), &CopyOptions::new());
+    let copied = shardine::jobs::copy(&at(&other), &at(&path), &CopyOptions::new());
     assert!(matches!(copied, Err(Error::Exists { .. })), "{copied:?}");
     assert_eq!(self::elements(&at(&path)), elements);
     repack(&at(&path), None, &unsharded()).unwrap();
@@ -241,7 +239,7 @@ fn a_job_to_another_place_that_died_at_any_step_is_finished_by_the_same_call() {
     type Run = fn(&Location, &Location) -> Result<(), Error>;
     let runs: [Run; 2] = [
         |from, to| repack(from, Some(to), &unsharded()).map(drop),
-        |from, to| shardine::copy(from, to, &CopyOptions::new().threads(1)).map(drop),
+        |from, to| shardine::jobs::copy(from, to, &CopyOptions::new().threads(1)).map(drop),
     ];
     for run in runs {
         for die_at in 0.. {

@@ -4,12 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use shardine::jobs::{REPACK_MARKER, RepackError, RepackOptions, RepackOutcome};
 use shardine::shard::IndexLocation;
 use shardine::store::{FaultStore, MemoryStore, Operation, Store};
 use shardine::zarr::APPEND_MARKER;
-use shardine::{
-    Error, Location, Packing, REPACK_MARKER, RepackError, RepackOptions, RepackOutcome,
-};
+use shardine::{Error, Location, Packing};
 
 use crate::common::data_set::{dump, key};
 use crate::common::wrapped_store::{Tricks, WrappedStore};
@@ -181,7 +180,7 @@ fn a_damaged_source_is_not_packed_and_stays() {
 fn a_chunk_that_arrives_otherwise_is_noticed() {
     let folder = folder();
     let place = written(folder.path());
-    for check in [shardine::RepackCheck::Bytes, shardine::RepackCheck::Elements] {
+    for check in [shardine::jobs::RepackCheck::Bytes, shardine::jobs::RepackCheck::Elements] {
         let tricks = Tricks::default();
         tricks.garble.lock().unwrap().push(key("c/1/0"));
         let target = Location::root(Arc::new(WrappedStore::new(MemoryStore::new(), tricks)));
@@ -242,7 +241,7 @@ fn an_unfinished_job_at_a_target_is_given_up_when_asked() {
 fn a_target_is_never_a_mixture_of_two_states_of_the_source() {
     let recode = RepackOptions::new().chunk(&[4, 5]).packing(Packing::Unsharded);
     let moved = RepackOptions::new().packing(Packing::Unsharded);
-    for options in [recode, moved.clone(), moved.check(shardine::RepackCheck::None)] {
+    for options in [recode, moved.clone(), moved.check(shardine::jobs::RepackCheck::None)] {
         for published in [3, 9, 16] {
             let folder = folder();
             let place = written(folder.path());

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
+use shardine::jobs::{RepackError, RepackOptions, RepackedArray};
 use shardine::store::FileStore;
-use shardine::{
-    ArrayNode, Elements, Error, Location, Region, RepackError, RepackOptions, RepackedArray,
-};
+use shardine::{ArrayNode, Elements, Error, Location, Region};
 use tempfile::TempDir;
 
 use crate::common::*;
@@ -26,11 +25,11 @@ pub fn at(path: &Path) -> Location {
 }
 
 pub fn create_at(location: &Location, document: &Value) -> ArrayNode {
-    ArrayNode::create(&engine(), location, metadata(document), false).unwrap()
+    ArrayNode::create(&engine(), location, metadata(document)).unwrap()
 }
 
 pub fn elements(location: &Location) -> Elements {
-    ArrayNode::open(&engine(), location).unwrap().read(&Region::all()).unwrap()
+    ArrayNode::open(&engine(), location).unwrap().read_elements(Region::all()).unwrap()
 }
 
 pub fn repack(
@@ -39,7 +38,7 @@ pub fn repack(
     options: &RepackOptions,
 ) -> Result<Vec<RepackedArray>, Error> {
     let mut told = Vec::new();
-    shardine::repack(&engine(), source, target, options, &mut |array| told.push(array))?;
+    shardine::jobs::repack(&engine(), source, target, options, &mut |array| told.push(array))?;
     Ok(told)
 }
 

@@ -9,8 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use shardine::jobs::{RepackError, RepackOptions, RepackOutcome};
 use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
-use shardine::{ArrayNode, Error, Location, Packing, RepackError, RepackOptions, RepackOutcome};
+use shardine::{ArrayNode, Error, Location, Packing};
 
 use crate::common::findings::check_at;
 use crate::common::*;
@@ -296,7 +297,8 @@ fn an_array_of_more_chunks_than_anyone_can_count_is_packed_by_what_is_stored() {
         write(&array, "1099511627775,4503599627370495", vec![7, 7]);
         let target = at(&folder.path().join("b"));
         for target in [Some(&target), None] {
-            let told = one(&place, target, &options.clone().check(shardine::RepackCheck::Elements));
+            let told =
+                one(&place, target, &options.clone().check(shardine::jobs::RepackCheck::Elements));
             assert_eq!((told.moves, told.chunks_empty > 1 << 60), (moves, true));
             let array = ArrayNode::open(&engine(), target.unwrap_or(&place)).unwrap();
             assert_eq!(read(&array, "5:8,1000000:1000009"), noise(54, 1));

@@ -44,7 +44,7 @@ impl VolumeEngine {
     /// Reads a block to where it belongs, in Fortran order.
     fn read_fortran(&self, block: &Block, out: &mut [u8]) -> Result {
         let place = Placement::fortran(&turned(block.shape, 1), self.element).ok_or("too large")?;
-        Ok(self.array()?.read_placed(&region(block), out, &place)?)
+        Ok(self.array()?.read_bytes_placed(&region(block), out, &place)?)
     }
 }
 
@@ -90,7 +90,7 @@ impl Subject for VolumeEngine {
         match self.order {
             Order::C => self.read_fortran(block, out)?,
             // Fortran order of z, y, x is C order of x, y, z.
-            Order::Fortran => self.array()?.read_into(&region(block), out)?,
+            Order::Fortran => self.array()?.read_bytes_into(&region(block), out)?,
         }
         Ok(None)
     }

@@ -60,12 +60,12 @@ impl Subject for Shardine {
         let NodeMetadata::Array(metadata) = NodeMetadata::parse(&self.metadata)? else {
             return Err("the metadata is not an array's".into());
         };
-        self.array = Some(ArrayNode::create(&self.engine, &location(path)?, metadata, false)?);
+        self.array = Some(ArrayNode::create(&self.engine, &location(path)?, metadata)?);
         Ok(())
     }
 
     fn read_fresh(&mut self, block: &Block) -> Result<Vec<u8>> {
-        match self.array()?.read(&region(block))? {
+        match self.array()?.read_elements(&region(block))? {
             Elements::Fixed(bytes) => Ok(bytes),
             Elements::Variable(_) => Err("elements of variable length".into()),
         }
@@ -73,10 +73,10 @@ impl Subject for Shardine {
 
     fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result<Option<Vec<u8>>> {
         match self.order {
-            Order::C => self.array()?.read_into(&region(block), out)?,
+            Order::C => self.array()?.read_bytes_into(&region(block), out)?,
             Order::Fortran => {
                 let place = Placement::fortran(&block.shape, self.element).ok_or("too large")?;
-                self.array()?.read_placed(&region(block), out, &place)?;
+                self.array()?.read_bytes_placed(&region(block), out, &place)?;
             }
         }
         Ok(None)
@@ -86,7 +86,7 @@ impl Subject for Shardine {
         let elements = ElementsRef::Fixed(elements);
         // Of a shard that is written whole there is nothing to be changed in place.
         let options = WriteOptions::new().strategy(Strategy::InPlace);
-        self.array()?.write(&region(block), elements, &options)?;
+        self.array()?.write_elements(&region(block), elements, &options)?;
         Ok(())
     }
 }

@@ -1,3 +1,4 @@
+mod elements;
 mod fills;
 mod floats;
 mod names;

@@ -50,6 +50,56 @@ fn names_on_the_command_line_are_names_or_json() {
 }
 
 #[test]
+fn types_have_the_names_that_numpy_gives_them() {
+    for (numpy, name) in [
+        ("u2", "uint16"),
+        ("<u2", "uint16"),
+        ("=u2", "uint16"),
+        ("|u1", "uint8"),
+        ("|b1", "bool"),
+        ("i8", "int64"),
+        ("f4", "float32"),
+        ("<f2", "float16"),
+        ("c16", "complex128"),
+        ("<M8[10ms]", "numpy.datetime64[10ms]"),
+        ("m8", "numpy.timedelta64[generic]"),
+    ] {
+        let named = DataType::parse_name(name);
+        assert_eq!(DataType::parse_name(numpy), named, "{numpy}");
+    }
+    for name in ["S5", "U3", "V4"] {
+        let descr = DataType::parse_name(name).unwrap().numpy_descr().unwrap();
+        assert_eq!(&descr[1..], name);
+    }
+    for bad in [
+        "u16",
+        "i3",
+        "f16",
+        "u02",
+        "u+2",
+        "u",
+        "b",
+        "b2",
+        "S0",
+        "S",
+        "U4611686018427387904",
+        "M4",
+        "M8[",
+        "<",
+        "<<u2",
+        "O",
+        "<uint16",
+        "é2",
+    ] {
+        assert_eq!(DataType::from_numpy(bad), None, "{bad}");
+        assert!(DataType::parse_name(bad).is_err(), "{bad}");
+    }
+    let refused = DataType::parse_name(">u2").unwrap_err().to_string();
+    assert!(refused.contains("uint16") && refused.contains("big endian"), "{refused}");
+    assert!(DataType::parse_name(">x").unwrap_err().to_string().contains("unknown"));
+}
+
+#[test]
 fn elements_read_well() {
     for (name, bytes, text) in [
         ("bool", &[1][..], "true"),

@@ -4,8 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use super::AppendError;
+use crate::Error;
 use crate::files::FoundFile;
-use crate::{AppendClaim, AppendNote, Error};
+use crate::zarr::{AppendClaim, AppendNote};
 
 /// An append of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,9 +12,10 @@ use super::watched::Watched;
 use super::{JobContext, JobProgress};
 use crate::engine::Strategy;
 use crate::files::{Input, check_cast_of_raw, elements};
+use crate::zarr::AppendClaim;
 use crate::{
-    AppendClaim, ArrayNode, ElementSize, ElementsRef, Error, Location, SliceError, SliceOptions,
-    SliceWriter, WriteOptions, WriteReport,
+    ArrayNode, ElementSize, ElementsRef, Error, Location, SliceError, SliceOptions, SliceWriter,
+    WriteOptions, WriteReport,
 };
 
 pub use error::AppendError;
@@ -125,14 +126,11 @@ pub struct AppendReport {
 /// A file is read piece by piece; of a stream, memory holds the planes that are not committed.
 ///
 /// ```
-/// use shardine::plan::ArrayLayout;
-/// use shardine::{AppendFrom, AppendOptions, ArrayNode, DataType, Engine, Location, append};
+/// use shardine::jobs::{AppendFrom, AppendOptions, append};
+/// use shardine::{Array, Engine, Location};
 ///
-/// let engine = Engine::shared()?;
-/// let folder = tempfile::tempdir()?;
-/// let location = Location::parse(folder.path().join("a.zarr").to_str().ok_or("not UTF-8")?)?;
-/// let metadata = ArrayLayout::default().metadata(&[0, 3], &DataType::parse_name("uint8")?)?;
-/// ArrayNode::create(&engine, &location, metadata, false)?;
+/// let (engine, location) = (Engine::shared()?, Location::memory());
+/// Array::builder([0, 3], "uint8").create(&location)?;
 /// let mut planes = &[1, 2, 3, 4, 5, 6][..];
 /// let from = AppendFrom::Stream { from: &mut planes, name: "memory".to_owned() };
 /// let report = append(&engine, from, &location, &AppendOptions::new())?;
@@ -240,7 +238,7 @@ fn from_stream(
             }
             _ => {}
         }
-        writer.push(ElementsRef::Fixed(&plane))?;
+        writer.push_elements(ElementsRef::Fixed(&plane))?;
         planes += 1;
         let bytes = planes.saturating_mul(len as u64);
         context.report(JobProgress { bytes, ..JobProgress::default() });

@@ -7,8 +7,8 @@ use shardine_store::Key;
 
 use super::keyed::{Chunks, Folder, Payload, last_part};
 use crate::keyed::KeyedShards;
-use crate::precomputed::{INFO, Info, KeyFolder, Scale, Volume, is_beside, read_info};
-use crate::{DataSet, Engine, Error, KeyFolders, Location};
+use crate::precomputed::{INFO, Info, KeyFolder, KeyFolders, Scale, Volume, is_beside, read_info};
+use crate::{DataSet, Engine, Error, Location};
 
 /// What an `info` describes.
 pub(in crate::jobs) enum InfoSet {

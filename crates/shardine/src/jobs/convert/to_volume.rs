@@ -18,7 +18,9 @@ use crate::precomputed::kept::{self, Seen};
 use crate::precomputed::{DATA_TYPES, INFO, Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
 use crate::zarr::read_document;
-use crate::{Array, ArrayNode, DataSet, Engine, Error, Group, Location, Node, PartContent, open};
+use crate::{
+    Array, ArrayNode, DataSet, Engine, Error, Group, Location, Node, PartContent, open_in,
+};
 
 /// An array that is a level, and how it is seen.
 pub(super) struct OldLevel {
@@ -145,7 +147,7 @@ type KeptInfo = Option<Result<VolumeInfo, String>>;
 
 /// The arrays that become levels, the largest first, and the `info` that their group keeps.
 fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>, KeptInfo), Error> {
-    let set = open(engine, source)?;
+    let set = open_in(engine, source)?;
     if !set.is::<ArrayNode>() && !set.is::<Group>() {
         return Ok((foreign_levels(&*set)?, None));
     }

@@ -19,7 +19,7 @@ use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewA
 use crate::zarr::{DOCUMENT, MAX_DEPTH, node_names};
 use crate::{
     Array, ArrayNode, CodecChoice, CodecSpec, DataSet, Error, Location, PartContent, SetKind,
-    codec_words, open,
+    codec_words, open_in,
 };
 
 /// The most chunks that a shard of a volume may have room for, for a shard of Zarr to have as many: an index of 512 KiB.
@@ -79,7 +79,7 @@ pub(in crate::jobs) fn plan_to_zarr(
     let engine = context.engine();
     check_apart(source, target)?;
     refuse_data_set(engine, source)?;
-    let set = open(engine, source)?;
+    let set = open_in(engine, source)?;
     let mut planner = Planner::new(context, source, target, form, options);
     planner.set(&*set, "", 0)?;
     let Planner { steps, reports, documents, .. } = planner;

@@ -64,7 +64,8 @@ const COPY: JobKind = JobKind { marker: COPY_MARKER, member: "shardine_copy" };
 /// ```
 /// use std::sync::Arc;
 /// use shardine::store::{Condition, Key, MemoryStore, Store, StoreExt};
-/// use shardine::{CopyOptions, Location, copy};
+/// use shardine::jobs::{CopyOptions, copy};
+/// use shardine::Location;
 ///
 /// let (from, to) = (MemoryStore::new(), MemoryStore::new());
 /// from.put(&Key::new("a/zarr.json")?, b"{}", Condition::None)?;

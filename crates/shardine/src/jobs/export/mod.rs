@@ -65,16 +65,11 @@ impl ExportOptions {
 ///
 /// ```
 /// use shardine::files::OutputFile;
-/// use shardine::plan::{ArrayLayout, FillChoice};
-/// use shardine::{ArrayNode, DataType, Engine, ExportOptions, Location, Region, export_to_file};
+/// use shardine::jobs::{ExportOptions, export_to_file};
+/// use shardine::{Array, Engine, Location, Region};
 ///
-/// let engine = Engine::shared()?;
-/// let folder = tempfile::tempdir()?;
-/// let location = Location::parse(folder.path().join("a.zarr").to_str().ok_or("not UTF-8")?)?;
-/// let mut layout = ArrayLayout::default();
-/// layout.fill = Some(FillChoice::Text("7".to_owned()));
-/// let metadata = layout.metadata(&[4], &DataType::parse_name("uint8")?)?;
-/// let array = ArrayNode::create(&engine, &location, metadata, false)?;
+/// let (engine, folder) = (Engine::shared()?, tempfile::tempdir()?);
+/// let array = Array::builder([4], "uint8").fill(7).create(Location::memory())?;
 /// let output = OutputFile::create(&folder.path().join("a.npy"), false)?;
 /// export_to_file(&engine, &array, &Region::all(), &output, &ExportOptions::new().npy(true))?;
 /// output.finish()?;
@@ -201,7 +196,9 @@ impl<'a> Export<'a> {
         let (total, mut done) = (elements(&self.shape), 0);
         for slab in self.slabs(VARIABLE, Order::Sequential) {
             self.context.check()?;
-            if let Elements::Variable(elements) = self.array.read(&slab.region(&self.axes))? {
+            if let Elements::Variable(elements) =
+                self.array.read_elements(slab.region(&self.axes))?
+            {
                 writer.add(&elements, failed)?;
                 done += elements.len() as u64;
                 self.context.report(JobProgress::steps("", done, total));
@@ -233,7 +230,7 @@ impl<'a> Export<'a> {
             *buffer = vec![0; len];
         }
         buffer.resize(len, 0);
-        self.array.read_into(&slab.region(&self.axes), buffer)
+        self.array.read_bytes_into(slab.region(&self.axes), buffer)
     }
 }
 

@@ -62,7 +62,8 @@ type Report = Arc<dyn Fn(JobProgress) + Send + Sync>;
 /// Every job takes one, or an engine alone:
 ///
 /// ```
-/// use shardine::{CancelToken, Engine, Error, JobContext};
+/// use shardine::jobs::{CancelToken, JobContext};
+/// use shardine::{Engine, Error};
 ///
 /// let token = CancelToken::new();
 /// let context = JobContext::new(&Engine::shared()?)

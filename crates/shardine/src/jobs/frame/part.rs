@@ -17,7 +17,7 @@ pub(super) const MOST: u32 = 1_000_000;
 /// line it is `3/16`, or `finish`.
 ///
 /// ```
-/// use shardine::Part;
+/// use shardine::jobs::Part;
 /// let part: Part = "3/16".parse()?;
 /// assert_eq!(part, Part::Of { index: 3, count: 16 });
 /// assert!("0/4".parse::<Part>().is_err() && "5/4".parse::<Part>().is_err());

@@ -126,7 +126,8 @@ pub struct ImportReport {
 ///
 /// ```
 /// use shardine::files::Input;
-/// use shardine::{DataType, Engine, ImportOptions, Location, import};
+/// use shardine::jobs::{ImportOptions, import};
+/// use shardine::{DataType, Engine, Location};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("six.raw");
@@ -257,7 +258,7 @@ fn described(options: &ImportOptions, input: &Input) -> Result<(Vec<u64>, DataTy
 /// An array that nobody sees.
 fn in_memory(context: &JobContext, metadata: ArrayMetadata) -> Result<ArrayNode, Error> {
     let location = Location::root(Arc::new(MemoryStore::new()));
-    ArrayNode::create(context.engine(), &location, metadata, false)
+    ArrayNode::create(context.engine(), &location, metadata)
 }
 
 /// The metadata; shards of about some size by what chunks of the file take.
@@ -324,7 +325,7 @@ fn write(
     for region in regions {
         let start = region.axes.iter().map(|axis| axis.start).collect();
         let part = PartOfSource { source: &watched, start };
-        let more = array.write_from(&Region::from(&region), &part, &options);
+        let more = array.write_from(Region::from(&region), &part, &options);
         context.check()?;
         let more = more?;
         report.objects_written += more.objects_written;

@@ -13,8 +13,8 @@ use crate::jobs::copy::CopyError;
 use crate::jobs::frame::{Beginning, Marker, Start};
 use crate::owner::Owner;
 use crate::plan::ArrayLayoutError;
-use crate::zarr::DOCUMENT;
 use crate::zarr::metadata::{ArrayMetadata, MetadataError};
+use crate::zarr::{CreateOptions, DOCUMENT};
 use crate::{ArrayNode, Engine, Error, Location, Node};
 
 /// What a marker calls a source that cannot be read again.
@@ -81,7 +81,8 @@ pub fn begin(
             Err(error) => return Err(error),
         }
     }
-    let array = ArrayNode::create(engine, target, metadata, true)?;
+    let options = CreateOptions::new().overwrite(true);
+    let array = ArrayNode::create_with(engine, target, metadata, &options)?;
     if start == Start::Clear {
         marker.cleared(target)?;
     }

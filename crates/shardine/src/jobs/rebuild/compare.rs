@@ -189,9 +189,9 @@ impl Transfer<'_> {
     fn has_same_elements(&self, start: &[u64], shape: &[u64]) -> Result<bool, Error> {
         let region = Region::of_box(start, shape);
         if self.axes.is_identity() {
-            return Ok(self.old.read(&region)? == self.new.read(&region)?);
+            return Ok(self.old.read_elements(&region)? == self.new.read_elements(&region)?);
         }
-        let new = self.new.read(&region)?.into_fixed().unwrap_or_default();
+        let new = self.new.read_elements(&region)?.into_fixed().unwrap_or_default();
         let mut old = vec![0; new.len()];
         let too_large = || RegionError::TooLarge { shape: shape.to_vec() };
         let element = self.new.chunks.layout.element_size();

@@ -526,7 +526,7 @@ impl Transfer<'_> {
         let options =
             WriteOptions::new().order(self.options.order).store_empty(self.options.store_empty);
         let source = PartOfSource { source: &self.source, start: start.clone() };
-        let report = self.new.write_from(&Region::of_box(&start, &shape), &source, &options)?;
+        let report = self.new.write_from(Region::of_box(&start, &shape), &source, &options)?;
         self.wrote_chunks(report.chunks_encoded, report.chunks_empty);
         self.wrote(report.objects_written, report.bytes_written);
         self.advance(chunks)

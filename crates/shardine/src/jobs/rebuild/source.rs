@@ -72,7 +72,7 @@ impl<'a> ArraySource<'a> {
         let (start, shape) = (self.axes.to_old(start, 0), self.axes.to_old(shape, 1));
         let strides = self.axes.to_old(&to.strides, 0);
         let to = Placement { start: to.start, strides: strides.into_iter().collect() };
-        self.array.read_placed(&Region::of_box(&start, &shape), target, &to)
+        self.array.read_bytes_placed(Region::of_box(&start, &shape), target, &to)
     }
 
     fn element(&self) -> usize {
@@ -139,7 +139,7 @@ impl Source for ArraySource<'_> {
         if elements.is_none() {
             let len = from.end(&extents(&block.shape), element).ok_or(strided::OutOfMemory)?;
             let mut memory = vec![0; len];
-            self.array.read_into(&Region::of_box(&block.start, &block.shape), &mut memory)?;
+            self.array.read_bytes_into(Region::of_box(&block.start, &block.shape), &mut memory)?;
             *elements = Some(memory);
         }
         let memory = elements.as_deref().unwrap_or_default();
@@ -151,7 +151,7 @@ impl Source for ArraySource<'_> {
         if !self.axes.is_identity() {
             return Err("elements of variable length keep the order of their axes".into());
         }
-        match self.array.read(&Region::of_box(start, shape))? {
+        match self.array.read_elements(Region::of_box(start, shape))? {
             Elements::Variable(elements) => Ok(elements),
             Elements::Fixed(_) => Err("the array has elements of a fixed size".into()),
         }

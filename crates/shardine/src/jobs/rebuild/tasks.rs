@@ -23,7 +23,7 @@ use crate::jobs::repack_volume::{RepackVolumeOptions, plan_repack_volume};
 use crate::location::LocationSpec;
 use crate::precomputed::{Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
-use crate::{Array, ArrayNode, Engine, Error, Location, open};
+use crate::{Array, ArrayNode, Engine, Error, Location, open_in};
 
 /// The form of a plan that is written and understood.
 const VERSION: u32 = 1;
@@ -32,13 +32,13 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RebuildJob {
-    /// A Zarr hierarchy with its chunks packed in another way: see [`repack`](crate::repack).
+    /// A Zarr hierarchy with its chunks packed in another way: see [`repack`](crate::jobs::repack).
     Repack(RepackOptions),
-    /// A volume with its chunks packed in another way: see [`repack_volume`](crate::repack_volume).
+    /// A volume with its chunks packed in another way: see [`repack_volume`](crate::jobs::repack_volume).
     RepackVolume(RepackVolumeOptions),
-    /// Zarr from another format: see [`convert_to_zarr`](crate::convert_to_zarr).
+    /// Zarr from another format: see [`convert_to_zarr`](crate::jobs::convert_to_zarr).
     ToZarr(ZarrForm, ConvertOptions),
-    /// A volume from another format: see [`convert_to_volume`](crate::convert_to_volume).
+    /// A volume from another format: see [`convert_to_volume`](crate::jobs::convert_to_volume).
     ToVolume(VolumeForm, ConvertOptions),
 }
 
@@ -79,7 +79,8 @@ struct StepPlan {
 /// A job at a target that any processes can share, task by task.
 ///
 /// ```no_run
-/// use shardine::{Engine, Location, Packing, RebuildJob, RebuildPlan, RebuildTask, RepackOptions};
+/// use shardine::jobs::{RebuildJob, RebuildPlan, RebuildTask, RepackOptions};
+/// use shardine::{Engine, Location, Packing};
 ///
 /// let engine = Engine::shared()?;
 /// let (source, target) = (Location::parse("a.zarr")?, Location::parse("b.zarr")?);
@@ -297,7 +298,7 @@ impl SourceRef {
         };
         match self.packed {
             true => Volume::open(engine, &place)?.packed_array(self.level),
-            false => open(engine, &place)?.array(self.level),
+            false => open_in(engine, &place)?.array(self.level),
         }
     }
 }

@@ -50,26 +50,18 @@ pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 /// twice more, mostly from memory. Memory is that of the indexes of some shards, and of the chunks in flight if they are encoded anew.
 ///
 /// ```
-/// # use std::sync::Arc;
-/// # use shardine::{ArrayNode, Elements, Engine, Location, Region, WriteOptions, zarr::metadata::NodeMetadata};
-/// use shardine::{Packing, RepackOptions, repack};
-/// # let document = br#"{
-/// #     "zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8",
-/// #     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
-/// #     "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]
-/// # }"#;
-/// # let NodeMetadata::Array(metadata) = NodeMetadata::parse(document)? else { unreachable!() };
-/// # let engine = Engine::shared()?;
-/// # let source = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-/// # let target = Location::root(Arc::new(shardine::store::MemoryStore::new()));
-/// # let array = ArrayNode::create(&engine, &source, metadata, false)?;
-/// # array.write(&Region::all(), Elements::Fixed(vec![1, 2, 0, 4]).as_ref(), &WriteOptions::new())?;
+/// use shardine::jobs::{RepackOptions, repack};
+/// use shardine::{Array, Engine, Location, Packing};
+///
+/// let (source, target) = (Location::memory(), Location::memory());
+/// let array = Array::builder([4], "uint8").chunks([1]).unsharded().create(&source)?;
+/// array.write(.., &[1u8, 2, 0, 4])?;
 /// let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![2]));
-/// repack(&engine, &source, Some(&target), &options, &mut |array| {
+/// repack(&Engine::shared()?, &source, Some(&target), &options, &mut |array| {
 ///     assert_eq!((array.chunks_moved, array.chunks_empty, array.objects_written), (3, 1, 2));
 /// })?;
-/// assert_eq!(ArrayNode::open(&engine, &target)?.read(&Region::all())?, Elements::Fixed(vec![1, 2, 0, 4]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// assert_eq!(Array::open(&target)?.read::<u8>(..)?, [1, 2, 0, 4]);
+/// # Ok::<(), shardine::Error>(())
 /// ```
 pub fn repack(
     context: impl Into<JobContext>,

@@ -8,13 +8,14 @@ use shardine_store::{FolderPart, StoreExt};
 use super::survey::survey;
 use super::values::KeyFolderValues;
 use super::{Packed, RepackedScale};
+use crate::jobs::RepackOutcome;
 use crate::jobs::rebuild::{Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
 use crate::keyed::KeyedShards;
 use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
 use crate::precomputed::{INFO, ValueNames};
 use crate::shard::uint64::Sharding;
-use crate::{Engine, Error, Location, RepackOutcome};
+use crate::{Engine, Error, Location};
 
 /// A folder of values by key, and what it is to become.
 #[derive(Clone)]

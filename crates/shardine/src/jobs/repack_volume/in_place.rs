@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Packed, RepackVolumeOptions, RepackedScale, count_packed};
+use crate::jobs::RepackOutcome;
 use crate::jobs::frame::{Built, JobContext};
 use crate::jobs::rebuild::{
     Counts, InPlaceOptions, Others, Replaced, Replacement, Step, TransferOptions, recover, replace,
@@ -11,7 +12,7 @@ use crate::jobs::repack::RepackCheck;
 use crate::jobs::whole::check_walked;
 use crate::precomputed::INFO;
 use crate::zarr::AppendClaim;
-use crate::{Error, Location, RepackOutcome};
+use crate::{Error, Location};
 
 pub(super) fn repack<P: Packed>(
     context: &JobContext,

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::RepackOutcome;
+use crate::jobs::RepackOutcome;
 use crate::jobs::frame::Part;
 use crate::jobs::rebuild::{Counts, OutOptions};
 use crate::jobs::repack::RepackCheck;

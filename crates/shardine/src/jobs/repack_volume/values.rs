@@ -8,11 +8,12 @@ use shardine_codec::Context;
 use shardine_store::{Key, StoreError};
 
 use crate::engine::StoredBytes;
+use crate::jobs::RepackError;
 use crate::keyed::{KeyedShards, before_values};
 use crate::precomputed::key_values::PayloadKind;
 use crate::precomputed::{Volume, unwrapped};
 use crate::shard::uint64::Encoding;
-use crate::{Engine, Error, RepackError};
+use crate::{Engine, Error};
 
 /// A value that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

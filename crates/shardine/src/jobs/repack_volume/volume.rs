@@ -8,10 +8,11 @@ use shardine_store::{FolderPart, Key};
 use super::survey::survey;
 use super::values::count_chunks;
 use super::{Packed, RepackVolumeOptions, RepackedScale};
+use crate::jobs::RepackOutcome;
 use crate::jobs::rebuild::{AxisMap, Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
 use crate::precomputed::{INFO, Scale, ValueNames, Volume, VolumeInfo};
-use crate::{Engine, Error, Location, RepackOutcome};
+use crate::{Engine, Error, Location};
 
 /// A volume, and what it is to become.
 #[derive(Clone)]

@@ -7,13 +7,14 @@ use shardine_codec::Context;
 use shardine_store::StoreError;
 
 use super::values::{KeyFolderValues, StoredValue};
+use crate::Error;
 use crate::engine::tuning::{EXPANDS, GZIP_LEVEL, JOB_BATCH};
 use crate::engine::{Engine, FirstError, Publisher, StoredBytes};
+use crate::jobs::RepackError;
 use crate::jobs::frame::{JobContext, JobProgress, Part};
 use crate::jobs::rebuild::Counts;
 use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
-use crate::{Error, RepackError};
 
 /// Bytes that a value may have when it is decompressed.
 const LIMIT: usize = 2 << 30;

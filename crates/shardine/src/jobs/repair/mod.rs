@@ -18,7 +18,8 @@ use super::check::{Finding, FindingKind, InfoSet, Origin, Scope, Severity};
 use super::frame::JobContext;
 use super::verify::{refusal, verify_in};
 use crate::jobs::losses::{self, ObjectLosses};
-use crate::{Array, ArrayNode, Engine, Error, Location, PossibleObject, open};
+use crate::stored::PossibleObject;
+use crate::{Array, ArrayNode, Engine, Error, Location, open_in};
 
 pub use report::{Repair, RepairKind, RepairOptions, RepairSummary};
 pub(super) use set_aside::SetAside;
@@ -39,7 +40,7 @@ const MAX_OF_KIND: u64 = 1 << 16;
 /// it says, and count as [`unproved`](RepairSummary::unproved), for it is an older one. A chunk that is damaged is kept at
 /// [`set_aside`](RepairOptions::set_aside) and its entry emptied, so that it reads as the fill value and the rest of
 /// the shard can be read and written; a shard or chunk object of which nothing can be read is kept there whole. What
-/// is lost that way is recorded beside the data ([`LOSS_RECORD`](crate::LOSS_RECORD)) before it is taken away, and
+/// is lost that way is recorded beside the data ([`LOSS_RECORD`](crate::jobs::LOSS_RECORD)) before it is taken away, and
 /// `verify` tells of it until it is written again or [accepted](RepairOptions::accept_loss).
 /// Nothing that is damaged is deleted. Each object is replaced in one step under its lock, after it was looked at
 /// again; what other writers have changed meanwhile counts.
@@ -54,7 +55,7 @@ const MAX_OF_KIND: u64 = 1 << 16;
 ///
 /// A repair that `context` stops ends before its next object; what it has mended stays mended.
 ///
-/// Costs what [`verify`](crate::verify) costs, and for each damaged shard its bytes once.
+/// Costs what [`verify`](crate::jobs::verify) costs, and for each damaged shard its bytes once.
 pub fn repair(
     context: impl Into<JobContext>,
     location: &Location,
@@ -251,7 +252,7 @@ impl Repairing<'_> {
 
     /// Whether an `info` tells what there is, and can be read.
     fn is_data_set(&mut self) -> Result<bool, Error> {
-        let set = open(self.engine, self.location).and_then(|set| {
+        let set = open_in(self.engine, self.location).and_then(|set| {
             self.summary.only_read = set.only_read();
             InfoSet::of(&*set)
         });

@@ -14,7 +14,8 @@ use crate::jobs::check::{Finding, FindingKind, Severity, overlapping};
 use crate::jobs::losses::{Fingerprint, ObjectLosses, chunks_below, fingerprints};
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{IndexLocation, ShardIndex};
-use crate::{Array, EngineError, Error, PossibleObject};
+use crate::stored::PossibleObject;
+use crate::{Array, EngineError, Error};
 
 /// How often an object is looked at again after something in it was mended: an index that was found may have
 /// damaged chunks, and what is behind entries that overlap shows when they are apart.

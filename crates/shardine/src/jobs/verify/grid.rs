@@ -8,8 +8,9 @@ use crate::jobs::check::indexed::at_cell;
 use crate::jobs::check::{BATCH, Finding, FindingKind, Run};
 use crate::jobs::losses::LOSS_RECORD;
 use crate::precomputed::INFO;
+use crate::stored::PossibleObject;
 use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, DOCUMENT, Listings, V2_DOCUMENTS};
-use crate::{Array, Error, PossibleObject};
+use crate::{Array, Error};
 
 /// What a name below an array stands for.
 enum Place {

@@ -80,7 +80,7 @@ impl VerifyOptions {
 ///
 /// Nothing is written and nothing is recovered: a shard whose change in place was interrupted is
 /// checked as readers see it, without the change, and reported as
-/// [`FindingKind::LeftoverJournal`](crate::FindingKind::LeftoverJournal). An object that is
+/// [`FindingKind::LeftoverJournal`](crate::jobs::FindingKind::LeftoverJournal). An object that is
 /// replaced, removed or changed while it is checked is checked again.
 ///
 /// Costs the listings of all folders, one read for each `zarr.json` and one for each index; with
@@ -92,7 +92,8 @@ impl VerifyOptions {
 /// and [`Error::UnlistedGroup`] for a group without consolidated metadata.
 ///
 /// ```
-/// use shardine::{Engine, Location, VerifyOptions, verify};
+/// use shardine::jobs::{VerifyOptions, verify};
+/// use shardine::{Engine, Location};
 /// # use shardine::{Group, zarr::metadata::GroupMetadata};
 /// # let location = Location::root(std::sync::Arc::new(shardine::store::MemoryStore::new()));
 /// # let engine = Engine::shared()?;

@@ -11,7 +11,8 @@ use crate::engine::{ShardEntries, SharedPacking};
 use crate::jobs::check::indexed::{Source, decode};
 use crate::jobs::check::{BATCH, Finding, FindingKind, Run, Settled, gaps, overlapping, settled};
 use crate::layout::Layout;
-use crate::{Array, EngineError, Error, Location, PossibleObject, open};
+use crate::stored::PossibleObject;
+use crate::{Array, EngineError, Error, Location, open_in};
 
 /// What was seen of one version of an object.
 #[derive(Default)]
@@ -29,7 +30,7 @@ type Stored = (Vec<u64>, Range<u64>);
 impl Run<'_> {
     /// Checks the arrays of the data set at a place; `false` if there is none.
     pub(super) fn other_set(&self, location: &Location) -> Result<bool, Error> {
-        let set = match open(self.engine, location) {
+        let set = match open_in(self.engine, location) {
             Err(Error::NoNode { .. }) => return Ok(false),
             set => set?,
         };

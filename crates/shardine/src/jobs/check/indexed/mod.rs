@@ -11,10 +11,11 @@ use std::sync::Arc;
 use shardine_store::{Buffer, Key, LeftoverKind, Object, ReadRange, Recovery, StoreError};
 
 use super::{Finding, FindingKind, Limit, Origin, Run, Scope, Settled, Severity, gaps, settled};
+use crate::Array;
 use crate::engine::{First, actual_length, first_read};
 use crate::jobs::frame::JobContext;
 use crate::layout::Layout;
-use crate::{Array, PossibleObject};
+use crate::stored::PossibleObject;
 
 use ahead::{Held, Pace};
 pub(in crate::jobs) use index::{Indexed, NoIndex, read_index};

@@ -1,0 +1,52 @@
+//! The letters by which numpy names its types.
+
+use serde_json::{Value, json};
+
+use super::{DataType, DataTypeError};
+
+/// The type of this name, whose byte order says nothing: elements in memory have that of the machine. Any
+/// other text is `unknown`.
+pub(super) fn by_name(text: &str, unknown: DataTypeError) -> Result<DataType, DataTypeError> {
+    if let Some(found) = text.strip_prefix('>').and_then(data_type) {
+        let reason = format!(
+            "a type has no byte order; name it {} and choose the codec \"bytes\" with big endian",
+            found.name()
+        );
+        return Err(DataTypeError::Configuration { name: text.into(), reason });
+    }
+    data_type(text.strip_prefix(['<', '|', '=']).unwrap_or(text)).ok_or(unknown)
+}
+
+/// The type that numpy names like this, without a byte order.
+pub(super) fn data_type(name: &str) -> Option<DataType> {
+    DataType::from_json(&metadata(name)?).ok()
+}
+
+fn metadata(name: &str) -> Option<Value> {
+    let (kind, rest) = name.split_at_checked(1)?;
+    let bytes = || {
+        let is_number = rest.bytes().all(|byte| byte.is_ascii_digit()) && !rest.starts_with('0');
+        rest.parse::<u64>().ok().filter(|_| is_number)
+    };
+    let bits = |name: &str| Some(json!(format!("{name}{}", bytes()?.checked_mul(8)?)));
+    let fixed = |name: &str, bytes: u64| {
+        Some(json!({ "name": name, "configuration": { "length_bytes": bytes } }))
+    };
+    match kind {
+        "b" if rest == "1" => Some(json!("bool")),
+        "i" => bits("int"),
+        "u" => bits("uint"),
+        "f" => bits("float"),
+        "c" => bits("complex"),
+        "S" => fixed("null_terminated_bytes", bytes()?),
+        "U" => fixed("fixed_length_utf32", bytes()?.checked_mul(4)?),
+        "V" => fixed("raw_bytes", bytes()?),
+        "M" | "m" => {
+            let name = if kind == "M" { "numpy.datetime64" } else { "numpy.timedelta64" };
+            let unit = rest.strip_prefix('8')?;
+            let unit = if unit.is_empty() { "[generic]" } else { unit };
+            DataType::parse_name(&format!("{name}{unit}")).ok().map(|found| found.to_json())
+        }
+        _ => None,
+    }
+}

@@ -106,7 +106,7 @@ pub(in crate::jobs) enum Prepared {
     /// Nothing, or in a dry run what would be done.
     Done(Replaced),
     /// It is built, and has to be exchanged.
-    Waiting(WaitingSet),
+    Waiting(Box<WaitingSet>),
 }
 
 /// Replaces the data set at a place.
@@ -159,7 +159,7 @@ pub(in crate::jobs) fn prepare(
             Next::Done => return Ok(Prepared::Done(Replaced::Unchanged)),
             Next::Begin => {}
             Next::Ready(ready) => {
-                return Ok(Prepared::Waiting(WaitingSet::new(job, lock, ready)));
+                return Ok(Prepared::Waiting(Box::new(WaitingSet::new(job, lock, ready))));
             }
         }
     }

@@ -3,6 +3,8 @@
 //! None of it changes what is stored. Limits that a format sets, or that hostile input is checked against, are with the
 //! parsers that need them.
 
+use std::time::Duration;
+
 // Reading.
 
 /// Objects that are open at once.
@@ -16,6 +18,10 @@ pub const INLINE_READ: u64 = 128 << 10;
 
 /// How often a shard that changes under the reader is read again.
 pub const REREADS: usize = 8;
+
+/// How long a reader waits before it looks again at a damaged shard that was changed so recently that
+/// its times would not tell of a change since. All [`REREADS`] together outlast the kernel's clock tick.
+pub const UNTELLING_WAIT: Duration = Duration::from_millis(10);
 
 /// The largest single read that is made of several chunks.
 pub const MAX_MERGED_READ: u64 = 8 << 20;

@@ -4,13 +4,17 @@
 
 mod common;
 
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::odd_store::OddStore;
 use common::*;
-use shardine::store::{FaultStore, FileStore, MemoryStore, Operation, Store};
-use shardine::{Elements, Error, WriteOptions};
+use shardine::store::{
+    DiskLook, DiskObserver, DiskStep, FaultStore, FileStore, MemoryStore, Operation, Store, Verdict,
+};
+use shardine::{ArrayNode, Elements, Error, Location, WriteOptions};
 
 fn stores() -> Vec<(Arc<dyn Store>, Option<tempfile::TempDir>)> {
     let folder = tempfile::tempdir().unwrap();
@@ -235,4 +239,51 @@ fn after_a_panic_in_a_source_nothing_more_is_encoded() {
     });
     to.write_from(shardine::Region::all(), &source, &WriteOptions::new()).unwrap();
     assert!(read(&to, "").iter().all(|&byte| byte == 9));
+}
+
+/// Ends the switch of an index when a reader has read it and looks for a journal.
+#[derive(Debug)]
+struct EndsSwitch {
+    shard: PathBuf,
+    index: Vec<u8>,
+    at: u64,
+}
+
+impl DiskObserver for EndsSwitch {
+    fn before(&self, _: DiskStep<'_>) -> Verdict {
+        Verdict::Go
+    }
+
+    fn before_look(&self, look: DiskLook<'_>) -> std::io::Result<()> {
+        if let DiskLook::Examine { path } | DiskLook::Open { path } = look
+            && path.to_string_lossy().contains(".shardine-")
+        {
+            put_at(&self.shard, &self.index, self.at);
+        }
+        Ok(())
+    }
+}
+
+fn put_at(path: &Path, bytes: &[u8], at: u64) {
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
+}
+
+#[test]
+fn a_switch_of_an_index_within_one_tick_of_the_clock_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = sharded(&[64, 64], &[64, 64], &[8, 8]);
+    let array = create_in(Arc::new(FileStore::new(folder.path())), &document);
+    write(&array, "", noise(64 * 64 * 2, 3));
+    let shard = folder.path().join("c/0/0");
+    let stored = std::fs::read(&shard).unwrap();
+    let at = stored.len() as u64 - (64 * 16 + 4);
+    let index = stored[at as usize..].to_vec();
+    let switch = EndsSwitch { shard: shard.clone(), index: index.clone(), at };
+    let store: Arc<dyn Store> = Arc::new(FileStore::observed(folder.path(), Arc::new(switch)));
+    for _ in 0..100 {
+        // As a reader finds it whose read comes between the new length and the new index.
+        put_at(&shard, &vec![0; index.len()], at);
+        let reader = ArrayNode::open(&engine(), &Location::root(Arc::clone(&store))).unwrap();
+        assert_eq!(read(&reader, ""), noise(64 * 64 * 2, 3));
+    }
 }

@@ -25,7 +25,7 @@ use crate::layout::{DecodeError, Target, advance};
 use crate::selection::{Cell, RegionError, Selection};
 use crate::shard::{ShardError, ShardIndex};
 use crate::tuning::MOST_WAITING;
-use crate::tuning::{INLINE_READ, READ_WAVE, REMOTE_READ_WAVE, REREADS};
+use crate::tuning::{INLINE_READ, READ_WAVE, REMOTE_READ_WAVE, REREADS, UNTELLING_WAIT};
 
 /// What is wanted of one object for one of the selections, and where that goes.
 struct Part {
@@ -383,6 +383,13 @@ impl<'a> Reading<'a> {
         match current {
             Ok(false) => {
                 self.lose(object, Lost::Changed);
+                Ok(())
+            }
+            // It was changed so recently that its times would not tell of a change since: a switch of
+            // the index that ended between the read and this look.
+            Ok(true) if damaged && self.local && opened.object.version().is_none() => {
+                std::thread::sleep(UNTELLING_WAIT);
+                self.lose_damaged(object, error);
                 Ok(())
             }
             _ => Err(error),

@@ -196,7 +196,7 @@ fn exchange_all<'a>(
 
 /// Data sets that are built, and exchanged together when there are enough of them.
 pub(in crate::jobs) struct Batch<R> {
-    sets: Vec<(WaitingSet, R)>,
+    sets: Vec<(Box<WaitingSet>, R)>,
     files: u64,
     bytes: u64,
 }
@@ -206,7 +206,7 @@ impl<R: Replacement> Batch<R> {
         Self { sets: Vec::new(), files: 0, bytes: 0 }
     }
 
-    pub fn push(&mut self, waiting: WaitingSet, data_set: R) {
+    pub fn push(&mut self, waiting: Box<WaitingSet>, data_set: R) {
         self.files = self.files.saturating_add(waiting.ready.files);
         self.bytes = self.bytes.saturating_add(waiting.ready.bytes);
         self.sets.push((waiting, data_set));
@@ -226,7 +226,7 @@ impl<R: Replacement> Batch<R> {
         done: &mut dyn FnMut(R, Result<Replaced, Error>),
     ) {
         let mut sets = std::mem::replace(self, Self::new()).sets;
-        let members = sets.iter_mut().map(|(waiting, data_set)| (waiting, &*data_set as _));
+        let members = sets.iter_mut().map(|(waiting, data_set)| (&mut **waiting, &*data_set as _));
         let wait = options.wait.unwrap_or(WAIT).min(BRIEFLY);
         let results = exchange_all(context, options, wait, members);
         let mut alone = Vec::new();

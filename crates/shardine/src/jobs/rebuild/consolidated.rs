@@ -3,8 +3,8 @@
 //! Between the exchange of an array and the renewal of such a copy a reader that believes the copy
 //! would look for chunks that are gone. So the copy is taken away before the first exchange, when
 //! readers look at the arrays themselves, and put back after the last one. Other jobs may exchange
-//! other arrays below the same group meanwhile, and find no copy that they could renew: whoever puts
-//! it back looks at all arrays in it.
+//! other arrays below the same group meanwhile, and find no copy that they could renew: so when it
+//! is put back, all arrays in it are looked at.
 //!
 //! What a copy was is kept in the folder of a job on an array below the group, so that it is brought
 //! back when that job is resumed.
@@ -224,7 +224,8 @@ impl GroupAbove {
             let wrong =
                 |source| Error::Metadata { object: document.clone(), source: Box::new(source) };
             let is_renewed = group.update_consolidated(node).map_err(wrong)?;
-            if !(is_renewed || before.is_some() && is_away) {
+            let comes_back = is_away && before.is_some();
+            if !is_renewed && !comes_back {
                 return Ok(());
             }
             let renewed = group.to_bytes();
@@ -232,9 +233,9 @@ impl GroupAbove {
                 return Ok(());
             }
             match self.store.put(&document, &renewed, unchanged(&*object)) {
-                // Looked at once more: who exchanged an array while its document was read found no
-                // copy to renew. From here on they find one.
-                Ok(_) if is_away => is_back = true,
+                // Looked at a second time: who exchanged an array while its document was read found
+                // no copy to renew. From here on they find one.
+                Ok(_) if comes_back => is_back = true,
                 Ok(_) => return Ok(()),
                 Err(StoreError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),

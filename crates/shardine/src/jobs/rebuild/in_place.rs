@@ -107,7 +107,7 @@ pub(in crate::jobs) enum Prepared {
     /// Nothing, or in a dry run what would be done.
     Done(Replaced),
     /// It is built, and has to be exchanged.
-    Waiting(WaitingSet),
+    Waiting(Box<WaitingSet>),
 }
 
 /// Replaces the data set at a place.
@@ -160,7 +160,7 @@ pub(in crate::jobs) fn prepare(
             Next::Done => return Ok(Prepared::Done(Replaced::Unchanged)),
             Next::Begin => {}
             Next::Ready(ready) => {
-                return Ok(Prepared::Waiting(WaitingSet::new(job, lock, ready)));
+                return Ok(Prepared::Waiting(Box::new(WaitingSet::new(job, lock, ready))));
             }
         }
     }
@@ -228,9 +228,11 @@ impl InPlace<'_> {
             if let Some(marker) = job.marker()?
                 && (current == marker.to || job.is_exchanged(&marker)?)
             {
-                // All that was missing is that the old one is removed.
+                // All that was missing is that the old one is removed, and nobody knows how much is
+                // left of it.
                 data_set.resumes(&marker.to)?;
-                return ready(marker, Replaced::Resumed, true, (0, 0));
+                let files = if job.has_data()? { u64::MAX } else { 0 };
+                return ready(marker, Replaced::Resumed, true, (files, 0));
             }
             let Some((marker, state)) = self.begin(data_set, &current)? else { return Ok(None) };
             let outcome = if resumed { Replaced::Resumed } else { Replaced::Done };

@@ -35,7 +35,8 @@ pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 /// **In place** each array is built anew in a folder beside it, checked, made durable, and exchanged with the old one in one
 /// step; the old one is removed last. Whoever opens the array finds the old or the new one at every moment, and what
 /// else lies in its folder is carried over. That needs room for a copy. A run that was killed is gone on with by the same call; one that asks for
-/// something else is refused. Copies of the metadata in groups above are renewed. Only for files.
+/// something else is refused. Copies of the metadata in groups above are renewed, once for many small arrays: those wait
+/// until they are exchanged together. Only for files.
 ///
 /// **At a target**, be it in another store, the whole hierarchy is made, with everything that lies in it. The metadata of each node comes after
 /// all that it describes, and [`REPACK_MARKER`] says that the result is unfinished until then.

@@ -433,6 +433,11 @@ fn an_object_that_was_made_meanwhile_and_is_being_changed_is_not_replaced_yet() 
     let store = FileStore::observed(folder.path(), Arc::clone(&faster) as _);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| put(&store, "a", b"second"));
+        // However slow the disk is, the one that is faster has come first.
+        while faster.edit.lock().unwrap().is_none() {
+            assert!(!other.is_finished());
+            std::thread::sleep(Duration::from_millis(1));
+        }
         std::thread::sleep(Duration::from_millis(150));
         assert!(!other.is_finished());
         assert_eq!(fs::read(&path).unwrap(), b"first");

@@ -102,7 +102,6 @@ pub(in crate::jobs) enum Replaced {
 }
 
 /// What there is to do with a data set.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(in crate::jobs) enum Prepared {
     /// Nothing, or in a dry run what would be done.
     Done(Replaced),

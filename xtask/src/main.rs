@@ -9,6 +9,7 @@ mod bench_remote;
 mod bench_repack;
 mod debian;
 mod differential;
+mod docs;
 mod fuzz;
 mod hygiene;
 mod instructions;
@@ -32,6 +33,10 @@ cargo xtask <command>
   test [--list] [--only STEP]...
       Everything a change must pass: format, lints, tests, the comparison with
       other Zarr implementations. --only runs the named steps alone.
+
+  docs [--accept]
+      Documents the workspace, which must not warn, and compares the public surface of the library
+      with docs/public-api.txt. --accept stores it there.
 
   differential [--cases N] [--seed S] [--jobs N]
       A long run of the comparison (500 cases unless told otherwise).
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
             "test" => test::main(rest),
             "differential" => differential::main(rest),
             "bench" => bench::main(rest),
+            "docs" => docs::main(rest),
             "fuzz" => fuzz::main(rest),
             "torture" => torture::main(rest),
             "servers" => servers::main(rest),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{
-    differential, hygiene, planted_damage, precomputed_peers, repack_peers, servers, torture,
+    differential, docs, hygiene, planted_damage, precomputed_peers, repack_peers, servers, torture,
     usage, value, venv, wkw_peers,
 };
 
@@ -25,6 +25,11 @@ const STEPS: &[Step] = &[
         run: hygiene::run,
     },
     Step { name: "clippy", about: "no compiler or lint warnings", run: clippy },
+    Step {
+        name: "docs",
+        about: "the documentation has no warnings, the public surface is the one that is listed",
+        run: docs::check,
+    },
     Step { name: "build", about: "the command line builds", run: differential::build_cli },
     Step {
         name: "servers",

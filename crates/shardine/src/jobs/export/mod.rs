@@ -64,13 +64,13 @@ impl ExportOptions {
 /// part.
 ///
 /// ```
-/// use shardine::files::OutputFile;
+/// use shardine::files::{IfExists, OutputFile};
 /// use shardine::jobs::{ExportOptions, export_to_file};
 /// use shardine::{Array, Engine, Location, Region};
 ///
 /// let (engine, folder) = (Engine::shared()?, tempfile::tempdir()?);
 /// let array = Array::builder([4], "uint8").fill(7).create(Location::memory())?;
-/// let output = OutputFile::create(&folder.path().join("a.npy"), false)?;
+/// let output = OutputFile::create(&folder.path().join("a.npy"), IfExists::Refuse)?;
 /// export_to_file(&engine, &array, &Region::all(), &output, &ExportOptions::new().npy(true))?;
 /// output.finish()?;
 /// assert!(std::fs::read(folder.path().join("a.npy"))?.ends_with(&[7, 7, 7, 7]));

@@ -13,7 +13,7 @@ use shardine_store::{FileStore, Folders, MemoryStore};
 
 use super::watched::Watched;
 use super::{JobContext, JobProgress};
-use crate::files::{FileError, Input, elements, type_of_npy};
+use crate::files::{FileError, Input, InputOptions, elements, type_of_npy};
 use crate::plan::{ArrayLayout, chunk_grid, chunks_per_shard_for, sample_of_source};
 use crate::source::PartOfSource;
 use crate::zarr::CreateOptions;
@@ -146,7 +146,8 @@ pub fn import(
     // How the file is read is told by the array, which is not to be there before all is known to be
     // well.
     let unseen = in_memory(&context, metadata.clone())?;
-    let source = input.source(&unseen, &shape, options.cast, options.memory)?;
+    let with = InputOptions::new().cast(options.cast).memory(options.memory);
+    let source = input.source(&unseen, &shape, &with)?;
     drop(unseen);
     let marker = Marker::new(found, options.cast, &metadata)?;
     let (array, kept) = match marker.begin(target, engine, options.overwrite)? {
@@ -234,7 +235,7 @@ fn packed(
     let unsharded = layout.metadata(shape, data_type)?;
     let chunk = unsharded.chunk_shape().to_vec();
     let unseen = in_memory(context, unsharded)?;
-    let source = input.again()?.source(&unseen, shape, options.cast, 0)?;
+    let source = input.again()?.source(&unseen, shape, &InputOptions::new().cast(options.cast))?;
     let watched = Watched { source: &*source, context };
     let sample = sample_of_source(&unseen, &watched);
     context.check()?;

@@ -8,6 +8,7 @@ use std::io::Read;
 use serde::{Deserialize, Serialize};
 
 use super::import::counting;
+use super::span::job_span;
 use super::watched::Watched;
 use super::{JobContext, JobProgress};
 use crate::engine::Strategy;
@@ -143,6 +144,7 @@ pub fn append(
     target: &Location,
     options: &AppendOptions,
 ) -> Result<AppendReport, Error> {
+    let _span = job_span("append", target);
     let context = context.into();
     let array = ArrayNode::open(context.engine(), target)?;
     let rank = array.shape().len();

@@ -12,6 +12,7 @@ mod worker;
 
 use super::frame::{Beginning, JobError, JobKind, Marker, Part, Start, place, stable_hash};
 use super::rebuild::PartOutcome;
+use super::span::job_span;
 use super::whole::check_whole;
 use crate::dataset::{Documents, detect};
 use crate::{Error, Location};
@@ -86,6 +87,7 @@ pub fn copy(
     target: &Location,
     options: &CopyOptions,
 ) -> Result<CopyReport, Error> {
+    let _span = job_span("copy", source);
     place::check_apart(source, target)?;
     check_whole(source, Some(target))?;
     match keys::list(source)? {

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use serde::{Deserialize, Serialize};
 
+use super::span::job_span;
 use super::{JobContext, JobProgress};
 use crate::files::{
     FileError, Framing, Header, Order, OutputFile, Slab, Writer, cut_into_slabs, elements,
@@ -83,6 +84,7 @@ pub fn export_to_file(
     output: &OutputFile,
     options: &ExportOptions,
 ) -> Result<u64, Error> {
+    let _span = job_span("export_to_file", array.location());
     let context = context.into();
     let export = Export::new(&context, array, region, options)?;
     let head = export.head()?;
@@ -108,6 +110,7 @@ pub fn export_to_stream(
     out: &mut dyn Write,
     options: &ExportOptions,
 ) -> Result<u64, Error> {
+    let _span = job_span("export_to_stream", array.location());
     let context = context.into();
     let export = Export::new(&context, array, region, options)?;
     let head = export.head()?;

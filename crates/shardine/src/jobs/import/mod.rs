@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 use shardine_store::{FileStore, Folders, MemoryStore};
 
+use super::span::job_span;
 use super::watched::Watched;
 use super::{JobContext, JobProgress};
 use crate::files::{FileError, Input, InputOptions, elements, type_of_npy};
@@ -135,6 +136,7 @@ pub fn import(
     target: &Location,
     options: &ImportOptions,
 ) -> Result<ImportReport, Error> {
+    let _span = job_span("import", target);
     let context = context.into();
     let engine = context.engine();
     if let (Some(folders), Some(path)) = (target.store.folders(), input.path()) {

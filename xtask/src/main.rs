@@ -9,6 +9,7 @@ mod bench_remote;
 mod bench_repack;
 mod debian;
 mod differential;
+mod docs;
 mod fuzz;
 mod hygiene;
 mod instructions;
@@ -33,6 +34,10 @@ cargo xtask <command>
       Everything a change must pass: format, lints, tests, the comparison with
       other Zarr implementations. --list tells the steps and what each takes;
       --only runs the named steps alone.
+
+  docs [--accept]
+      Documents the workspace, which must not warn, and compares the public surface of the library
+      with docs/public-api.txt. --accept stores it there.
 
   differential [--cases N] [--seed S] [--jobs N]
       A long run of the comparison (500 cases unless told otherwise).
@@ -89,6 +94,7 @@ fn main() -> ExitCode {
             "test" => test::main(rest),
             "differential" => differential::main(rest),
             "bench" => bench::main(rest),
+            "docs" => docs::main(rest),
             "fuzz" => fuzz::main(rest),
             "torture" => torture::main(rest),
             "servers" => servers::main(rest),

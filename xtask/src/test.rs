@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{
-    differential, hygiene, planted_damage, precomputed_peers, repack_peers, servers, torture,
+    differential, docs, hygiene, planted_damage, precomputed_peers, repack_peers, servers, torture,
     usage, value, venv, wkw_peers,
 };
 
@@ -38,6 +38,13 @@ const STEPS: &[Step] = &[
         seconds: 120,
         installed: false,
         run: clippy,
+    },
+    Step {
+        name: "docs",
+        about: "the documentation has no warnings, the public surface is the one that is listed",
+        seconds: 60,
+        installed: false,
+        run: docs::check,
     },
     Step {
         name: "build",

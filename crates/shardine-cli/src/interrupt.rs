@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
-use shardine::files::OutputFile;
+use shardine::files::{IfExists, OutputFile};
 use shardine::jobs::CancelToken;
 
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ pub struct Unfinished {
 impl Unfinished {
     /// Begins the file.
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, Failure> {
-        let output = OutputFile::create(path, overwrite)?;
+        let output = OutputFile::create(path, IfExists::replaced(overwrite))?;
         will_remove(output.temporary());
         let _removed = Removed(output.temporary().to_owned());
         Ok(Self { output, _removed })

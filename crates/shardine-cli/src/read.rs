@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::files::{self, FileError, check_free, is_device};
+use shardine::files::{self, FileError, IfExists, check_free, is_device};
 use shardine::jobs::{ExportOptions, export_to_file, export_to_stream};
 use shardine::{Array, ElementSize, Elements, Error, FillValue, Region, open_in};
 
@@ -69,7 +69,7 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
         && path != Path::new("-")
         && !is_device(path)?
     {
-        check_free(path, args.overwrite)?;
+        check_free(path, IfExists::replaced(args.overwrite))?;
     }
     let (engine, budget) = machine.engine_and_buffer()?;
     let location = machine.location(&args.url)?;

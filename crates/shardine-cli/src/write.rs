@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use shardine::files::Input;
+use shardine::files::{Input, InputOptions};
 use shardine::precomputed::Volume;
 use shardine::{ElementSize, Region, WriteOrder, WriteReport, open_in};
 
@@ -79,7 +79,8 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     if is_volume {
         input = input.with_channel(&shape);
     }
-    let source = input.source(&array, &shape, args.cast, memory)?;
+    let source =
+        input.source(&array, &shape, &InputOptions::new().cast(args.cast).memory(memory))?;
     let bytes = match array.data_type().size() {
         ElementSize::Fixed(size) => units::elements(&shape).saturating_mul(size as u64),
         ElementSize::Variable => 0,

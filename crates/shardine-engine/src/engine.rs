@@ -192,7 +192,7 @@ impl Engine {
     }
 
     /// Whether the caller is one of the workers, who must not wait for the others.
-    pub(crate) fn on_worker(&self) -> bool {
+    pub fn on_worker(&self) -> bool {
         self.pool.current_thread_index().is_some() || SHARING.get() == self.address()
     }
 

@@ -37,6 +37,7 @@ pub fn open(at: impl IntoLocation) -> Result<Box<dyn DataSet>, Error> {
 /// Opens what is at a place on an engine of the caller. See [`open`].
 pub fn open_in(engine: &Arc<Engine>, at: impl IntoLocation) -> Result<Box<dyn DataSet>, Error> {
     let location = &at.into_location()?;
+    let _span = tracing::debug_span!("open", at = %location).entered();
     for format in FORMATS {
         if let Some(set) = format.open(engine, location)? {
             return Ok(set);

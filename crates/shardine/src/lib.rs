@@ -62,7 +62,7 @@
 //! ```
 //!
 //! **Work on whole data sets** with the [`jobs`]: pack chunks into other shards, convert between
-//! formats, copy, check, repair. Each takes an [`Engine`], or a [`jobs::JobContext`] with a callback
+//! formats, copy, check, repair. Most take an [`Engine`], or a [`jobs::JobContext`] with a callback
 //! for progress and a token that stops it; running a job again resumes it.
 //!
 //! ```
@@ -114,6 +114,11 @@
 //!
 //! Typed calls give and take values in the byte order of the machine. The calls on bytes, such as
 //! [`Array::read_elements`], have them little-endian on every machine, in C order.
+//!
+//! # Tracing
+//!
+//! Each call that opens, reads or writes is a `tracing` span of level `debug`, each job one of level
+//! `info`. They cost next to nothing unless the program has a subscriber.
 //!
 //! # Features
 //!

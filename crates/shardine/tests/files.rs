@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use shardine::files::{FileError, Input, OutputFile};
+use shardine::files::{FileError, IfExists, Input, OutputFile};
 use shardine::jobs::{
     AppendError, AppendFrom, AppendOptions, CancelToken, ExportOptions, ImportError, ImportOptions,
     JobContext, JobError, PartOutcome, append, export_to_file, export_to_stream, import,
@@ -283,7 +283,7 @@ fn a_file_goes_into_an_array_and_comes_out_the_same() {
     let array = ArrayNode::open(&engine(), &target).unwrap();
     // With memory for all, for a few planes, and for less than a row.
     for memory in [1 << 20, 300, 3] {
-        let output = OutputFile::create(&back, true).unwrap();
+        let output = OutputFile::create(&back, IfExists::Replace).unwrap();
         let options = ExportOptions::new().npy(true).memory(memory);
         let len = export_to_file(&engine(), &array, &Region::all(), &output, &options).unwrap();
         output.finish().unwrap();
@@ -307,7 +307,7 @@ fn an_export_that_is_stopped_leaves_the_old_file() {
     let target = at(&folder.path().join("a.zarr"));
     import(&engine(), Input::open(&file).unwrap(), &target, &planes()).unwrap();
     let array = ArrayNode::open(&engine(), &target).unwrap();
-    let output = OutputFile::create(&back, true).unwrap();
+    let output = OutputFile::create(&back, IfExists::Replace).unwrap();
     let options = ExportOptions::new().memory(64);
     let stopped = export_to_file(impatient(), &array, &Region::all(), &output, &options);
     assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");

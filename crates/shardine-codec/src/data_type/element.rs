@@ -17,7 +17,7 @@ use super::float::{BFLOAT16, FLOAT16, FLOAT32, FLOAT64};
 /// | `u8` `u16` `u32` `u64` | `uint8` ... `uint64` |
 /// | `i8` `i16` `i32` `i64` | `int8` ... `int64`; `i64` also `numpy.datetime64` and `numpy.timedelta64`, whose elements are numbers of their unit |
 /// | `f32` `f64` | `float32`, `float64` |
-/// | [`f16`] [`bf16`] | `float16`, `bfloat16` |
+/// | [`f16`](struct@f16) [`bf16`] | `float16`, `bfloat16` |
 /// | [`Complex<f32>`](Complex) `Complex<f64>` | `complex64`, `complex128` |
 /// | `bool` | `bool` |
 ///

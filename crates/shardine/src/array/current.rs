@@ -7,6 +7,7 @@ use shardine_codec::strided::Placement;
 use shardine_store::FolderHold;
 
 use super::Array;
+use super::span::Call;
 use crate::Error;
 use crate::anchor::Anchor;
 use crate::selection::Selection;
@@ -65,6 +66,7 @@ impl Array {
         wanted: &[(Selection, Placement)],
         read: &mut impl FnMut(&Array) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let _span = self.call_span(Call::Read, wanted.len());
         let check = |array: &Array| array.check_covers(wanted.iter().map(|(s, _)| s));
         for _ in 0..ATTEMPTS {
             let successor = self.successor.get();

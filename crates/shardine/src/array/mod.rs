@@ -9,6 +9,7 @@ mod current;
 mod nd;
 mod objects;
 mod read;
+mod span;
 mod typed;
 mod write;
 

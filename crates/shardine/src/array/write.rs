@@ -3,6 +3,7 @@
 use shardine_codec::{ElementSize, ElementsRef};
 
 use super::Array;
+use super::span::Call;
 use crate::Error;
 use crate::engine::{Patch, WriteOptions, WriteReport};
 use crate::selection::{IntoRegion, Region, Selection};
@@ -96,6 +97,7 @@ impl Array {
         patches: &[Patch<'_>],
         options: &WriteOptions,
     ) -> Result<WriteReport, Error> {
+        let _span = self.call_span(Call::Write, patches.len());
         let held = self.hold()?;
         let array = held.array();
         array.check_covers(patches.iter().map(|patch| &patch.selection))?;

@@ -44,6 +44,35 @@ pub fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "npy")
 }
 
+/// How the elements of a file become those of an array.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct InputOptions {
+    /// Whether numbers of another type are converted.
+    pub cast: bool,
+    /// So many bytes of what is read along with a chunk of the array are kept for those beside it.
+    pub memory: u64,
+}
+
+impl InputOptions {
+    /// Nothing is converted, and nothing kept.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With numbers of another type converted, or not.
+    pub fn cast(mut self, cast: bool) -> Self {
+        self.cast = cast;
+        self
+    }
+
+    /// With so many bytes kept.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+}
+
 impl Input {
     /// Opens a file: `.npy` by its name, or else raw bytes. What cannot be read box by box, such as
     /// a pipe, is copied to a temporary file first.
@@ -165,16 +194,14 @@ impl Input {
         }
     }
 
-    /// The elements as those of a region of this shape. `cast` converts numbers of another type.
-    /// With `memory`, so many bytes of what is read along with a chunk of the array are kept for
-    /// those beside it.
+    /// The elements as those of a region of this shape.
     pub fn source(
         self,
         array: &Array,
         shape: &[u64],
-        cast: bool,
-        memory: u64,
+        options: &InputOptions,
     ) -> Result<Box<dyn Source>, FileError> {
+        let InputOptions { cast, memory } = *options;
         match self.header {
             Some(header) => numpy(self.file, &self.name, &header, array, shape, cast, memory),
             None => raw(self.file, &self.name, array, shape, cast, memory),

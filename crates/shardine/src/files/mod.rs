@@ -25,9 +25,9 @@ mod slabs;
 mod stored_type;
 
 pub use error::FileError;
-pub use input::{FoundFile, Input, is_npy};
+pub use input::{FoundFile, Input, InputOptions, is_npy};
 pub use npy::{Descr, Header, NpyError};
-pub use output_file::{OutputFile, check_free, is_device};
+pub use output_file::{IfExists, OutputFile, check_free, is_device};
 pub use raw_variable::RawError;
 pub use stored_type::{TypeError, npy_descr, type_of_npy};
 

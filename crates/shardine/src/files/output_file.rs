@@ -10,6 +10,23 @@ use super::FileError;
 /// How many temporary names are tried.
 const ATTEMPTS: u32 = 100;
 
+/// What becomes of a file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IfExists {
+    /// It stays, and the new one is refused.
+    #[default]
+    Refuse,
+    /// The new one takes its place.
+    Replace,
+}
+
+impl IfExists {
+    /// It is replaced if `overwrite`.
+    pub fn replaced(overwrite: bool) -> Self {
+        if overwrite { Self::Replace } else { Self::Refuse }
+    }
+}
+
 /// A file under a temporary name, which gets its own when all is written.
 ///
 /// Dropping it removes it. A program that ends without that, by a signal, removes
@@ -19,16 +36,14 @@ pub struct OutputFile {
     file: File,
     target: PathBuf,
     temporary: PathBuf,
-    /// Whether what has the name may be replaced.
-    overwrite: bool,
+    if_exists: IfExists,
     kept: bool,
 }
 
 impl OutputFile {
-    /// Begins the file; what is at `path` stays until [`finish`](Self::finish), and is refused
-    /// without `overwrite`.
-    pub fn create(path: &Path, overwrite: bool) -> Result<Self, FileError> {
-        check_free(path, overwrite)?;
+    /// Begins the file; what is at `path` stays until [`finish`](Self::finish).
+    pub fn create(path: &Path, if_exists: IfExists) -> Result<Self, FileError> {
+        check_free(path, if_exists)?;
         // A link stays one: what it points to is replaced.
         let target = match fs::canonicalize(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
@@ -42,7 +57,7 @@ impl OutputFile {
             temporary_name.push(format!(".{}-{attempt}.part", std::process::id()));
             let temporary = target.with_file_name(temporary_name);
             match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-                Ok(file) => return Ok(Self { file, target, temporary, overwrite, kept: false }),
+                Ok(file) => return Ok(Self { file, target, temporary, if_exists, kept: false }),
                 // Another file has the name, be it that of a run that was killed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(FileError::io(shown(), error)),
@@ -73,7 +88,7 @@ impl OutputFile {
     pub fn finish(mut self) -> Result<(), FileError> {
         let failed = FileError::at(&self.target);
         self.file.sync_all().map_err(&failed)?;
-        if !self.overwrite {
+        if self.if_exists == IfExists::Refuse {
             // Somebody may have taken the name meanwhile, which a link tells and a rename does not.
             match fs::hard_link(&self.temporary, &self.target) {
                 // The temporary name goes when this is dropped.
@@ -82,7 +97,7 @@ impl OutputFile {
                     return Err(exists(&self.target));
                 }
                 // A file system without links.
-                Err(_) => check_free(&self.target, false)?,
+                Err(_) => check_free(&self.target, IfExists::Refuse)?,
             }
         }
         fs::rename(&self.temporary, &self.target).map_err(failed)?;
@@ -96,10 +111,10 @@ fn exists(path: &Path) -> FileError {
 }
 
 /// Refuses a path where there is something, unless it may be replaced.
-pub fn check_free(path: &Path, overwrite: bool) -> Result<(), FileError> {
+pub fn check_free(path: &Path, if_exists: IfExists) -> Result<(), FileError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => Err(FileError::Folder { name: path.display().to_string() }),
-        Ok(_) if overwrite => Ok(()),
+        Ok(_) if if_exists == IfExists::Replace => Ok(()),
         Ok(_) => Err(exists(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(FileError::at(path)(error)),
@@ -137,13 +152,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         fs::write(&path, "old").unwrap();
-        let output = OutputFile::create(&path, true).unwrap();
+        let output = OutputFile::create(&path, IfExists::Replace).unwrap();
         output.file().write_all_at(b"new", 0).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
         drop(output);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        let output = OutputFile::create(&path, true).unwrap();
+        let output = OutputFile::create(&path, IfExists::Replace).unwrap();
         output.file().write_all_at(b"w", 2).unwrap();
         output.file().write_all_at(b"ne", 0).unwrap();
         output.finish().unwrap();
@@ -157,7 +172,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         fs::write(&path, "old").unwrap();
-        let mut output = OutputFile::create(&path, true).unwrap();
+        let mut output = OutputFile::create(&path, IfExists::Replace).unwrap();
         // The null device takes every byte, and cannot put them in safety.
         output.file = OpenOptions::new().write(true).open("/dev/null").unwrap();
         output.file().write_all_at(b"new", 0).unwrap();
@@ -172,18 +187,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         fs::write(&path, "old").unwrap();
-        OutputFile::create(&path, false).unwrap_err();
+        OutputFile::create(&path, IfExists::Refuse).unwrap_err();
         fs::remove_file(&path).unwrap();
         // Also if it comes while another one is written.
-        let output = OutputFile::create(&path, false).unwrap();
+        let output = OutputFile::create(&path, IfExists::Refuse).unwrap();
         fs::write(&path, "between").unwrap();
         output.finish().unwrap_err();
         assert_eq!(fs::read(&path).unwrap(), b"between");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("nowhere", &path).unwrap();
-        OutputFile::create(&path, false).unwrap_err();
+        OutputFile::create(&path, IfExists::Refuse).unwrap_err();
         fs::remove_file(&path).unwrap();
-        let output = OutputFile::create(&path, false).unwrap();
+        let output = OutputFile::create(&path, IfExists::Refuse).unwrap();
         output.file().write_all_at(b"new", 0).unwrap();
         output.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");

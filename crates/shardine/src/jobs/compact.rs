@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use shardine_store::{Key, StoreError};
 
+use super::span::job_span;
 use super::walk::each_array_or_scale;
 use crate::stored::{PossibleObject, ShardEntries};
 use crate::{Array, Engine, Error, Location};
@@ -101,6 +102,7 @@ pub fn compact(
     options: &CompactOptions,
     tell: &mut dyn FnMut(Result<Compacted, Error>),
 ) -> Result<CompactSummary, Error> {
+    let _span = job_span("compact", location);
     let mut summary = CompactSummary::default();
     let (mut done, mut found) = (0, 0);
     each_array_or_scale(engine, location, &mut |array| {

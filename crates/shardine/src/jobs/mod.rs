@@ -12,10 +12,9 @@
 //! | [`recover`] | gives a data set its name back, if a job in place was killed while it had none |
 //! | [`abort_unfinished_uploads`] | for a program that is about to end: leaves no parts of uploads behind |
 //!
-//! A [`JobContext`] brings the engine, a callback for progress and a token that stops the job; where
-//! none of that is needed an engine will do. Options are plain data, with defaults. A job that was
-//! stopped leaves valid data, and running it again resumes it. Several processes share a job with
-//! [`Part`].
+//! Most take a [`JobContext`]: the engine, a callback for progress and a token that stops the job;
+//! where an engine is all that is needed, it will do. Options have defaults. A job that was stopped
+//! leaves valid data, and running it again resumes it. Several processes share a job with [`Part`].
 //!
 //! ```
 //! use shardine::jobs::{CancelToken, JobContext, VerifyOptions, verify};
@@ -48,6 +47,7 @@ mod rebuild;
 mod repack;
 mod repack_volume;
 mod repair;
+mod span;
 mod verify;
 mod walk;
 mod watched;

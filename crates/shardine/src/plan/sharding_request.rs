@@ -214,7 +214,7 @@ impl ShardingRequest {
     /// A box of voxels or chunks that is not possible is refused for the finest scale, and for any
     /// scale that is the only one to change (`alone`). The others get shards of about the same
     /// size.
-    pub fn of_scale(
+    pub(crate) fn of_scale(
         &self,
         info: &VolumeInfo,
         scale: &Scale,

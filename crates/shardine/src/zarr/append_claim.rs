@@ -57,9 +57,18 @@ impl AppendClaim {
     /// Claims the end of an array.
     ///
     /// [`Error::AppendUnderWay`] if another append has it, [`Error::AppendOwned`] if nobody can tell whether the one that has it
-    /// still lives; with `take_over` that one is taken for dead. Open the array after this: the one before may have
-    /// let it grow since it was opened. Costs a lock, or a read and a conditional write.
-    pub fn take(array: &ArrayNode, take_over: bool) -> Result<Self, Error> {
+    /// still lives. Open the array after this: the one before may have let it grow since it was opened. Costs a lock, or a read
+    /// and a conditional write.
+    pub fn take(array: &ArrayNode) -> Result<Self, Error> {
+        Self::claim(array, false)
+    }
+
+    /// Claims the end of an array, and takes an append that nobody can tell to be dead for dead. See [`take`](Self::take).
+    pub fn take_over(array: &ArrayNode) -> Result<Self, Error> {
+        Self::claim(array, true)
+    }
+
+    pub(crate) fn claim(array: &ArrayNode, take_over: bool) -> Result<Self, Error> {
         array.check_changeable()?;
         Self::at(array.location(), take_over)
     }

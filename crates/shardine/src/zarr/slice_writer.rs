@@ -78,7 +78,7 @@ pub struct SliceOptions {
     pub commit_every: Option<u64>,
     /// Where the first plane goes in an array that has its final shape already; `None` lets the array grow.
     pub start: Option<u64>,
-    /// Whether an append that nobody can tell to be dead is taken for dead. See [`AppendClaim::take`].
+    /// Whether an append that nobody can tell to be dead is taken for dead. See [`AppendClaim::take_over`].
     pub take_over: bool,
 }
 
@@ -175,7 +175,7 @@ impl SliceWriter {
         if writer.options.start.is_some() {
             return Ok(writer);
         }
-        let claim = AppendClaim::take(&writer.array, writer.options.take_over)?;
+        let claim = AppendClaim::claim(&writer.array, writer.options.take_over)?;
         writer.claimed(claim)
     }
 

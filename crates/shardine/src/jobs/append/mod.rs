@@ -8,10 +8,11 @@ use std::io::Read;
 use serde::{Deserialize, Serialize};
 
 use super::import::counting;
+use super::span::job_span;
 use super::watched::Watched;
 use super::{JobContext, JobProgress};
 use crate::engine::Strategy;
-use crate::files::{Input, check_cast_of_raw, elements};
+use crate::files::{Input, InputOptions, check_cast_of_raw, elements};
 use crate::zarr::AppendClaim;
 use crate::{
     ArrayNode, ElementSize, ElementsRef, Error, Location, SliceError, SliceOptions, SliceWriter,
@@ -143,13 +144,14 @@ pub fn append(
     target: &Location,
     options: &AppendOptions,
 ) -> Result<AppendReport, Error> {
+    let _span = job_span("append", target);
     let context = context.into();
     let array = ArrayNode::open(context.engine(), target)?;
     let rank = array.shape().len();
     if options.axis >= rank {
         return Err(SliceError::Axis { axis: options.axis, rank }.into());
     }
-    let claim = AppendClaim::take(&array, options.take_over)?;
+    let claim = AppendClaim::claim(&array, options.take_over)?;
     // As the append before this one has left it.
     let array = ArrayNode::open(context.engine(), target)?;
     if options.axis >= array.shape().len() {
@@ -177,7 +179,7 @@ fn from_file(
     let count = input.planes(&array, axis, &shape)?;
     shape[axis] = count;
     let found = input.found()?;
-    let source = input.source(&array, &shape, options.cast, 0)?;
+    let source = input.source(&array, &shape, &InputOptions::new().cast(options.cast))?;
     let marker = found.map(|found| Marker::new(axis, &old_shape, found));
     let bytes = match array.data_type().size() {
         ElementSize::Fixed(size) => elements(&shape).saturating_mul(size as u64),

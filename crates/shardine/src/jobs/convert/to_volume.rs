@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::super::frame::JobContext;
 use super::super::frame::place::below;
 use super::super::rebuild::{Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates};
+use super::super::span::job_span;
 use super::CONVERT;
 use super::ConvertError;
 use super::multiscale::{Multiscale, Said, Voxels};
@@ -66,6 +67,7 @@ pub fn convert_to_volume(
     options: &ConvertOptions,
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
+    let _span = job_span("convert_to_volume", source);
     let context = &context.into();
     let (plan, mut reports, summary) = plan_to_volume(context, source, target, form, options)?;
     if options.dry_run {

@@ -8,6 +8,7 @@ use super::super::rebuild::{
     AxisMap, Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates,
 };
 use super::super::repack::{Packing, Shards, Stored, default_index_codecs, shard_shape};
+use super::super::span::job_span;
 use super::CONVERT;
 use super::ConvertError;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, ZarrForm};
@@ -52,6 +53,7 @@ pub fn convert_to_zarr(
     options: &ConvertOptions,
     tell: &mut dyn FnMut(ConvertedLevel),
 ) -> Result<ConvertSummary, Error> {
+    let _span = job_span("convert_to_zarr", source);
     let context = &context.into();
     let _hold = source.hold()?;
     let (plan, mut reports) = plan_to_zarr(context, source, target, form, options)?;

@@ -11,6 +11,7 @@ mod worker;
 
 use super::frame::{Beginning, JobError, JobKind, Marker, PartEnd, Start, place, source_state};
 use super::rebuild::PartOutcome;
+use super::span::job_span;
 use super::whole::check_whole;
 use crate::dataset::{contents, document_names};
 use crate::{Error, Location};
@@ -79,6 +80,7 @@ pub fn copy(
     target: &Location,
     options: &CopyOptions,
 ) -> Result<CopyReport, Error> {
+    let _span = job_span("copy", source);
     place::check_apart(source, target)?;
     check_whole(source, Some(target))?;
     match keys::list(source)? {

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use serde::{Deserialize, Serialize};
 
+use super::span::job_span;
 use super::{JobContext, JobProgress};
 use crate::files::{
     FileError, Framing, Header, Order, OutputFile, Slab, Writer, cut_into_slabs, elements,
@@ -64,13 +65,13 @@ impl ExportOptions {
 /// part.
 ///
 /// ```
-/// use shardine::files::OutputFile;
+/// use shardine::files::{IfExists, OutputFile};
 /// use shardine::jobs::{ExportOptions, export_to_file};
 /// use shardine::{Array, Engine, Location, Region};
 ///
 /// let (engine, folder) = (Engine::shared()?, tempfile::tempdir()?);
 /// let array = Array::builder([4], "uint8").fill(7).create(Location::memory())?;
-/// let output = OutputFile::create(&folder.path().join("a.npy"), false)?;
+/// let output = OutputFile::create(&folder.path().join("a.npy"), IfExists::Refuse)?;
 /// export_to_file(&engine, &array, &Region::all(), &output, &ExportOptions::new().npy(true))?;
 /// output.finish()?;
 /// assert!(std::fs::read(folder.path().join("a.npy"))?.ends_with(&[7, 7, 7, 7]));
@@ -83,6 +84,7 @@ pub fn export_to_file(
     output: &OutputFile,
     options: &ExportOptions,
 ) -> Result<u64, Error> {
+    let _span = job_span("export_to_file", array.location());
     let context = context.into();
     let export = Export::new(&context, array, region, options)?;
     let head = export.head()?;
@@ -108,6 +110,7 @@ pub fn export_to_stream(
     out: &mut dyn Write,
     options: &ExportOptions,
 ) -> Result<u64, Error> {
+    let _span = job_span("export_to_stream", array.location());
     let context = context.into();
     let export = Export::new(&context, array, region, options)?;
     let head = export.head()?;

@@ -15,9 +15,10 @@ use shardine_store::{FileStore, Folders, MemoryStore};
 
 use super::frame::{JobError, Part, PartEnd};
 use super::rebuild::PartOutcome;
+use super::span::job_span;
 use super::watched::Watched;
 use super::{JobContext, JobProgress};
-use crate::files::{FileError, Input, elements, type_of_npy};
+use crate::files::{FileError, Input, InputOptions, elements, type_of_npy};
 use crate::plan::{ArrayLayout, chunk_grid, chunks_per_shard_for, sample_of_source};
 use crate::source::PartOfSource;
 use crate::zarr::metadata::ArrayMetadata;
@@ -144,6 +145,7 @@ pub fn import(
     target: &Location,
     options: &ImportOptions,
 ) -> Result<ImportReport, Error> {
+    let _span = job_span("import", target);
     let context = context.into();
     let engine = context.engine();
     if let (Some(folders), Some(path)) = (target.store.folders(), input.path()) {
@@ -155,7 +157,8 @@ pub fn import(
     // How the file is read is told by the array, which is not to be there before all is known to be
     // well.
     let unseen = in_memory(&context, metadata.clone())?;
-    let source = input.source(&unseen, &shape, options.cast, options.memory)?;
+    let with = InputOptions::new().cast(options.cast).memory(options.memory);
+    let source = input.source(&unseen, &shape, &with)?;
     drop(unseen);
     if options.part.is_some() {
         check_parts(options, found.is_some())?;
@@ -278,7 +281,7 @@ fn packed(
     let unsharded = layout.metadata(shape, data_type)?;
     let chunk = unsharded.chunk_shape().to_vec();
     let unseen = in_memory(context, unsharded)?;
-    let source = input.again()?.source(&unseen, shape, options.cast, 0)?;
+    let source = input.again()?.source(&unseen, shape, &InputOptions::new().cast(options.cast))?;
     let watched = Watched { source: &*source, context };
     let sample = sample_of_source(&unseen, &watched);
     context.check()?;

@@ -11,6 +11,7 @@ use shardine_store::{Condition, StoreError, StoreExt};
 pub use error::{MigrateError, RefusedNode};
 use nodes::{Found, Nodes, are_those_of, difference, stored};
 
+use super::span::job_span;
 use crate::zarr::metadata::NodeMetadata;
 use crate::zarr::{DOCUMENT, V2_DOCUMENTS, read_v2, read_v3};
 use crate::{Engine, Error, Location};
@@ -92,6 +93,7 @@ pub fn migrate(
     options: &MigrateOptions,
     report: &mut dyn FnMut(&Migrated),
 ) -> Result<MigrateSummary, Error> {
+    let _span = job_span("migrate", location);
     let location = location.clone().with_format(None);
     let nodes = Nodes::look(engine, &location)?;
     if !nodes.refused.is_empty() {

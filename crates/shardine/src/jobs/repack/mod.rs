@@ -9,6 +9,7 @@ mod target;
 
 use super::frame::place::below;
 use super::frame::{JobContext, JobError};
+use super::span::job_span;
 use super::walk::each_array;
 use super::whole::check_walked;
 use crate::{Error, Location};
@@ -71,6 +72,7 @@ pub fn repack(
     options: &RepackOptions,
     tell: &mut dyn FnMut(RepackedArray),
 ) -> Result<PartOutcome, Error> {
+    let _span = job_span("repack", source);
     let context = &context.into();
     let engine = context.engine();
     if let Some(target) = target {

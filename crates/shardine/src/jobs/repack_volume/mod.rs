@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use shardine_store::FolderPart;
 
+use super::span::job_span;
 use crate::jobs::frame::place::check_apart;
 use crate::jobs::frame::{JobContext, JobError};
 use crate::jobs::losses::refuse_data_set;
@@ -53,6 +54,7 @@ pub fn repack_volume(
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<PartOutcome, Error> {
+    let _span = job_span("repack_volume", source);
     let context = &context.into();
     let engine = context.engine();
     refuse_data_set(engine, source)?;
@@ -72,6 +74,7 @@ pub fn repack_keys(
     options: &RepackVolumeOptions,
     tell: &mut dyn FnMut(RepackedScale),
 ) -> Result<PartOutcome, Error> {
+    let _span = job_span("repack_keys", source);
     let context = &context.into();
     let engine = context.engine();
     refuse_data_set(engine, source)?;

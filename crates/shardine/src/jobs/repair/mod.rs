@@ -16,6 +16,7 @@ use shardine_store::{Edit, Key, Recovery, StoreError};
 
 use super::check::{Finding, FindingKind, InfoSet, Origin, Scope, Severity};
 use super::frame::JobContext;
+use super::span::job_span;
 use super::verify::{refusal, verify_in};
 use crate::jobs::losses::{self, ObjectLosses};
 use crate::stored::PossibleObject;
@@ -62,6 +63,7 @@ pub fn repair(
     options: &RepairOptions,
     tell: &mut (dyn FnMut(Repair) + Send),
 ) -> Result<RepairSummary, Error> {
+    let _span = job_span("repair", location);
     let context = &context.into();
     context.check()?;
     let aside = SetAside::new(options.set_aside.clone());

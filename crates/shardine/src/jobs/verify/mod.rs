@@ -11,6 +11,7 @@ mod volume;
 
 use super::check::{Finding, Run, Scope, VerifySummary};
 use super::frame::{JobContext, JobError, Part};
+use super::span::job_span;
 use crate::{Error, Location};
 pub(super) use hierarchy::refusal;
 
@@ -111,6 +112,7 @@ pub fn verify(
     options: &VerifyOptions,
     tell: &mut (dyn FnMut(Finding) + Send),
 ) -> Result<VerifySummary, Error> {
+    let _span = job_span("verify", location);
     let VerifyOptions { decode, part, max_findings } = *options;
     let scope = Scope { decode, part, max_findings, max_of_kind: MAX_OF_KIND, is_held: false };
     verify_in(&context.into(), location, scope, tell)

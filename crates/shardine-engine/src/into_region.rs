@@ -23,8 +23,7 @@ use crate::selection::{Region, RegionError, Selection, resolve_items};
 /// that holds no element of the array is an error.
 ///
 /// ```
-/// use shardine_engine::selection::IntoRegion;
-///
+/// # use shardine_engine::selection::IntoRegion;
 /// let shape = [100, 30, 8];
 /// let selection = (0..64, .., 7).resolve_in(&shape)?;
 /// assert_eq!(selection.shape(), [64, 30, 1]);

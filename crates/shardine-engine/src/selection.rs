@@ -108,9 +108,11 @@ pub enum RegionError {
 /// end, stops are clipped, a bare integer is one element and keeps its axis.
 ///
 /// ```
-/// let region: shardine_engine::selection::Region = "0:64:2,...,-1".parse().unwrap();
-/// let selection = region.resolve(&[100, 30, 8]).unwrap();
+/// # use shardine_engine::selection::{Region, RegionError};
+/// let region: Region = "0:64:2,...,-1".parse()?;
+/// let selection = region.resolve(&[100, 30, 8])?;
 /// assert_eq!(selection.shape(), [32, 30, 1]);
+/// # Ok::<(), RegionError>(())
 /// ```
 ///
 /// Ranges of Rust make one too, see [`IntoRegion`]. Two are equal if they say the same for each axis.

@@ -158,7 +158,7 @@ impl Source for PartOfSource<'_> {
 /// The function is given the start and shape of a box and fills a buffer with its elements, in C order.
 ///
 /// ```
-/// use shardine_engine::source::GeneratorSource;
+/// # use shardine_engine::source::GeneratorSource;
 /// // The number of each element of a 2-d region that is 100 wide.
 /// let numbers = GeneratorSource::new(4, |start, shape, out| {
 ///     for (i, element) in out.chunks_exact_mut(4).enumerate() {

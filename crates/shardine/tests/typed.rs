@@ -5,17 +5,26 @@ mod common;
 
 use std::ops::Range;
 
+use proptest::array::uniform3;
 use proptest::prelude::*;
 use shardine::{
     Array, ArrayNode, Complex, DataType, Element, Elements, ElementsRef, Error, IntoRegion,
-    Location, Region, RegionError, SliceOptions, SliceWriter, WriteOptions, bf16, f16,
+    Location, Packing, Region, RegionError, SliceOptions, SliceWriter, WriteOptions, bf16, f16,
 };
 
-/// An array of three axes whose chunks, shards and edges all differ.
 fn create<T: Element>(codec: &str) -> ArrayNode {
-    Array::builder_of::<T>([9, 10, 11])
-        .chunks([2, 3, 4])
-        .shards([4, 6, 8])
+    created::<T>([9, 10, 11], [2, 3, 4], [2, 2, 2], codec)
+}
+
+fn created<T: Element>(
+    shape: [u64; 3],
+    chunk: [u64; 3],
+    chunks_per_shard: [u64; 3],
+    codec: &str,
+) -> ArrayNode {
+    Array::builder_of::<T>(shape)
+        .chunks(chunk)
+        .packing(Packing::ChunksPerShard(chunks_per_shard.to_vec()))
         .codec(codec)
         .create_in(&common::engine(), Location::memory())
         .unwrap()
@@ -83,25 +92,67 @@ fn little_endian<T: Sample>(values: &[T]) -> Vec<u8> {
 
 #[derive(Debug, Clone)]
 struct Case {
+    shape: [u64; 3],
+    chunk: [u64; 3],
+    chunks_per_shard: [u64; 3],
+    codec: &'static str,
     /// A box inside of the array.
     part: [Range<u64>; 3],
+    /// Along the last axis, in the forms that have steps.
+    step: u64,
     /// Which form of region.
     form: usize,
     seed: u64,
     many: bool,
 }
 
+impl Case {
+    fn create<T: Element>(&self) -> ArrayNode {
+        created::<T>(self.shape, self.chunk, self.chunks_per_shard, self.codec)
+    }
+
+    fn has_step(&self) -> bool {
+        self.form >= 4
+    }
+
+    /// The region as a string.
+    fn text(&self) -> String {
+        let [a, b, c] = &self.part;
+        let step = if self.has_step() { self.step } else { 1 };
+        format!("{}:{}, {}:{}, {}:{}:{step}", a.start, a.end, b.start, b.end, c.start, c.end)
+    }
+
+    /// Elements of the region along each axis.
+    fn counts(&self) -> [usize; 3] {
+        let [a, b, c] = self.part.clone().map(|range| range.end - range.start);
+        let last = if self.has_step() { c.div_ceil(self.step) } else { c };
+        [a, b, last].map(|count| count as usize)
+    }
+}
+
 fn case() -> impl Strategy<Value = Case> {
     let range = |len: u64| {
         (0..len).prop_flat_map(move |start| (start + 1..=len).prop_map(move |end| start..end))
     };
-    let part = (range(9), range(10), range(11)).prop_map(|(a, b, c)| [a, b, c]);
-    (part, 0..6usize, any::<u64>(), any::<bool>()).prop_map(|(part, form, seed, many)| Case {
-        part,
-        form,
-        seed,
-        many,
-    })
+    let array = (uniform3(1..12u64), uniform3(1..6u64), uniform3(1..4u64));
+    let array = array.prop_flat_map(move |(shape, chunk, chunks_per_shard)| {
+        let part = shape.map(range);
+        (Just(shape), Just(chunk), Just(chunks_per_shard), part)
+    });
+    let codec = prop_oneof![Just("none"), Just("zstd:1")];
+    (array, codec, 1..4u64, 0..7usize, any::<u64>(), any::<bool>()).prop_map(
+        |((shape, chunk, chunks_per_shard, part), codec, step, form, seed, many)| Case {
+            shape,
+            chunk,
+            chunks_per_shard,
+            codec,
+            part,
+            step,
+            form,
+            seed,
+            many,
+        },
+    )
 }
 
 /// Calls with a region in one of its forms.
@@ -114,7 +165,9 @@ macro_rules! with_region {
                 $call
             }
             1 => {
-                let $region = (a.start..=a.end - 1, b.start as i64 - 10..b.end as i64, c);
+                // Counted from the end, where there is an end to count from.
+                let b = b.start as i64 - $case.shape[1] as i64..b.end as i64;
+                let $region = (a.start..=a.end - 1, b, c);
                 $call
             }
             2 => {
@@ -126,17 +179,18 @@ macro_rules! with_region {
                 $call
             }
             4 => {
-                let text =
-                    format!("{}:{}, {}:{}, {}:{}", a.start, a.end, b.start, b.end, c.start, c.end);
+                let text = $case.text();
                 let $region = text.as_str();
                 $call
             }
-            _ => {
-                let region = Region::of_box(
-                    &[a.start, b.start, c.start],
-                    &[a.end - a.start, b.end - b.start, c.end - c.start],
-                );
+            5 => {
+                let region: Region = $case.text().parse().unwrap();
                 let $region = &region;
+                $call
+            }
+            _ => {
+                let region: Region = $case.text().parse().unwrap();
+                let $region = region.resolve(&$case.shape).unwrap();
                 $call
             }
         }
@@ -144,23 +198,19 @@ macro_rules! with_region {
 }
 
 /// Writes typed and reads as bytes, then the other way round.
-fn check<T: Sample>(case: &Case, codec: &str) {
-    let text = {
-        let [a, b, c] = &case.part;
-        format!("{}:{},{}:{},{}:{}", a.start, a.end, b.start, b.end, c.start, c.end)
-    };
-    let count: u64 = case.part.iter().map(|range| range.end - range.start).product();
+fn check<T: Sample>(case: &Case) {
+    let (text, counts) = (case.text(), case.counts());
     let options = WriteOptions::new();
 
-    let typed = create::<T>(codec);
-    let new = values::<T>(count as usize, case.seed);
+    let typed = case.create::<T>();
+    let new = values::<T>(counts.iter().product(), case.seed);
     let bytes = little_endian(&new);
     if case.many {
         with_region!(case, region => typed.write_many([(region, &new[..])], &options)).unwrap();
     } else {
         with_region!(case, region => typed.write(region, &new)).unwrap();
     }
-    let untyped = create::<T>(codec);
+    let untyped = case.create::<T>();
     untyped.write_elements(text.as_str(), ElementsRef::Fixed(&bytes), &options).unwrap();
     let all = typed.read_elements(..).unwrap();
     assert_eq!(all, untyped.read_elements(..).unwrap());
@@ -176,7 +226,7 @@ fn check<T: Sample>(case: &Case, codec: &str) {
     assert_eq!(Elements::Fixed(little_endian(&untyped.read::<T>(()).unwrap())), all);
     #[cfg(feature = "ndarray")]
     {
-        let shape = case.part.clone().map(|range| (range.end - range.start) as usize);
+        let shape = counts;
         let read = with_region!(case, region => untyped.read_ndarray::<T>(region)).unwrap();
         assert_eq!(read.shape(), shape);
         assert_eq!(read.iter().copied().collect::<Vec<T>>(), new);
@@ -190,7 +240,7 @@ fn check<T: Sample>(case: &Case, codec: &str) {
         let fortran = read.t().as_standard_layout().into_owned().reversed_axes();
         let stepped = wide.slice(ndarray::s![.., .., 1..;2]);
         for view in [read.view(), fortran.view(), reversed.view(), stepped.into_dyn()] {
-            let array = create::<T>(codec);
+            let array = case.create::<T>();
             with_region!(case, region => array.write_ndarray(region, &view)).unwrap();
             assert_eq!(array.read_elements(..).unwrap(), all);
         }
@@ -201,23 +251,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn values_are_the_elements_that_bytes_make(case in case(), codec in 0..2usize) {
-        let codec = ["none", "zstd:1"][codec];
-        check::<u8>(&case, codec);
-        check::<u16>(&case, codec);
-        check::<u32>(&case, codec);
-        check::<u64>(&case, codec);
-        check::<i8>(&case, codec);
-        check::<i16>(&case, codec);
-        check::<i32>(&case, codec);
-        check::<i64>(&case, codec);
-        check::<f16>(&case, codec);
-        check::<bf16>(&case, codec);
-        check::<f32>(&case, codec);
-        check::<f64>(&case, codec);
-        check::<Complex<f32>>(&case, codec);
-        check::<Complex<f64>>(&case, codec);
-        check::<bool>(&case, codec);
+    fn values_are_the_elements_that_bytes_make(case in case()) {
+        check::<u8>(&case);
+        check::<u16>(&case);
+        check::<u32>(&case);
+        check::<u64>(&case);
+        check::<i8>(&case);
+        check::<i16>(&case);
+        check::<i32>(&case);
+        check::<i64>(&case);
+        check::<f16>(&case);
+        check::<bf16>(&case);
+        check::<f32>(&case);
+        check::<f64>(&case);
+        check::<Complex<f32>>(&case);
+        check::<Complex<f64>>(&case);
+        check::<bool>(&case);
     }
 }
 

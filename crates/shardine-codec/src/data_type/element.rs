@@ -188,7 +188,7 @@ impl DataType {
     /// The type of arrays whose elements are values of `T`.
     ///
     /// ```
-    /// use shardine_codec::DataType;
+    /// # use shardine_codec::DataType;
     /// assert_eq!(DataType::of::<u16>(), DataType::parse_name("uint16")?);
     /// # Ok::<(), shardine_codec::DataTypeError>(())
     /// ```

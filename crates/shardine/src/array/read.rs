@@ -1,5 +1,7 @@
 //! Reading regions as bytes, of whatever type. `typed.rs` has what most programs call.
 
+use std::ops::Range;
+
 use shardine_codec::strided::{Placement, Window};
 use shardine_codec::{ElementSize, Elements};
 use smallvec::SmallVec;
@@ -12,6 +14,26 @@ use crate::selection::{IntoRegion, Region, RegionError, Selection};
 /// Bytes from which on a caller's buffer is filled past the caches: what is larger than a cache
 /// would only push out of it what is needed there.
 pub(super) const STREAMED: usize = 16 << 20;
+
+/// Selections whose elements lie in one buffer, those of each in C order behind the last.
+pub(super) struct OneAfterAnother {
+    wanted: Vec<(Selection, Placement)>,
+    /// Where in the buffer each ends, in bytes.
+    ends: Vec<usize>,
+}
+
+impl OneAfterAnother {
+    /// Bytes of all of them.
+    pub(super) fn end(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The bytes of each.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| std::mem::replace(&mut start, end)..end)
+    }
+}
 
 impl Array {
     /// Reads a region into fresh memory, whatever the type: for strings and other elements of
@@ -50,11 +72,30 @@ impl Array {
 
     /// Reads many regions in one go, whatever the type. See [`read_many`](Self::read_many).
     pub fn read_many_elements(&self, regions: &[Region]) -> Result<Vec<Elements>, Error> {
-        let mut wanted = Vec::with_capacity(regions.len());
-        let mut ends = Vec::with_capacity(regions.len());
-        let mut end = 0usize;
+        let regions = self.one_after_another(regions)?;
+        let end = regions.end();
+        let too_large = || RegionError::TooLarge { shape: vec![end as u64] };
+        let mut out = self.engine().memory_for_result(end).ok_or_else(too_large)?;
+        self.read_one_after_another(&regions, &mut out, |array, table, out| {
+            let parts = regions.ranges().map(|range| &out[range]);
+            match array.data_type().size() {
+                ElementSize::Fixed(_) => parts.map(|part| Elements::Fixed(part.to_vec())).collect(),
+                ElementSize::Variable => {
+                    let fill = array.fill();
+                    parts.map(|part| Elements::Variable(table.resolve(part, fill))).collect()
+                }
+            }
+        })
+    }
+
+    /// Regions in one buffer.
+    pub(super) fn one_after_another(
+        &self,
+        regions: impl IntoIterator<Item: IntoRegion>,
+    ) -> Result<OneAfterAnother, Error> {
+        let (mut wanted, mut ends, mut end) = (Vec::new(), Vec::new(), 0usize);
         for region in regions {
-            let selection = region.resolve(self.shape())?;
+            let selection = region.resolve_in(self.shape())?;
             let mut place = self.c_order(&selection)?;
             place.start = end;
             let next =
@@ -63,22 +104,22 @@ impl Array {
             ends.push(end);
             wanted.push((selection, place));
         }
-        let too_large = || RegionError::TooLarge { shape: vec![end as u64] };
-        let mut out = self.engine().memory_for_result(end).ok_or_else(too_large)?;
-        self.consistently(&wanted, &mut |array| {
+        Ok(OneAfterAnother { wanted, ends })
+    }
+
+    /// Reads them into a buffer of their size, and makes a result of it.
+    pub(super) fn read_one_after_another<T>(
+        &self,
+        regions: &OneAfterAnother,
+        out: &mut [u8],
+        result: impl Fn(&Array, &VariableTable, &[u8]) -> T,
+    ) -> Result<T, Error> {
+        self.consistently(&regions.wanted, &mut |array| {
             let table = VariableTable::default();
             // SAFETY: in C order no two elements have the same place, and each region begins where
             // the last one ends.
-            unsafe { array.read_selections(&wanted, &mut out, &table, false) }?;
-            let mut start = 0;
-            let parts = ends.iter().map(|&end| &out[std::mem::replace(&mut start, end)..end]);
-            Ok(match array.data_type().size() {
-                ElementSize::Fixed(_) => parts.map(|part| Elements::Fixed(part.to_vec())).collect(),
-                ElementSize::Variable => {
-                    let fill = array.fill();
-                    parts.map(|part| Elements::Variable(table.resolve(part, fill))).collect()
-                }
-            })
+            unsafe { array.read_selections(&regions.wanted, out, &table, false) }?;
+            Ok(result(array, &table, out))
         })
     }
 
@@ -152,7 +193,7 @@ impl Array {
     }
 
     /// The places of a selection's elements in C order.
-    pub(super) fn c_order(&self, selection: &Selection) -> Result<Placement, RegionError> {
+    fn c_order(&self, selection: &Selection) -> Result<Placement, RegionError> {
         let counts: SmallVec<[u64; 6]> = selection.axes.iter().map(|axis| axis.count).collect();
         let place = Placement::contiguous(&counts, self.chunks.layout.element_size());
         place.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })
@@ -178,7 +219,7 @@ impl Array {
     ///
     /// # Safety
     /// No two elements may have the same place.
-    pub(super) unsafe fn read_selections(
+    unsafe fn read_selections(
         &self,
         wanted: &[(Selection, Placement)],
         out: &mut [u8],

@@ -9,7 +9,6 @@ use super::Array;
 use super::read::STREAMED;
 use crate::Error;
 use crate::engine::{WriteOptions, WriteReport};
-use crate::layout::VariableTable;
 use crate::selection::{IntoRegion, RegionError, Selection};
 
 impl Array {
@@ -104,30 +103,16 @@ impl Array {
         regions: impl IntoIterator<Item: IntoRegion>,
     ) -> Result<Vec<Vec<T>>, Error> {
         self.check_type::<T>()?;
-        let (mut wanted, mut ends, mut end) = (Vec::new(), Vec::new(), 0usize);
-        for region in regions {
-            let selection = region.resolve_in(self.shape())?;
-            let mut place = self.c_order(&selection)?;
-            place.start = end;
-            let next = self.len_of(&selection)?.checked_add(end);
-            end = next.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })?;
-            ends.push(end / size_of::<T>());
-            wanted.push((selection, place));
-        }
-        let count = end / size_of::<T>();
+        let regions = self.one_after_another(regions)?;
+        let count = regions.end() / size_of::<T>();
         let memory = self.engine().memory_for_result::<T::Memory>(count);
         let too_large = || RegionError::TooLarge { shape: vec![count as u64] };
         let mut memory = memory.ok_or_else(too_large)?;
         let bytes = bytemuck::must_cast_slice_mut(&mut memory);
-        self.consistently(&wanted, &mut |array| {
-            // SAFETY: in C order no two elements have the same place, and each region begins where
-            // the last one ends.
-            unsafe { array.read_selections(&wanted, bytes, &VariableTable::default(), false) }
-        })?;
+        self.read_one_after_another(&regions, bytes, |_, _, _| ())?;
         self.swap_on_big_endian(bytes);
-        let mut start = 0;
-        let parts = ends.into_iter().map(|end| {
-            let part = &memory[std::mem::replace(&mut start, end)..end];
+        let parts = regions.ranges().map(|range| {
+            let part = &memory[range.start / size_of::<T>()..range.end / size_of::<T>()];
             self.valid(T::from_memory(part.to_vec()))
         });
         parts.collect()

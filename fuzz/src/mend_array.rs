@@ -43,7 +43,7 @@ fn verified(engine: &Arc<Engine>, location: &Location) -> (VerifySummary, bool) 
 }
 
 fn read(engine: &Arc<Engine>, location: &Location) -> Result<Elements, Error> {
-    ArrayNode::open(engine, location)?.read_elements(&Region::all())
+    ArrayNode::open(engine, location)?.read_elements(Region::all())
 }
 
 fn check(document: &str, object: &[u8]) {

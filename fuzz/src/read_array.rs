@@ -157,6 +157,6 @@ pub fn written(document: &str) -> Option<Vec<u8>> {
             (0..count).map(|k| format!("element {k}")).collect::<VariableElements>(),
         ),
     };
-    array.write_elements(&Region::all(), elements.as_ref(), &WriteOptions::new()).ok()?;
+    array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).ok()?;
     Some(store.get(&first).ok()??.to_vec())
 }

@@ -52,7 +52,7 @@ fn verified(engine: &Arc<Engine>, location: &Location) -> Option<(VerifySummary,
 fn read(engine: &Arc<Engine>, location: &Location) -> Result<Vec<Elements>, Error> {
     if let Ok(volume) = Volume::open(engine, location) {
         let levels = 0..volume.info().scales().len();
-        return levels.map(|level| volume.array(level)?.read_elements(&Region::all())).collect();
+        return levels.map(|level| volume.array(level)?.read_elements(Region::all())).collect();
     }
     let store = KeyValueStore::open(engine, location)?;
     let mut keys = Vec::new();
@@ -131,7 +131,7 @@ fn written(document: &str) -> Option<Vec<u8>> {
         };
         let len = array.shape().iter().product::<u64>() * bytes;
         let elements = Elements::Fixed((0..len).map(|i| (i % 251) as u8 | 1).collect());
-        array.write_elements(&Region::all(), elements.as_ref(), &WriteOptions::new()).ok()?;
+        array.write_elements(Region::all(), elements.as_ref(), &WriteOptions::new()).ok()?;
         "1/0.shard"
     } else {
         let words = [&[0u32; 6][..], &[1], &[0; 4], &[1], &[0, 0, 0, 5]].concat();

@@ -55,7 +55,7 @@ fn check(header: &[u8], file: &[u8]) {
     let Ok(set) = open_in(engine(), &location) else { return };
     let Ok(array) = set.array(0) else { return };
     let entries = array.shard_entries(&[0, 0, 0, 0]);
-    let answer = array.read_elements(&Region::all());
+    let answer = array.read_elements(Region::all());
     if answer.is_ok() {
         assert!(matches!(entries, Ok(Some(_))), "read, and yet: {entries:?}");
     }

@@ -1,5 +1,5 @@
-//! A grid of 78 million chunks of which one is stored. What walks the grid instead of what is stored
-//! takes minutes here, which whoever waits for the tests notices.
+//! A grid of 78 million chunks of which one is stored. A verb that walks the grid instead of what is
+//! stored takes minutes here, and the run of the tests shows it.
 
 use crate::support::Folder;
 

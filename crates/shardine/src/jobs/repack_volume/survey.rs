@@ -1,4 +1,4 @@
-//! Whether values can be packed anew without losing some that no reader finds.
+//! Whether values can be repacked without losing some that no reader finds.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use shardine_store::{Key, Store, StoreError, StoreExt};
 use crate::Error;
 use crate::precomputed::{ShardName, ValueName, ValueNames, unwrapped};
 
-/// Refuses a folder with objects that would be lost if its values were packed anew, as they look like values and nobody
-/// finds them. One listing.
+/// Refuses a folder with objects that would be lost if its values were repacked: they look like
+/// values, and no reader finds them. One listing.
 pub(super) fn survey(
     store: &dyn Store,
     folder: Option<&Key>,

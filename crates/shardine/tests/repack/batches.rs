@@ -15,12 +15,13 @@ use serde_json::{Value, json};
 use shardine::jobs::{
     CancelToken, JobContext, RepackError, RepackOptions, RepackOutcome, RepackedArray,
 };
-use shardine::store::{DiskLook, DiskObserver, DiskStep, FileStore, Verdict};
+use shardine::store::{DiskLook, DiskStep, FileStore};
 use shardine::zarr::consolidate;
 use shardine::{ArrayNode, Elements, Error, Location, Packing};
 
 use crate::common::findings::check_at;
 use crate::common::*;
+use crate::left::When;
 use crate::scene::*;
 
 fn by(per_shard: u64) -> RepackOptions {
@@ -94,38 +95,12 @@ fn assert_no_remains(root: &Path) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Does what a function says before each step, and before each look.
-struct Watch<S, L>(S, L);
-
-impl<S, L> std::fmt::Debug for Watch<S, L> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Watch")
-    }
-}
-
-impl<S, L> DiskObserver for Watch<S, L>
-where
-    S: Fn(DiskStep<'_>) -> io::Result<()> + Send + Sync,
-    L: Fn(DiskLook<'_>) -> io::Result<()> + Send + Sync,
-{
-    fn before(&self, step: DiskStep<'_>) -> Verdict {
-        match (self.0)(step) {
-            Ok(()) => Verdict::Go,
-            Err(error) => Verdict::Fail(error),
-        }
-    }
-
-    fn before_look(&self, look: DiskLook<'_>) -> io::Result<()> {
-        (self.1)(look)
-    }
-}
-
 /// The place with a function that is asked before each step.
 fn watched(
     root: &Path,
     step: impl Fn(DiskStep<'_>) -> io::Result<()> + Send + Sync + 'static,
 ) -> Location {
-    let observer = Watch(step, |_: DiskLook<'_>| Ok(()));
+    let observer = When(step, |_: DiskLook<'_>| Ok(()));
     Location::root(Arc::new(FileStore::observed(root, Arc::new(observer))))
 }
 
@@ -182,7 +157,7 @@ fn documents_are_read_in_proportion_to_the_arrays() {
             }
             Ok(())
         };
-        let store = FileStore::observed(&root, Arc::new(Watch(step, look)));
+        let store = FileStore::observed(&root, Arc::new(When(step, look)));
         let told = repack(&Location::root(Arc::new(store)), None, &by(2)).unwrap();
         assert_eq!(told.len(), arrays);
         assert_copies(&root, &[("", arrays), ("g", arrays)]);
@@ -488,7 +463,7 @@ fn a_document_that_cannot_be_read_by_the_run_that_resumes_a_batch_loses_no_copy(
                 false => Ok(()),
             }
         };
-        let observer = Watch(|_: DiskStep<'_>| Ok(()), look);
+        let observer = When(|_: DiskStep<'_>| Ok(()), look);
         let place = Location::root(Arc::new(FileStore::observed(&scene, Arc::new(observer))));
         let (_, ended) = run(&place, &by(2));
         if looks.load(Ordering::SeqCst) <= at_look {

@@ -31,8 +31,8 @@ fn observed(path: &Path, observer: impl DiskObserver + 'static) -> Location {
     Location::root(Arc::new(FileStore::observed(path, Arc::new(observer))))
 }
 
-/// Fails what a function says.
-struct When<S, L>(S, L);
+/// Does what a function says before each step, and before each look; what it fails fails.
+pub struct When<S, L>(pub S, pub L);
 
 impl<S, L> std::fmt::Debug for When<S, L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

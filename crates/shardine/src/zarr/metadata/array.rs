@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use shardine_codec::{CodecSpec, DataType, FillValue, Kind};
 
+use super::deviations::correct_array;
 use super::document::Document;
 use super::integers::integers;
 use super::node::check_node;
@@ -39,6 +40,8 @@ pub struct ArrayMetadata {
     dimension_names: Option<Vec<Option<String>>>,
     /// Of version 2: the attribute that xarray has in version 3 for the value that is missing.
     mask: Option<Value>,
+    /// What was spelled otherwise than it should be.
+    deviations: Vec<String>,
 }
 
 /// What a new array is to be.
@@ -105,8 +108,9 @@ impl ArrayMetadata {
     }
 
     /// The array that a document describes, which is hostile until all of it is checked.
-    pub(super) fn from_document(document: Document) -> Result<Self, MetadataError> {
+    pub(super) fn from_document(mut document: Document) -> Result<Self, MetadataError> {
         check_node(&document, "array")?;
+        let deviations = correct_array(&mut document);
         document.check_members(&KNOWN)?;
         let shape = integers(document.required("shape")?, "shape", 0)?;
         if shape.len() > Self::MAX_RANK {
@@ -137,7 +141,14 @@ impl ArrayMetadata {
             key_encoding,
             dimension_names,
             mask: None,
+            deviations,
         })
+    }
+
+    /// What the document spelled otherwise than the specification has it, one sentence each. It can only mean what was
+    /// understood, and is written as it should be.
+    pub fn deviations(&self) -> &[String] {
+        &self.deviations
     }
 
     /// The metadata of an array whose documents are those of version 2, with the attributes that these have. `mask` is how
@@ -189,6 +200,11 @@ impl ArrayMetadata {
         &self.document
     }
 
+    /// Members that are not understood and may be ignored.
+    pub(super) fn unknown(&self) -> Map<String, Value> {
+        self.document.without(&KNOWN)
+    }
+
     /// The length of each dimension; any of them may be 0.
     pub fn shape(&self) -> &[u64] {
         &self.shape
@@ -237,7 +253,8 @@ impl ArrayMetadata {
 
     /// The document's text, indented.
     ///
-    /// Reading it gives the same metadata again, and what was read stands in it unchanged.
+    /// Reading it gives the same metadata again, and what was read stands in it unchanged but for
+    /// [`deviations`](Self::deviations).
     pub fn to_bytes(&self) -> Vec<u8> {
         self.document.to_bytes()
     }

@@ -7,15 +7,19 @@
 //! changed them (of the text only white space, escapes and the digits of a float may come out
 //! otherwise). What may not be ignored is refused, with the member's place in the message.
 //!
+//! Harmless deviations from the specification are read, reported, and written as they should be (`deviations.rs`).
+//!
 //! Python writers put `NaN`, `Infinity` and integers past 64 bits into attributes. They are read (as
 //! the strings that Zarr has for them, and as the nearest float) and written back as they stood.
 
 mod array;
+mod deviations;
 mod document;
 mod error;
 mod group;
 mod integers;
 mod key_encoding;
+mod meaning;
 mod node;
 #[cfg(test)]
 mod tests;

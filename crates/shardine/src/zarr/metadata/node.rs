@@ -65,6 +65,14 @@ impl NodeMetadata {
         }
     }
 
+    /// What the document spelled otherwise than the specification has it, one sentence each.
+    pub fn deviations(&self) -> &[String] {
+        match self {
+            Self::Array(array) => array.deviations(),
+            Self::Group(group) => group.deviations(),
+        }
+    }
+
     /// The whole document, members that are not understood included, in its order.
     pub fn to_json(&self) -> Value {
         match self {

@@ -122,8 +122,8 @@ pub fn chunk_bytes(info: &VolumeInfo, scale: &Scale) -> u64 {
     level.bytes(level.chunk)
 }
 
-/// How the values of new shards are stored: encodings that do not compress by themselves with gzip.
-pub(super) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
+/// How the values of new shards are stored where nothing was measured: encodings that do not compress by themselves with gzip.
+pub(crate) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
     match encoding {
         ChunkEncoding::Raw | ChunkEncoding::CompressedSegmentation { .. } => Encoding::Gzip,
         _ => Encoding::Raw,
@@ -209,7 +209,20 @@ impl ShardingRequest {
             || self.minishard_index_encoding.is_some()
     }
 
+    /// Whether a scale gets new shards of which nobody has said how values are stored, and its encoding does not tell whether gzip
+    /// makes them smaller.
+    pub(crate) fn leaves_data_encoding_open(&self, scale: &Scale) -> bool {
+        let says =
+            matches!(self.packing, Some(VolumePacking::Sharding(_) | VolumePacking::Unsharded));
+        !says
+            && self.data_encoding.is_none()
+            && scale.sharding.is_none()
+            && usual_data_encoding(&scale.encoding) == Encoding::Raw
+    }
+
     /// How a scale is to be sharded; `None` makes every chunk an object.
+    ///
+    /// `measured` is how values are stored in shards where there were none and nothing is said.
     ///
     /// A box of voxels or chunks that is not possible is refused for the finest scale, and for any
     /// scale that is the only one to change (`alone`). The others get shards of about the same
@@ -219,6 +232,7 @@ impl ShardingRequest {
         info: &VolumeInfo,
         scale: &Scale,
         alone: bool,
+        measured: Option<Encoding>,
     ) -> Result<Option<Sharding>, String> {
         let exact = alone || info.scales().first() == Some(scale);
         let level = LevelSize::of_scale(info, scale);
@@ -235,7 +249,10 @@ impl ShardingRequest {
         let Some(new) = level.sharding(packing, exact)? else { return Ok(None) };
         let (values, indexes) = match &scale.sharding {
             Some(old) => (old.data_encoding, old.minishard_index_encoding),
-            None => (usual_data_encoding(&scale.encoding), Encoding::Gzip),
+            None => {
+                let usual = || usual_data_encoding(&scale.encoding);
+                (measured.unwrap_or_else(usual), Encoding::Gzip)
+            }
         };
         let sharding = new.data_encoding(values).minishard_index_encoding(indexes);
         self.change(sharding).map(Some)
@@ -303,14 +320,14 @@ mod tests {
         let [finest, coarser] = info.scales() else { panic!("two scales") };
         let request = ShardingRequest::from(VolumePacking::Box([128, 128, 128]));
         let bits = |sharding: Sharding| sharding.preshift_bits + sharding.minishard_bits;
-        assert_eq!(bits(request.of_scale(&info, finest, false).unwrap().unwrap()), 3);
-        assert_eq!(bits(request.of_scale(&info, coarser, false).unwrap().unwrap()), 1);
+        assert_eq!(bits(request.of_scale(&info, finest, false, None).unwrap().unwrap()), 3);
+        assert_eq!(bits(request.of_scale(&info, coarser, false, None).unwrap().unwrap()), 1);
         let flat = ShardingRequest::from(VolumePacking::Box([64, 512, 64]));
-        assert!(flat.of_scale(&info, finest, false).is_err());
-        assert_eq!(bits(flat.of_scale(&info, coarser, false).unwrap().unwrap()), 0);
+        assert!(flat.of_scale(&info, finest, false, None).is_err());
+        assert_eq!(bits(flat.of_scale(&info, coarser, false, None).unwrap().unwrap()), 0);
         let odd = ShardingRequest::from(VolumePacking::Box([64, 64, 192]));
-        assert!(odd.of_scale(&info, coarser, false).is_ok());
-        assert!(odd.of_scale(&info, coarser, true).is_err());
+        assert!(odd.of_scale(&info, coarser, false, None).is_ok());
+        assert!(odd.of_scale(&info, coarser, true, None).is_err());
     }
 
     #[test]
@@ -318,16 +335,16 @@ mod tests {
         let info = volume(vec![scale([512; 3], Some(&old()))]);
         let scale = &info.scales()[0];
         let mut request = ShardingRequest::default();
-        assert_eq!(request.of_scale(&info, scale, false), Ok(Some(old())));
+        assert_eq!(request.of_scale(&info, scale, false, None), Ok(Some(old())));
         request.data_encoding = Some(Encoding::Gzip);
         let kept = old().data_encoding(Encoding::Gzip);
-        assert_eq!(request.of_scale(&info, scale, false), Ok(Some(kept)));
+        assert_eq!(request.of_scale(&info, scale, false, None), Ok(Some(kept)));
         request.unsaid = Unsaid::Recommended;
-        let new = request.of_scale(&info, scale, false).unwrap().unwrap();
+        let new = request.of_scale(&info, scale, false, None).unwrap().unwrap();
         assert_eq!((new.hash, new.data_encoding), (KeyHash::Identity, Encoding::Gzip));
         assert_eq!(new.preshift_bits + new.minishard_bits + new.shard_bits, 9);
         request.shard_bits = Some(65);
-        assert!(request.of_scale(&info, scale, false).is_err());
+        assert!(request.of_scale(&info, scale, false, None).is_err());
     }
 
     #[test]

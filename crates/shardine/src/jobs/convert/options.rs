@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::super::frame::Part;
 use super::super::rebuild::{OutOptions, PartOutcome, StepDone};
 use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome};
-use crate::plan::VolumePacking;
+use crate::plan::{ValueSizes, VolumePacking};
 use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
 use crate::shard::uint64::{Encoding, Sharding};
@@ -163,7 +163,8 @@ pub struct VolumeForm {
     pub encoding: Option<ChunkEncoding>,
     /// How chunks are packed.
     pub packing: Option<VolumePacking>,
-    /// How values are stored in shards; `None` is gzip for encodings that do not compress well by themselves.
+    /// How values are stored in shards; `None` is gzip for encodings that do not compress by themselves, and for others if it
+    /// makes a few chunks that are tried smaller by a tenth.
     pub data_encoding: Option<Encoding>,
 }
 
@@ -234,6 +235,8 @@ pub struct ConvertedLevel {
     pub shard_shape: Option<Vec<u64>>,
     /// How chunks are packed in a volume.
     pub sharding: Option<Sharding>,
+    /// What decided whether values are compressed with gzip, where nobody had said it.
+    pub measured: Option<ValueSizes>,
     /// The axes of the source, in their order.
     pub axes: Vec<&'static str>,
     /// Whether the metadata names no axes, and these are only believed to be so.

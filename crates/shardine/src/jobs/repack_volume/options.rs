@@ -6,7 +6,7 @@ use crate::jobs::RepackOutcome;
 use crate::jobs::frame::Part;
 use crate::jobs::rebuild::{Counts, OutOptions};
 use crate::jobs::repack::RepackCheck;
-use crate::plan::ShardingRequest;
+use crate::plan::{ShardingRequest, ValueSizes};
 use crate::shard::uint64::Sharding;
 
 /// How to pack the scales of a volume anew.
@@ -71,6 +71,8 @@ pub struct RepackedScale {
     pub key: String,
     /// How it is sharded now; `None` if it is not.
     pub sharding: Option<Sharding>,
+    /// What decided whether values are compressed with gzip, where nobody had said it.
+    pub measured: Option<ValueSizes>,
     /// What was done.
     pub outcome: RepackOutcome,
     /// Chunks that were moved as they were.
@@ -96,6 +98,7 @@ impl RepackedScale {
             level,
             key: key.to_owned(),
             sharding,
+            measured: None,
             outcome,
             chunks_moved: 0,
             chunks_recompressed: 0,

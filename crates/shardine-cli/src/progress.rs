@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shardine::Engine;
 use shardine::jobs::JobContext;
 
-use crate::{interrupt, said};
+use crate::{command, interrupt, said};
 
 /// A bar on standard error. It is hidden when that is no terminal, and taken away when it is dropped.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl Progress {
     /// What a job runs with that moves this bar, and that Ctrl-C stops: the data is valid then, and
     /// the same command resumes.
     pub fn context(&self, engine: &Arc<Engine>) -> JobContext {
-        let context = JobContext::new(engine).cancel(&interrupt::token());
+        let context = resumable(engine);
         if self.is_hidden() {
             return context;
         }
@@ -101,7 +101,7 @@ impl Progress {
 
     /// The same for a job that counts bytes, or elements where their bytes are not known.
     pub fn context_of_bytes(&self, engine: &Arc<Engine>) -> JobContext {
-        self.of_bytes(JobContext::new(engine).cancel(&interrupt::token()))
+        self.of_bytes(resumable(engine))
     }
 
     /// The same for one that waits for a stream, which only the end of the program would interrupt.
@@ -126,4 +126,9 @@ impl Progress {
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// What a job runs with that Ctrl-C stops, and that the same command resumes.
+fn resumable(engine: &Arc<Engine>) -> JobContext {
+    JobContext::new(engine).cancel(&interrupt::token()).command(&command::given())
 }

@@ -108,7 +108,7 @@ fn is_still(disk: &Disk, path: &Path, before: &fs::Metadata) -> Result<bool, Sto
 
 /// Whether somebody holds the lock of a file, or may hold it: what cannot be opened or locked, as the file of another
 /// user or one where there are no locks, does not tell.
-fn is_locked(disk: &Disk, path: &Path) -> bool {
+pub(super) fn is_locked(disk: &Disk, path: &Path) -> bool {
     match disk.open_for_reading(path) {
         Ok(file) => disk.look(DiskLook::Lock { path }).is_err() || file.try_lock_shared().is_err(),
         Err(e) => !is_missing(&e),

@@ -9,6 +9,7 @@
 //! | [`verify`], [`repair`] | finds what is damaged, and mends what can be mended |
 //! | [`compact`] | removes the gaps that changes in place leave |
 //! | [`migrate`] | Zarr version 2 to 3, with the chunks where they are |
+//! | [`unfinished_job`] | tells of a job in place that was interrupted |
 //! | [`recover`] | gives a data set its name back, if a job in place was killed while it had none |
 //! | [`abort_unfinished_uploads`] | for a program that is about to end: leaves no parts of uploads behind |
 //!
@@ -48,6 +49,7 @@ mod repack;
 mod repack_volume;
 mod repair;
 mod span;
+mod unfinished;
 mod verify;
 mod walk;
 mod watched;
@@ -73,4 +75,5 @@ pub use repack::{
 pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use shardine_remote::abort_unfinished_uploads;
+pub use unfinished::{UnfinishedJob, unfinished_job};
 pub use verify::{VerifyOptions, verify};

@@ -78,12 +78,14 @@ pub struct JobContext {
     engine: Arc<Engine>,
     report: Option<Report>,
     token: CancelToken,
+    command: Option<Arc<str>>,
 }
 
 impl JobContext {
     /// Runs on this engine, reports to nobody and cannot be stopped.
     pub fn new(engine: &Arc<Engine>) -> Self {
-        Self { engine: Arc::clone(engine), report: None, token: CancelToken::new() }
+        let (report, token, command) = (None, CancelToken::new(), None);
+        Self { engine: Arc::clone(engine), report, token, command }
     }
 
     /// Reports progress to `callback`, from any thread.
@@ -96,6 +98,20 @@ impl JobContext {
     pub fn cancel(mut self, token: &CancelToken) -> Self {
         self.token = token.clone();
         self
+    }
+
+    /// Says by which command a person has begun the job.
+    ///
+    /// It is stored with what an interrupted job leaves, so that whoever meets that is told what to run. It must hold no
+    /// secrets.
+    pub fn command(mut self, command: &str) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    /// The command that has begun the job.
+    pub(crate) fn begun_by(&self) -> Option<&str> {
+        self.command.as_deref()
     }
 
     /// The engine.

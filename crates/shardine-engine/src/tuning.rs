@@ -19,6 +19,14 @@ pub const INLINE_READ: u64 = 128 << 10;
 /// How often a shard that changes under the reader is read again.
 pub const REREADS: usize = 8;
 
+/// The same for a shard that is being changed in place each time it is read. Every such attempt
+/// proves that writers make progress, and most find the shard as it was before the change.
+pub const REREADS_BESIDE_A_WRITER: usize = 64;
+
+/// How long a reader that was [`REREADS`] times in vain waits before each further attempt. Together
+/// they outlast the time for which a file is too young for its times to tell its versions apart.
+pub const WRITER_WAIT: Duration = Duration::from_millis(2);
+
 /// How long a reader waits before it looks again at a damaged shard that was changed so recently that
 /// its times would not tell of a change since. All [`REREADS`] together outlast the kernel's clock tick.
 pub const UNTELLING_WAIT: Duration = Duration::from_millis(10);

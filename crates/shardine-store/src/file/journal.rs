@@ -7,11 +7,11 @@
 //! All numbers are little-endian. The file begins with [`MAGIC`]; two records follow, each a `u64`
 //! length, that many bytes, and their crc32c:
 //!
-//! 1. the *intent*: old length, start and length of the guarded bytes, their digest. The guarded bytes are those that
-//!    the switch will replace or make meaningless: the index of a shard.
-//! 2. the *switch*: new length, start and length of the switched bytes, their new digest, the digest of those that
-//!    are the same before and after, and the runs that differ: start, length, old bytes, new bytes. It is there
-//!    before the first of the switched bytes changes.
+//! 1. the *intent*: old length, start and length of the guarded bytes, their digest. The guarded
+//!    bytes are those that the switch will replace or make meaningless: the index of a shard.
+//! 2. the *switch*: new length, start and length of the switched bytes, their new digest, the
+//!    digest of those that are the same before and after, and the runs that differ: start, length,
+//!    old bytes, new bytes. It is written before the first of the switched bytes changes.
 //!
 //! A *digest* is a 64-bit FNV-1a hash. A crc32c would not do: for bytes that end in their own
 //! crc32c, as an index does, it is always the same number.

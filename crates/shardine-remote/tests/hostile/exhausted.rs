@@ -135,7 +135,8 @@ fn the_time_for_retries_ends() {
             for (run, method) in operations {
                 for fault in faults.clone() {
                     let lost = fault == Fault::LostAnswer;
-                    // Then the look finds that the write took place, or another removal does no harm.
+                    // Then the look finds that the write took place, or another removal does no
+                    // harm.
                     if lost && ["PUT", "POST"].contains(&method) {
                         continue;
                     }
@@ -148,7 +149,8 @@ fn the_time_for_retries_ends() {
                         let start = Instant::now();
                         let error = run(&store).unwrap_err();
                         let took = start.elapsed();
-                        // The last try begins in time, after a pause that may be longer than all before it.
+                        // The last try begins in time, after a pause that may be longer than all
+                        // before it.
                         assert!(
                             took < Duration::from_secs(9),
                             "{method} {fault:?}: {took:?}: {error}"

@@ -357,7 +357,8 @@ fn a_version_that_changes_with_each_answer_is_noticed() {
             let error = object.read(ReadRange::Bounded(10..20)).unwrap_err();
             assert!(matches!(error, StoreError::Changed { .. }), "{error:?}");
         }
-        // Between two pieces of one read as well: a body that breaks off is not gone on with from another version.
+        // Between two pieces of one read as well: a body that breaks off is not gone on with from
+        // another version.
         let server = Server::start(|request, stream| {
             let text = honest(request, &format!("\"{}\"", request.number));
             let cut = if request.method == "GET" { text.len() - 300 } else { text.len() };

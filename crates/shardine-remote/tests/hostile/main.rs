@@ -1,4 +1,5 @@
-//! Remote stores keep their promises on a bad network, before servers that lie, and whatever happens to an answer.
+//! Remote stores keep their promises on a bad network, before servers that lie, and whatever
+//! happens to an answer.
 //!
 //! One binary, so that all of it shares one server of each kind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
@@ -70,7 +71,8 @@ fn shown(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Runs one test of this binary in a process of its own, with an environment, and returns what it printed.
+/// Runs one test of this binary in a process of its own, with an environment, and returns what it
+/// printed.
 fn in_child(test: &str, environment: &[(&str, &str)]) -> String {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"])

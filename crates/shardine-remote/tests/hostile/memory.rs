@@ -15,7 +15,8 @@ use super::{in_child, key, store, told, within};
 const MEMORY: u64 = 16 << 20;
 const OBJECT: u64 = 200 << 20;
 
-/// A server that takes parts and forgets them, slowly. Tells the most bytes that were on their way to it at once.
+/// A server that takes parts and forgets them, slowly. Tells the most bytes that were on their way
+/// to it at once.
 fn sink() -> (std::net::SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();

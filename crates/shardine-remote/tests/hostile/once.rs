@@ -29,8 +29,8 @@ fn azure_at(proxy: &Proxy, prefix: &str) -> RemoteStore {
     store(&format!("az://{BUCKET}/{prefix}"), &options)
 }
 
-/// Both servers, each with a proxy: the clean store, the one behind the proxy, the proxy, and which request makes an
-/// object of parts.
+/// Both servers, each with a proxy: the clean store, the one behind the proxy, the proxy, and which
+/// request makes an object of parts.
 fn both(name: &str, run: impl Fn(RemoteStore, RemoteStore, &Proxy, Rule) + Sync) {
     let lost = || Rule::new(Fault::LostAnswer);
     std::thread::scope(|scope| {

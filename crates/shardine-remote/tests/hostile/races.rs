@@ -18,7 +18,8 @@ fn rounds(usual: usize) -> usize {
     std::env::var("SHARDINE_RACE_ROUNDS").map_or(usual, |text| text.parse().unwrap())
 }
 
-/// Has writers replace an object on the same condition, and counts the rounds in which not exactly one won.
+/// Has writers replace an object on the same condition, and counts the rounds in which not exactly
+/// one won.
 fn race(stores: &[RemoteStore], len: usize, rounds: usize, absent: bool) -> usize {
     let mut wrong = 0;
     for round in 0..rounds {

@@ -493,7 +493,7 @@ impl Object for RemoteObject {
             return done(answer);
         }
         let inner = Arc::clone(&self.0);
-        // Without a runtime the task is dropped, which whoever waits for the answer notices.
+        // Without a runtime the task is dropped, and the waiting caller notices that.
         drop(runtime::spawn(async move { done(inner.fetch(range).await) }));
     }
 

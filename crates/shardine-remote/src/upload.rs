@@ -104,7 +104,7 @@ impl Upload {
             failed: Default::default(),
             given_up: Default::default(),
         });
-        // Before it is started, so that whoever abandons it in the meantime finds it.
+        // Before it is started, so that anyone who abandons it in the meantime finds it.
         let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
         unfinished.insert(shared.number, Arc::clone(&shared));
         drop(unfinished);

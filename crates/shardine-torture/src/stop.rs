@@ -59,7 +59,7 @@ fn stopped(setup: &Setup) -> Result {
         let _ = child.kill();
         let _ = child.wait();
         let blocked = outcome.map_err(|why| format!("stopped at step {step} ({letter}): {why}"))?;
-        // It is dead: whoever waited for it continues.
+        // It is dead: the writer that waited for it continues.
         if let Some(blocked) = blocked {
             blocked
                 .recv_timeout(SOON)

@@ -1,7 +1,7 @@
 //! Who may write a file, and who reads it.
 //!
 //! Two kernel locks on one file, both released when their process dies. The *writer lock* (`flock`)
-//! is held by whoever changes the object, from reading it to switching it, whether in place or by a
+//! is held while the object is changed, from reading it to switching it, whether in place or by a
 //! rename. The *reader mark* is a lock on one byte far past the end: shared by everyone who has the
 //! file open for reading, and taken exclusively by a writer that is about to overwrite bytes that
 //! an older index referred to.

@@ -168,7 +168,7 @@ impl FileStore {
         if let Some(parent) = path.parent() {
             self.make_folder(parent)?;
         }
-        // Recorded before it exists: whoever finds the folder must find the record too.
+        // Recorded before it exists: anyone who finds the folder must find the record too.
         let mut fresh = self.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         fresh.insert(path.to_owned());
         let made = disk

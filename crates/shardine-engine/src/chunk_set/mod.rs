@@ -20,7 +20,8 @@ pub use edges::EdgeLayouts;
 pub use objects::PossibleObject;
 pub use shards::{First, IndexedShard, actual_length, first_read};
 
-/// The chunks of an array: where their objects live, which object holds which chunk, and how chunks are encoded.
+/// The chunks of an array: where their objects live, which object holds which chunk, and how chunks
+/// are encoded.
 ///
 /// The array is divided into a grid of *cells*. The packing defines what a cell is: an object of
 /// its own (a chunk or a shard), or a chunk that shares an object with others.

@@ -111,7 +111,8 @@ impl ChunkSet {
             .map_err(|source| Error::shard(key, cell, source))
     }
 
-    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
+    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not
+    /// sharded.
     pub fn open_shard(&self, cell: &[u64]) -> Result<Option<IndexedShard>, Error> {
         let Some(shard) = self.layout.addressable() else { return Ok(None) };
         let (key, cell) = (self.packing.key(cell)?, cell.to_vec());

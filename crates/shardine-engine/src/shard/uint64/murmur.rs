@@ -1,4 +1,5 @@
-/// The low 64 bits of MurmurHash3_x86_128 with seed 0, of the eight little-endian bytes of a number.
+/// The low 64 bits of MurmurHash3_x86_128 with seed 0, of the eight little-endian bytes of a
+/// number.
 pub(super) fn murmur3_x86_128_low(value: u64) -> u64 {
     const C1: u32 = 0x239b_961b;
     const C2: u32 = 0xab0e_9789;

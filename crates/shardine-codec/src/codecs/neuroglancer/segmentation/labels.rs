@@ -132,7 +132,8 @@ impl<L: Label> BlockLabels<L> {
         }
     }
 
-    /// Finds the labels and the index of each element; `false` if there are too many for such indices.
+    /// Finds the labels and the index of each element; `false` if there are too many for such
+    /// indices.
     fn scan<I: Index>(
         &mut self,
         grid: &Grid,

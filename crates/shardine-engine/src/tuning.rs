@@ -20,6 +20,14 @@ pub const INLINE_READ: u64 = 128 << 10;
 /// How many times a shard that changes during a read is read again.
 pub const REREADS: usize = 8;
 
+/// The same for a shard that is being changed in place each time it is read. Every such attempt
+/// proves that writers make progress, and most find the shard as it was before the change.
+pub const REREADS_BESIDE_A_WRITER: usize = 64;
+
+/// How long a reader waits before each attempt after the first [`REREADS`]. Together these waits
+/// outlast the period in which a file is too recent for its timestamps to tell its versions apart.
+pub const WRITER_WAIT: Duration = Duration::from_millis(2);
+
 /// How long a reader waits before it looks again at a damaged shard that was changed so recently
 /// that its timestamps would not reveal a later change. All [`REREADS`] together outlast the
 /// kernel's clock tick.

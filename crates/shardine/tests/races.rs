@@ -303,3 +303,109 @@ fn a_switch_of_an_index_within_one_tick_of_the_clock_is_no_damage() {
     }
     assert!(switch.ended.load(Ordering::Relaxed) >= 100, "{switch:?}");
 }
+
+/// Leaves a shard with its index at the end as a writer does that is killed in a change in place, each
+/// time a reader is about to open it.
+#[derive(Debug)]
+struct BeginsSwitch {
+    shard: PathBuf,
+    journal: PathBuf,
+    intent: Vec<u8>,
+    sound: Vec<u8>,
+    /// How many more times.
+    left: AtomicUsize,
+}
+
+impl BeginsSwitch {
+    fn new(shard: &Path, index: usize) -> Self {
+        let sound = std::fs::read(shard).unwrap();
+        let name = shard.file_name().unwrap().to_str().unwrap();
+        let journal = shard.with_file_name(format!(".shardine-{name}.journal"));
+        let intent = intent(&sound, index);
+        Self { shard: shard.to_owned(), journal, intent, sound, left: AtomicUsize::new(0) }
+    }
+}
+
+/// A journal whose switch was not begun: a shard with an index of so many bytes at its end.
+fn intent(shard: &[u8], index: usize) -> Vec<u8> {
+    let start = shard.len() - index;
+    let digest = shard[start..].iter().fold(0xcbf2_9ce4_8422_2325_u64, |digest, &byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let numbers = [shard.len() as u64, start as u64, index as u64, digest];
+    let payload: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let mut bytes = b"SHRDJNL1".to_vec();
+    bytes.extend((payload.len() as u64).to_le_bytes());
+    bytes.extend(&payload);
+    bytes.extend(crc32c::crc32c(&payload).to_le_bytes());
+    bytes
+}
+
+impl DiskObserver for BeginsSwitch {
+    fn before(&self, _: DiskStep<'_>) -> Verdict {
+        Verdict::Go
+    }
+
+    fn before_look(&self, look: DiskLook<'_>) -> std::io::Result<()> {
+        let DiskLook::Open { path } = look else { return Ok(()) };
+        // The lock of whoever recovers the shard opens it too; by then there is a journal.
+        if path == self.shard
+            && !self.journal.exists()
+            && self
+                .left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
+                .is_ok()
+        {
+            std::fs::write(&self.journal, &self.intent)?;
+            put_at(&self.shard, &[0; 2000], self.sound.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_shard_that_is_being_changed_each_time_it_is_read_is_not_called_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = sharded(&[64, 64], &[64, 64], &[8, 8]);
+    let array = create_in(Arc::new(FileStore::new(folder.path())), &document);
+    write(&array, "", noise(64 * 64 * 2, 3));
+    let switch = Arc::new(BeginsSwitch::new(&folder.path().join("c/0/0"), 64 * 16 + 4));
+    let store: Arc<dyn Store> = Arc::new(FileStore::observed(folder.path(), switch.clone()));
+    let look = |times: usize| {
+        switch.left.store(times, Ordering::Relaxed);
+        let reader = ArrayNode::open(&engine(), &Location::root(Arc::clone(&store))).unwrap();
+        let found = reader.read_elements(shardine::Region::all());
+        let tried = times - switch.left.swap(0, Ordering::Relaxed);
+        let listed = reader.shard_entries(&[0, 0]);
+        (found, listed, tried)
+    };
+    let (found, _, tried) = look(20);
+    assert_eq!(found.unwrap(), Elements::Fixed(noise(64 * 64 * 2, 3)));
+    assert_eq!(tried, 20);
+    // However often: that is not what damage is called.
+    let (found, listed, tried) = look(1000);
+    assert!(
+        matches!(found, Err(Error::Engine(shardine::EngineError::Unstable { .. }))),
+        "{found:?}"
+    );
+    assert!((50..200).contains(&tried), "{tried}");
+    assert!(listed.is_ok(), "{listed:?}");
+}
+
+#[test]
+fn damage_under_an_interrupted_change_is_still_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = sharded(&[64, 64], &[64, 64], &[8, 8]);
+    let array = create_in(Arc::new(FileStore::new(folder.path())), &document);
+    write(&array, "", noise(64 * 64 * 2, 3));
+    let shard = folder.path().join("c/0/0");
+    let switch = Arc::new(BeginsSwitch::new(&shard, 64 * 16 + 4));
+    switch.left.store(1, Ordering::Relaxed);
+    // A chunk, not the index.
+    put_at(&shard, &[0xff; 40], 0);
+    let store: Arc<dyn Store> = Arc::new(FileStore::observed(folder.path(), switch));
+    let reader = ArrayNode::open(&engine(), &Location::root(store)).unwrap();
+    let found = reader.read_elements(shardine::Region::all());
+    let damage = matches!(found, Err(Error::Engine(shardine::EngineError::Decode { .. })));
+    assert!(damage, "{found:?}");
+}

@@ -11,7 +11,7 @@ use super::ChunkSet;
 use super::objects::{PossibleObject, ask_length, told_length};
 use crate::layout::ShardLayout;
 use crate::shard::{IndexLocation, ShardError, ShardIndex};
-use crate::tuning::{AHEAD, REREADS};
+use crate::tuning::{AHEAD, REREADS, REREADS_BESIDE_A_WRITER, WRITER_WAIT};
 use crate::{Error, ShardEntries, SharedPacking, in_order};
 
 /// A shard whose index was read from the open object.
@@ -143,28 +143,41 @@ impl ChunkSet {
         let store = &self.store;
         let mut object = store.open(key, None)?;
         let mut found = read_index(&*object);
-        for attempt in 1..REREADS as u64 {
+        let mut suspect = None;
+        for attempt in 1.. {
             if !matches!(found, Err(Error::Shard { .. })) {
                 break;
             }
             // A writer may be changing it in place, or may have died doing so.
+            let version = object.version();
             let mut is_last = false;
             match store.recover(key)? {
+                // Each change creates a new version: this one is damaged, whatever the writer does.
+                Recovery::Done | Recovery::Before(_) if version.is_some() && version == suspect => {
+                    break;
+                }
+                Recovery::Done | Recovery::Before(_) if attempt == REREADS_BESIDE_A_WRITER => {
+                    return Err(Error::Store(StoreError::Changed { key: key.clone() }));
+                }
                 // Only a file can be read while it is being changed.
-                Recovery::Nothing if !store.has_folders() => is_last = true,
+                Recovery::Nothing if !store.has_folders() || attempt >= REREADS => is_last = true,
                 Recovery::Nothing => {
                     // Either the change has finished since the read, or the shard is damaged and
                     // stays so.
                     let again = store.open(key, None)?;
-                    is_last = again.version().is_some_and(|now| object.version() == Some(now));
+                    is_last = again.version().is_some_and(|now| version == Some(now));
                     object = again;
                     if !is_last && attempt > 1 {
-                        std::thread::sleep(Duration::from_millis(attempt * 5));
+                        std::thread::sleep(Duration::from_millis(attempt as u64 * 5));
                     }
                 }
                 Recovery::Done => object = store.open(key, None)?,
                 Recovery::Before(before) => object = before,
             }
+            if attempt > REREADS {
+                std::thread::sleep(WRITER_WAIT);
+            }
+            suspect = version;
             found = read_index(&*object);
             if is_last {
                 break;

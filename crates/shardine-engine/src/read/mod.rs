@@ -7,7 +7,7 @@ mod single;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -25,7 +25,10 @@ use crate::layout::{DecodeError, Target, advance};
 use crate::selection::{Cell, RegionError, Selection};
 use crate::shard::{ShardError, ShardIndex};
 use crate::tuning::MOST_WAITING;
-use crate::tuning::{INLINE_READ, READ_WAVE, REMOTE_READ_WAVE, REREADS, UNTELLING_WAIT};
+use crate::tuning::{
+    INLINE_READ, READ_WAVE, REMOTE_READ_WAVE, REREADS, REREADS_BESIDE_A_WRITER, UNTELLING_WAIT,
+    WRITER_WAIT,
+};
 
 /// What is wanted of one object for one of the selections, and where that goes.
 struct Part {
@@ -129,6 +132,9 @@ pub unsafe fn read(
         lost: Mutex::default(),
         before: Mutex::default(),
         damage: Mutex::default(),
+        suspects: Mutex::default(),
+        attempt: AtomicUsize::new(0),
+        beside_a_writer: AtomicBool::new(false),
     };
     if let [(selection, place)] = wanted
         && !selection.is_empty()
@@ -149,18 +155,25 @@ pub unsafe fn read(
         }
         for attempt in 0.. {
             *reading.damage.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            reading.attempt.store(attempt, Ordering::Relaxed);
+            reading.beside_a_writer.store(false, Ordering::Relaxed);
             todo = reading.wave(todo)?;
             let Some(cell) = todo.first().and_then(|parts| parts.first()).map(|part| &part.cell)
             else {
                 break;
             };
-            if attempt + 1 == REREADS {
+            let beside_a_writer = reading.beside_a_writer.load(Ordering::Relaxed);
+            let limit = if beside_a_writer { REREADS_BESIDE_A_WRITER } else { REREADS };
+            if attempt + 1 >= limit {
                 let damage = &mut *reading.damage.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(error) = damage.take() {
                     return Err(error);
                 }
                 let object = grid.packing.key(&cell.index)?;
-                return Err(Error::Unstable { object, attempts: REREADS });
+                return Err(Error::Unstable { object, attempts: attempt + 1 });
+            }
+            if attempt >= REREADS {
+                std::thread::sleep(WRITER_WAIT);
             }
         }
     }
@@ -203,8 +216,14 @@ struct Reading<'a> {
     lost: Mutex<Vec<(usize, Lost)>>,
     /// Objects that are being changed in place, or were when their writer died, as they were before.
     before: Mutex<Vec<(Key, Arc<dyn Object>)>>,
-    /// What was wrong with an object that was looked after: if it stays so, that was not the reason.
+    /// What was wrong in this attempt with an object whose times would not show a change since.
     damage: Mutex<Option<Error>>,
+    /// Versions that made no sense while a writer was at work, and in which attempt. One that makes no
+    /// sense in a later attempt either is damaged, whatever the writer does.
+    suspects: Mutex<Vec<(Key, Version, usize)>>,
+    attempt: AtomicUsize,
+    /// Whether an object was lost in this attempt because it was being changed in place.
+    beside_a_writer: AtomicBool,
 }
 
 impl<'a> Reading<'a> {
@@ -359,15 +378,23 @@ impl<'a> Reading<'a> {
         if damaged && self.grid.layout.addressable().is_some() {
             let key = &opened[object].key;
             let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-            match self.grid.store.recover(key) {
+            let recovery = self.grid.store.recover(key);
+            if let Ok(Recovery::Done | Recovery::Before(_)) = recovery
+                && self.is_suspect(key, opened[object].version())
+            {
+                return Err(error);
+            }
+            match recovery {
                 Ok(Recovery::Done) => {
-                    self.lose_damaged(object, error);
+                    self.beside_a_writer.store(true, Ordering::Relaxed);
+                    self.lose(object, Lost::Changed);
                     return Ok(());
                 }
                 Ok(Recovery::Before(view)) => {
                     before.retain(|(known, _)| known != key);
                     before.push((key.clone(), view));
-                    self.lose_damaged(object, error);
+                    self.beside_a_writer.store(true, Ordering::Relaxed);
+                    self.lose(object, Lost::Changed);
                     return Ok(());
                 }
                 // What is wrong with the bytes says more than what is wrong with looking after them.
@@ -389,16 +416,29 @@ impl<'a> Reading<'a> {
             // the index that ended between the read and this look.
             Ok(true) if damaged && self.local && opened.object.version().is_none() => {
                 std::thread::sleep(UNTELLING_WAIT);
-                self.lose_damaged(object, error);
+                *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                self.lose(object, Lost::Changed);
                 Ok(())
             }
             _ => Err(error),
         }
     }
 
-    fn lose_damaged(&self, object: usize, error: Error) {
-        *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        self.lose(object, Lost::Changed);
+    /// Notes that a version made no sense beside a writer. Returns whether it did in an earlier attempt.
+    ///
+    /// Each change in place makes another version, so a version that is met again is not in the
+    /// middle of a change that has ended, or was undone, in between.
+    fn is_suspect(&self, key: &Key, version: Option<Version>) -> bool {
+        let Some(version) = version else { return false };
+        let attempt = self.attempt.load(Ordering::Relaxed);
+        let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        match suspects.iter().find(|(k, v, _)| k == key && *v == version) {
+            Some((_, _, first)) => *first < attempt,
+            None => {
+                suspects.push((key.clone(), version, attempt));
+                false
+            }
+        }
     }
 
     fn lose(&self, object: usize, why: Lost) {

@@ -38,7 +38,7 @@ pub(in crate::jobs) fn settled<T>(
     look: &mut Look<'_, T>,
 ) -> Settled<T> {
     for attempt in 0..REREADS as u64 {
-        match once(key, open, look) {
+        match once(key, open, look, attempt + 1 == REREADS as u64) {
             Ok(seen) => return Settled::Seen(seen),
             Err(StoreError::NotFound { .. }) => return Settled::Gone,
             Err(StoreError::Changed { .. }) => {
@@ -55,6 +55,7 @@ fn once<T>(
     key: &Key,
     open: &dyn Fn() -> Result<Arc<dyn Object>, StoreError>,
     look: &mut Look<'_, T>,
+    is_last: bool,
 ) -> Result<T, StoreError> {
     let object = open()?;
     let (seen, is_damaged) = look(&object)?;
@@ -65,7 +66,10 @@ fn once<T>(
             // A store to which opening is free learns the version with the first read.
             now.read(ReadRange::Bounded(0..0))?;
         }
-        if now.version() != object.version() {
+        // A file so young that its times would not show a change since is looked at again, unless it
+        // stays that young: where times have no fraction of a second, that takes seconds.
+        let is_young = now.file().is_some() && now.version().is_none();
+        if now.version() != object.version() || (is_young && !is_last) {
             return Err(StoreError::Changed { key: key.clone() });
         }
     }

@@ -2,7 +2,7 @@
 //! with their data.
 
 use shardine_store::{
-    Condition, CreateOptions, FolderPart, HeaderName, Key, ReadRange, StoreError,
+    Condition, CreateOptions, FolderPart, HeaderName, Key, ReadRange, StoreError, Version,
 };
 
 use super::JobContext;
@@ -27,8 +27,9 @@ const IN_FLIGHT: u64 = 8 << 20;
 /// Copies what `part` says is carried over, by its path below the source.
 ///
 /// A listing for each folder that is not left out, and a copy for each object, several in parallel.
-/// What a store cannot list is not known of, which is an error if it is `required`. Memory is that
-/// of the names of what is copied.
+/// Files are listed and looked at again at the end: if one has appeared, vanished or changed in the
+/// meantime, that is an error. What a store cannot list is not known of, which is an error if it is
+/// `required`. Memory is that of the names of what is copied.
 pub(in crate::jobs) fn carry_over(
     context: &JobContext,
     source: &Location,
@@ -36,21 +37,45 @@ pub(in crate::jobs) fn carry_over(
     part: &dyn Fn(&str, bool) -> FolderPart,
     required: bool,
 ) -> Result<(), Error> {
-    let mut found = Vec::new();
-    gather(source, "", part, 0, required, &mut found)?;
+    let gather = || {
+        let mut found = Vec::new();
+        gather(source, "", part, 0, required, &mut found)?;
+        found.sort();
+        Ok::<_, Error>(found)
+    };
+    let found = gather()?;
+    let local = source.store.read_cost().local;
+    let before = if local { versions(source, &found)? } else { Vec::new() };
     let engine = context.engine();
     let publisher = Publisher::new(&*target.store, JOB_BATCH);
     let copy = |(path, len): (String, u64)| -> Result<(), Error> {
         context.check()?;
         copy_object(source, target, &path, len, &publisher)
     };
-    if source.store.read_cost().local && target.store.read_cost().local {
-        engine.each_task(found.into_iter(), &|object, _| copy(object))?;
+    if local && target.store.read_cost().local {
+        engine.each_task(found.iter().cloned(), &|object, _| copy(object))?;
     } else {
-        engine.each_waiting(IN_FLIGHT, REMOTE_WRITES, found.into_iter(), &copy)?;
+        engine.each_waiting(IN_FLIGHT, REMOTE_WRITES, found.iter().cloned(), &copy)?;
     }
     publisher.finish()?;
+    if local {
+        let now = versions(source, &found)?;
+        // The version of a file that has only just been written is not known.
+        let same = before.iter().zip(&now).all(|(before, now)| before.is_none() || before == now);
+        if !same || gather()? != found {
+            return Err(RepackError::Changed { at: source.to_string() }.into());
+        }
+    }
     Ok(())
+}
+
+/// The versions of objects, as far as opening them tells; `None` of one that is no longer there.
+fn versions(source: &Location, found: &[(String, u64)]) -> Result<Vec<Option<Version>>, Error> {
+    let version = |(path, _): &(String, u64)| match source.store.open(&source.key(path)?, None) {
+        Err(StoreError::NotFound { .. }) => Ok(None),
+        object => Ok(object?.version()),
+    };
+    found.iter().map(version).collect()
 }
 
 /// Lists what is carried over below a folder, with its length as it was listed.

@@ -161,7 +161,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             let head = [&[i as u8, t], shape].concat();
             let Some((spec, _)) = codec_array::spec(&head[1..]) else { continue };
             let Some(len) = spec.byte_len() else {
-                // Two strings behind the count and the lengths of the vlen codecs.
+                // Two strings as the vlen codecs store them, after a count and lengths.
                 let body = b"\x02\0\0\0\x02\0\0\0ab\x03\0\0\0xyz";
                 seeds.push([&[i as u8, t, 1, 2][..], body].concat());
                 continue;

@@ -186,7 +186,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             seeds.push([&head[..], &[2, 3, 4], &[1; 96]].concat());
             seeds.push([&head[..], &[3, 2, 3, 2], &[0xff; 96]].concat());
         }
-        // Three strings behind the count and the lengths of the vlen codecs.
+        // Three strings as the vlen codecs store them, after a count and lengths.
         for t in 0..TYPES.len() {
             let head = [codecs::choice(i), t as u8, 1, 3];
             let body = b"\x03\0\0\0\x02\0\0\0ab\0\0\0\0\x03\0\0\0xyz";

@@ -126,7 +126,7 @@ impl Blosc {
         }
     }
 
-    /// Appends the form of `input`, at most [`MAX_INPUT`] bytes, that c-blosc encodes to `out`.
+    /// Encodes `input`, at most [`MAX_INPUT`] bytes, with c-blosc and appends the result to `out`.
     fn compress(
         &self,
         compressor: &CStr,

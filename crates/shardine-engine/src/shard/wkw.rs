@@ -3,13 +3,13 @@
 //! ```text
 //!  0  "WKW"          magic
 //!  3  1              version
-//!  4  log2           low half: voxels along an edge of a block; high half: blocks along one of a file
-//!  5  block type     1 raw, 2 LZ4, 3 LZ4 of high compression
+//!  4  log2           low half: voxels along a block's edge; high half: blocks along a file's
+//!  5  block type     1 raw, 2 LZ4, 3 LZ4 high compression
 //!  6  voxel type     1..=10: u8 u16 u32 u64 f32 f64 i8 i16 i32 i64
-//!  7  voxel size     bytes of a voxel, all its channels
-//!  8  data offset    u64: where the first block begins; 0 in `header.wkw`, which has no blocks
-//! 16  jump table     compressed only: for each block a u64, where it ends
-//!     blocks         in Morton order, x fastest; each of the same number of voxels
+//!  7  voxel size     bytes of a voxel, with all its channels
+//!  8  data offset    u64: where the first block starts; 0 in `header.wkw`, which has no blocks
+//! 16  jump table     compressed only: a u64 per block, where it ends
+//!     blocks         in Morton order, x fastest; all with the same number of voxels
 //! ```
 //!
 //! All numbers are little-endian. Within a block x runs fastest, and the channels of a voxel lie

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! 36 bytes   header
-//! ids        a label for each region, in the order in which their first elements come
-//! values     windows that occur: bits of a small box, set where an element is on a boundary
-//! locations  labels of those on a boundary that their neighbours do not tell
+//! ids        the label of each region, in the order of their first elements
+//! values     distinct windows: bits of a small box, set where an element is on a boundary
+//! locations  labels of boundary elements that cannot be derived from their neighbours
 //! windows    which value each window has; odd numbers are runs of the first one
-//! offsets    of each slice, in version 1 (not needed to read all of them)
+//! offsets    of each slice, in version 1 (not needed to read all slices)
 //! ```
 
 mod regions;

@@ -1,8 +1,8 @@
 //! `compressed_segmentation`: blocks of labels, each an index into a table of the block's labels.
 //!
 //! ```text
-//! chunk    u32 for each channel: where it begins | channels
-//! channel  8 bytes for each block, x fastest | tables and values in any order
+//! chunk    u32 per channel: where it starts | channels
+//! channel  8 bytes per block, x fastest | tables and values in any order
 //! block    u32: table | bits << 24, u32: values
 //! ```
 //!

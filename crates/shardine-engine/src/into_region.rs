@@ -13,7 +13,7 @@ use crate::selection::{Region, RegionError, Selection, resolve_items};
 /// |---|---|
 /// | `..` or `()` | all |
 /// | `5` | plane 5 of the first axis, kept as an axis of length 1; `-1` is the last |
-/// | `0..64`, `5..`, `..64`, `..=7` | a range of the first axis; negative numbers count from the end |
+/// | `0..64`, `5..`, `..64`, `..=7` | a range of the first axis; negative: from the end |
 /// | `(0..64, .., 7)` | one of these per axis, up to eight; axes not named are whole |
 /// | `[0..64, 16..32]`, also as a slice or a `Vec` | ranges only, for any number of axes |
 /// | `"0:64:2, ..., 7"` | as in Python, with steps; text that does not parse fails the call |

@@ -1,6 +1,6 @@
-//! Whole codec chains on a small chunk: hostile chunks to decode, decoded ones to take back.
+//! Whole codec chains on a small chunk: decodes hostile chunks, and re-encodes what was decoded.
 //!
-//! Input: the chain's choice, then data type, dimensions, shape and chunk as for `codec_array`.
+//! Input: the choice of chain, then data type, dimensions, shape and chunk as for `codec_array`.
 
 use serde_json::Value;
 use shardine_codec::{
@@ -9,7 +9,7 @@ use shardine_codec::{
 
 use crate::{codec_array, codecs, data_type, memory};
 
-/// A chain, and whether what it has decoded survives encoding and decoding unchanged.
+/// A chain, and whether what it decodes survives encoding and decoding unchanged.
 struct Chain {
     codecs: &'static str,
     lossless: bool,
@@ -23,7 +23,7 @@ const fn lossy(codecs: &'static str) -> Chain {
     Chain { codecs, lossless: false }
 }
 
-/// Ways in which the stages meet: nothing to do, swapping, permuting, framing, several of each.
+/// Combinations of stages: nothing to do, swapping, permuting, framing, several of each.
 const CHAINS: &[Chain] = &[
     lossless(r#"[{"name":"bytes","configuration":{"endian":"little"}}]"#),
     lossless(r#"[{"name":"bytes","configuration":{"endian":"big"}},{"name":"crc32c"}]"#),
@@ -90,7 +90,7 @@ fn parse(chain: &[u8]) -> Option<Vec<Codec>> {
     list.iter().map(codecs::from_value).collect()
 }
 
-/// Memory that decoding may take: a few copies of the chunk before and after.
+/// The memory that decoding may use: a few copies of the chunk before and after.
 fn bound(spec: &ArraySpec, chunk: &[u8]) -> usize {
     let elements = spec.elements().unwrap_or(0);
     let decoded = spec.byte_len().unwrap_or(elements * size_of::<usize>());
@@ -107,7 +107,7 @@ fn fixed(codec: &ChunkCodec, chunk: &[u8], lossless: bool) {
     let result = codec.decode_into(&mut context, chunk, &mut into);
     let Ok(decoded) = decoded else {
         assert!(result.is_err(), "decode fails where decode_into does not");
-        // The bytes as elements instead.
+        // Now the bytes as elements.
         let mut elements = chunk.to_vec();
         elements.resize(len, 0);
         let lossless = lossless && data_type::any_bytes_are_legal(&codec.spec().data_type);
@@ -161,7 +161,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             let head = [&[i as u8, t], shape].concat();
             let Some((spec, _)) = codec_array::spec(&head[1..]) else { continue };
             let Some(len) = spec.byte_len() else {
-                // Two strings behind the count and the lengths of the vlen codecs.
+                // Two strings as the vlen codecs store them, after a count and lengths.
                 let body = b"\x02\0\0\0\x02\0\0\0ab\x03\0\0\0xyz";
                 seeds.push([&[i as u8, t, 1, 2][..], body].concat());
                 continue;

@@ -1,6 +1,7 @@
 //! `array -> array` and `array -> bytes` codecs: hostile chunks of small arrays.
 //!
-//! Input: the codec's choice, the data type's choice, the number of dimensions, one byte for each of them, the chunk.
+//! Input: the choice of codec, the choice of data type, the number of dimensions, one byte for each
+//! of them, the chunk.
 
 use serde_json::Value;
 use shardine_codec::{
@@ -22,7 +23,7 @@ macro_rules! golden {
     };
 }
 
-/// Types that the input chooses from: every width, every kind that a codec treats in its own way.
+/// Types that the input chooses from: every width, and every kind that a codec treats specially.
 pub const TYPES: &[&str] = &[
     r#""bool""#,
     r#""int2""#,
@@ -46,7 +47,8 @@ pub const TYPES: &[&str] = &[
     r#""uint64""#,
 ];
 
-/// Chunks of codecs that nothing here writes, or that others write in other ways: the codec, and what follows it.
+/// Chunks of codecs that nothing here writes, or that others write differently: the codec, and what
+/// follows it.
 const GOLDEN: &[(&str, &str, [u8; 4], &[u8])] = &[
     golden!("compressed_segmentation", "uint64", [1, 5, 9, 11], "segmentation_ts_odd"),
     golden!("compressed_segmentation", "uint32", [3, 4, 6, 5], "segmentation_ts_channels"),
@@ -103,7 +105,7 @@ fn array_to_array(codec: &dyn ArrayToArray, decoded: &ArraySpec, chunk: &[u8]) {
             assert_eq!(chunk.len(), encoded_len, "a chunk of the wrong size passed");
             assert_eq!(out.len(), decoded_len);
         }
-        // As many as are due.
+        // The right number of bytes.
         let mut due = chunk.to_vec();
         due.resize(encoded_len, 0);
         if codec.decode(&mut context, decoded, &due, &mut out).is_ok() {
@@ -139,7 +141,7 @@ fn array_to_bytes(codec: &dyn ArrayToBytes, spec: &ArraySpec, chunk: &[u8], loss
                 }
             }
             let mut encoded = Vec::new();
-            // What was stored may hold an element that may not be written (a bool of 2).
+            // The stored bytes may hold an element that may not be written (a bool of 2).
             let result = codec.encode(&mut context, spec, elements.as_ref(), &mut encoded);
             let Ok(()) = result else { return };
             let size = encoded.len() as u64;
@@ -156,7 +158,7 @@ fn array_to_bytes(codec: &dyn ArrayToBytes, spec: &ArraySpec, chunk: &[u8], loss
     });
 }
 
-/// The chunk as it came, and cut or padded to the size that is due, where one is.
+/// The chunk as it came, and truncated or padded to the expected size, if there is one.
 fn for_each_length(
     codec: &dyn ArrayToBytes,
     spec: &ArraySpec,
@@ -184,7 +186,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             seeds.push([&head[..], &[2, 3, 4], &[1; 96]].concat());
             seeds.push([&head[..], &[3, 2, 3, 2], &[0xff; 96]].concat());
         }
-        // Three strings behind the count and the lengths of the vlen codecs.
+        // Three strings as the vlen codecs store them, after a count and lengths.
         for t in 0..TYPES.len() {
             let head = [codecs::choice(i), t as u8, 1, 3];
             let body = b"\x03\0\0\0\x02\0\0\0ab\0\0\0\0\x03\0\0\0xyz";

@@ -1,6 +1,6 @@
-//! `bytes -> bytes` codecs: hostile bytes to decode, any bytes to take there and back.
+//! `bytes -> bytes` codecs: hostile bytes to decode, arbitrary bytes to round-trip.
 //!
-//! Input: the codec's choice, a byte for the size limit, the payload.
+//! Input: the choice of codec, a byte for the size limit, the payload.
 
 use shardine_codec::{BytesToBytes, Codec, Context, EncodedSize};
 
@@ -15,7 +15,7 @@ pub fn run(input: &[u8]) {
     round_trip(&*codec, &payload[..payload.len().min(1 << 14)]);
 }
 
-/// Decoding gives at most `limit` bytes, or an error; and the same bytes by both ways.
+/// Decoding returns at most `limit` bytes, or an error, and the same bytes both ways.
 fn decode(codec: &dyn BytesToBytes, payload: &[u8], limit: usize) {
     let mut context = Context::new();
     let mut out = vec![0xab; 3];
@@ -46,11 +46,11 @@ fn decode(codec: &dyn BytesToBytes, payload: &[u8], limit: usize) {
     }
 }
 
-/// What is encoded comes back, within the size that the codec promised.
+/// Encoded data decodes to the original, within the size that the codec promised.
 fn round_trip(codec: &dyn BytesToBytes, data: &[u8]) {
     let mut context = Context::new();
     let mut encoded = Vec::new();
-    // A codec may refuse what it cannot hold; it may not lose it.
+    // A codec may refuse data that it cannot hold, but may not lose it.
     let Ok(()) = codec.encode(&mut context, data, &mut encoded) else { return };
     let size = encoded.len() as u64;
     match codec.encoded_size(data.len() as u64) {

@@ -55,7 +55,7 @@ pub const CONFIGURATIONS: &[&str] = &[
     r#"{"name":"neuroglancer_jxl"}"#,
 ];
 
-/// Other names of codecs that are listed above, beyond those that end in a listed name.
+/// Other names of codecs listed above, apart from those that end in a listed name.
 pub const ALIASES: &[&str] = &["endian"];
 
 /// The codec that a `{"name": ..., "configuration": ...}` document names, if it is one.
@@ -63,7 +63,7 @@ pub fn parse(json: &[u8]) -> Option<Codec> {
     from_value(&serde_json::from_slice(json).ok()?)
 }
 
-/// As [`parse`], from a parsed document.
+/// Like [`parse`], from a parsed document.
 pub fn from_value(value: &Value) -> Option<Codec> {
     let name = value.get("name")?.as_str()?.to_owned();
     let configuration = match value.get("configuration") {
@@ -74,7 +74,7 @@ pub fn from_value(value: &Value) -> Option<Codec> {
     from_spec(&CodecSpec { name, configuration, must_understand: true }).ok()
 }
 
-/// Whether elements come back changed from the codec of this document.
+/// Whether the codec of this document changes elements in a round trip.
 pub fn is_lossy(json: &[u8]) -> bool {
     let value: Option<Value> = serde_json::from_slice(json).ok();
     value.is_some_and(|value| value.get("name").is_some_and(|name| name == "neuroglancer_jpeg"))
@@ -88,7 +88,7 @@ pub fn choose(input: &[u8]) -> Option<(Codec, &[u8])> {
 
 /// The document chosen by the first byte of `input`, and the rest.
 ///
-/// Past the list, the choice is a document in the input itself, up to a zero byte.
+/// A choice past the list means that the document is in the input itself, up to a zero byte.
 pub fn choose_document(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&choice, rest) = input.split_first()?;
     match CONFIGURATIONS.get(usize::from(choice)) {

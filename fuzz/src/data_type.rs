@@ -23,7 +23,7 @@ fn check(input: &[u8]) {
         };
         assert!(unit.len >= 2 && unit.offset.checked_add(unit.len).is_some_and(|end| end <= size));
     }
-    // A type may be legal and its elements too large to have one at hand.
+    // A type may be valid but have elements too large to test here.
     if matches!(data_type.size(), ElementSize::Fixed(size) if size > 1 << 12) {
         return;
     }
@@ -42,7 +42,7 @@ fn check(input: &[u8]) {
     }
 }
 
-/// A fill value has the element's size and comes back bit for bit, NaN payloads included.
+/// A fill value has the element's size and round-trips bit for bit, including NaN payloads.
 fn keeps(data_type: &DataType, fill: &FillValue) {
     if let ElementSize::Fixed(size) = data_type.size() {
         assert_eq!(fill.0.len(), size, "fill value of another size");
@@ -51,7 +51,7 @@ fn keeps(data_type: &DataType, fill: &FillValue) {
     assert_eq!(data_type.fill_from_json(&json).as_ref(), Ok(fill), "fill value changed in {json}");
 }
 
-/// Whether an element may have any bytes: not those of narrow types, text and truth values.
+/// Whether any bytes form an element: not for narrow types, text and booleans.
 pub fn any_bytes_are_legal(data_type: &DataType) -> bool {
     match data_type.kind() {
         Kind::Float | Kind::Raw | Kind::DateTime | Kind::TimeDelta | Kind::Bytes => true,

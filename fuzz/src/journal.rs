@@ -1,8 +1,8 @@
-//! A file with a hostile journal beside it: it is mended, or it is left as it is.
+//! A file with a hostile journal beside it: it is recovered, or left unchanged.
 //!
-//! Input: the mode (one byte), the file's length (one byte, times eight), its bytes, the journal's. In mode 0 the
-//! journal is taken as it is. In the others its checksums are put right, in mode 2 also its digests of the
-//! file, so that what comes after the parser is reached.
+//! Input: the mode (one byte), the file's length (one byte, times eight), its bytes, the journal's.
+//! In mode 0 the journal is used unchanged. In the others its checksums are corrected, and in mode
+//! 2 also its digests of the file, to get past the parser.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub fn run(input: &[u8]) {
     memory::bounded(64 * (file.len() + journal.len()) + (1 << 20), || check(file, &journal));
 }
 
-/// A journal whose records are whole.
+/// The journal with valid records.
 fn mended(file: &[u8], journal: &[u8], digests: bool) -> Vec<u8> {
     let (intent, switch) = journal.split_at(journal.len().min(INTENT));
     let mut bytes = MAGIC.to_vec();
@@ -61,7 +61,7 @@ fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(start, |d, &byte| (d ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A folder in memory where there is one, removed at the end.
+/// A folder, in memory if possible, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,9 +1,9 @@
 //! What the fuzz targets do with their input, apart from libFuzzer.
 //!
-//! Each module is one target: `run` takes any bytes and must neither panic nor
-//! take memory out of proportion, and `seeds` are inputs that reach deep. The
-//! smoke test runs all of them on an ordinary compiler, so a target that has
-//! rotted is noticed without a fuzzing run.
+//! Each module is one target: `run` takes any bytes and must neither panic nor use a
+//! disproportionate amount of memory, and `seeds` are inputs that reach deep. The smoke test runs
+//! all of them on an ordinary compiler, so a target that has rotted is noticed without a fuzzing
+//! run.
 
 pub mod chunk_codec;
 pub mod codec_array;
@@ -21,7 +21,7 @@ pub mod shard_index;
 pub mod uint64_shard;
 pub mod wkw;
 
-/// A target: its name, its body, the inputs it starts from.
+/// A target: its name, its body, and the inputs it starts from.
 pub struct Target {
     pub name: &'static str,
     pub run: fn(&[u8]),
@@ -45,7 +45,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wkw", run: wkw::run, seeds: wkw::seeds },
 ];
 
-/// Cuts `input` at its first zero byte, which JSON text cannot contain.
+/// Splits `input` at its first zero byte, which JSON text cannot contain.
 pub fn split(input: &[u8]) -> (&[u8], &[u8]) {
     match input.iter().position(|&byte| byte == 0) {
         Some(at) => (&input[..at], &input[at + 1..]),

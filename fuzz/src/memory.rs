@@ -1,8 +1,7 @@
-//! Catches allocations that follow a number in the input instead of the input itself.
+//! Catches allocations whose size follows a number in the input rather than the input's size.
 //!
-//! libFuzzer sees such an allocation only under a sanitizer, or when its pages
-//! are touched. This allocator counts what is asked for, by all threads: a
-//! target has the process to itself.
+//! libFuzzer sees such an allocation only under a sanitizer, or when its pages are touched. This
+//! allocator counts what all threads request: a target has the process to itself.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
@@ -22,37 +21,36 @@ fn count(bytes: isize) {
     }
 }
 
-// SAFETY: every call goes to the system's allocator unchanged, and counting
-// allocates nothing.
+// SAFETY: every call goes to the system's allocator unchanged, and counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: upheld by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: upheld by the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: upheld by the caller.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Old and new block may exist side by side for a moment.
+        // The old and new blocks may briefly exist together.
         count(size as isize);
         count(-(layout.size() as isize));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: upheld by the caller.
         unsafe { System.realloc(block, layout, size) }
     }
 }
 
-/// Runs `f` and panics if it had more than `limit` bytes more than at its start, at any moment.
+/// Runs `f` and panics if its memory ever exceeds that at its start by more than `limit` bytes.
 pub fn bounded<T>(limit: usize, f: impl FnOnce() -> T) -> T {
     let start = LIVE.load(Relaxed);
     PEAK.store(start, Relaxed);

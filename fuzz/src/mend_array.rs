@@ -1,7 +1,7 @@
-//! A whole array with hostile objects, checked, mended and compacted: what is said to be sound can be read, and what was
-//! mended is sound.
+//! A whole array with hostile objects, verified, repaired and compacted: whatever is reported sound
+//! can be read, and whatever was repaired is sound.
 //!
-//! Input: the document's choice, then one object's bytes.
+//! Input: the choice of document, then one object's bytes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use shardine::{ArrayNode, Elements, Engine, Error, Location, Region};
 use crate::memory;
 use crate::read_array::{DOCUMENTS, engine, keys, written};
 
-/// With a checksum, so that an index can be looked for.
+/// With a checksum, so that an index can be searched for.
 const CHECKED: &str = r#"{"zarr_format":3,"node_type":"array","shape":[12,9],"data_type":"uint8","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[8,8]}},"chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":[{"name":"sharding_indexed","configuration":{"chunk_shape":[4,4],"codecs":[{"name":"bytes"},{"name":"crc32c"}],"index_codecs":[{"name":"bytes","configuration":{"endian":"little"}},{"name":"crc32c"}],"index_location":"end"}}]}"#;
 
 fn document(choice: u8) -> Option<&'static str> {
@@ -29,7 +29,7 @@ pub fn run(input: &[u8]) {
     memory::bounded((256 << 20) + (256 << 10) * object.len(), || check(document, object));
 }
 
-/// What `verify` says, and whether there was something that it could not look into.
+/// What `verify` reports, and whether there was anything it could not check.
 fn verified(engine: &Arc<Engine>, location: &Location) -> (VerifySummary, bool) {
     let mut unchecked = false;
     let options = VerifyOptions::new().decode(true);

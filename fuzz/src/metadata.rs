@@ -1,4 +1,4 @@
-//! `zarr.json`: any bytes in; what is understood is written so that it means the same.
+//! `zarr.json`: any bytes in; what parses is written with the same meaning.
 
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, NodeMetadata, codec_specs_from_json, codec_specs_to_json,

@@ -1,4 +1,5 @@
-//! `.zarray`, `.zgroup`, `.zattrs` and `.zmetadata`: any bytes in; what is understood is legal in version 3.
+//! `.zarray`, `.zgroup`, `.zattrs` and `.zmetadata`: any bytes in; what parses is valid in version
+//! 3.
 
 use shardine::zarr::metadata::{ArrayMetadata, GroupMetadata, NodeMetadata};
 
@@ -8,7 +9,7 @@ pub fn run(input: &[u8]) {
     memory::bounded(1024 * input.len() + (1 << 20), || check(input));
 }
 
-/// The first part is a document of a node, the second its attributes, the third consolidated metadata.
+/// The first part is a node's document, the second its attributes, the third consolidated metadata.
 fn check(input: &[u8]) {
     let (document, rest) = split(input);
     let (attributes, consolidated) = split(rest);
@@ -30,7 +31,7 @@ fn check(input: &[u8]) {
     }
 }
 
-/// What is written as `zarr.json` is read back alike.
+/// What is written as `zarr.json` reads back the same.
 fn same_in_v3(node: &NodeMetadata) {
     match NodeMetadata::parse(&node.to_bytes()) {
         Ok(again) => assert_eq!(again.to_bytes(), node.to_bytes(), "the document changed"),

@@ -1,7 +1,7 @@
-//! A whole array in memory, with hostile metadata and hostile objects: an answer or an error.
+//! A whole array in memory, with hostile metadata and hostile objects: a result or an error.
 //!
-//! Input: the document's choice, the region's text, a zero byte, one object's bytes. A choice past the
-//! list means that a document comes first, up to a zero byte of its own.
+//! Input: the choice of document, the region's text, a zero byte, one object's bytes. A choice past
+//! the list means that a document comes first, up to a zero byte of its own.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use shardine::{
 
 use crate::{joined, memory, split};
 
-/// Small arrays: plain, sharded with the index at either end, sharded in shards, of variable length.
+/// Small arrays: plain, sharded with the index at either end, nested shards, variable length.
 pub const DOCUMENTS: &[&str] = &[
     r#"{"zarr_format":3,"node_type":"array","shape":[10,7],"data_type":"uint16","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[4,4]}},"chunk_key_encoding":{"name":"default","configuration":{"separator":"/"}},"fill_value":7,"codecs":[{"name":"bytes","configuration":{"endian":"little"}},{"name":"zstd","configuration":{"level":1,"checksum":false}}],"attributes":{"a":"b"},"dimension_names":["y",null]}"#,
     r#"{"zarr_format":3,"node_type":"array","shape":[12,9],"data_type":"uint8","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[8,8]}},"chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":[{"name":"sharding_indexed","configuration":{"chunk_shape":[4,2],"codecs":[{"name":"bytes"}],"index_codecs":[{"name":"bytes","configuration":{"endian":"little"}}],"index_location":"end"}}]}"#,
@@ -28,7 +28,7 @@ pub const DOCUMENTS: &[&str] = &[
 /// Regions that the seeds read: all, a part of one chunk, a part of many, with steps.
 const REGIONS: &[&str] = &["...", "1:3", "2:11", "::3"];
 
-/// What a region may take to be read here, and a chunk to be written.
+/// The most bytes of a region that is read here, and of a chunk that is written.
 const MAX_BYTES: u64 = 1 << 20;
 
 pub fn run(input: &[u8]) {
@@ -41,8 +41,8 @@ pub fn run(input: &[u8]) {
     let Some(region) = std::str::from_utf8(region).ok().and_then(|text| text.parse().ok()) else {
         return;
     };
-    // A chunk of 64 MiB is believed whatever its object is; some codecs pack 32 KiB into a byte, and a
-    // shard behind them has no size that is due.
+    // A chunk of 64 MiB is accepted whatever its object is; some codecs pack 32 KiB into a byte,
+    // and a shard behind them has no expected size.
     memory::bounded((256 << 20) + (128 << 10) * object.len(), || check(document, &region, object));
 }
 
@@ -90,7 +90,7 @@ fn check(document: &[u8], region: &Region, object: &[u8]) {
     }
     let _ = array.objects();
     let _ = array.shard_entries(&vec![0; array.shape().len()]);
-    // To write a part of a chunk is to have all of it.
+    // Writing part of a chunk requires all of it in memory.
     if small(array.metadata().chunk_shape())
         && let Ok(elements) = answer
     {
@@ -98,7 +98,7 @@ fn check(document: &[u8], region: &Region, object: &[u8]) {
     }
 }
 
-/// What was read can be written where it came from, and reads the same.
+/// What was read can be written back, and reads the same.
 fn rewrite(array: &Array, region: &Region, elements: ElementsRef<'_>) {
     // A shard whose other chunks are damaged may refuse.
     let Ok(_) = array.write_elements(region, elements, &WriteOptions::new()) else { return };
@@ -140,7 +140,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The first object of an array that has been written to all over.
+/// The first object of an array that has been fully written.
 pub fn written(document: &str) -> Option<Vec<u8>> {
     let Ok(NodeMetadata::Array(metadata)) = NodeMetadata::parse(document.as_bytes()) else {
         return None;

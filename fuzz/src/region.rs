@@ -1,4 +1,4 @@
-//! Regions as people write them, in arrays of any shape.
+//! Regions as users write them, in arrays of any shape.
 //!
 //! Input: the number of dimensions, eight bytes for each of them, the text.
 
@@ -19,7 +19,7 @@ fn check(input: &[u8]) {
     let Ok(region) = text.parse::<Region>() else { return };
     let Ok(selection) = region.resolve(&shape) else { return };
     inside(&selection, &shape);
-    // What it is shown as means the same.
+    // Its text form means the same.
     let shown: Region = match region.to_string().parse() {
         Ok(region) => region,
         Err(error) => panic!("\"{region}\" does not parse: {error}"),

@@ -11,7 +11,7 @@ pub fn run(input: &[u8]) {
     let chunks = usize::from(u16::from_le_bytes([head[0], head[1]]));
     let Ok(shard_len) = head[2..].try_into().map(u64::from_le_bytes) else { return };
     memory::bounded(4 * entries.len() + (1 << 16), || check(entries, chunks, shard_len));
-    // As many as are there.
+    // With the right number of entries.
     check(&entries[..entries.len() / 16 * 16], entries.len() / 16, shard_len);
 }
 

@@ -1,8 +1,8 @@
-//! A precomputed volume, or a folder of meshes, with a hostile shard: listed, read, checked and mended. What is said to
-//! be sound can be read, and what was mended is sound.
+//! A precomputed volume, or a folder of meshes, with a hostile shard: listed, read, verified and
+//! repaired. Whatever is reported sound can be read, and whatever was repaired is sound.
 //!
-//! Input: the document's choice, then the bytes of a shard. A choice past the list means that a document comes first, up
-//! to a zero byte.
+//! Input: the choice of document, then the bytes of a shard. A choice past the list means that a
+//! document comes first, up to a zero byte.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use shardine::{Elements, Engine, Error, Location, Region, WriteOptions};
 use crate::read_array::engine;
 use crate::{memory, split};
 
-/// Raw and compressed, with one minishard and with several, hashed and not; then meshes and skeletons.
+/// Raw and compressed, with one minishard and with several, hashed and not; then meshes and
+/// skeletons.
 const DOCUMENTS: &[&str] = &[
     r#"{"data_type":"uint8","num_channels":1,"type":"image","scales":[{"key":"1","size":[9,8,5],"resolution":[1,1,1],"chunk_sizes":[[4,4,4]],"encoding":"raw","sharding":{"@type":"neuroglancer_uint64_sharded_v1","hash":"identity","preshift_bits":0,"minishard_bits":0,"shard_bits":0}}]}"#,
     r#"{"data_type":"uint16","num_channels":2,"type":"image","scales":[{"key":"1","size":[9,8,5],"resolution":[1,1,1],"chunk_sizes":[[4,4,4]],"encoding":"raw","sharding":{"@type":"neuroglancer_uint64_sharded_v1","hash":"identity","preshift_bits":1,"minishard_bits":2,"shard_bits":1,"minishard_index_encoding":"gzip","data_encoding":"gzip"}}]}"#,
@@ -25,7 +26,7 @@ const DOCUMENTS: &[&str] = &[
     r#"{"@type":"neuroglancer_skeletons","sharding":{"@type":"neuroglancer_uint64_sharded_v1","hash":"murmurhash3_x86_128","preshift_bits":0,"minishard_bits":1,"shard_bits":1,"minishard_index_encoding":"gzip","data_encoding":"gzip"}}"#,
 ];
 
-/// Chunks and voxels of a volume up to which it is looked at here.
+/// The most chunks and voxels of a volume that is checked here.
 const MAX_CELLS: u64 = 1 << 12;
 const MAX_VOXELS: u64 = 1 << 18;
 
@@ -38,7 +39,7 @@ pub fn run(input: &[u8]) {
     memory::bounded((256 << 20) + (256 << 10) * input.len(), || check(document, shard));
 }
 
-/// What `verify` says, and whether there was something that it could not look into.
+/// What `verify` reports, and whether there was anything it could not check.
 fn verified(engine: &Arc<Engine>, location: &Location) -> Option<(VerifySummary, bool)> {
     let mut unchecked = false;
     let options = VerifyOptions::new().decode(true);
@@ -48,7 +49,7 @@ fn verified(engine: &Arc<Engine>, location: &Location) -> Option<(VerifySummary,
     summary.ok().map(|summary| (summary, unchecked))
 }
 
-/// What readers see: of a volume all voxels, of other data all values.
+/// What readers see: all voxels of a volume, all values of other data.
 fn read(engine: &Arc<Engine>, location: &Location) -> Result<Vec<Elements>, Error> {
     if let Ok(volume) = Volume::open(engine, location) {
         let levels = 0..volume.info().scales().len();
@@ -61,7 +62,7 @@ fn read(engine: &Arc<Engine>, location: &Location) -> Result<Vec<Elements>, Erro
     values.map(|value| value.map(Elements::Fixed)).collect()
 }
 
-/// Whether a document is of something small, or of nothing.
+/// Whether a document describes something small, or nothing.
 fn is_small(document: &[u8]) -> bool {
     let Ok(info) = shardine::precomputed::VolumeInfo::parse(document) else { return true };
     let product = |numbers: [u64; 3]| numbers.iter().try_fold(1u64, |all, &n| all.checked_mul(n));
@@ -116,7 +117,7 @@ fn check(document: &[u8], shard: &[u8]) {
     }
 }
 
-/// The shard of number 0 that is written for a document.
+/// The shard with number 0 that is written for a document.
 fn written(document: &str) -> Option<Vec<u8>> {
     let (store, engine) = (MemoryStore::new(), engine());
     put(&store, "info", document.as_bytes());

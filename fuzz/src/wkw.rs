@@ -1,8 +1,8 @@
-//! A data set of webknossos-wrap with a hostile file: opened, listed and read. What the parser takes for a block
-//! lies inside of the file.
+//! A webknossos-wrap data set with a hostile file: opened, listed and read. Whatever the parser
+//! accepts as a block lies inside the file.
 //!
-//! Input: the header of the data set, 16 bytes, then the bytes of a file. The magic of both is set right, as random
-//! bytes would hardly get past it.
+//! Input: the header of the data set, 16 bytes, then the bytes of a file. The magic of both is set,
+//! as random bytes would hardly get past it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use shardine::{Location, Region, open_in};
 use crate::memory;
 use crate::read_array::engine;
 
-/// Voxels of a file up to which a data set is read here.
+/// The most voxels of a file for which a data set is read here.
 const MAX_VOXELS: u64 = 1 << 18;
 
 pub fn run(input: &[u8]) {
@@ -70,7 +70,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         header
     };
     let raw = [header(1, 0), header(1, 16), (0..64).collect()].concat();
-    // A block of 8 literals is a token and these.
+    // A block of 8 literals is a token followed by them.
     let ends = (1..=8u64).flat_map(|n| (80 + 9 * n).to_le_bytes()).collect();
     let blocks = (0..8u8).flat_map(|n| [0x80, n, n, n, n, n, n, n, n]).collect();
     let packed = [header(2, 0), header(2, 80), ends, blocks].concat();

@@ -1,14 +1,14 @@
 //! Every fuzz target on its seeds and on seeds with a few bytes changed.
 //!
-//! Not a replacement for fuzzing: it shows that the targets still compile, that
-//! their seeds reach what they are for, and that nothing breaks at once.
+//! Not a replacement for fuzzing: it shows that the targets still compile, that their seeds reach
+//! what they are for, and that nothing breaks immediately.
 
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
 use shardine_fuzz::{TARGETS, codecs};
 
-/// A small generator, so that a failure is the same on every machine.
+/// A small generator, so that failures are reproducible on every machine.
 struct Random(u64);
 
 impl Random {
@@ -26,7 +26,7 @@ fn targets_survive_their_seeds_and_small_changes_to_them() {
         let seeds = (target.seeds)();
         assert!(!seeds.is_empty(), "{} starts from nothing", target.name);
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
-        // About as much work for each target, however many seeds it has.
+        // About the same work for each target, however many seeds it has.
         let changes = 3000 / seeds.len() + 1;
         for seed in &seeds {
             attempt(target, seed);
@@ -64,7 +64,7 @@ fn what_was_found_once_is_not_found_again() {
 }
 
 fn attempt(target: &shardine_fuzz::Target, input: &[u8]) {
-    // One at a time: the bounds on memory are those of the process.
+    // One at a time: the memory bounds apply to the whole process.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Err(panic) = std::panic::catch_unwind(|| (target.run)(input)) {

@@ -86,7 +86,8 @@ struct StepPlan {
 /// let (source, target) = (Location::parse("a.zarr")?, Location::parse("b.zarr")?);
 /// let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8]));
 /// let plan = RebuildPlan::begin(&engine, &source, &target, RebuildJob::Repack(options))?;
-/// let (plan, tasks) = (serde_json::to_string(&plan)?, serde_json::to_string(&plan.tasks(&engine)?)?);
+/// let (plan, tasks) =
+///     (serde_json::to_string(&plan)?, serde_json::to_string(&plan.tasks(&engine)?)?);
 ///
 /// // Anywhere else, for each of the tasks:
 /// let plan: RebuildPlan = serde_json::from_str(&plan)?;

@@ -1,8 +1,7 @@
 //! Data sets, whatever their format.
 //!
-//! A format implements [`DataSet`], and the list in `dataset.rs` names its opener. What works on any
-//! data set goes through the trait; what is special to a format asks for its type by
-//! `downcast_ref`.
+//! A format implements [`DataSet`], and the list in `dataset.rs` names its opener. What works on
+//! any data set goes through the trait; what is specific to a format downcasts with `downcast_ref`.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -13,10 +12,10 @@ use shardine_store::Key;
 use crate::engine::GridKey;
 use crate::{Array, Error, Location};
 
-/// How deep data sets may lie in data sets: deeper than any hierarchy that is not a loop of links.
+/// How deep data sets may be nested: deeper than any hierarchy that is not a loop of links.
 pub const MAX_DEPTH: usize = 64;
 
-/// A data set: what the documents at a place describe.
+/// A data set: what the documents at a location describe.
 ///
 /// ```
 /// use shardine::store::{Condition, Key, StoreExt};
@@ -42,11 +41,11 @@ pub trait DataSet: Any + Debug + Send + Sync {
     /// Where its documents are.
     fn location(&self) -> &Location;
 
-    /// The keys that its own documents have or may have; the last is the one without which there
-    /// is no data set. Sets inside of it have their own.
+    /// The keys that its own documents have or may have; the last is the one without which there is
+    /// no data set. Nested sets have their own.
     fn documents(&self) -> Result<Vec<Key>, Error>;
 
-    /// What it consists of, one by one: of an array the array itself, of levels the finest first.
+    /// Its parts: for an array the array itself, for levels the finest first.
     ///
     /// A part that cannot be opened does not hide the others: its name comes with the error. Costs
     /// what the format needs to open all of them: for a Zarr group a listing and a read for each

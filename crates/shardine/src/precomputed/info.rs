@@ -246,7 +246,7 @@ fn unsigned(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| signed(value).and_then(|n| u64::try_from(n).ok()))
 }
 
-/// What a new volume is to be.
+/// The parameters of a new volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewVolume {
     /// `image` or `segmentation`.
@@ -267,7 +267,7 @@ pub struct NewScale {
 }
 
 impl NewScale {
-    /// A scale; its key is made of the resolution, as is usual.
+    /// A scale; its key is made from the resolution, as usual.
     pub fn new(
         size: [u64; 3],
         resolution: [f64; 3],
@@ -291,7 +291,7 @@ impl NewScale {
     }
 }
 
-/// A number as people write it: 8 and not 8.0.
+/// Whole numbers without a fraction: 8 and not 8.0.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 2f64.powi(53) {
         json!(value as i64)
@@ -301,7 +301,7 @@ fn number(value: f64) -> Value {
 }
 
 impl VolumeInfo {
-    /// The `info` of a new volume, under the same rules as one that is read.
+    /// The `info` of a new volume, checked like one that is read.
     pub fn new(volume: NewVolume) -> Result<Self, InfoError> {
         let scales: Vec<Value> =
             volume.scales.into_iter().map(|scale| Value::Object(scale.members)).collect();

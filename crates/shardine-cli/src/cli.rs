@@ -116,12 +116,12 @@ pub fn parse_option(text: &str) -> Result<(String, String), String> {
 const LEAST_MEMORY: u64 = 1 << 20;
 
 impl Machine {
-    /// What a URL stands for. Of a remote store, a quarter of the memory is for uploads.
+    /// The location of a URL. For a remote store, a quarter of the memory is for uploads.
     pub fn location(&self, url: &str) -> Result<Location, Failure> {
         self.location_with(url, &[])
     }
 
-    /// The same with options of its own.
+    /// Like [`location`](Self::location), with options of its own.
     pub fn location_with(&self, url: &str, own: &[(String, String)]) -> Result<Location, Failure> {
         let mut options =
             StoreOptions::new().single_writer(self.single_writer).memory(self.memory / 4);
@@ -133,18 +133,19 @@ impl Machine {
         Ok(location)
     }
 
-    /// An engine with all of the budget but an eighth, which is for the buffers of files and the program itself.
+    /// An engine with the whole budget except an eighth, which is for file buffers and the program
+    /// itself.
     pub fn engine(&self) -> Result<Arc<Engine>, Failure> {
         self.engine_with(self.memory - self.memory / 8, None)
     }
 
-    /// An engine with half of the budget, and how many bytes the other half is.
+    /// An engine with half of the budget, and the bytes of the other half.
     pub fn engine_and_buffer(&self) -> Result<(Arc<Engine>, u64), Failure> {
         let half = self.memory / 2;
         Ok((self.engine_with(self.memory - half, None)?, half.max(1)))
     }
 
-    /// An engine that keeps so many bytes of indexes, be it more than the budget; 0 keeps none.
+    /// An engine that caches this many bytes of indexes, even beyond the budget; 0 caches none.
     pub fn engine_with_indexes(&self, bytes: u64) -> Result<Arc<Engine>, Failure> {
         self.engine_with(self.memory - self.memory / 8, Some(bytes))
     }

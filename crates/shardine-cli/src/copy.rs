@@ -1,4 +1,4 @@
-//! `shardine copy`: a whole data set to another place, byte for byte.
+//! `shardine copy`: a whole data set to another location, byte for byte.
 
 use std::io::{self, Write};
 use std::time::Instant;

@@ -27,7 +27,7 @@ impl Level {
 
     /// The array that a data set is, or one level of a data set that has several.
     ///
-    /// `gzip` is how hard gzip tries in shards of volumes, if that is said.
+    /// `gzip` is the gzip level in shards of volumes, if given.
     pub fn of(
         self,
         set: &dyn DataSet,

@@ -12,7 +12,7 @@ use crate::create::{IndexPlace, Shape, ShardArgument, parse_json, shape_argument
 use crate::failure::Failure;
 use crate::units;
 
-/// Shards near this size, where nothing else is asked for.
+/// The default size of shards.
 const DEFAULT_SIZE: u64 = 64 << 20;
 
 /// How chunks are packed into shards.
@@ -106,7 +106,7 @@ pub fn per_shard_argument(text: &str) -> Result<PerShard, String> {
     }
 }
 
-/// What is asked for of an array that exists.
+/// What is requested for an existing array.
 #[derive(Debug)]
 pub struct Asked<'a> {
     pub packing: Option<Packing>,
@@ -118,13 +118,13 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether anything is.
+    /// Whether anything is requested.
     pub fn is_something(&self) -> bool {
         let recoded = self.chunk.is_some() || !self.codec.is_empty() || self.codecs.is_some();
         self.packing.is_some() || self.index.is_some() || recoded
     }
 
-    /// The codecs that are asked for, if some are.
+    /// The requested codecs, if any.
     pub fn codec_choice(&self) -> Result<Option<CodecChoice>, Failure> {
         if let Some(json) = self.codecs {
             let codecs = codec_specs_from_json(&parse_json("--codecs", json)?);
@@ -148,7 +148,7 @@ impl Asked<'_> {
 }
 
 impl PackingArgs {
-    /// What these ask for.
+    /// What these arguments request.
     pub fn asked(&self) -> Asked<'_> {
         let shard = self.shard.as_ref().map(ShardArgument::packing);
         let per_shard = self.chunks_per_shard.as_ref().map(|per| per.0.clone());
@@ -169,8 +169,8 @@ impl PackingArgs {
 }
 
 impl JobArgs {
-    /// The first of the options that are only for jobs from one data set to another, if it is given;
-    /// a file that becomes an array can be shared by processes, one that is written cannot.
+    /// The first option given that only applies to jobs from one data set to another; processes can
+    /// share the import of a file into an array, but not the writing of a file.
     pub fn of_data_sets(&self, to_file: bool) -> Option<&'static str> {
         let given = [
             ("--restart", self.restart),
@@ -184,18 +184,18 @@ impl JobArgs {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// What is said of a part that has not made the result whole; `None` if it has.
+    /// The message for a part that has not completed the result; `None` if it has.
     pub fn waits(&self, outcome: &PartOutcome) -> Option<String> {
         waiting(self.part, outcome)
     }
 
-    /// The members of a report that say which part it is of, and which are missing.
+    /// The members of a report that say which part it is for, and which are missing.
     pub fn describe_part(&self, outcome: Option<&PartOutcome>) -> (Value, Value) {
         let missing = outcome.map_or_else(|| json!([]), missing);
         (json!(self.part.map(|part| part.to_string())), missing)
     }
 
-    /// Whether the result is compared with what it was made from, in a store here or far away.
+    /// Whether the result is compared with its source, in a local or remote store.
     pub fn compares(&self, is_local: bool) -> bool {
         match self.verify {
             None => is_local,
@@ -204,7 +204,7 @@ impl JobArgs {
         }
     }
 
-    /// How the result is to be checked, if that is said.
+    /// The requested check of the result, if given.
     pub fn check(&self) -> Option<RepackCheck> {
         self.verify.map(|check| match check {
             Check::None => RepackCheck::None,
@@ -213,7 +213,7 @@ impl JobArgs {
         })
     }
 
-    /// Adds what these say.
+    /// Adds these settings.
     pub fn apply(&self, mut options: RepackOptions) -> RepackOptions {
         options = options.overwrite(self.overwrite).restart(self.restart).dry_run(self.dry_run);
         options = options.exclusive(self.exclusive);
@@ -227,8 +227,8 @@ impl JobArgs {
     }
 }
 
-/// What is said of a part that has ended while others have not, or that found nothing to do; `None`
-/// if it has made the result whole.
+/// The message for a part that has ended while others have not, or that found nothing to do; `None`
+/// if it has completed the result.
 pub fn waiting(part: Option<Part>, outcome: &PartOutcome) -> Option<String> {
     if *outcome == PartOutcome::AlreadyThere {
         return Some(
@@ -245,7 +245,7 @@ pub fn waiting(part: Option<Part>, outcome: &PartOutcome) -> Option<String> {
     })
 }
 
-/// The numbers of the parts that a result waits for.
+/// The numbers of the parts that the result is waiting for.
 pub fn missing(outcome: &PartOutcome) -> Value {
     match outcome {
         PartOutcome::Waiting { missing } => json!(missing),

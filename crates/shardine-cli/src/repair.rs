@@ -1,4 +1,4 @@
-//! `shardine repair`: mends what can be mended.
+//! `shardine repair`: repairs what can be repaired.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -152,7 +152,8 @@ fn plural(count: u64) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
-/// Where damaged bytes are kept: where the command says, or beside what is repaired, in the same store.
+/// Where damaged bytes are kept: where the command says, or beside what is repaired, in the same
+/// store.
 fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Location, Failure> {
     let of = location.store.name();
     let is_file = location.store.has_folders();

@@ -83,13 +83,13 @@ pub struct Convert {
 }
 
 impl Convert {
-    /// How chunks are to be packed, as far as that is said beside `--shard`.
+    /// How chunks are to be packed, as far as options besides `--shard` say so.
     fn packing(&self) -> Option<Packing> {
         let packing = self.chunks_per_shard.as_ref().map(|per| per.0.clone());
         packing.or(self.target_size.map(Packing::TargetSize))
     }
 
-    /// The first of the options that only volumes have, if it is given.
+    /// The first option given that only volumes have.
     fn of_volumes(&self) -> Option<&'static str> {
         self.volume.given().or(self.store_empty.then_some("--store-empty"))
     }
@@ -132,7 +132,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     }
 }
 
-/// From one data set to another: chunks are moved as they are, unless others are asked for.
+/// From one data set to another: chunks are moved unchanged, unless other ones are requested.
 fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let of_files = [
         ("--shape", args.shape.is_some()),
@@ -148,7 +148,7 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let (is_zarr, is_volume) = match open_in(&machine.engine()?, &source) {
         Ok(set) if set.kind() == SetKind::KeyValues => return Err(no_array(&*set, &source)),
         Ok(set) => (set.format().starts_with("zarr"), set.is::<Volume>()),
-        // What else is wrong is reported by the conversion, which looks closer.
+        // Anything else that is wrong is reported by the conversion, which looks closer.
         Err(Error::NoNode { .. } | Error::Metadata { .. } | Error::Layout { .. }) => (true, false),
         // The job would only say that there is no Zarr; and what cannot be read may be anything.
         Err(error) => return Err(error.into()),

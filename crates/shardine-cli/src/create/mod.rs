@@ -108,7 +108,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The first of the options that only a new array has, if it is given.
+    /// The first option given that only a new array has.
     pub fn of_new_arrays(&self) -> Option<&'static str> {
         let given = [
             ("--index-codecs", self.index_codecs.is_some()),
@@ -121,7 +121,7 @@ impl Layout {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// What is asked for of an array that exists; `packing` is what is said beside `--shard`.
+    /// What is requested for an existing array; `packing` comes from options besides `--shard`.
     pub fn asked(&self, packing: Option<Packing>) -> Asked<'_> {
         Asked {
             packing: packing.or(self.shard.as_ref().map(ShardArgument::packing)),
@@ -133,7 +133,7 @@ impl Layout {
         }
     }
 
-    /// How a new array is stored; `packing` is what is said beside `--shard`.
+    /// How a new array is stored; `packing` comes from options besides `--shard`.
     pub fn layout(&self, packing: Option<Packing>) -> Result<ArrayLayout, Failure> {
         let asked = self.asked(packing);
         let mut layout = ArrayLayout::default();
@@ -165,7 +165,7 @@ impl Layout {
     }
 }
 
-/// The parser would take a bare `Vec` for an option that may be repeated.
+/// The parser would treat a bare `Vec` as an option that may be repeated.
 #[derive(Debug, Clone)]
 pub struct Shape(pub Vec<u64>);
 
@@ -176,7 +176,7 @@ pub enum ShardArgument {
 }
 
 impl ShardArgument {
-    /// The same for an array that exists.
+    /// The packing of an existing array.
     pub fn packing(&self) -> Packing {
         match self {
             Self::None => Packing::Unsharded,
@@ -241,7 +241,8 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         return Err(Failure::new("--zarr-format 2: new arrays are of Zarr version 3"));
     }
     let location = machine.location(&args.url)?;
-    // A job that was killed may have left what is there without its name, and nothing else must get it.
+    // A killed job may have left the data set there without its name, and nothing else must take
+    // it.
     shardine::jobs::recover(&location)?;
     if let Some(info) = volume::wanted(args)? {
         return volume::create(args, machine, &location, info);
@@ -271,12 +272,12 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The metadata in a file, which stays as it stands there.
+/// The metadata in a file, which is kept unchanged.
 fn from_file(path: &Path) -> Result<ArrayMetadata, Failure> {
     let failed = |error: std::io::Error| Failure::file(path, &error);
     let file = File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
-    // One byte past the limit is enough to be refused.
+    // One byte beyond the limit is enough for it to be refused.
     file.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     match NodeMetadata::parse(&bytes) {
         Ok(NodeMetadata::Array(metadata)) => Ok(metadata),

@@ -51,12 +51,14 @@ pub struct Append {
     /// The axis that grows
     #[arg(long, value_name = "N", default_value_t = 0)]
     axis: usize,
-    /// Make planes readable after every N of them [default: when a layer of chunks or of shards is complete]
+    /// Make planes readable after every N of them [default: when a layer of chunks or of shards is
+    /// complete]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     commit_every: Option<u64>,
     #[command(flatten)]
     update: Update,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// error
     #[arg(long)]
     cast: bool,
     /// Do not finish an append of another file that was stopped; what is there of it stays

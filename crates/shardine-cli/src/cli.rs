@@ -29,9 +29,9 @@ Exit status: 0 done; 1 verify found damage; 2 anything else, with one line on st
 
 /// Packs chunked arrays into shards, and reads, updates, describes and checks them.
 ///
-/// A shard is one stored object that holds many chunks and an index that finds them. Arrays are Zarr v3, or the
-/// scales of volumes in Neuroglancer's precomputed format, so what is written here can be read by any library for
-/// these, and the other way round. Zarr v2 is read too.
+/// A shard is one stored object that holds many chunks and an index that finds them. Arrays are
+/// Zarr v3, or the scales of volumes in Neuroglancer's precomputed format, so what is written here
+/// can be read by any library for these, and the other way round. Zarr v2 is read too.
 #[derive(Debug, Parser)]
 #[command(name = "shardine", version, after_help = EXAMPLES, propagate_version = false)]
 #[command(max_term_width = 110, arg_required_else_help = true)]
@@ -87,7 +87,8 @@ pub struct Machine {
     /// Nobody else writes there: update a store that ignores the conditions of writes
     #[arg(long, global = true, help_heading = "Store")]
     single_writer: bool,
-    /// Look only at the metadata of this Zarr version, 2 or 3; without it 3 goes before 2 where there are both
+    /// Look only at the metadata of this Zarr version, 2 or 3; without it 3 goes before 2 where
+    /// there are both
     #[arg(long, global = true, value_name = "VERSION", value_parser = parse_format, help_heading = "Store")]
     pub zarr_format: Option<ZarrFormat>,
 }

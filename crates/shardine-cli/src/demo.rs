@@ -21,7 +21,8 @@ use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
 use crate::{info, units, write};
 
-/// Make a small sharded array, update it, reshard it, read it back and verify it, and see what each step costs
+/// Make a small sharded array, update it, reshard it, read it back and verify it, and see what each
+/// step costs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Demo {

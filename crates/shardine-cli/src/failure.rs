@@ -135,7 +135,8 @@ impl From<shardine::Error> for Failure {
     }
 }
 
-/// What to do about a remote store that denies access, or that was not asked for lack of credentials.
+/// What to do about a remote store that denies access, or that was not asked for lack of
+/// credentials.
 fn remote_hint(error: &io::Error) -> Option<String> {
     // Without credentials the S3 client assumes it runs inside Amazon, where a server provides
     // them.

@@ -19,7 +19,8 @@ const DEFAULT_SIZE: u64 = 64 << 20;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Packing")]
 pub struct PackingArgs {
-    /// Chunks along each axis of a shard: one number for all axes, or one for each; 1 or none means no shards
+    /// Chunks along each axis of a shard: one number for all axes, or one for each; 1 or none means
+    /// no shards
     #[arg(long, value_name = "N|N,N,..|none", value_parser = per_shard_argument, conflicts_with_all = ["shard", "target_size"])]
     chunks_per_shard: Option<PerShard>,
     /// The shape of shards, in elements: a multiple of the chunk; none means no shards
@@ -28,7 +29,8 @@ pub struct PackingArgs {
     /// About how large shards are to be, such as 64MiB, by what the chunks take
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     target_size: Option<u64>,
-    /// Where in a shard its index is; `start` suits arrays that will be updated [default: as it was, or end]
+    /// Where in a shard its index is; `start` suits arrays that will be updated [default: as it
+    /// was, or end]
     #[arg(long, value_enum)]
     index: Option<IndexPlace>,
     /// The order of chunks in a shard: morton, c, or arrival (as they lie now)
@@ -54,11 +56,12 @@ pub struct JobArgs {
     /// Give up what an earlier job has left unfinished, and start over
     #[arg(long)]
     pub restart: bool,
-    /// In place: no other program uses the data set meanwhile. Needed where there are no locks to rely on, such as on
-    /// network file systems
+    /// In place: no other program uses the data set meanwhile. Needed where there are no locks to
+    /// rely on, such as on network file systems
     #[arg(long)]
     pub exclusive: bool,
-    /// In place: how many seconds other programs may take to be done with the data set before it is replaced [default: 30]
+    /// In place: how many seconds other programs may take to be done with the data set before it is
+    /// replaced [default: 30]
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
     /// At another place: do only part I of N, so that N processes share the work, in any order and
@@ -73,8 +76,8 @@ pub struct JobArgs {
     /// Tell what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// How the result is checked: not at all; by comparing all bytes that were moved; by decoding and comparing all
-    /// elements as well [default: bytes, for a remote target none]
+    /// How the result is checked: not at all; by comparing all bytes that were moved; by decoding
+    /// and comparing all elements as well [default: bytes, for a remote target none]
     #[arg(long, value_enum, value_name = "HOW")]
     verify: Option<Check>,
     /// Report in JSON

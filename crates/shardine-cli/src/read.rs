@@ -44,7 +44,8 @@ pub struct Read {
     region: Option<Region>,
     #[command(flatten)]
     level: Level,
-    /// The file to write: .npy, or else raw bytes; - is standard output. Without it few elements are shown
+    /// The file to write: .npy, or else raw bytes; - is standard output. Without it few elements
+    /// are shown
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the file if it is there

@@ -46,10 +46,12 @@ pub struct Repair {
     /// Also read and decode every chunk to find damage
     #[arg(long)]
     decode: bool,
-    /// The folder for damaged bytes, a path or a URL [default: the name of the array and .set-aside, beside it]
+    /// The folder for damaged bytes, a path or a URL [default: the name of the array and
+    /// .set-aside, beside it]
     #[arg(long, value_name = "DIR")]
     set_aside: Option<String>,
-    /// Accept what is lost or may be old, now or since an earlier repair: verify no longer tells of it
+    /// Accept what is lost or may be old, now or since an earlier repair: verify no longer tells of
+    /// it
     #[arg(long)]
     accept_loss: bool,
     /// Report in JSON

@@ -309,7 +309,8 @@ pub enum Error {
         /// Its document, or one of them.
         object: Key,
     },
-    /// The store cannot list, and there is no consolidated metadata that names the nodes of a group.
+    /// The store cannot list, and there is no consolidated metadata that names the nodes of a
+    /// group.
     #[error("its store cannot list what is in the group {at}, and it has no consolidated metadata")]
     UnlistedGroup {
         /// Where.

@@ -1,7 +1,7 @@
-//! Sharded chunk storage: reads and writes n-dimensional arrays whose chunks are packed into shards.
+//! Sharded chunk storage: reads and writes n-dimensional arrays with chunks packed into shards.
 //!
-//! Supports Zarr (version 3; version 2 read-only), Neuroglancer precomputed volumes and
-//! webknossos-wrap, in local files, S3, Azure, Google Cloud Storage and over HTTP.
+//! Supports Zarr version 3, existing arrays of version 2, Neuroglancer precomputed volumes and
+//! webknossos-wrap (read-only), in local files, S3, Azure, Google Cloud Storage and over HTTP.
 //!
 //! # A tour
 //!

@@ -12,7 +12,7 @@ use crate::Error;
 /// A version of Zarr, by its documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ZarrFormat {
-    /// `.zarray`, `.zgroup` and `.zattrs`: read-only here.
+    /// `.zarray`, `.zgroup` and `.zattrs`
     V2,
     /// `zarr.json`
     V3,

@@ -73,7 +73,8 @@ fn break_everywhere(
                     result.unwrap();
                     let happens = match operation {
                         Operation::Open | Operation::List => true,
-                        // Between files bytes are moved by the kernel, and an empty target is not read.
+                        // Between files bytes are moved by the kernel, and an empty target is not
+                        // read.
                         Operation::Read => at_source && !between_files,
                         _ => !at_source,
                     };

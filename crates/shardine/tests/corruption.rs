@@ -1,4 +1,5 @@
-//! Damaged bytes are errors that name the object, the shard, the chunk and the bytes; never a panic.
+//! Damaged bytes are errors that name the object, the shard, the chunk and the bytes; never a
+//! panic.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 

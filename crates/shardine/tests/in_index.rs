@@ -135,7 +135,8 @@ fn a_value_by_key_that_reaches_into_the_table_or_an_index_is_an_error() {
     for minishards in [0, 1] {
         let len = get(&folder(minishards), "0.shard").len() as u64;
         let table = 16 << minishards;
-        // The table, its end, the first index, and the last, which is that of another minishard if there are two.
+        // The table, its end, the first index, and the last, which is that of another minishard if
+        // there are two.
         for start in [0, table - 1, table + 8 * 40 - 39, len - 40] {
             let at = folder(minishards);
             with_index(&at, "0.shard", |entries| entries[1].1 = start);

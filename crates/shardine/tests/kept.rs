@@ -174,7 +174,8 @@ fn files_are_closed_with_their_array_and_not_too_many_are_open() {
     assert_eq!(open(), 0);
 }
 
-/// A shard of two shards of two chunks each; the index of the second one does not fit into it if `cut`.
+/// A shard of two shards of two chunks each; the index of the second one does not fit into it if
+/// `cut`.
 fn nested(byte: u8, cut: bool) -> Vec<u8> {
     let index = |entries: [[u64; 2]; 2]| {
         let numbers = entries.as_flattened().iter();

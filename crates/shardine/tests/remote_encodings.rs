@@ -1,4 +1,5 @@
-//! Data sets whose objects are encoded as their headers say, and volumes of compressed files behind plain HTTP.
+//! Data sets whose objects are encoded as their headers say, and volumes of compressed files behind
+//! plain HTTP.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 

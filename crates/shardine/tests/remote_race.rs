@@ -1,4 +1,5 @@
-//! Three writers update chunks of one shard that is larger than a part of an upload, at the same time.
+//! Three writers update chunks of one shard that is larger than a part of an upload, at the same
+//! time.
 //!
 //! `SHARDINE_RACE_ROUNDS` makes it longer than the few rounds of an ordinary run.
 

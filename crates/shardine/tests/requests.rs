@@ -64,7 +64,8 @@ fn is_chunk_read(call: &Call) -> bool {
 /// Reopens an array.
 type Open = Box<dyn Fn() -> Array>;
 
-/// The same elements in the same chunks, as a sharded array and as a sharded volume with one index in each shard.
+/// The same elements in the same chunks, as a sharded array and as a sharded volume with one index
+/// in each shard.
 fn array_and_volume<S: Store + 'static>(
     make: impl Fn() -> S,
 ) -> [(Arc<CountingStore<S>>, Open); 2] {

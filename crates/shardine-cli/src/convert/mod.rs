@@ -45,11 +45,13 @@ A run that was stopped goes on when the same command is given again, and shards 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
-    /// A Zarr v2 or v3 array or group, a precomputed volume, a webknossos-wrap data set, a .npy file, or a file of raw bytes
-    /// (.raw, .bin, or any with --shape and --dtype; - is standard input)
+    /// A Zarr v2 or v3 array or group, a precomputed volume, a webknossos-wrap data set, a .npy
+    /// file, or a file of raw bytes (.raw, .bin, or any with --shape and --dtype; - is standard
+    /// input)
     #[arg(value_name = "SRC")]
     source: String,
-    /// The data set that is to be made, or a file: .npy, or raw bytes in .raw, .bin or - (standard output)
+    /// The data set that is to be made, or a file: .npy, or raw bytes in .raw, .bin or - (standard
+    /// output)
     #[arg(value_name = "DST")]
     target: String,
     /// The length of each axis of raw bytes, such as 512,1024,512
@@ -58,12 +60,14 @@ pub struct Convert {
     /// The type of the elements; of a .npy file that is its own, or what --cast converts to
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// error
     #[arg(long, requires = "dtype")]
     cast: bool,
     #[command(flatten)]
     layout: Layout,
-    /// Chunks in a shard along each axis: one number for all of them, or one for each; 1 or none stores chunks by themselves
+    /// Chunks in a shard along each axis: one number for all of them, or one for each; 1 or none
+    /// stores chunks by themselves
     #[arg(long, value_name = "N|N,N,..|none", value_parser = per_shard_argument, conflicts_with = "shard")]
     chunks_per_shard: Option<PerShard>,
     /// Shards near this size, as some chunks of the input take when they are encoded
@@ -75,7 +79,8 @@ pub struct Convert {
     to: Format,
     #[command(flatten)]
     volume: VolumeArgs,
-    /// Between Zarr and precomputed volumes: store chunks of zeros too, which some readers of volumes expect
+    /// Between Zarr and precomputed volumes: store chunks of zeros too, which some readers of
+    /// volumes expect
     #[arg(long)]
     store_empty: bool,
     #[command(flatten)]

@@ -49,12 +49,14 @@ pub struct Create {
     dtype: Option<String>,
     #[command(flatten)]
     layout: Layout,
-    /// The format: zarr3, or precomputed for a volume with the axes x, y, z and, if there are several, channel
+    /// The format: zarr3, or precomputed for a volume with the axes x, y, z and, if there are
+    /// several, channel
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
     to: Format,
     #[command(flatten)]
     volume: VolumeArgs,
-    /// Take the whole description from a zarr.json, or from the `info` of a volume, and keep it as it stands
+    /// Take the whole description from a zarr.json, or from the `info` of a volume, and keep it as
+    /// it stands
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "shape", "dtype", "chunk", "shard", "codec", "codecs", "index_codecs", "index", "fill",
         "dims", "attributes", "key_encoding", "separator",
@@ -74,7 +76,8 @@ pub struct Layout {
     /// The shape of chunks, in elements
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
     chunk: Option<Shape>,
-    /// The shape of shards, in elements: a multiple of the chunk; `none` stores each chunk by itself
+    /// The shape of shards, in elements: a multiple of the chunk; `none` stores each chunk by
+    /// itself
     #[arg(long, value_name = "N,N,..|none", value_parser = shard_argument)]
     shard: Option<ShardArgument>,
     /// A codec of the chunks: zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, crc32c,
@@ -84,13 +87,15 @@ pub struct Layout {
     /// The codecs of the chunks as a list in the metadata's own form
     #[arg(long, value_name = "JSON")]
     codecs: Option<String>,
-    /// The codecs of the shards' indexes as a list in the metadata's own form [default: bytes, crc32c]
+    /// The codecs of the shards' indexes as a list in the metadata's own form [default: bytes,
+    /// crc32c]
     #[arg(long, value_name = "JSON")]
     index_codecs: Option<String>,
     /// Where in a shard its index is; `start` suits arrays that will be updated [default: end]
     #[arg(long, value_enum)]
     index: Option<IndexPlace>,
-    /// What elements are that were never written: a number, NaN, a string, or a JSON value [default: zero]
+    /// What elements are that were never written: a number, NaN, a string, or a JSON value
+    /// [default: zero]
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     fill: Option<String>,
     /// Names of the axes, such as z,y,x

@@ -36,7 +36,8 @@ pub struct VolumeArgs {
     /// How chunks are packed, in the form that an `info` has; @FILE reads it from a file
     #[arg(long, value_name = "JSON", conflicts_with = "shard")]
     pub sharding: Option<String>,
-    /// How chunks are compressed in their shards [default: gzip for raw and compressed_segmentation, else raw]
+    /// How chunks are compressed in their shards [default: gzip for raw and
+    /// compressed_segmentation, else raw]
     #[arg(long, value_name = "raw|gzip", value_parser = encoding)]
     pub data_encoding: Option<Encoding>,
 }

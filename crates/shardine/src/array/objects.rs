@@ -42,7 +42,8 @@ impl Array {
         self.chunks.cells()
     }
 
-    /// What the index of the shard at `place` says; `None` if there is no such shard, or the array is not sharded.
+    /// What the index of the shard at `place` says; `None` if there is no such shard, or the array
+    /// is not sharded.
     ///
     /// One open and one read. For nested shards the outer ones are reported;
     /// [`entry_shape`](Self::entry_shape) is the shape of what their entries hold.
@@ -64,7 +65,8 @@ impl Array {
             .each_shard(objects, &mut |object, found| visit(object, found.map_err(Error::from)));
     }
 
-    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
+    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not
+    /// sharded.
     pub(crate) fn open_shard(&self, cell: &[u64]) -> Result<Option<IndexedShard>, Error> {
         Ok(self.chunks.open_shard(cell)?)
     }

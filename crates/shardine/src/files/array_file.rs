@@ -114,7 +114,7 @@ impl ArrayFile {
         span: &mut Vec<u8>,
     ) -> Result<(), SourceError> {
         let spans = Spans::new(shape, &self.strides, self.element);
-        // Nothing is read in vain if spans have no gaps and are long enough.
+        // Nothing is read needlessly if spans have no gaps and are long enough.
         let sparse = !spans.is_dense(shape, self.element) || spans.len < GAP;
         let tiles = self.tiles.as_ref().filter(|_| sparse);
         let place = tiles.and_then(|tiles| tiles.place(start, shape, &self.shape));

@@ -16,8 +16,8 @@ use crate::{Array, Engine, Error, Location};
 
 /// A Zarr array: an [`Array`] with the metadata that describes it.
 ///
-/// It may be of version 3 or 2. Elements of both are read and written; documents of version 2 are
-/// never changed.
+/// It may be of version 3 or 2. Elements of both are read and written; the documents of a version 2
+/// array are never changed through it.
 ///
 /// ```
 /// use shardine::{Array, Location};

@@ -351,8 +351,8 @@ fn consolidate_v2(location: &Location) -> Result<usize, Error> {
 }
 
 /// Removes from the `.zmetadata` of a group the entries for version 2 documents at a path and below
-/// it that no longer exist because the node is now of version 3. Version 2 documents are never
-/// changed here.
+/// it that no longer exist because the node is now of version 3. No other version 2 document is
+/// changed.
 fn forget_v2(location: &Location, path: &str) -> Result<(), Error> {
     let key = location.key(V2_CONSOLIDATED)?;
     let Some(text) = location.store.get(&key)? else { return Ok(()) };

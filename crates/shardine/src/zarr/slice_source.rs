@@ -17,7 +17,8 @@ pub(super) struct Plane {
     pub elements: usize,
     /// Bytes of an element, if it has a fixed size.
     pub element: Option<usize>,
-    /// From one element of a plane to the next, in units of [`unit`](Self::unit); along the axis, from plane to plane.
+    /// From one element of a plane to the next, in units of [`unit`](Self::unit); along the axis,
+    /// from plane to plane.
     strides: Axes<usize>,
 }
 

@@ -106,7 +106,7 @@ fn metadata_comes_last_the_deepest_first() {
     let place = |key: &str| documents.iter().position(|k| k == key).unwrap();
     assert!(place("old/.zattrs") < place("old/.zgroup"));
     assert!(place("old/.zgroup") < place("old/.zmetadata"));
-    // The marker goes when all is there.
+    // The marker is removed when everything is there.
     let gone = calls.iter().rposition(|c| matches!(c, Call::Delete { .. })).unwrap();
     let last = calls.iter().rposition(|c| matches!(c, Call::Publish { .. })).unwrap();
     assert!(gone > last);
@@ -127,7 +127,7 @@ fn lengths_are_checked_by_one_listing_for_each_folder() {
         copy(&at(&one), &at(&other), &options().check(check)).unwrap();
         let (read, written) = (source.counts(), target.counts());
         assert_eq!(read.lists, 2);
-        // Twice the marker is looked for.
+        // The marker is looked for twice.
         assert_eq!((read.opens, read.reads), (51 + 2, 51));
         assert_eq!(written.lists, lists);
         assert_eq!((written.creates, written.reads, written.deletes), (52, 0, 1));
@@ -143,7 +143,7 @@ fn files_are_moved_by_the_kernel() {
     hierarchy(&stores[0]);
     from.reset();
     copy(&at(&stores[0]), &at(&stores[1]), &options()).unwrap();
-    // An `info` is looked at: it may tell of folders that would not be copied.
+    // An `info` is inspected: it may name folders that would not be copied.
     let is_copied =
         |call: &Call| matches!(call, Call::Read { key, .. } if !key.as_str().ends_with("/info"));
     assert_eq!(from.calls().iter().filter(|call| is_copied(call)).count(), 0);
@@ -223,7 +223,7 @@ fn an_object_that_changes_is_begun_again() {
         assert!(left < 0 || reads > 8, "{reads}");
         assert_eq!(dump(&*to), dump(&*from), "{reads}");
     }
-    // Bytes that were being overwritten while they were read are not believed.
+    // Bytes that were being overwritten while they were read are not trusted.
     for reads in 0..12 {
         let odd = OddStore::new();
         let from: Arc<dyn Store> = odd.clone();

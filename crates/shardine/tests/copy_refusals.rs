@@ -40,7 +40,7 @@ fn a_source_must_be_a_data_set() {
     std::fs::write(&file, b"x").unwrap();
     let file = Location::parse(file.to_str().unwrap()).unwrap();
     assert!(matches!(refused(&file, &at(&to), &options), CopyError::SingleObject { .. }));
-    // Nor is a file a target.
+    // Nor is a file a valid target.
     let error = copy(&at(&from), &file, &options).unwrap_err();
     assert!(matches!(error, Error::Exists { .. }), "{error}");
     assert_eq!(dump(&*to).len(), 0);
@@ -58,7 +58,7 @@ fn a_place_is_not_copied_into_itself() {
         refused(&here.join("c").unwrap(), &here, &options),
         CopyError::Overlap { .. }
     ));
-    // Under another name, which only the marker tells.
+    // Under another name, which only the marker reveals.
     let store = MemoryStore::new();
     put(&store, "zarr.json", b"{}");
     let (one, other): (Arc<dyn Store>, Arc<dyn Store>) =
@@ -140,7 +140,7 @@ fn a_source_that_cannot_be_listed_is_copied_by_its_metadata() {
     let report = copy(&at(&source), &at(&to), &CopyOptions::new()).unwrap();
     assert_eq!(dump(&*to), dump(&*from));
     assert_eq!(report.objects_copied, dump(&*from).len() as u64);
-    // Again, after it was interrupted at its very end.
+    // Again, as if interrupted at its very end.
     put(&*to, COPY_MARKER, br#"{"shardine_copy": 1, "source": "memory", "clearing": false}"#);
     let report = copy(&at(&source), &at(&to), &CopyOptions::new()).unwrap();
     assert_eq!((report.resumed, report.objects_copied), (true, 4));
@@ -222,7 +222,7 @@ fn a_source_that_nothing_lists_is_refused_with_the_reason() {
     let object = at(&source).join("plain/c/1").unwrap();
     let error = refused(&object, &at(&to), &CopyOptions::new());
     assert!(matches!(error, CopyError::SingleObject { .. }), "{error}");
-    // A node that is told of and missing is no copy.
+    // If a named node is missing, it is not a copy.
     from.delete(&key("plain/zarr.json"), &Condition::None).unwrap();
     let error = copy(&at(&source), &at(&to), &CopyOptions::new()).unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::NotFound { .. })), "{error}");

@@ -1,4 +1,4 @@
-//! Copies that break off, and go on.
+//! Copies that are interrupted, and resume.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
 mod common;
@@ -21,7 +21,8 @@ fn is_metadata(key: &str) -> bool {
         .contains(&key.rsplit('/').next().unwrap())
 }
 
-/// What an interrupted copy may leave: whole objects, and a document only where all that it tells of is there.
+/// What an interrupted copy may leave: whole objects, and a document only where everything that it
+/// describes exists.
 fn check_left(left: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>) {
     for (key, data) in left.iter().filter(|(key, _)| *key != COPY_MARKER) {
         assert_eq!(Some(data), expected.get(key), "{key}");
@@ -46,7 +47,7 @@ const OPERATIONS: [Operation; 9] = [
     Operation::List,
 ];
 
-/// Lets every operation on the source or the target fail once, and goes on.
+/// Fails every operation on the source or the target once, and resumes.
 fn break_everywhere(
     from: &Arc<dyn Store>,
     fresh: &dyn Fn() -> Arc<dyn Store>,
@@ -72,7 +73,8 @@ fn break_everywhere(
                     result.unwrap();
                     let happens = match operation {
                         Operation::Open | Operation::List => true,
-                        // Between files bytes are moved by the kernel, and an empty target is not read.
+                        // Between files bytes are moved by the kernel, and an empty target is not
+                        // read.
                         Operation::Read => at_source && !between_files,
                         _ => !at_source,
                     };
@@ -86,7 +88,7 @@ fn break_everywhere(
                 let again: Arc<dyn Store> = Arc::new(counting.clone());
                 let report = copy(&at(&again), &at(&stores[1]), options);
                 if left.len() == expected.len() && !left.contains_key(COPY_MARKER) {
-                    // All was done but telling that the marker is gone.
+                    // Everything was done except reporting that the marker is gone.
                     assert!(result.is_err() && report.is_err());
                 } else {
                     let report = report.unwrap();
@@ -203,7 +205,7 @@ fn a_removal_that_breaks_off_is_gone_on_with_before_anything_is_believed() {
             break;
         }
         result.unwrap_err();
-        // Without the option, for the removal was asked for before.
+        // Without the option, because the removal was requested before.
         copy(&at(&from), &at(&to), &options.overwrite(false)).unwrap();
         assert_eq!(dump(&*to), dump(&*from), "{after}");
     }

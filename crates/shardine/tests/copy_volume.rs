@@ -55,7 +55,7 @@ fn values(at: &Location, name: &str, kind: &str) {
 }
 
 /// Three scales: shards that are boxes, shards by hash, and chunks, some of which are compressed;
-/// meshes, skeletons, properties, a shard in its older form, and a record of what was lost.
+/// meshes, skeletons, properties, a shard in the older form, and a record of losses.
 fn rich(store: &Arc<dyn Store>) {
     let boxes = sharding(0, 1, 4, "gzip", "raw");
     let mut hashed = sharding(0, 1, 2, "raw", "gzip");
@@ -125,8 +125,8 @@ fn a_volume_that_cannot_be_listed_is_copied_by_its_info() {
         let report = copy(&unlisted(&from), &at(&to), &options().check(check)).unwrap();
         assert_eq!(dump(&*to), expected);
         assert_eq!(report.objects_copied, expected.len() as u64);
-        // Again, after it was interrupted at its very end: four documents are copied again, and
-        // nothing else.
+        // Again, as if interrupted at its very end: four documents are copied again, and nothing
+        // else.
         let marker = json!({"shardine_copy": 1, "source": "memory", "clearing": false});
         put(&at(&to), COPY_MARKER, marker.to_string().as_bytes());
         let report = copy(&unlisted(&from), &at(&to), &options().check(check)).unwrap();
@@ -231,7 +231,7 @@ fn what_a_copy_would_leave_out_is_refused() {
         left_out(&place, outside);
         left_out(&far.join("v").unwrap(), outside);
     }
-    // From the folder above, it is inside.
+    // Relative to the folder above, it is inside.
     edit(&|info| info["scales"][0]["key"] = "../other".into());
     copy(&at(&from), &at(&memory()), &options()).unwrap();
     edit(&|info| info["scales"][0]["key"] = "8".into());
@@ -255,7 +255,7 @@ fn what_a_copy_would_leave_out_is_refused() {
         assert!(matches!(error, CopyError::Unlisted { .. }), "{error}");
         assert!(dump(&*to).is_empty());
     }
-    // What cannot be read is not taken for nothing.
+    // What cannot be read is not taken for missing.
     let faults = FaultStore::new(Arc::clone(&from));
     faults.fail(Operation::Read, 0);
     let store: Arc<dyn Store> = Arc::new(faults);
@@ -263,8 +263,8 @@ fn what_a_copy_would_leave_out_is_refused() {
     assert!(matches!(error, Error::Store(_)), "{error}");
 }
 
-/// What an interrupted copy may leave: whole objects, and an `info` only where all that it tells of
-/// is there.
+/// What an interrupted copy may leave: whole objects, and an `info` only where everything that it
+/// describes exists.
 fn check_left(left: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>) {
     for (key, data) in left.iter().filter(|(key, _)| *key != COPY_MARKER) {
         assert_eq!(Some(data), expected.get(key), "{key}");
@@ -314,7 +314,7 @@ fn a_copy_of_a_volume_that_breaks_off_anywhere_is_resumed() {
                     let again = if listed { at(&from) } else { unlisted(&from) };
                     match copy(&again, &at(&to), &options()) {
                         Ok(report) => assert_eq!(report.resumed, left.contains_key(COPY_MARKER)),
-                        // All was done but telling that the marker is gone.
+                        // Everything was done except reporting that the marker is gone.
                         Err(error) => {
                             assert!(matches!(error, Error::Exists { .. }), "{what}: {error}")
                         }
@@ -392,7 +392,7 @@ fn a_copy_beside_a_reshard_in_place_is_of_one_volume_or_refused() {
                     let left = dump(&*target.store);
                     assert!(left.keys().all(|key| key == COPY_MARKER), "{left:?}");
                 }
-                // The folder was exchanged while it was looked at.
+                // The folder was exchanged while it was inspected.
                 Err(error) => assert!(matches!(error, Error::Store(_)), "{error}"),
             }
         }

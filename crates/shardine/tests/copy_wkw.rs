@@ -1,4 +1,4 @@
-//! Data sets of webknossos-wrap from store to store.
+//! webknossos-wrap data sets from store to store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
 mod common;
@@ -25,7 +25,7 @@ fn unlisted(inner: &Arc<dyn Store>) -> Arc<dyn Store> {
     Arc::new(WrappedStore::new(Arc::clone(inner), tricks))
 }
 
-/// Two magnifications: three of eight files that there could be, and both of two.
+/// Two magnifications: three of eight possible files, and both of two.
 fn set() -> Arc<dyn Store> {
     let store = memory();
     put_set(&*store);
@@ -47,7 +47,7 @@ fn refused(source: &Location, target: &Location) -> CopyError {
     }
 }
 
-/// What a store has below a folder, by name.
+/// The contents of a store below a folder, by name.
 fn below(store: &Arc<dyn Store>, folder: &str) -> BTreeMap<String, Vec<u8>> {
     let prefix = format!("{folder}/");
     let inside =
@@ -55,7 +55,7 @@ fn below(store: &Arc<dyn Store>, folder: &str) -> BTreeMap<String, Vec<u8>> {
     dump(&**store).into_iter().filter_map(inside).collect()
 }
 
-/// Fails with names alone.
+/// Prints only names on failure.
 #[track_caller]
 fn assert_same(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>) {
     assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
@@ -100,7 +100,7 @@ fn documents_come_last_and_that_of_the_data_set_at_the_very_end() {
 #[test]
 fn what_cannot_be_listed_is_copied_by_its_documents() {
     let from = set();
-    // What no document tells of is not found.
+    // What no document names is not found.
     let source = unlisted(&from);
     put(&*from, "ds/color/1/z9/y0/x0.wkw", b"outside of the bounding box");
     put(&*from, "ds/color/1/z0/y0/notes.txt", b"by hand");
@@ -111,7 +111,7 @@ fn what_cannot_be_listed_is_copied_by_its_documents() {
         let report = copy(&place(&source, "ds"), &at(&to), &options().check(check)).unwrap();
         assert_same(&dump(&*to), &expected);
         assert_eq!(report.objects_copied, 8);
-        // Again, after it was interrupted at its very end: three documents are copied again.
+        // Again, as if interrupted at its very end: three documents are copied again.
         let marker = json!({"shardine_copy": 1, "source": "memory/ds", "clearing": false});
         put(&*to, COPY_MARKER, marker.to_string().as_bytes());
         let report = copy(&place(&source, "ds"), &at(&to), &options().check(check)).unwrap();
@@ -122,7 +122,7 @@ fn what_cannot_be_listed_is_copied_by_its_documents() {
     copy(&place(&source, "ds"), &at(&to), &options()).unwrap();
     let found = verify(&engine(), &at(&to), &VerifyOptions::new().decode(true), &mut |_| {});
     assert!(found.unwrap().is_ok());
-    // A layer and a magnification, whose extents are told above them.
+    // A layer and a magnification, whose extents are given above them.
     for folder in ["color", "color/1"] {
         let to = memory();
         copy(&place(&source, &format!("ds/{folder}")), &at(&to), &options()).unwrap();
@@ -213,7 +213,7 @@ fn what_its_documents_do_not_tell_is_refused_with_the_reason() {
     assert!(error.to_string().contains("another format"), "{error}");
     assert!(error.hint().unwrap().starts_with("copy its layers one by one, or use an address"));
     copy(&place(&source, "ds/color"), &at(&memory()), &options()).unwrap();
-    // A magnification that is told of and missing is no copy.
+    // If a named magnification is missing, it is not a copy.
     edit(&from, |properties| {
         properties["dataLayers"][1]["mags"] = json!([]);
         properties["dataLayers"][0]["wkwResolutions"][0]["resolution"] = json!([4, 4, 1]);
@@ -246,7 +246,7 @@ fn a_magnification_outside_of_what_is_copied_is_refused() {
         );
         assert_eq!(dump(&*to).len(), 0);
     }
-    // From the folder above, it is inside.
+    // Relative to the folder above, it is inside.
     copy(&at(&from), &at(&memory()), &options()).unwrap();
     // In the data set, but not in the layer.
     put_array(&*from, "ds/raw", LZ4);
@@ -261,7 +261,7 @@ fn a_magnification_outside_of_what_is_copied_is_refused() {
     path("https://example.org/ds/color/1");
     copy(&place(&from, "ds"), &at(&memory()), &options()).unwrap();
     copy(&place(&unlisted(&from), "ds"), &at(&memory()), &options()).unwrap();
-    // A document that makes no sense tells of nothing, and is copied as it is.
+    // An invalid document describes nothing, and is copied unchanged.
     put(&*from, "ds/datasource-properties.json", b"{");
     let to = memory();
     copy(&place(&from, "ds"), &at(&to), &options()).unwrap();
@@ -288,7 +288,7 @@ fn an_old_data_set_is_overwritten_document_first() {
         });
         assert_eq!(deleted, Some(format!("{old}/{document}")));
     }
-    // Nor is a folder of files taken for one that only has such files.
+    // Nor is a folder that merely has such files taken for a data set.
     let store = memory();
     put(&*store, "z0/y0/x0.wkw", b"x");
     let error = copy(&place(&set(), "ds"), &at(&store), &options().overwrite(true)).unwrap_err();

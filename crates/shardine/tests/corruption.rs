@@ -1,4 +1,5 @@
-//! Damaged bytes are errors that name the object, the shard, the chunk and the bytes; never a panic.
+//! Damaged bytes are errors that name the object, the shard, the chunk and the bytes; never a
+//! panic.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -89,7 +90,7 @@ fn a_part_of_a_plain_chunk_of_the_wrong_length_is_not_taken_for_the_chunk() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(FileStore::new(folder.path()));
     let array = create_in(store.clone(), &unchecked());
-    // As many bytes as are selected of it, but not those.
+    // As many bytes as are selected, but not the right ones.
     let bytes = shard([(0, 16), (16, 4), (32, 16), (48, 16)]);
     store.put(&Key::new("c/0/0").unwrap(), &bytes, Condition::None).unwrap();
     for _ in 0..2 {
@@ -107,7 +108,7 @@ fn entries_whose_lengths_add_up_to_more_than_a_number_holds_are_errors() {
         "chunk_shape": [512, 512], "codecs": [bytes(), zstd()], "index_codecs": [bytes()],
         "index_location": "start",
     }}]);
-    // A sparse file may be as long as this in memory, where most disks have a limit.
+    // In memory a sparse file may be this long, where most disks have a limit.
     let memory = ["/dev/shm", "/run/shm"].into_iter().find_map(|at| tempfile::tempdir_in(at).ok());
     let folder = memory.unwrap_or_else(|| tempfile::tempdir().unwrap());
     let document = document(&[1024, 1024], &[1024, 1024], "uint8".into(), 0.into(), codecs);
@@ -175,7 +176,7 @@ fn an_update_that_meets_a_damaged_chunk_names_it() {
 
 #[test]
 fn overlapping_entries_and_gaps_are_read_as_the_index_says() {
-    // Two entries that share their bytes, and chunks out of order: all of it is legal.
+    // Two entries that share their bytes, and chunks out of order: all of that is legal.
     let (array, _folder) =
         with_shard(&unchecked(), &shard([(48, 16), (0, 16), (48, 16), (u64::MAX, u64::MAX)]));
     assert_eq!(read(&array, "0,0:2"), [48, 49]);
@@ -221,7 +222,7 @@ fn illegal_sharding_is_refused_with_the_reason() {
     }
     let error = refused(deep);
     assert!(error.contains("deep"), "{error}");
-    // A codec that is passed over still counts as a place in the list.
+    // A codec that is skipped still has a position in the list.
     let hint = json!({"name": "example.org/hint", "must_understand": false});
     let error = refused(json!([hint, zstd(), sharding(&[4, 4], json!([bytes()]))]));
     assert!(error.contains("codecs[1]") && error.contains("zstd"), "{error}");

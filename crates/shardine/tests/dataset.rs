@@ -1,4 +1,4 @@
-//! What is at a place.
+//! Detecting the data set at a location.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
 mod common;
@@ -14,11 +14,11 @@ use shardine::precomputed::Volume;
 use shardine::store::*;
 use shardine::{ArrayNode, DataSet, Error, Group, Location, open_in};
 
-/// What is found at a place, and by how many reads.
+/// What is found at a location, and with how many reads.
 fn found(place: &Location) -> (Result<Box<dyn DataSet>, Error>, u64) {
     let counting = CountingStore::new(Arc::clone(&place.store));
     let found = open_in(&engine(), place.clone().with_store(Arc::new(counting.clone())));
-    // What is not there is opened and not read.
+    // A missing object is opened but not read.
     (found, counting.counts().opens)
 }
 
@@ -73,7 +73,7 @@ fn each_kind_of_data_set_is_told_and_each_document_read_once() {
         ("volume", "volume", 4),
         ("mesh", "key values", 4),
         ("single", "key values", 4),
-        // What may be a layer of webknossos is looked for in the document above.
+        // It may be a webknossos layer, so the document above is read too.
         ("other", "nothing", 7),
         ("nowhere", "nothing", 7),
         ("broken", "bad metadata", 1),

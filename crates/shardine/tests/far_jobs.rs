@@ -1,4 +1,4 @@
-//! Jobs on far stores: few requests, many of them at once, and none that cannot be answered.
+//! Jobs on remote stores: few requests, many of them in parallel, and none that cannot be answered.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -18,7 +18,7 @@ use shardine::jobs::{
 use shardine::store::{Condition, CountingStore, Counts, Key, Store, StoreExt};
 use shardine::{ArrayNode, Engine, EngineError, EngineOptions, Error, Group, Location, Node};
 
-/// A store that answers late, and counts.
+/// A store that responds slowly, and counts.
 struct Far {
     odd: Arc<OddStore>,
     store: Arc<CountingStore<Arc<OddStore>>>,
@@ -43,7 +43,7 @@ impl Far {
         ArrayNode::open(&self.engine, &self.location()).unwrap()
     }
 
-    /// What a job costs, and the most requests that it had under way.
+    /// What a job costs, and the most requests that it had in flight.
     fn cost<T>(&self, job: impl FnOnce() -> T) -> (T, Counts, usize) {
         self.store.reset();
         self.odd.peak.store(0, Ordering::SeqCst);
@@ -63,7 +63,7 @@ impl Far {
 const SHARDS: u64 = 64;
 const CHUNKS: u64 = 16_384;
 
-/// What is in each shard: chunks of a byte each, and behind the first ones a gap.
+/// The contents of each shard: chunks of a byte each, and a gap after the first ones.
 fn tiny_shard(chunks: u64, gap: u64) -> Vec<u8> {
     let mut bytes = noise((chunks + gap) as usize, 7);
     let mut index = Vec::new();
@@ -91,7 +91,7 @@ fn million() -> Far {
     far
 }
 
-/// Bytes of an index of so many chunks.
+/// Bytes of an index of this many chunks.
 fn index_bytes(chunks: u64) -> u64 {
     chunks * 16 + 4
 }
@@ -152,7 +152,7 @@ fn dry_runs_cost_what_looking_costs() {
     let (summary, counts, peak) =
         far.cost(|| repair(&far.engine, &far.location(), &options, &mut |_| {}).unwrap());
     assert_eq!((summary.mended, summary.left), (0, 0));
-    // The document once more, to tell an array from a volume.
+    // The document once more, to distinguish an array from a volume.
     assert_eq!((counts.reads, counts.lists), (2 + SHARDS, 2));
     assert!((12..=16).contains(&peak), "{peak} at once");
 }
@@ -179,7 +179,7 @@ fn chunks_are_decoded_from_large_reads() {
     // Shards of 2 MiB: the index, and pieces of about a MiB.
     assert!(counts.reads <= 1 + 4 * 4, "{counts:?}");
     assert!(peak > 4, "{peak} at once");
-    // A damaged chunk is still told by itself.
+    // A damaged chunk is still reported individually.
     let mut bytes = far.odd.get(&key("c/0/1")).unwrap().unwrap().to_vec();
     let entry = array.shard_entries(&[0, 1]).unwrap().unwrap().entries[40].clone().unwrap();
     bytes[entry.start as usize..entry.end as usize].fill(0);
@@ -265,8 +265,8 @@ fn an_array_in_a_store_that_cannot_list_is_looked_at_by_its_grid() {
         assert_eq!((summary.objects, summary.chunks), (31, 28 * 64));
         // The truncated one and the one without an index are read whole too.
         let decoding = if decode { 30 } else { 0 };
-        // Each damaged one is opened again, to see that it is still so.
-        // And it is asked for a record of what was lost.
+        // Each damaged one is opened again, to confirm the damage. And the record of losses is
+        // read.
         assert_eq!(counts.reads, 1 + 40 + 3 + decoding + 1);
     }
     let array = far.array();
@@ -287,9 +287,9 @@ fn an_array_in_a_store_that_cannot_list_is_looked_at_by_its_grid() {
         });
         assert_eq!((sound, absent), (28, 9));
     });
-    // An index that makes no sense is read again, in case it was being changed.
+    // An invalid index is read again, in case it was being changed.
     assert_eq!(counts.reads, 40 + 1);
-    // Damage can be mended there too.
+    // Damage can be repaired there too.
     let aside = Location::root(Arc::new(shardine::store::MemoryStore::new()));
     let summary = repair(&far.engine, &far.location(), &RepairOptions::new(aside), &mut |_| {});
     assert_eq!(summary.unwrap().lost, 3 * 64);
@@ -361,7 +361,7 @@ fn nodes_in_a_store_that_cannot_list_are_those_of_consolidated_metadata() {
     assert!(!child.listed);
     let Ok(Node::Group(inner)) = child.node else { panic!() };
     assert_eq!(names(&inner), ["c"]);
-    // A node that is named and not there.
+    // A node that is named but missing.
     far.odd.delete(&key("a/zarr.json"), &Condition::None).unwrap();
     assert_eq!(kinds(&far.verify(false).1), ["consolidated-metadata"]);
 }

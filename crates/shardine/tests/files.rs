@@ -55,7 +55,7 @@ fn all(location: &Location) -> Vec<u8> {
     }
 }
 
-/// Stops when it is first told of progress.
+/// Stops at the first progress report.
 fn impatient() -> JobContext {
     let token = CancelToken::new();
     let own = token.clone();
@@ -118,7 +118,7 @@ fn a_second_import_to_the_same_target_is_refused_while_the_first_one_works() {
     }
 }
 
-/// What is below a folder, with its bytes.
+/// The contents of a folder, with their bytes.
 fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let (mut found, mut waiting) = (BTreeMap::new(), vec![folder.to_owned()]);
     while let Some(inside) = waiting.pop() {

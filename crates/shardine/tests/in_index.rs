@@ -1,4 +1,5 @@
-//! An entry that reaches into the index of its shard is an error wherever it is used: the index is not elements.
+//! An entry that reaches into the index of its shard is an error wherever it is used: the index
+//! holds no elements.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod common;
@@ -27,7 +28,7 @@ fn plain(location: &str) -> Value {
     document(&[8, 8], &[8, 8], "uint8".into(), 0.into(), codecs)
 }
 
-/// The array with the second chunk said to be at this byte.
+/// The array with the entry of the second chunk pointing to this byte.
 fn with_entry(location: &str, offset: u64) -> (ArrayNode, TempDir) {
     let folder = TempDir::new().unwrap();
     let array = create_in(Arc::new(FileStore::new(folder.path())), &plain(location));
@@ -44,7 +45,7 @@ fn with_entry(location: &str, offset: u64) -> (ArrayNode, TempDir) {
     (reopen(&array), folder)
 }
 
-/// Places of 16 bytes of which some, or all, are those of the index.
+/// Positions of 16 bytes of which some, or all, belong to the index.
 fn cases() -> impl Iterator<Item = (&'static str, u64)> {
     let (start, end) = ([0, 40, 67], [49, 64, 100]);
     start.map(|at| ("start", at)).into_iter().chain(end.map(|at| ("end", at)))
@@ -58,7 +59,7 @@ fn is_in_index(error: &Error) -> bool {
 fn a_read_of_such_a_chunk_is_an_error_and_the_others_are_read() {
     for (location, offset) in cases() {
         let (array, _folder) = with_entry(location, offset);
-        // The first read has no plan to go by; later ones go the short way of one chunk.
+        // The first read has no cached plan; later ones take the fast path for one chunk.
         for region in ["0:4,4:8", "0:4,4:8", "1,5", "", "0:1,:", "0:4,4:8"] {
             let error = array.read_elements(region).unwrap_err();
             assert!(is_in_index(&error), "{location} {offset}: {error}");
@@ -134,7 +135,8 @@ fn a_value_by_key_that_reaches_into_the_table_or_an_index_is_an_error() {
     for minishards in [0, 1] {
         let len = get(&folder(minishards), "0.shard").len() as u64;
         let table = 16 << minishards;
-        // The table, its end, the first index, and the last, which is that of another minishard if there are two.
+        // The table, its end, the first index, and the last, which is that of another minishard if
+        // there are two.
         for start in [0, table - 1, table + 8 * 40 - 39, len - 40] {
             let at = folder(minishards);
             with_index(&at, "0.shard", |entries| entries[1].1 = start);
@@ -145,7 +147,7 @@ fn a_value_by_key_that_reaches_into_the_table_or_an_index_is_an_error() {
                 assert!(error.contains("0.shard") && error.contains("index"), "{start}: {error}");
             }
             assert_eq!(store.get(0).unwrap().unwrap(), [1; 40]);
-            // Not to be carried along, but to be replaced.
+            // It must be replaced, not carried along.
             let before = get(&at, "0.shard");
             assert!(store.update(&KeyValues::new().put(0, vec![5; 3])).is_err());
             assert_eq!(get(&at, "0.shard"), before);

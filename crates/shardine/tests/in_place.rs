@@ -1,4 +1,4 @@
-//! Changes of shards in place.
+//! In-place updates of shards.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 use std::fs;
@@ -45,7 +45,7 @@ fn at(folder: &Path) -> Location {
     Location::root(Arc::new(FileStore::new(folder)))
 }
 
-/// A fast and bad source of numbers.
+/// A fast and poor random number generator.
 struct Random(u64);
 
 impl Random {
@@ -113,7 +113,7 @@ fn any_updates_in_place_give_what_a_rewrite_gives() {
     }
 }
 
-/// Lets so many steps pass and no other, as if the process had died there.
+/// Lets this many steps pass and no more, as if the process had died there.
 #[derive(Debug)]
 struct Dead(AtomicUsize);
 
@@ -124,12 +124,13 @@ impl DiskObserver for Dead {
     }
 }
 
-/// A shard whose writer died after `steps` steps of an update in place; tells whether it came to the end.
+/// A shard whose writer died after `steps` steps of an in-place update; returns whether it
+/// finished.
 fn dead(folder: &Path, location: &str, steps: usize) -> bool {
     dead_with(folder, "", location, steps)
 }
 
-/// The same with a codec for its chunks.
+/// Like [`dead`], with a codec for its chunks.
 fn dead_with(folder: &Path, codec: &str, location: &str, steps: usize) -> bool {
     let array = create(&at(folder), &document(codec, location, CRC));
     let data = vec![1; 256 * 128];
@@ -171,7 +172,7 @@ fn a_shard_that_somebody_else_put_there_is_not_cut_by_an_old_journal() {
         for steps in 0.. {
             let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
             let done = dead(folder.path(), location, steps);
-            // Of other chunks, longer, and as good as the first.
+            // With other chunks, longer, and as valid as the first.
             let foreign = create(&at(other.path()), &document("", location, CRC));
             let options = WriteOptions::new().strategy(Strategy::Append).max_gap(1.0);
             for (value, row) in [(4, 16), (5, 32)] {
@@ -195,7 +196,7 @@ fn a_shard_that_somebody_else_put_there_is_not_cut_by_an_old_journal() {
     }
 }
 
-/// A store in which somebody replaces the shard just before a reader looks after it.
+/// A store in which someone replaces the shard just before a reader checks it.
 #[derive(Debug)]
 struct Replaced(FileStore);
 
@@ -285,7 +286,7 @@ fn a_shard_whose_writer_died_is_verified_as_its_readers_see_it() {
             let engine = Engine::new(&EngineOptions::new().threads(1)).unwrap();
             let array = ArrayNode::open(&engine, &Location::root(Arc::new(read_only()))).unwrap();
             array.read_elements(Region::all()).unwrap();
-            // Damage behind the journal is found: here an index that says nothing.
+            // Damage behind the journal is found: here an empty index.
             let journal =
                 before.iter().find(|(path, _)| path.extension() == Some("journal".as_ref()));
             if let Some((journal, bytes)) = journal {
@@ -357,7 +358,7 @@ fn a_chunk_of_fixed_size_takes_a_slot_that_was_freed() {
                 .write_elements(region(at, [16, 16]), ElementsRef::Fixed(&data), &options)
                 .unwrap();
         }
-        // One slot is always free, and with the index at the end so is the place of the first one.
+        // One slot is always free, and with the index at the end so is the slot of the first index.
         let index = 64 * 16 + 4;
         let most = before + 256 + if location == "end" { index } else { 0 };
         let len = fs::metadata(&path).unwrap().len();
@@ -390,7 +391,7 @@ fn what_cannot_be_made_safe_is_refused_and_auto_rewrites() {
     let error = write(&memory, Strategy::InPlace).unwrap_err();
     assert!(error.to_string().contains("in place"), "{error}");
 
-    // A file with two names: the other one is not to change.
+    // A file with two names: the other one must not change.
     let linked = TempDir::new().unwrap();
     let array = create(&at(linked.path()), &document(ZSTD, "start", CRC));
     write(&array, Strategy::InPlace).unwrap();
@@ -457,7 +458,7 @@ fn auto_changes_large_shards_in_place_if_every_reader_always_finds_an_index() {
             .unwrap();
         assert_eq!(inode() == before, in_place, "{location} {checksum}");
         assert_eq!(report.bytes_written < len / 2, in_place);
-        // So much is not worth it.
+        // Too much to be worth it.
         let before = inode();
         let data = noise(2048 * 1500, &mut Random(6), 256);
         array
@@ -490,7 +491,7 @@ fn writers_of_one_engine_do_not_wait_for_each_other_for_ever() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     };
     let held = location.store.edit(&location.key("c/0/0").unwrap()).unwrap();
-    // The first one is to get the lock while the others have all workers and wait for it.
+    // The first one should get the lock while the others occupy all workers and wait for it.
     write(Strategy::InPlace, 0);
     (1..5).for_each(|row| write(Strategy::Rewrite, row));
     drop(held);

@@ -1,4 +1,5 @@
-//! What `repair` cannot save is counted, recorded beside the data and told by `verify`, until it is written again or accepted.
+//! What `repair` cannot save is counted, recorded beside the data and reported by `verify`, until
+//! it is rewritten or accepted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod common;
@@ -54,7 +55,7 @@ fn names(found: &[Finding]) -> Vec<&'static str> {
     found.iter().map(|finding| finding.kind.name()).collect()
 }
 
-/// Takes the index of a shard away.
+/// Removes the index of a shard.
 fn without_index(path: &Path) {
     let mut shard = fs::read(path).unwrap();
     let at = shard.len() - INDEX + 3;
@@ -113,7 +114,7 @@ fn one_lost_chunk_is_named_and_its_neighbours_are_not() {
     let lost: Vec<_> = findings.iter().filter(|f| f.severity == Severity::Damage).collect();
     assert_eq!((lost.len(), lost[0].kind.name()), (1, "lost-chunk"));
     assert_eq!(lost[0].chunk, Some(vec![3, 2]));
-    // A neighbour that is written makes no difference, whatever moves.
+    // Writing a neighbour makes no difference, whatever moves.
     write(&array, "16:24,16:24", noise(64, 1));
     assert_eq!(look(&place).0.lost_chunks, 1);
     write(&array, "24:32,16:24", noise(64, 1));
@@ -146,7 +147,8 @@ fn chunks_that_an_older_index_leads_to_are_told_to_be_possibly_old() {
     let options = WriteOptions::new().strategy(Strategy::Append).max_gap(1.0);
     let new = Elements::Fixed(noise(64, 77));
     array.write_elements("0:8,0:8", new.as_ref(), &options).unwrap();
-    // The newest index is torn, and the one before it says where the chunk was that has been replaced.
+    // The newest index is torn, and the one before it points to the old version of the chunk that
+    // was replaced.
     let path = folder.path().join("a/c/0/0");
     let shard = fs::read(&path).unwrap();
     fs::write(&path, &shard[..shard.len() - 9]).unwrap();
@@ -158,7 +160,7 @@ fn chunks_that_an_older_index_leads_to_are_told_to_be_possibly_old() {
     let (found, findings) = look(&place);
     assert_eq!((found.is_ok(), found.unproved_chunks), (false, 4));
     assert_eq!(names(&findings), ["unproved-chunk"]);
-    // They are known again where a rewrite has moved them; what is written is not old any more.
+    // They are still known after a rewrite has moved them; what is written is no longer old.
     let array = reopen(&array);
     let rewrite = WriteOptions::new().strategy(Strategy::Rewrite);
     array.write_elements("0:8,0:8", new.as_ref(), &rewrite).unwrap();
@@ -236,7 +238,7 @@ mod volumes {
         at
     }
 
-    /// Repairs, and finds so many chunks lost, until the volume has been written again.
+    /// Repairs, and finds this many chunks lost, until the volume has been rewritten.
     fn lost(at: &Location, count: u64) {
         let (summary, told) = mend(at, |options| options.decode(true));
         assert_eq!((summary.lost, summary.mended, summary.is_ok()), (count, 0, false), "{told:?}");
@@ -292,7 +294,7 @@ mod volumes {
         assert_eq!(look(&at).1, []);
     }
 
-    /// A shard of one minishard whose index is nothing but zeros, of so many keys.
+    /// A shard of one minishard whose index is all zeros, for this many keys.
     fn zeros(keys: usize) -> Location {
         let at = near();
         let info =
@@ -329,7 +331,7 @@ mod volumes {
         let at = zeros(2_200_000);
         let (summary, findings) = look(&at);
         assert_eq!((summary.is_ok(), names(&findings)), (false, vec!["index"]));
-        // And nothing is done about them.
+        // And they are left alone.
         let before = get(&at, "0.shard");
         let (summary, _) = mend(&at, |options| options);
         assert_eq!((summary.left, summary.lost), (1, 0));

@@ -1,4 +1,5 @@
-//! Writes of many regions at once: what they would be one after the other, but each shard in one step.
+//! Writes of many regions in one call: the same result as one after another, but each shard changes
+//! in one step.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 use std::sync::Arc;
@@ -20,7 +21,8 @@ fn sharding(chunk: [u64; 2], inner: Value, location: &str) -> Value {
         "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, "crc32c"]}})
 }
 
-/// Plain, sharded, compressed, in shards in shards, transposed, encoded as a whole, and behind a `delta`.
+/// Plain, sharded, compressed, in nested shards, transposed, encoded as a whole, and after a
+/// `delta`.
 fn codecs() -> Vec<Value> {
     let zstd = json!({"name": "zstd", "configuration": {"level": 1, "checksum": false}});
     let inner = sharding([4, 4], json!(["bytes", zstd]), "end");

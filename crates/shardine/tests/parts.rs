@@ -1,5 +1,5 @@
-//! Jobs that several processes share: in any order, any number of times, never half of it for the
-//! whole.
+//! Jobs that several processes share: in any order, any number of times, and a part never passes
+//! for the whole.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod common;
@@ -54,7 +54,7 @@ fn at(store: &Arc<dyn Store>) -> Location {
 }
 
 impl Job {
-    /// Puts something to be worked on into an empty store.
+    /// Puts the input of the job into an empty store.
     fn prepare(self, store: &Arc<dyn Store>) {
         match self {
             Self::Reshard | Self::Unshard | Self::Recode => {
@@ -205,7 +205,7 @@ proptest! {
             true => Arc::new(FileStore::new(folder.path().join("t"))),
             false => memory(),
         };
-        // Those that come anyway, then all.
+        // Some parts in any order, then all of them.
         let order: Vec<u32> = order.into_iter().map(|i| i % count + 1).chain(1..=count).collect();
         let mut ended = std::collections::BTreeSet::new();
         for index in order {
@@ -272,7 +272,7 @@ fn tasks_that_went_through_json_make_the_same_bytes_in_any_order() {
         job.prepare(&source.store);
         let rebuild = job.as_data();
         let plan = RebuildPlan::begin(&engine(), &source, &target, rebuild.clone()).unwrap();
-        // Neither another job nor the same one without its plan comes between.
+        // Neither another job nor the same one without its plan can interfere.
         let context = JobContext::new(&engine());
         job.run(&context, &source, &target, None).unwrap_err();
         let plan: RebuildPlan =
@@ -291,15 +291,15 @@ fn tasks_that_went_through_json_make_the_same_bytes_in_any_order() {
                 assert!(matches!(missing, Error::Job(JobError::TasksMissing { .. })), "{missing}");
             }
             let report = plan.run(&engine(), task).unwrap();
-            // A worker may have died after it had done it.
+            // A worker may have died after finishing it.
             plan.run(&engine(), task).unwrap();
             let report = serde_json::to_string(&report).unwrap();
             reports.push(serde_json::from_str(&report).unwrap());
         }
         plan.finish(&engine(), &reports).unwrap();
         assert_eq!(dump(&*target.store), whole(job, &source.store), "{job:?}");
-        // A worker that comes late does not write to what is finished, and an empty place is not
-        // made a data set.
+        // A worker that comes late does not write to a finished result, and does not turn an empty
+        // location into a data set.
         let late = plan.run(&engine(), &tasks[0]).unwrap_err();
         assert!(matches!(late, Error::Job(JobError::NothingBegun { .. })), "{late}");
         std::fs::remove_dir_all(folder.path().join("t")).unwrap();
@@ -361,7 +361,7 @@ fn no_level_of_a_source_that_was_changed_is_kept() {
             break;
         }
         first.unwrap_err();
-        // Every level is another one now.
+        // Now every level is changed.
         for level in 0..3 {
             common::volumes::write(&volume, level, "0:3,0:3,0:3");
         }
@@ -517,7 +517,7 @@ fn a_job_that_is_cancelled_leaves_what_the_next_run_resumes() {
                     let left = dump(&*target);
                     assert!(!left.contains_key("zarr.json") && !left.contains_key("info"));
                 }
-                // It was done before it was told.
+                // It had finished before it was cancelled.
                 done => assert_eq!(done.unwrap(), PartOutcome::Complete),
             }
             let context = JobContext::new(&engine());

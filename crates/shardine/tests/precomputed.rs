@@ -1,4 +1,5 @@
-//! Precomputed volumes: any region of any volume is read as it was written, and what is stored is what the format says.
+//! Precomputed volumes: any region of any volume is read as it was written, and the stored form is
+//! what the format says.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -120,7 +121,7 @@ fn gunzip(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The chunks of a shard, read by the letter of the format.
+/// The chunks of a shard, read strictly by the specification.
 fn naive_shard(bytes: &[u8], sharding: &Value) -> Vec<(u64, Vec<u8>)> {
     let word =
         |bytes: &[u8], i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
@@ -166,7 +167,7 @@ fn naive_morton(cell: [u64; 3], grid: [u64; 3]) -> u64 {
     code
 }
 
-/// All that is stored of a scale, by the letter of the format: raw chunks by their cells.
+/// Everything that is stored of a scale, strictly by the specification: raw chunks by their cells.
 fn naive_chunks(store: &dyn Store, case: &Case) -> BTreeMap<[u64; 3], Vec<u8>> {
     let folder = Key::new("s0").unwrap();
     let grid: [u64; 3] = std::array::from_fn(|axis| case.size[axis].div_ceil(case.chunk[axis]));
@@ -242,7 +243,7 @@ proptest! {
             Elements::Variable(_) => unreachable!(),
         };
         prop_assert_eq!(read(&array), model.bytes());
-        // One that knows nothing of what was written.
+        // A handle that knows nothing of what was written.
         let again = Volume::open(&engine(), &location).unwrap();
         prop_assert_eq!(again.info(), volume.info());
         prop_assert_eq!(read(&again.array(0).unwrap()), model.bytes());
@@ -404,7 +405,7 @@ fn fragments_of_meshes_stay_with_their_manifests() {
     meshes.update(&(0..20).fold(KeyValues::new(), add)).unwrap();
     let refused = meshes.update(&KeyValues::new().put(3, mesh(3))).unwrap_err();
     assert!(refused.to_string().contains("fragments"), "{refused}");
-    // Also where nobody knows that they are meshes.
+    // Also where it is not known that they are meshes.
     for kind in [PayloadKind::MultiresolutionMesh, PayloadKind::Unknown] {
         let changes = add(KeyValues::new().remove(4), 25);
         kv(&store, kind).update(&changes).unwrap();

@@ -1,4 +1,4 @@
-//! Writers and readers at the same time lose nothing and see nothing torn.
+//! Concurrent writers and readers lose nothing and see nothing torn.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -121,7 +121,7 @@ fn many_threads_read_one_array_with_one_engine() {
 
 #[test]
 fn an_update_that_has_to_start_again_keeps_all_chunks() {
-    // The first is encoded in one go, the second streamed.
+    // The first is encoded in memory, the second streamed.
     for shape in [[64u64, 64], [1024, 1024]] {
         for after in 0..6 {
             let store = OddStore::new();
@@ -152,7 +152,7 @@ fn a_cached_inner_index_of_an_older_version_is_not_used() {
         read(&reader, &format!("{start}"));
     }
     write(&array, "0:7", vec![0; 7]);
-    // Reading one chunk makes the outer index that of the new version; the inner ones are still old.
+    // Reading one chunk updates the outer index to the new version; the inner ones are still old.
     read(&reader, "31");
     for start in 0..32u8 {
         let expected = if start < 7 { 0 } else { start + 1 };
@@ -201,7 +201,7 @@ fn a_source_may_use_the_threads_that_it_is_called_on() {
         let document = sharded(&[512, 512, 16], &[512, 512, 16], &[64, 64, 16]);
         let to = shardine::ArrayNode::create(&engine, &place, metadata(&document)).unwrap();
         let source = shardine::GeneratorSource::new(2, |_, _, out| {
-            // While it waits for its halves, a worker does what else there is to do.
+            // While it waits for its halves, a worker does other work.
             rayon::scope(|scope| {
                 for _ in 0..8 {
                     scope.spawn(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
@@ -231,7 +231,7 @@ fn after_a_panic_in_a_source_nothing_more_is_encoded() {
     let write = || to.write_from(shardine::Region::all(), &source, &WriteOptions::new());
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
     assert!(result.is_err());
-    // What the other worker was at, out of 256.
+    // Only what the other worker was doing, out of 256.
     assert!(asked.load(Ordering::SeqCst) < 32, "{asked:?}");
     let source = shardine::GeneratorSource::new(2, |_, _, out| {
         out.fill(9);
@@ -241,7 +241,7 @@ fn after_a_panic_in_a_source_nothing_more_is_encoded() {
     assert!(read(&to, "").iter().all(|&byte| byte == 9));
 }
 
-/// Ends the switch of an index when a reader has read it and looks for a journal.
+/// Completes the switch of an index once a reader has read it and looks for a journal.
 #[derive(Debug)]
 struct EndsSwitch {
     shard: PathBuf,
@@ -279,8 +279,8 @@ fn put_at(path: &Path, bytes: &[u8], at: u64) {
     std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
 }
 
-/// Fails without the second look only where the times of files tick slowly. Since Linux 6.13 most file
-/// systems give a change that follows a `stat` a time of its own.
+/// Fails without the second look only where file timestamps tick slowly. Since Linux 6.13 most file
+/// systems give a change that follows a `stat` a timestamp of its own.
 #[test]
 fn a_switch_of_an_index_within_one_tick_of_the_clock_is_no_damage() {
     let folder = tempfile::tempdir().unwrap();
@@ -296,7 +296,7 @@ fn a_switch_of_an_index_within_one_tick_of_the_clock_is_no_damage() {
     let switch = Arc::new(switch);
     let store: Arc<dyn Store> = Arc::new(FileStore::observed(folder.path(), switch.clone()));
     for _ in 0..100 {
-        // As a reader finds it whose read comes between the new length and the new index.
+        // As found by a reader whose read comes between the new length and the new index.
         put_at(&shard, &vec![0; index.len()], at);
         let reader = ArrayNode::open(&engine(), &Location::root(Arc::clone(&store))).unwrap();
         assert_eq!(read(&reader, ""), noise(64 * 64 * 2, 3));

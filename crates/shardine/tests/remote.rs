@@ -92,8 +92,8 @@ fn reads_cost_the_requests_that_they_must() {
     }
 }
 
-/// The same elements in the same chunks, as a sharded Zarr array and as a sharded volume with so many minishards (by bits) in
-/// each shard of 4 x 4 x 4 chunks.
+/// The same elements in the same chunks, as a sharded Zarr array and as a sharded volume with this
+/// many minishards (in bits) in each shard of 4 x 4 x 4 chunks.
 fn array_and_volume(proxy: &Proxy, minishard_bits: u32) -> (ArrayNode, Volume) {
     let data = noise(256 * 256 * 256, 5);
     let codecs = json!([sharding(&[32, 32, 32, 1], json!([bytes()]))]);
@@ -194,7 +194,7 @@ fn what_another_writer_puts_where_nothing_was_is_seen() {
     let document = sharded(&[64, 64], &[64, 64], &[16, 16]);
     let array = ArrayNode::create(&engine(), &location, metadata(&document)).unwrap();
     write(&array, "0:16,0:16", noise(16 * 16 * 2, 1));
-    // The index that says so is kept from now on.
+    // The index that says so is cached from now on.
     assert!(read(&array, "32:48,32:48").iter().all(|&byte| byte == 0));
     let other = reopen(&array);
     let elements = noise(16 * 16 * 2, 2);
@@ -210,7 +210,7 @@ fn a_write_that_fails_leaves_nothing_on_its_way() {
     let location = s3(&proxy, &fresh());
     let document = sharded(&[64 * 8, 64], &[64, 64], &[16, 16]);
     let array = ArrayNode::create(&engine(), &location, metadata(&document)).unwrap();
-    // The first objects take long to be stored; a later one cannot be had.
+    // The first objects take long to store; a later one is unavailable.
     proxy.set_latency(std::time::Duration::from_millis(300));
     let generate = |start: &[u64], shape: &[u64], out: &mut [u8]| {
         if start[0] + shape[0] > 64 * 7 {
@@ -226,7 +226,7 @@ fn a_write_that_fails_leaves_nothing_on_its_way() {
     assert_eq!(proxy.count_of("PUT"), stored, "something was written afterwards");
 }
 
-/// Writes, updates, empties and reads again, with a model beside.
+/// Writes, updates, empties and reads again, and compares with a model.
 fn goes_through_its_life(location: &Location, shard: u64) {
     let document = sharded(&[2 * shard, shard], &[shard, shard], &[shard / 4, shard / 4]);
     let array = ArrayNode::create(&engine(), location, metadata(&document)).unwrap();
@@ -234,7 +234,7 @@ fn goes_through_its_life(location: &Location, shard: u64) {
     let mut model = noise(rows * columns * 2, 7);
     write(&array, ":,:", model.clone());
     assert!(read(&reopen(&array), ":,:") == model);
-    // A part of one shard; of the others nothing changes.
+    // Part of one shard; nothing changes in the others.
     let (from, to) = (columns / 8, columns / 2);
     let patch = noise((to - from) * (to - from) * 2, 8);
     write(&array, &format!("{from}:{to},{from}:{to}"), patch.clone());
@@ -244,20 +244,20 @@ fn goes_through_its_life(location: &Location, shard: u64) {
         model[at..at + wide].copy_from_slice(line);
     }
     assert!(read(&reopen(&array), ":,:") == model);
-    // Half of a shard and then the other half becomes fill value: what is left has no chunks.
+    // One half of a shard and then the other becomes fill value: what is left has no chunks.
     let zeros = |rows: usize| vec![0; rows * columns * 2];
     write(&array, &format!("0:{}", columns / 2), zeros(columns / 2));
     write(&array, &format!("{}:{columns}", columns / 2), zeros(columns / 2));
     model[..columns * columns * 2].fill(0);
     assert!(read(&reopen(&array), ":,:") == model);
-    // All of a shard at once: it is removed.
+    // A whole shard in one write: it is removed.
     write(&array, &format!("{columns}:{rows}"), zeros(columns));
     assert!(read(&reopen(&array), ":,:").iter().all(|&byte| byte == 0));
     let summary = verify(&engine(), location, &VerifyOptions::default(), &mut |finding| {
         panic!("{finding:?}");
     });
     summary.unwrap();
-    // What such a store cannot do is refused, and nothing is harmed.
+    // What such a store cannot do is refused, and does no harm.
     let in_place = WriteOptions::new().strategy(Strategy::InPlace);
     let model = noise(rows * columns * 2, 9);
     write(&array, ":,:", model.clone());

@@ -1,4 +1,4 @@
-//! Two processes that update one shard on S3, while answers get lost on the way.
+//! Two processes update one shard on S3, while responses get lost on the way.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -18,7 +18,7 @@ const BUCKET: &str = "duel";
 /// How often each process updates its chunk.
 const UPDATES: u16 = 500;
 
-/// What the processes are told by.
+/// The variables that pass parameters to the processes.
 const PLACE: &str = "SHARDINE_DUEL_PLACE";
 const COLUMN: &str = "SHARDINE_DUEL_COLUMN";
 const COUNT: &str = "SHARDINE_DUEL_COUNT";
@@ -59,7 +59,7 @@ fn updater() {
     }
 }
 
-/// An updater; ends with its owner.
+/// An updater process; killed when this is dropped.
 struct Updater(Child);
 
 impl Updater {
@@ -87,7 +87,7 @@ fn duel(document: &serde_json::Value, count: u16, seed: u64) {
     let name = format!("{}-{seed}", std::process::id());
     let there = location(&proxy.url(), &name);
     let array = ArrayNode::create(&engine(), &there, metadata(document)).unwrap();
-    // What nobody updates has to stay.
+    // Chunks that nobody updates must stay.
     let (rows, columns) = (array.shape()[0] as usize, array.shape()[1] as usize);
     let mut model = noise(rows * columns * 2, seed);
     write(&array, ":,:", model.clone());
@@ -111,7 +111,7 @@ fn duel(document: &serde_json::Value, count: u16, seed: u64) {
         }
     }
     assert!(read(&reopen(&array), ":,:") == model, "something was lost");
-    // At the server: each write has taken place, and no write twice.
+    // On the server: each write has happened, and none twice.
     let mut writes: HashMap<String, usize> = HashMap::new();
     let mut lost = 0;
     let requests = proxy.requests();
@@ -141,7 +141,7 @@ fn the_same_with_a_shard_that_is_streamed() {
     duel(&sharded(&[512, 2048], &[512, 2048], &[512, 512]), 40, 2);
 }
 
-/// One of the processes that append: eight planes of one number, committed two by two.
+/// One of the appending processes: eight planes of one number, committed two by two.
 #[test]
 fn appender() {
     let Ok(place) = std::env::var(APPENDED) else { return };

@@ -1,4 +1,5 @@
-//! Data sets whose objects are encoded as their headers say, and volumes of compressed files behind plain HTTP.
+//! Data sets whose objects are encoded as their headers say, and volumes of compressed files behind
+//! plain HTTP.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -59,7 +60,7 @@ fn gzip(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// All files below a folder, by their names from there.
+/// All files below a folder, by relative name.
 fn files(folder: &Path) -> Vec<String> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -83,7 +84,8 @@ fn compress(from: &Path, to: &Path) {
     }
 }
 
-/// Arrays with chunks of all sorts: those that do not say how long they are, those that do, and shards.
+/// Arrays with all kinds of chunks: those that do not record their length, those that do, and
+/// shards.
 fn arrays(folder: &Path) {
     let plain = document(&[40, 40], &[16, 16], "uint16".into(), 0.into(), json!([bytes()]));
     let packed =
@@ -93,7 +95,7 @@ fn arrays(folder: &Path) {
         let at = local(&folder.join(name));
         let array = ArrayNode::create(&engine(), &at, metadata(&document)).unwrap();
         let len = array.shape().iter().product::<u64>() as usize * 2;
-        // What can be compressed is shorter when it is encoded, and noise is longer.
+        // Compressible data gets shorter when encoded, and noise gets longer.
         let mut elements = noise(len, 3);
         elements[..len / 2].fill(1);
         write(&array, "", elements);
@@ -118,7 +120,7 @@ fn what_a_server_says_is_gzip_is_read_verified_and_copied_as_what_is_in_it() {
         for decode in [false, true] {
             assert_eq!(kinds(&far, decode), [""; 0], "{name}");
         }
-        // Files have no headers, so what they would say is undone.
+        // Files have no headers, so the encoding that headers would state is undone.
         let copied = folder.path().join(format!("copy-of-{name}"));
         let options = CopyOptions::new().check(CopyCheck::Content);
         copy(&far, &local(&copied), &options).unwrap();
@@ -130,7 +132,7 @@ fn what_a_server_says_is_gzip_is_read_verified_and_copied_as_what_is_in_it() {
     }
 }
 
-/// Puts an object there as cloud-files and many tools for uploads do.
+/// Uploads an object as cloud-files and many upload tools do.
 fn upload(at: &Location, name: &str, bytes: &[u8]) {
     let mut headers = Headers::default();
     headers.insert(HeaderName::ContentEncoding, "gzip".into());
@@ -208,7 +210,7 @@ fn a_volume_of_encoded_objects_is_sound_and_stays_so_when_it_is_copied_and_updat
             "{name}"
         );
     }
-    // A part of a chunk is changed: the rest of it stays, and so do its headers.
+    // Part of a chunk is changed: the rest of it stays, and so do its headers.
     let array = Volume::open(&engine(), &source).unwrap().array(0).unwrap();
     let one = Elements::Fixed(vec![77]);
     array.write_elements("3,3,3,0", one.as_ref(), &WriteOptions::new()).unwrap();
@@ -274,7 +276,7 @@ fn a_volume_of_compressed_files_is_read_and_converted_over_http() {
             assert!(fs::read(copied.join(&file)).unwrap() == fs::read(served.join(&file)).unwrap());
         }
     }
-    // What is there and cannot be read is not missing.
+    // What exists but cannot be read is not missing.
     let name = files(&served).into_iter().find(|name| name.ends_with(".gz")).unwrap();
     let bare = name.strip_suffix(".gz").unwrap();
     fs::rename(served.join(&name), served.join(format!("{bare}.br"))).unwrap();
@@ -284,7 +286,7 @@ fn a_volume_of_compressed_files_is_read_and_converted_over_http() {
     assert!(error.contains(".br"), "{error}");
 }
 
-/// Converts a volume of files, and tells how many chunks it has.
+/// Converts a volume of files, and returns the number of its chunks.
 fn copy_of(made: &Location, folder: &Path, name: &str) -> u64 {
     let at = local(&folder.join(format!("expected-{name}")));
     let mut chunks = 0;

@@ -85,7 +85,7 @@ fn a_target_that_a_process_elsewhere_has_begun_is_taken_over_only_when_asked() {
     let context = JobContext::new(&engine()).cancel(&token).progress(move |_| stop.cancel());
     let stopped = repack(&context, &from, Some(&to), &options(), &mut |_| ());
     assert!(matches!(stopped, Err(Error::Cancelled)));
-    // As a process on another machine leaves it that was killed.
+    // As left by a process on another machine that was killed.
     use shardine::store::{Condition, Key, StoreExt};
     let marker = Key::new(shardine::jobs::REPACK_MARKER).unwrap();
     let bytes = to.store.get(&marker).unwrap().unwrap();

@@ -1,4 +1,5 @@
-//! Three writers update chunks of one shard that is larger than a part of an upload, at the same time.
+//! Three writers update chunks of one shard that is larger than a part of an upload, at the same
+//! time.
 //!
 //! `SHARDINE_RACE_ROUNDS` makes it longer than the few rounds of an ordinary run.
 
@@ -48,7 +49,7 @@ fn azure(name: &str) -> Location {
     Location::with_options(&format!("az://{BUCKET}/{name}"), &options).unwrap()
 }
 
-/// The rounds in which an update was lost though its writer was told that it took place.
+/// The rounds in which an update was lost although its writer was told that it succeeded.
 fn lost(place: &dyn Fn() -> Location, rounds: u8) -> usize {
     let codecs = json!([sharding(&[1, CHUNK], json!([bytes()]))]);
     let document = document(&[WRITERS, CHUNK], &[WRITERS, CHUNK], "uint8".into(), 0.into(), codecs);

@@ -1,4 +1,5 @@
-//! Where folders cannot be exchanged, an array is replaced by two renames, and a kill between them is made good.
+//! Where folders cannot be exchanged, an array is replaced by two renames, and a kill between them
+//! is recovered from.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::io;
@@ -18,7 +19,7 @@ const DOCUMENT: &[u8] = br#"{
     "codecs": ["bytes", {"name": "gzip", "configuration": {"level": 1}}]
 }"#;
 
-/// A disk that cannot exchange folders, and may fail at a rename of one.
+/// A disk that cannot exchange folders, and may fail when renaming one.
 #[derive(Debug)]
 struct Renames {
     seen: AtomicUsize,
@@ -67,7 +68,7 @@ fn an_array_is_whole_after_a_kill_between_two_renames() {
         let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![2]));
         let first = repack(&engine, &watched, None, &options, &mut |_| {});
         assert_eq!(first.is_err(), fails_at < 2, "{first:?}");
-        // Between the two renames there is no array, which only the next run can mend.
+        // Between the two renames there is no array, which only the next run can fix.
         assert_eq!(path.exists(), fails_at != 1);
 
         let mut outcome = None;

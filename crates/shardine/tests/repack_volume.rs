@@ -1,4 +1,5 @@
-//! Volumes and folders of meshes in real folders, packed anew: nothing that lies there is lost, whatever is killed when.
+//! Volumes and folders of meshes in real folders, repacked: nothing in them is lost, whatever is
+//! killed when.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod common;
@@ -34,7 +35,7 @@ fn packing(json: &Value) -> Sharding {
     Sharding::from_json(json).unwrap()
 }
 
-/// All scales sharded so.
+/// All scales with this sharding.
 fn to(json: Option<&Value>) -> RepackVolumeOptions {
     let sharding = json.map(packing);
     RepackVolumeOptions::new(sharding)
@@ -54,7 +55,7 @@ fn repack(
     Ok(told)
 }
 
-/// All files below a folder, with what is in them.
+/// All files below a folder, with their contents.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     fn visit(root: &Path, folder: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -204,7 +205,7 @@ fn a_key_outside_the_grid_is_not_made_chunk_0() {
     assert_eq!(tree(&path), before);
 }
 
-/// Dies at a step: from there on nothing changes on the disk any more.
+/// Dies at a step: from there on nothing changes on the disk.
 #[derive(Debug)]
 struct Dies {
     at: usize,
@@ -277,7 +278,7 @@ fn a_volume_that_lost_its_name_to_another_is_kept() {
         options.restart = true;
         repack(&location, None, &options).unwrap();
     }
-    // Somebody takes the name.
+    // Someone takes the name.
     volume_at(&location, &[scale("8", [16, 16, 16], None)]);
     repack(&location, None, &to(Some(&bits(5)))).unwrap_err();
     let mut options = to(Some(&bits(5)));
@@ -340,7 +341,7 @@ fn an_ended_job_does_not_stand_for_another_one() {
     }
 }
 
-/// A manifest of one level with one fragment of so many bytes.
+/// A manifest of one level with one fragment of this many bytes.
 fn manifest(fragment: u32) -> Vec<u8> {
     let words = [&[0u32; 6][..], &[1], &[0; 4], &[1], &[0; 3], &[fragment]].concat();
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -384,7 +385,7 @@ fn meshes_keep_their_fragments_with_more_and_with_fewer_bits() {
     }
 }
 
-/// Dies when all is there but the `info`.
+/// Dies when everything but the `info` exists.
 #[derive(Debug)]
 struct DiesBeforeInfo;
 
@@ -413,7 +414,8 @@ fn a_copy_is_of_one_source() {
     die(&location);
     assert!(names(&copy.join("8")).iter().any(|name| name.ends_with(".shard")));
 
-    // Another source, or another request, is refused; with `restart` nothing of the first one stays.
+    // Another source, or another request, is refused; with `restart` nothing of the first one
+    // stays.
     let (_other_folder, _, other) = volume(&[scale("8", SIZE, Some(&bits(1)))]);
     let values = KeyValueStore::open_in(&engine(), &other, "8").unwrap();
     values.update(&KeyValues::new().remove(0).remove(1).put(2, vec![9; 4096])).unwrap();
@@ -426,7 +428,7 @@ fn a_copy_is_of_one_source() {
     assert!(!copy.join("notes").exists());
     fs::remove_dir_all(&copy).unwrap();
 
-    // The same source goes on; one that was changed meanwhile is copied anew.
+    // The same source resumes; one that has changed meanwhile is copied again.
     die(&location);
     let scales = repack(&location, Some(&target), &into).unwrap();
     assert!(scales[0].outcome == RepackOutcome::Resumed && scales[0].objects_kept > 0);

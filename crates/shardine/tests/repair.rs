@@ -1,4 +1,4 @@
-//! Repairs and compactions: what can be mended is, what cannot is kept, and nothing else changes.
+//! Repairs and compactions: what can be repaired is, what cannot is kept, and nothing else changes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use shardine::{
 };
 use tempfile::TempDir;
 
-/// An array of 32 x 32 bytes in one shard of 4 x 4 chunks, beside a place for what is set aside.
+/// An array of 32 x 32 bytes in one shard of 4 x 4 chunks, beside a folder for what is set aside.
 struct Case {
     folder: TempDir,
 }
@@ -73,14 +73,14 @@ impl Case {
         self.folder.path().join("aside")
     }
 
-    /// Changes the bytes of the shard.
+    /// Corrupts the bytes of the shard.
     fn spoil(&self, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = fs::read(self.shard()).unwrap();
         change(&mut bytes);
         fs::write(self.shard(), bytes).unwrap();
     }
 
-    /// Changes an entry of the shard's index, and its checksum with it.
+    /// Changes an entry of the shard's index, and updates its checksum.
     fn spoil_entry(&self, at_start: bool, entry: usize, offset: u64, len: u64) {
         self.spoil(|bytes| {
             let start = if at_start { 0 } else { bytes.len() - INDEX };
@@ -101,7 +101,7 @@ impl Case {
         told
     }
 
-    /// Repairs; a dry run before tells the same and changes nothing.
+    /// Repairs; a dry run before reports the same and changes nothing.
     fn kinds(&self, decode: bool) -> Vec<(RepairKind, Option<Vec<u64>>)> {
         let before = contents(self.folder.path());
         let kind = |repair: Repair| (repair.kind, repair.chunk);
@@ -109,7 +109,8 @@ impl Case {
         assert_eq!(contents(self.folder.path()), before);
         let done: Vec<_> = self.repair(decode, false).into_iter().map(kind).collect();
         assert_eq!(done, foreseen);
-        // Nothing is wrong any more but what is lost, and that is told until somebody does something about it.
+        // Nothing is wrong any more except the losses, which are reported until they are dealt
+        // with.
         let found = self.damage();
         let is_loss = |kind: &FindingKind| {
             matches!(kind, FindingKind::LostChunk | FindingKind::UnprovedChunk)
@@ -140,7 +141,7 @@ impl Case {
         verify(&engine, &self.location(), &options, &mut |_| {}).unwrap().is_ok()
     }
 
-    /// Fails unless the array is as it was but for chunks, of which there is nothing but the fill value.
+    /// Fails unless the array is unchanged except for these chunks, which hold only the fill value.
     fn lost(&self, chunks: &[[usize; 2]]) {
         let mut expected = elements();
         for [row, column] in chunks {
@@ -246,7 +247,7 @@ fn chunks_that_share_bytes_get_bytes_of_their_own_if_they_make_sense() {
 #[test]
 fn a_torn_tail_is_cut_behind_the_last_valid_index() {
     let case = Case::new("end");
-    // The first state of the shard, behind which an update was torn.
+    // The first state of the shard, followed by a torn update.
     let data = [9; 64];
     let region = Region::of_box(&[0, 0], &[8, 8]);
     let options = WriteOptions::new().strategy(Strategy::Append);
@@ -298,7 +299,7 @@ fn of_shards_in_shards_only_the_damaged_chunk_is_lost() {
     let inner = json!([sharding(8, &json!(["bytes", "crc32c"]), "end")]);
     for location in ["start", "end"] {
         let case = Case::of(json!([sharding(16, &inner, location)]));
-        // The bytes of the chunk at 3, 1 are those of no other.
+        // The bytes of the chunk at 3, 1 differ from all others.
         let chunk: Vec<u8> = (0..64).map(|i| elements()[(24 + i / 8) * SIDE + 8 + i % 8]).collect();
         case.spoil(|bytes| {
             let at = bytes.windows(64).position(|window| window == chunk).unwrap();
@@ -452,7 +453,7 @@ fn a_storage_that_fails_is_no_reason_to_take_anything_away() {
 
 #[test]
 fn damage_that_cannot_be_reached_is_told_to_be_left() {
-    // What a codec in front of a shard inside makes of it is not taken apart.
+    // The output of a codec before an inner shard is not taken apart.
     let delta = json!({"name": "numcodecs.delta", "configuration": {"dtype": "|u1"}});
     let inner = json!([delta, sharding(8, &json!(["bytes", "crc32c"]), "end")]);
     let case = Case::of(json!([sharding(16, &inner, "start")]));
@@ -476,7 +477,8 @@ fn an_index_that_lies_is_not_brought_back() {
     };
     write([0, 0], 1, Strategy::Append);
     let appended = fs::metadata(case.shard()).unwrap().len();
-    // This one goes to where the first chunk was; the first index still says that the first chunk is there.
+    // This one goes where the first chunk was; the first index still says that the first chunk is
+    // there.
     write([24, 24], 2, Strategy::InPlace);
     assert_eq!(fs::metadata(case.shard()).unwrap().len(), appended);
     case.spoil(|bytes| {

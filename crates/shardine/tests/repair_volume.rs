@@ -1,4 +1,5 @@
-//! `repair` of precomputed volumes and of folders of values by key: what can be saved is saved, what is taken away is kept.
+//! `repair` of precomputed volumes and of folders of values by key: what can be saved is saved, and
+//! what is removed is kept.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -47,7 +48,8 @@ fn all(at: &Location) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Mends, after a dry run that says the same and changes nothing; then nothing is wrong but what is lost.
+/// Repairs, after a dry run that reports the same and changes nothing; then nothing is wrong except
+/// the losses.
 fn mended(at: &Location, decode: bool) -> Repaired {
     let before = all(at);
     let dry = run(at, true, decode);
@@ -253,7 +255,7 @@ fn duplicates_go_and_the_first_stays() {
 fn a_lost_index_leaves_the_other_minishards() {
     let at = raw(0, 1);
     let mut shard = get(&at, "1/0.shard");
-    // The index of the first minishard ends where nothing is.
+    // The index of the first minishard ends beyond the data.
     shard[15] = 0x7f;
     put(&at, "1/0.shard", &shard);
     let done = mended(&at, false);
@@ -322,7 +324,7 @@ fn meshes_keep_their_fragments_when_a_neighbour_is_mended() {
     let values = (0..20)
         .fold(KeyValues::new(), |values, key| values.put_mesh(key, mesh(key), fragments(key)));
     store.update(&values).unwrap();
-    // The shard of the odd keys under another name, and something that is no manifest.
+    // The shard of the odd keys under another name, and something that is not a manifest.
     let shard = get(&at, "1.shard");
     remove(&at, "1.shard");
     put(&at, "3.shard", &shard);
@@ -415,7 +417,7 @@ fn keys_with_the_same_manifest_keep_its_fragments() {
         entries[0] = (0, start, len);
         entries[1] = (1, start, len);
     });
-    // The last is no manifest, so that the shard is written anew.
+    // The last is not a manifest, so the shard is rewritten.
     assert_eq!(mended(&at, false).kinds, ["chunk-set-aside"]);
     let store = KeyValueStore::open(&engine(), &at).unwrap();
     for key in [0, 1] {

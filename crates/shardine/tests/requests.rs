@@ -51,7 +51,7 @@ fn a_block_of_chunks_costs_at_most_three_reads() {
         read(&reopen(&array), &format!("{range},{range},{range}"));
         let reads = store.calls().iter().filter(|c| is_chunk_read(c)).count();
         assert!(reads <= 3, "{reads} reads");
-        // 64 chunks of 64 KiB, the index, and nothing to speak of beside them.
+        // 64 chunks of 64 KiB, the index, and next to nothing else.
         assert!(store.counts().bytes_read < 4_400_000);
         store.reset();
     }
@@ -61,10 +61,11 @@ fn is_chunk_read(call: &Call) -> bool {
     matches!(call, Call::Read { key, .. } if !["zarr.json", "info"].contains(&key.as_str()))
 }
 
-/// Opens an array afresh.
+/// Reopens an array.
 type Open = Box<dyn Fn() -> Array>;
 
-/// The same elements in the same chunks, as a sharded array and as a sharded volume with one index in each shard.
+/// The same elements in the same chunks, as a sharded array and as a sharded volume with one index
+/// in each shard.
 fn array_and_volume<S: Store + 'static>(
     make: impl Fn() -> S,
 ) -> [(Arc<CountingStore<S>>, Open); 2] {
@@ -122,7 +123,7 @@ fn neighbours_in_a_warm_shard_of_a_volume_are_read_together() {
     read(&array, "0:32,0:32,0:32");
     store.reset();
     read(&array, "0:64,0:64,0:64");
-    // Opening costs nothing in a store that is not of files.
+    // Opening costs nothing in a store other than files.
     assert_eq!(store.counts().reads, 1);
 }
 
@@ -131,7 +132,7 @@ fn a_shard_of_a_volume_that_was_replaced_is_read_anew() {
     let [_, (_, open)] = array_and_volume(MemoryStore::new);
     let (reader, writer) = (open(), open());
     read(&reader, "0:32,0:32,0:32");
-    // Another length, so that the chunks behind it lie elsewhere.
+    // Another length, so that the chunks after it move.
     for (region, value) in [("0:32,0:32,0:32", 7), ("0:64,0:64,0:64", 9), ("0:32,:,:", 0)] {
         let elements = read(&writer, region).len();
         write(&writer, region, vec![value; elements]);
@@ -155,7 +156,7 @@ fn a_whole_shard_costs_one_read() {
 
 #[test]
 fn a_shard_past_the_budget_is_read_in_pieces() {
-    // 64 MiB of noise, with a budget of which 8 MiB may be in flight.
+    // 64 MiB of noise, with a budget that allows 8 MiB in flight.
     let store = Arc::new(CountingStore::new(MemoryStore::new()));
     let document = document(
         &[512, 256, 256],
@@ -242,7 +243,8 @@ fn an_update_of_one_chunk_neither_reads_nor_encodes_the_others() {
     let report =
         array.write_elements(region, elements.as_ref(), &shardine::WriteOptions::new()).unwrap();
     assert_eq!((report.chunks_encoded, report.chunks_kept), (1, 511));
-    // The chunk is covered whole, so of the old shard only the index was read; the rest was moved in the kernel.
+    // The chunk is covered completely, so only the index of the old shard was read; the rest was
+    // moved in the kernel.
     assert_eq!(store.counts().bytes_read, 512 * 16 + 4);
     assert_eq!(read(&array, "32:64,32:64,32:64"), patch);
 }

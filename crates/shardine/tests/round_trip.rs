@@ -338,7 +338,8 @@ fn elements_that_encode_to_the_fill_value_are_stored_all_the_same() {
     let delta = json!({"name": "numcodecs.delta", "configuration": {"dtype": "<i4"}});
     let codecs = json!([delta, sharding(&[4], json!([bytes()]))]);
     let array = create(&document(&[8], &[8], "int32".into(), 3.into(), codecs));
-    // Each is three more than the one before, so every difference is three, and so is the fill value.
+    // Each is three more than the one before, so every difference is three, and so is the fill
+    // value.
     let data: Vec<u8> = (1..9).flat_map(|i| (i * 3i32).to_le_bytes()).collect();
     write(&array, "", data.clone());
     assert_eq!(read(&reopen(&array), ""), data);

@@ -1,4 +1,5 @@
-//! Planes that are written one after the other: what is committed is there, whatever the shapes and whoever dies.
+//! Planes that are written one after another: what is committed is there, whatever the shapes and
+//! whatever dies.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -19,7 +20,7 @@ use shardine::{
     SliceWriter, Strategy as WriteStrategy, VariableElements, WriteOptions,
 };
 
-/// Coordinates of element `i`, in C order, of a box.
+/// The coordinates of element `i` of a box, in C order.
 fn place(mut i: u64, shape: &[u64]) -> Vec<u64> {
     let mut at = vec![0; shape.len()];
     for (at, &n) in at.iter_mut().zip(shape).rev() {
@@ -123,7 +124,7 @@ fn run() -> impl Strategy<Value = Run> {
         })
 }
 
-/// The array, opened anew, has these planes and no others.
+/// The reopened array has these planes and no others.
 fn check(location: &Location, config: &Config, runs: &[u64]) -> TestCaseResult {
     let array = ArrayNode::open(&engine(), location).unwrap();
     prop_assert_eq!(array.shape()[config.axis], runs.len() as u64);
@@ -134,7 +135,7 @@ fn check(location: &Location, config: &Config, runs: &[u64]) -> TestCaseResult {
 
 fn live(store: Arc<dyn Store>, config: &Config, runs: &[Run], named: bool) -> TestCaseResult {
     let location = create_in(store, &config.document).location().clone();
-    // Which run wrote each plane that is committed.
+    // Which run wrote each committed plane.
     let mut model: Vec<u64> = Vec::new();
     for (number, run) in runs.iter().enumerate() {
         let number = number as u64;
@@ -205,7 +206,7 @@ proptest! {
     }
 }
 
-/// Writes planes to a store in which one operation fails; whether it came so far.
+/// Writes planes to a store in which one operation fails; returns whether it got that far.
 fn fail_once(
     config: &Config,
     (operation, after): (Operation, u64),
@@ -229,7 +230,7 @@ fn fail_once(
         })
         .collect();
     ends.push(model.len() as u64);
-    // The fault happens once, and after it the writer goes on where it stopped.
+    // The fault happens once, and after it the writer continues where it stopped.
     for end in ends {
         let mut attempt = |writer: &mut SliceWriter| {
             let first = writer.position();
@@ -249,7 +250,7 @@ fn fail_once(
         }
         check(&sound, config, &model[..writer.committed() as usize])?;
     }
-    // A fault that happened was told, and nothing else was.
+    // A fault that happened was reported, and nothing else was.
     let fired = store.waiting() == 0;
     prop_assert_eq!(failures, u64::from(fired));
     check(&sound, config, &model)?;
@@ -407,10 +408,10 @@ fn a_second_writer_is_refused_before_it_has_written_a_byte() {
         assert!(matches!(new(), Err(Error::AppendUnderWay { .. })));
         first.push_elements(Elements::Fixed(noise(8, 2)).as_ref()).unwrap();
         first.finish().unwrap();
-        // Who opened the array before would write over what was appended.
+        // A handle opened before would overwrite what was appended.
         let stale = SliceWriter::new(before, 0, SliceOptions::new());
         assert!(matches!(stale, Err(Error::MetadataChanged { .. })));
-        // A writer that is dropped stands in nobody's way.
+        // A writer that is dropped blocks nobody.
         drop(new().unwrap());
         let mut third = new().unwrap();
         third.push_elements(Elements::Fixed(noise(8, 3)).as_ref()).unwrap();
@@ -443,9 +444,9 @@ fn an_owner_of_whom_nobody_knows_whether_he_lives_is_taken_over_on_demand() {
     assert!(error.to_string().contains("process 7 on far"), "{error}");
     let mut first = new(SliceOptions::new().take_over(true)).unwrap();
     first.push_elements(Elements::Fixed(noise(8, 1)).as_ref()).unwrap();
-    // What was not finished is still there to be resumed.
+    // What was not finished can still be resumed.
     assert!(first.claim().unwrap().note().is_some());
-    // Somebody takes over in turn, and the first one notices before it writes again.
+    // Another one takes over in turn, and the first one notices before it writes again.
     let mut second = new(SliceOptions::new().take_over(true)).unwrap();
     let lost = first.push_elements(Elements::Fixed(noise(8, 9)).as_ref());
     assert!(matches!(lost, Err(Error::AppendLost { .. })), "{lost:?}");

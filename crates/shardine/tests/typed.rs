@@ -1,4 +1,4 @@
-//! Elements as values of Rust: the typed calls against those that read and write bytes.
+//! Elements as Rust values: the typed calls against those that read and write bytes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -30,7 +30,7 @@ fn created<T: Element>(
         .unwrap()
 }
 
-/// A value for each element, which differ as far as the type allows.
+/// A value for each element, as different as the type allows.
 trait Sample: Element {
     fn sample(seed: u64) -> Self;
 }
@@ -68,7 +68,7 @@ fn values<T: Sample>(count: usize, seed: u64) -> Vec<T> {
     (0..count as u64).map(|i| T::sample(mix(i))).collect()
 }
 
-/// The bytes that the engine has for values, made one by one.
+/// The engine's bytes for values, made one by one.
 fn little_endian<T: Sample>(values: &[T]) -> Vec<u8> {
     let data_type = DataType::of::<T>();
     let mut bytes = Vec::new();
@@ -197,7 +197,7 @@ macro_rules! with_region {
     }};
 }
 
-/// Writes typed and reads as bytes, then the other way round.
+/// Writes typed and reads as bytes, then vice versa.
 fn check<T: Sample>(case: &Case) {
     let (text, counts) = (case.text(), case.counts());
     let options = WriteOptions::new();
@@ -409,7 +409,7 @@ fn planes_are_pushed_as_values() {
     assert_eq!(array.read::<f32>((1.., 2)).unwrap(), [6.0, 9.0]);
 }
 
-/// Whatever an IntoRegion is, the calls take it.
+/// The calls accept any implementation of `IntoRegion`.
 #[test]
 fn a_type_of_the_caller_can_be_a_region() {
     struct Corner;

@@ -14,7 +14,7 @@ use shardine::Array;
 use shardine::jobs::FindingKind;
 use shardine::store::{Call, CountingStore, MemoryStore};
 
-/// Replaces entries of a shard of 16 chunks with the index at the end, and its checksum.
+/// Replaces entries of a shard of 16 chunks with the index at the end, and updates its checksum.
 fn with_entries(array: &Array, object: &str, entries: &[(usize, u64, u64)]) {
     let mut shard = get(array, object);
     let start = shard.len() - 16 * 16 - 4;
@@ -50,8 +50,8 @@ fn what_is_sound_has_no_findings_and_costs_its_indexes() {
         assert_eq!(findings, []);
         assert_eq!((summary.arrays, summary.objects), (1, 4));
         assert_eq!((summary.chunks, summary.chunks_decoded), (if nested { 256 } else { 64 }, 0));
-        // 4 shards of 16 entries, and in each perhaps 16 inner shards of 4, which lie so near to each other that
-        // one read brings the indexes of all.
+        // 4 shards of 16 entries, and in each perhaps 16 inner shards of 4, which are so close
+        // together that one read fetches the indexes of all.
         let (counts, outer) = (counting.counts(), document + 4 * (16 * 16 + 4));
         if nested {
             assert_eq!(counts.reads, 1 + 4 * 2);
@@ -295,7 +295,8 @@ proptest! {
         put(&array, "c/0/0", &shard);
         let (summary, _) = check_at(array.location(), true);
         let sound = reopen(&array).read_elements("").is_ok();
-        // Whatever cannot be read is damage; what can may still be (entries that overlap).
+        // Whatever cannot be read is damage; what can be read may still be damaged (overlapping
+        // entries).
         prop_assert!(sound || !summary.is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! `verify` on hierarchies and folders, beside writers at work, and on storage that fails.
+//! `verify` on hierarchies and folders, beside active writers, and on failing storage.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -63,7 +63,7 @@ fn one_bad_node_does_not_keep_the_others_from_being_checked() {
             ("not-checked", "older/.zarray"),
         ]
     );
-    // By itself each is what it is; what is not known here leaves nothing to check.
+    // Each by itself is recognized; an unknown one leaves nothing to check.
     let alone = |name: &str| {
         let at = root.join(name).unwrap();
         verify(&engine(), &at, &VerifyOptions::new(), &mut |_| {}).map(|summary| summary.damage)
@@ -162,7 +162,7 @@ fn an_interrupted_change_in_place_is_no_damage() {
     assert_eq!(kinds(&findings), ["leftover-journal"]);
     assert!(findings[0].hint().unwrap().contains("repair"));
     assert_eq!(std::fs::read(&path).unwrap(), shard);
-    // A writer that is at work holds the lock of the shard.
+    // An active writer holds the lock of the shard.
     let held = std::fs::File::open(&path).unwrap();
     held.lock().unwrap();
     let findings = check(&array, true);
@@ -206,11 +206,11 @@ fn a_shard_that_is_being_replaced_is_judged_by_a_version_that_it_had() {
                 }
             }
         });
-        // A check that fails ends the other thread too.
+        // A failing check ends the other thread too.
         let _stop = StopOnDrop(&stop);
         for _ in 0..50 {
             let findings = check(&array, false);
-            // A version that stayed for as long as the check took is a version that counts.
+            // A version that stayed for the whole check is a version that counts.
             assert!(findings.iter().all(|f| f.object == Some(key("c/0/0"))), "{findings:?}");
             assert!(
                 kinds(&findings).iter().all(|kind| ["index", "not-checked"].contains(kind)),
@@ -222,7 +222,7 @@ fn a_shard_that_is_being_replaced_is_judged_by_a_version_that_it_had() {
     assert_eq!(check(&array, true), []);
 }
 
-/// Tells another thread to stop, also when this one panics.
+/// Stops another thread, even if this one panics.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! `verify` in parts that several processes share, and jobs that are stopped on the way.
+//! `verify` in parts that several processes share, and jobs that are cancelled on the way.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -19,7 +19,7 @@ use shardine::store::{Condition, FaultStore, MemoryStore, Operation, Store, Stor
 use shardine::zarr::metadata::GroupMetadata;
 use shardine::{ArrayNode, Error, Group, Location};
 
-/// What is told of a data set, or of a part of it, in a fixed order.
+/// The report on a data set, or on a part of it, in a fixed order.
 fn told(at: &Location, decode: bool, part: Option<Part>) -> (VerifySummary, Vec<String>) {
     let mut found = Vec::new();
     let options = VerifyOptions::new().decode(decode).part(part);
@@ -33,8 +33,8 @@ fn parts(count: u32) -> impl Iterator<Item = Option<Part>> {
     (1..=count).map(move |index| Some(Part::Of { index, count }))
 }
 
-/// Asserts that all parts find what one run finds, each thing once; returns how many parts other
-/// than the first have found something.
+/// Asserts that all parts together find what one run finds, each thing once; returns how many parts
+/// other than the first have found something.
 fn assert_parts_make_a_whole(at: &Location) -> usize {
     let mut finders = 0;
     for decode in [false, true] {
@@ -59,7 +59,7 @@ fn assert_parts_make_a_whole(at: &Location) -> usize {
     finders
 }
 
-/// A fast and bad source of numbers.
+/// A fast and poor random number generator.
 struct Random(u64);
 
 impl Random {
@@ -158,7 +158,7 @@ fn the_parts_of_a_volume_find_what_one_run_finds_and_each_thing_once() {
         kinds.extend(volumes::kinds(&at, true));
     }
     assert!(finders > 50, "{finders}");
-    // What needs all shards is among what was compared.
+    // Findings that need all shards are among those compared.
     for kind in ["data-encoding", "sparse-shard", "misplaced-key", "stray-object", "chunk-size"] {
         assert!(kinds.contains(kind), "{kind} is not in {kinds:?}");
     }
@@ -224,7 +224,7 @@ fn there_is_nothing_to_finish_after_the_parts() {
     assert!(matches!(refused, Error::Job(JobError::NothingToFinish { .. })), "{refused}");
 }
 
-/// A context that is stopped by the first object, and counts how many were looked at.
+/// A context that is cancelled by the first object, and counts how many were looked at.
 fn stopped() -> (JobContext, Arc<AtomicUsize>) {
     let (token, seen) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
     let (cancel, count) = (token.clone(), Arc::clone(&seen));
@@ -255,7 +255,7 @@ fn a_check_that_is_stopped_ends_before_its_next_object() {
         let (context, seen) = stopped();
         let result = verify(&context, at, &options, &mut |_| {});
         assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
-        // One for each worker may have begun.
+        // Each worker may have started one.
         assert!((1..=2).contains(&seen.load(Ordering::SeqCst)), "{seen:?}");
     }
 }
@@ -284,7 +284,7 @@ fn a_repair_that_is_stopped_ends_before_its_next_object_and_can_be_run_again() {
         let result = repair(&context, at, &options, &mut |_| token.cancel());
         assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
         assert_eq!(there(), 2, "{objects:?}");
-        // What is stopped before it begins does nothing.
+        // A job that is cancelled before it begins does nothing.
         let result = repair(&context, at, &options, &mut |_| panic!("it is stopped"));
         assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
         assert_eq!(there(), 2, "{objects:?}");

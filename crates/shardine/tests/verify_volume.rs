@@ -1,4 +1,5 @@
-//! `verify` of precomputed volumes and of folders of values by key: each damage is named, and what is sound is not.
+//! `verify` of precomputed volumes and of folders of values by key: all damage is named, and
+//! nothing sound is.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -85,13 +86,13 @@ fn values_that_share_bytes_are_told() {
     assert_eq!(kinds(&at, false), ["overlap"]);
     let at = one_shard();
     with_index(&at, "1/0.shard", |entries| entries[3].1 = entries[2].1);
-    // The bytes that it had are a gap now.
+    // Its former bytes are a gap now.
     assert_eq!(kinds(&at, false), ["shared-bytes", "gap"]);
 }
 
 #[test]
 fn keys_that_no_reader_finds_are_damage() {
-    // Two shards of two minishards: key 1 belongs into another minishard, key 2 into another shard.
+    // Two shards of two minishards: key 1 belongs in another minishard, key 2 in another shard.
     for (key, says) in [(1, "minishard 1 of 0.shard"), (2, "minishard 0 of 1.shard")] {
         let at = volume(&[scale("1", [32, 32, 32], Some(&sharding(0, 1, 1, "raw", "raw")))]);
         fill(&at, 0);
@@ -120,7 +121,7 @@ fn duplicate_and_unsorted_keys_are_told() {
 fn chunks_outside_the_grid_are_a_notice() {
     let at = volume(&[scale("1", [33, 16, 16], Some(&sharding(0, 0, 0, "raw", "raw")))]);
     fill(&at, 0);
-    // Numbers of two bits, of which the last is of no chunk.
+    // Two-bit numbers, of which the last belongs to no chunk.
     with_index(&at, "1/0.shard", |entries| entries[2].0 = 3);
     let (summary, findings) = check(&at, true);
     assert_eq!(only(&findings).kind.name(), "entry-outside-array");
@@ -207,7 +208,7 @@ fn in_a_far_store_one_value_of_each_shard_tells_how_they_are_stored() {
     fill(&at, 0);
     counting.reset();
     assert_eq!(kinds(&at, false), Vec::<&str>::new());
-    // The document, and of each shard the table, the indexes and a value.
+    // The document, and for each shard the table, the indexes and a value.
     assert_eq!(counting.counts().reads, 1 + 4 * 3);
 }
 
@@ -271,7 +272,8 @@ fn labels_whose_tables_lie_too_far_away_are_found_by_decoding() {
     let all = shardine::Region::all();
     array.write_elements(&all, labels.as_ref(), &shardine::WriteOptions::new()).unwrap();
     assert_eq!(kinds(&at, true), Vec::<&str>::new());
-    // The offset of the first table has 24 bits; one that needed more has run over into what lies elsewhere.
+    // The offset of the first table has 24 bits; one that needs more has overflowed into other
+    // data.
     with_values(&at, "1/0.shard", |values| values[5].2[4..7].copy_from_slice(&[0xF0, 0xFF, 0xFF]));
     assert_eq!(kinds(&at, false), Vec::<&str>::new());
     let (_, findings) = check(&at, true);
@@ -303,7 +305,7 @@ fn other_names_among_shards_are_told() {
         );
         remove(&at, &format!("1/{name}"));
     }
-    // As a file of its own, compressed, nobody finds it.
+    // As a compressed file of its own, nobody finds it.
     put(&at, "1/00.shard.gz", &gzip(&shard));
     remove(&at, "1/00.shard");
     assert_eq!(kinds(&at, true), ["wrapped-shard"]);
@@ -344,7 +346,7 @@ fn a_scale_with_less_than_a_coarser_one_is_told() {
     ];
     let at = volume(&scales);
     fill(&at, 1);
-    // As if each task had replaced the one shard.
+    // As if each task had replaced the single shard.
     write(&at, 0, "32:64,:,:");
     let (summary, findings) = check(&at, false);
     let found = only(&findings);
@@ -381,7 +383,7 @@ fn a_box_in_an_empty_shard_is_told() {
     let at = volume(&[scale("1", [64, 64, 64], Some(&sharding(0, 1, 0, "raw", "raw")))]);
     write(&at, 0, "32:64,:,32:64");
     assert_eq!(kinds(&at, false), ["missing-chunks"]);
-    // What is scattered was hardly lost by a job.
+    // Scattered losses are unlikely to come from a job.
     let at = volume(&[scale("1", [64, 64, 64], Some(&sharding(0, 1, 0, "raw", "raw")))]);
     write(&at, 0, "0:16,0:16,0:16");
     write(&at, 0, "48:64,0:16,0:16");
@@ -430,7 +432,7 @@ fn chunks_that_are_objects_are_checked() {
     put(&at, "1/0-16_0-16_0-16.zstd", &zstd);
     let (summary, findings) = check(&at, true);
     assert_eq!((only(&findings).kind.name(), summary.chunks_decoded), ("wrapped-chunks", 12));
-    // Too short, inside and outside of what is compressed, and something else.
+    // Too short, inside and outside the compressed data, and something else.
     put(&at, "1/0-16_0-16_0-16.zstd", &encoded("zstd", &chunk[..100]));
     assert_eq!(kinds(&at, true), ["wrapped-chunks", "chunk"]);
     put(&at, "1/0-16_0-16_0-16.zstd", &zstd[..zstd.len() / 2]);
@@ -468,7 +470,7 @@ fn chunks_of_more_voxels_than_can_be_counted_are_damage() {
     }
 }
 
-/// A manifest of one fragment of so many bytes.
+/// A manifest of one fragment of this many bytes.
 fn manifest(bytes: u32) -> Vec<u8> {
     let words = [&[0u32; 6][..], &[1], &[0; 4], &[1], &[0, 0, 0, bytes]].concat();
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -498,11 +500,11 @@ fn meshes_are_sound_with_their_fragments_only() {
             assert_eq!((findings.as_slice(), summary.chunks), (&[][..], 20));
         }
     }
-    // As if a writer who does not know of fragments had moved the manifests.
+    // As if a writer unaware of fragments had moved the manifests.
     let (at, _) = meshes("raw");
     with_values(&at, "0.shard", |_| {});
     let found = kinds(&at, false);
-    // Of the 12 meshes of this shard that of key 0 has no bytes of fragments.
+    // Of the 12 meshes of this shard, the one with key 0 has no bytes of fragments.
     assert_eq!(found, ["mesh-fragments"; 11]);
     let (at, _) = meshes("raw");
     let first = vec![(0, 0, manifest(0)), (0, 1, manifest(0)[4..].to_vec()), (1, 2, manifest(0))];
@@ -535,7 +537,7 @@ fn a_volume_is_checked_without_writing_and_costs_its_indexes() {
     fill(&at, 0);
     counting.reset();
     verify(&engine(), &at, &VerifyOptions::new(), &mut |_| {}).unwrap();
-    // The documents, and of each shard the table and all indexes together.
+    // The documents, and for each shard the table and all indexes together.
     let info = at.store.get(&key("info")).unwrap().unwrap().len() as u64;
     assert_eq!(counting.counts().bytes_read - info, info + 4 * (4 * 16 + 16 * 24));
 }

@@ -1,4 +1,4 @@
-//! What a volume tells of its objects, and that its shards are compacted like those of arrays.
+//! How a volume reports its objects, and that its shards are compacted like those of arrays.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -17,7 +17,7 @@ const SIZE: [u64; 3] = [70, 33, 48];
 /// The cell of a chunk, and where it begins and ends in its object.
 type Place = (Option<[u64; 3]>, u64, u64);
 
-/// Where chunks are by what the volume itself lists, by object.
+/// Where chunks are according to the volume's own listing, by object.
 fn listed(volume: &Volume, level: usize) -> BTreeMap<String, Vec<Place>> {
     let mut listed: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let tell = |chunk: shardine::precomputed::StoredChunk| {

@@ -1,4 +1,4 @@
-//! Data sets of webknossos-wrap.
+//! webknossos-wrap data sets.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
 mod common;
@@ -19,7 +19,7 @@ use shardine::{
     Array, DataSet, Elements, Error, KeyRole, Location, PartContent, SetKind, WriteOptions, open_in,
 };
 
-/// What happens to a file.
+/// Damage to a file.
 type Damage = fn(&mut Vec<u8>);
 
 fn set_at(store: &Arc<dyn Store>, path: &str) -> Box<dyn DataSet> {
@@ -196,7 +196,7 @@ fn objects_entries_and_roles_are_told() {
         (vec![2, 2, 2, 1], 0..80, 0)
     );
     assert_eq!(entries.entries.iter().flatten().count(), 8);
-    // Blocks beyond the end of the array are stored, but are no chunks of it.
+    // Blocks beyond the end of the array are stored, but are not chunks of it.
     let cut = array.shard_entries(&[0, 1, 1, 0]).unwrap().unwrap();
     assert_eq!((cut.entries.len(), cut.entries.iter().flatten().count()), (8, 4));
     assert_eq!(array.shard_entries(&[1, 1, 1, 0]).unwrap(), None);
@@ -270,7 +270,7 @@ fn verify_decodes_every_block_and_finds_what_is_damaged() {
     let (found, summary) = verified(&store, "ds");
     let outside = (FindingKind::ObjectOutsideArray, "ds/color/1/z9/y0/x0.wkw".to_owned());
     assert!(found.contains(&outside), "{found:?}");
-    // A layer in another format is told of, and is no damage.
+    // A layer in another format is reported, but is not damage.
     assert!(found.iter().any(|(kind, _)| *kind == FindingKind::NotChecked), "{found:?}");
     assert_eq!((summary.arrays, summary.is_ok()), (2, true));
 }

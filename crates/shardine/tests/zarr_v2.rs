@@ -1,4 +1,4 @@
-//! Hierarchies of Zarr version 2: read as they are, never changed but by a migration.
+//! Zarr version 2 hierarchies: read as they are, and changed only by a migration.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;

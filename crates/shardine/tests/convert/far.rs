@@ -1,4 +1,4 @@
-//! Sources that answer late.
+//! Sources that respond slowly.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -18,7 +18,8 @@ fn transpose(order: &[u64]) -> Value {
     json!({"name": "transpose", "configuration": {"order": order}})
 }
 
-/// The elements of an array in C order of x, y, z and channel, worked out without the code under test.
+/// The elements of an array in C order of x, y, z and channel, computed without the code under
+/// test.
 fn turned(array: &Array, names: &[&str]) -> Vec<u8> {
     let stored = read(array, "");
     let shape = array.shape();
@@ -72,11 +73,11 @@ fn the_names_of_axes_decide_and_chunks_are_moved_where_their_bytes_are_those_of_
             json!([bytes(), gzip()]),
             0,
         ),
-        // An axis that chunks have one element of may be anywhere.
+        // An axis along which chunks have one element may be anywhere.
         (&["z", "y", "x", "c"], vec![6, 8, 8, 1], vec![3, 4, 4, 1], json!([bytes(), gzip()]), 8),
         (&["y", "z", "x"], vec![8, 6, 8], vec![4, 1, 4], json!([bytes(), gzip()]), 24),
         (&["z", "y", "x"], vec![6, 8, 9], vec![3, 4, 4], json!([bytes(), gzip(), "crc32c"]), 0),
-        // Shards, and shards in shards, by axes that are turned round.
+        // Shards, and nested shards, with permuted axes.
         (
             &["z", "y", "x"],
             vec![6, 8, 9],

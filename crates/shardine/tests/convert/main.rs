@@ -1,4 +1,5 @@
-//! Volumes become groups of arrays and the other way round: with the same voxels, and chunks moved wherever they can be.
+//! Volumes become groups of arrays and vice versa: with the same voxels, and chunks moved wherever
+//! possible.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 

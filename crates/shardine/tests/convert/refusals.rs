@@ -20,7 +20,7 @@ fn array(shape: &[u64], data_type: &str, names: Option<&[&str]>) -> Location {
     place
 }
 
-/// What is said, and nothing was made.
+/// The error, after checking that nothing was made.
 fn refused(old: &Location, form: &VolumeForm, options: &ConvertOptions) -> String {
     let new = memory();
     let error = to_volume(old, &new, form, options).unwrap_err();
@@ -88,7 +88,7 @@ fn a_target_that_exists_is_only_replaced_when_asked() {
     let form = ZarrForm::new().packing(Packing::ChunksPerShard(vec![2]));
     to_zarr(&old, &new, &form, &plain.clone().overwrite(true)).unwrap();
     assert_eq!(dump(&*new.store).len(), 3);
-    // A volume is replaced too, and what is no data set is not.
+    // A volume is replaced too, but anything that is not a data set is not.
     let back = memory();
     to_volume(&new, &back, &VolumeForm::new(), &plain).unwrap();
     to_volume(&new, &back, &VolumeForm::new(), &plain.clone().overwrite(true)).unwrap();

@@ -61,11 +61,11 @@ fn a_conversion_that_was_stopped_is_gone_on_with_and_another_is_refused() {
             .unwrap_err();
             assert_eq!(dump(&store), left);
             let (told, _) = convert(source, &target).unwrap();
-            // Before it is known what the source was, nothing that is there counts.
+            // Until the source is recorded, nothing that exists counts.
             let is_resumed = |level: &ConvertedLevel| level.outcome == RepackOutcome::Resumed;
             match source.store.has_folders() {
                 true => assert!(told.iter().all(is_resumed) || published == 1),
-                // Nor where nobody can tell whether it is still the same.
+                // Nor where it cannot be determined whether it is still the same.
                 false => assert!(!told.iter().any(is_resumed)),
             }
             assert_eq!(dump(&store), dump(&*clean.store));

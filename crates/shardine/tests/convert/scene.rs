@@ -45,7 +45,7 @@ pub fn info(data_type: &str, channels: u64, scales: &[Value]) -> VolumeInfo {
     VolumeInfo::parse(document.to_string().as_bytes()).unwrap()
 }
 
-/// A volume, of which the box that `region` says is written at every level.
+/// A volume with the box `region` written at every level.
 pub fn volume(location: &Location, info: VolumeInfo, region: &str) -> Volume {
     let volume = Volume::create(&engine(), location, info).unwrap();
     for level in 0..volume.info().scales().len() {

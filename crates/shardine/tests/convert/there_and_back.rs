@@ -63,7 +63,8 @@ fn a_volume_comes_back_byte_for_byte() {
                     let counts = (told[level].chunks_moved, told[level].chunks_recoded);
                     assert_eq!(counts, whole_and_cut(size, chunk), "{what}");
                 }
-                // The document is written anew, with all members in their order; all else is the same bytes.
+                // The document is rewritten, with all members in order; everything else is the same
+                // bytes.
                 assert_eq!(dump(&*back.store), dump(&*old.store), "{what}");
             }
         }
@@ -101,7 +102,7 @@ fn shards_are_the_same_boxes_unless_others_are_asked_for() {
     assert_eq!(shard(Packing::ChunksPerShard(vec![1, 2, 4])), (Some(vec![4, 8, 16, 2]), 8));
     assert_eq!(shard(Packing::Shard(vec![16, 4, 12])), (Some(vec![16, 4, 12, 2]), 4));
     assert_eq!(shard(Packing::Shard(vec![8, 8, 8, 2])), (Some(vec![8, 8, 8, 2]), 8));
-    // About 100 bytes a chunk with its entry, as a third of them is cut off.
+    // About 100 bytes per chunk with its entry, as a third of them is cut off.
     assert_eq!(shard(Packing::TargetSize(600)), (Some(vec![4, 8, 12, 2]), 8));
 }
 
@@ -120,7 +121,7 @@ fn other_chunks_and_codecs_are_encoded_anew() {
     let keep = ZarrForm::new;
     for (form, options, moved) in [
         (keep().codecs(zstd()), plain(), 0),
-        // How hard gzip has tried does not matter to who decodes.
+        // The gzip level does not matter for decoding.
         (keep().codecs(by_gzip()), plain(), 16),
         (keep(), plain().chunk(&[5, 4, 3]), 0),
         (keep(), plain().chunk(&[2, 2, 2, 1]), 0),
@@ -185,7 +186,7 @@ fn an_info_that_does_not_fit_any_more_is_not_written_back() {
 
 #[test]
 fn chunks_of_another_shape_are_written_within_the_budget() {
-    // Planes of 1 MiB to cubes, and back: with 4 MiB of memory nothing is held that is not bounded.
+    // Planes of 1 MiB to cubes, and back: with 4 MiB of memory nothing unbounded is held.
     let engine = shardine::Engine::new(&shardine::EngineOptions::new().threads(2).memory(4 << 20));
     let engine = engine.unwrap();
     let (old, group) = (memory(), memory());

@@ -1,4 +1,4 @@
-//! Any array, packed in any ways one after the other.
+//! Any array, repacked in several ways one after another.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn cells(shape: &[u64], chunk: &[u64]) -> u64 {
     shape.iter().zip(chunk).map(|(s, c)| s.div_ceil(*c)).product()
 }
 
-/// Does one job and judges it; returns where the array is from then on.
+/// Runs one job and checks it; returns where the array is from then on.
 fn step(
     source: Location,
     target: Location,
@@ -77,7 +77,8 @@ fn step(
     let at = match done {
         Ok(_) => target.clone().unwrap_or(source),
         Err(Error::Repack(RepackError::Layout { reason, .. })) => {
-            // Shards that stay while the chunks do not are the only shapes here that may not fit.
+            // Shards that are kept while the chunks change are the only shapes here that may not
+            // fit.
             prop_assert!(job.packing == 0 && job.chunk.is_some(), "refused: {}", reason);
             prop_assert_eq!(elements(&source), old);
             return Ok(source);
@@ -114,7 +115,7 @@ fn step(
     }
     if job.place == Place::Here {
         if job.packing == 4 && (!told.moves || !measured) {
-            // What the chunks take was only known once they were packed.
+            // The size of the chunks was only known once they were packed.
             one(&at, None, &options);
         }
         let again = one(&at, None, &options);
@@ -133,7 +134,7 @@ fn check(config: &Config, jobs: &[Job], deep: bool) -> TestCaseResult {
     write_all(&create_at(&place, &config.document), config);
     let mut names_left = vec!["0".to_owned()];
     for (i, job) in jobs.iter().enumerate() {
-        // Only files are changed in place.
+        // Only files are repacked in place.
         let in_memory = place.store.name() == MemoryStore::new().name();
         let job = match (job.place, in_memory) {
             (Place::Here, true) => Job { place: Place::Files, ..job.clone() },

@@ -1,5 +1,5 @@
-//! Many small arrays below groups that keep copies of their metadata: the copies are renewed once for
-//! many of them, and agree with the arrays whatever happens meanwhile.
+//! Many small arrays below groups that keep copies of their metadata: the copies are updated once
+//! for many arrays, and agree with them whatever happens meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -32,8 +32,8 @@ fn json_at(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Arrays of four chunks at these paths, below a group that knows all of them; the groups in between
-/// have copies of their own.
+/// Arrays of four chunks at these paths, below a group that knows all of them; the groups in
+/// between have copies of their own.
 fn hierarchy(root: &Path, arrays: &[&str]) {
     for (array, seed) in arrays.iter().zip(1..) {
         let document = document(&[8], &[2], "uint8".into(), 0.into(), json!([bytes()]));
@@ -56,7 +56,7 @@ fn hierarchy(root: &Path, arrays: &[&str]) {
 
 const ARRAYS: [&str; 4] = ["g/a", "g/b", "h/c", "top"];
 
-/// What the copy of a group says of arrays is what they say themselves; `None` if it has no copy.
+/// Whether the copy of a group agrees with its arrays; `None` if it has no copy.
 fn agrees(group: &Path) -> Option<bool> {
     let copy = json_at(&group.join("zarr.json"));
     let nodes = copy["consolidated_metadata"]["metadata"].as_object()?;
@@ -66,7 +66,7 @@ fn agrees(group: &Path) -> Option<bool> {
     }))
 }
 
-/// All copies are there, know so many arrays, and agree with them.
+/// All copies exist, know this many arrays, and agree with them.
 fn assert_copies(root: &Path, known: &[(&str, usize)]) {
     for (group, arrays) in known {
         let group = root.join(group);
@@ -88,14 +88,14 @@ fn shard_shape(root: &Path, array: &str) -> Option<Vec<u64>> {
     array.shard_shape().map(<[u64]>::to_vec)
 }
 
-/// Nothing is there that a job has made for itself.
+/// Nothing is left that a job has made for itself.
 fn assert_no_remains(root: &Path) {
     let own = |path: &PathBuf| path.to_string_lossy().contains(".shardine-");
     let left: Vec<PathBuf> = tree(root).into_keys().filter(own).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The place with a function that is asked before each step.
+/// The location with a function that is called before each step.
 fn watched(
     root: &Path,
     step: impl Fn(DiskStep<'_>) -> io::Result<()> + Send + Sync + 'static,
@@ -116,7 +116,7 @@ fn exchanged(step: DiskStep<'_>) -> Option<String> {
     }
 }
 
-/// Runs a job that may fail; what it has told, and how it went.
+/// Runs a job that may fail; returns its reports, and its outcome.
 fn run(place: &Location, options: &RepackOptions) -> (Vec<RepackedArray>, Result<(), Error>) {
     let mut told = Vec::new();
     let done =
@@ -136,7 +136,7 @@ fn documents_are_read_in_proportion_to_the_arrays() {
         let names: Vec<String> = (0..arrays).map(|i| format!("g/a{i:03}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         hierarchy(&root, &names);
-        // Times of files that were just made do not tell whether they are changed.
+        // The timestamps of new files do not reveal whether they have changed.
         thread::sleep(Duration::from_millis(100));
         let (opened, written) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (opens, puts) = (Arc::clone(&opened), Arc::clone(&written));
@@ -161,7 +161,7 @@ fn documents_are_read_in_proportion_to_the_arrays() {
         let told = repack(&Location::root(Arc::new(store)), None, &by(2)).unwrap();
         assert_eq!(told.len(), arrays);
         assert_copies(&root, &[("", arrays), ("g", arrays)]);
-        // One copy is taken away and put back, so is the other; each may be renewed once more.
+        // One copy is removed and put back, then the other; each may be updated once more.
         let written = written.load(Ordering::SeqCst);
         assert!((4..=6).contains(&written), "{written} writes of two groups");
         opened.load(Ordering::SeqCst)
@@ -172,7 +172,7 @@ fn documents_are_read_in_proportion_to_the_arrays() {
     assert!(many <= 5 * few, "{few} for 15 arrays, {many} for 60");
 }
 
-/// Dies at a step: from there on nothing changes on the disk any more.
+/// Dies at a step: from there on nothing changes on the disk.
 fn dies(root: &Path, at: usize) -> (Location, Arc<AtomicUsize>) {
     let steps = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&steps);
@@ -218,7 +218,7 @@ fn a_batch_that_dies_at_any_step_is_finished_by_the_same_call_and_so_is_the_copy
     let (begun, steps) = (begun.load(Ordering::SeqCst), steps.load(Ordering::SeqCst));
     assert!(begun > 50 && steps > begun + 50, "from {begun} to {steps}");
     let (mut away, mut resumed) = (0, 0);
-    // Some steps before it too: threads may share them out otherwise.
+    // Some steps before it too: threads may share them differently.
     for step in begun - 12..steps {
         copy(&origin, &scene);
         let (dying, _) = dies(&scene, step);
@@ -256,7 +256,7 @@ fn an_array_that_cannot_be_exchanged_keeps_no_other_from_it() {
         Some("a") => Err(io_error()),
         _ => Ok(()),
     };
-    // The first one, in the folder of whose job the copies are kept.
+    // The first one, whose job folder keeps the copies.
     let (told, done) = run(&watched(&root, fails), &by(2));
     assert!(matches!(done, Err(Error::Store(_))), "{done:?}");
     assert_eq!(paths(&told), ["g/b", "h/c", "top"]);
@@ -419,7 +419,7 @@ fn a_batch_that_was_killed_ends_though_an_array_of_it_was_changed_since() {
         if dead.load(Ordering::SeqCst) { Err(io_error()) } else { Ok(()) }
     });
     assert!(run(&place, &by(2)).1.is_err());
-    // The first one is in its place, and of the old one nothing is left.
+    // The first one is in place, and nothing is left of the old one.
     assert_eq!(shard_shape(&root, "g/a").as_deref(), Some(&[4][..]));
     assert_eq!(agrees(&root), None);
     let document = root.join("g/a/zarr.json");
@@ -512,7 +512,7 @@ fn a_large_array_does_not_wait_for_others() {
     let folder = folder();
     let root = folder.path().join("h.zarr");
     hierarchy(&root, &ARRAYS);
-    // A file beside the chunks counts too; it takes no room.
+    // A file beside the chunks counts too, though it takes no space.
     let large = File::create(root.join("g/b/large.bin")).unwrap();
     large.set_len(256 << 20).unwrap();
     let order: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -546,8 +546,8 @@ fn a_large_array_does_not_wait_for_others() {
     assert_copies(&root, &COPIES);
 }
 
-/// Another job on another part of the hierarchy begins and ends while the copy is away, be it at the
-/// first exchange or when the copy is about to be put back, with all arrays read.
+/// Another job on another part of the hierarchy begins and ends while the copy is away, either at
+/// the first exchange or when the copy is about to be put back, with all arrays read.
 #[test]
 fn arrays_that_another_job_exchanges_while_a_copy_is_away_are_in_it_when_it_is_back() {
     for when_put_back in [false, true] {

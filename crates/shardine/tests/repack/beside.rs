@@ -1,5 +1,5 @@
-//! What lies in and beside the folder of an array: files that are no part of it, an unfinished job, links to it; and who may
-//! look into it.
+//! What lies in and beside the folder of an array: unrelated files, an unfinished job, links to it;
+//! and who may look into it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -42,7 +42,7 @@ fn shard(place: &Location, per_shard: u64) -> Result<(), shardine::Error> {
     run(place, &by(per_shard))
 }
 
-/// A disk on which folders cannot be exchanged, nor renamed.
+/// A disk on which folders can be neither exchanged nor renamed.
 #[derive(Debug)]
 struct Stop;
 
@@ -55,7 +55,7 @@ impl DiskObserver for Stop {
     }
 }
 
-/// Begins a job that stops before its end.
+/// Starts a job that stops before its end.
 fn begin(path: &Path, per_shard: u64) {
     let place = Location::root(Arc::new(FileStore::observed(path, Arc::new(Stop))));
     assert!(shard(&place, per_shard).is_err());
@@ -101,7 +101,7 @@ fn names_of_any_bytes_are_carried_over_and_the_latest_state_of_each() {
     fs::write(path.join("c/readme"), "of the chunks").unwrap();
     fs::write(path.join("gone"), "soon").unwrap();
     begin(&path, 2);
-    // As editors save: another file of the same name.
+    // As editors save: a new file of the same name.
     fs::write(path.join("notes/new"), "second").unwrap();
     fs::rename(path.join("notes/new"), path.join("notes/one")).unwrap();
     fs::remove_file(path.join("gone")).unwrap();

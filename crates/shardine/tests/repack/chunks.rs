@@ -1,4 +1,5 @@
-//! The encoded chunks of an array, taken apart without the library: by the metadata as JSON and the bytes of objects.
+//! The encoded chunks of an array, extracted without the library: from the metadata as JSON and the
+//! bytes of objects.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +43,7 @@ fn numbers(list: &Value) -> Vec<u64> {
     list.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
 }
 
-/// The chunks in an object, or the object itself if its codecs know no shards.
+/// The chunks in an object, or the object itself if its codecs have no shards.
 fn inner(codecs: &[Value], shape: &[u64], bytes: &[u8]) -> Vec<(Vec<u64>, Vec<u8>)> {
     let Some(at) = codecs.iter().position(|codec| name(codec) == "sharding_indexed") else {
         return vec![(vec![0; shape.len()], bytes.to_vec())];
@@ -87,7 +88,7 @@ fn inner(codecs: &[Value], shape: &[u64], bytes: &[u8]) -> Vec<(Vec<u64>, Vec<u8
     found
 }
 
-/// Where the index says that chunks lie.
+/// Where the index says that chunks are.
 fn index(configuration: &Value, count: u64, shard: &[u8]) -> Vec<Option<std::ops::Range<usize>>> {
     let codecs = configuration["index_codecs"].as_array().unwrap();
     let checked = codecs.iter().any(|codec| name(codec) == "crc32c");

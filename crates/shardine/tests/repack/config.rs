@@ -37,7 +37,7 @@ pub enum Place {
     Files,
 }
 
-/// One job. Shapes are told as factors, to be applied to the array as it is by then.
+/// One job. Shapes are given as factors, to be applied to the array as it is at that point.
 #[derive(Debug, Clone)]
 pub struct Job {
     pub packing: usize,
@@ -261,7 +261,7 @@ pub fn job() -> impl Strategy<Value = Job> {
 }
 
 impl Job {
-    /// What it asks for, of an array with chunks of this shape.
+    /// The options for an array with chunks of this shape.
     pub fn options(&self, chunk: &[u64], strings: bool) -> RepackOptions {
         let rank = chunk.len();
         let asked = self.chunk.as_ref().map(|chunk| chunk[..rank].to_vec());

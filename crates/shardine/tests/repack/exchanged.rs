@@ -1,4 +1,5 @@
-//! Those who have an array open while a job puts another one into its place: nothing is read wrong, and nothing written is lost.
+//! Handles that are open while a job replaces the array: nothing is read wrong, and nothing written
+//! is lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,7 +13,7 @@ use crate::common::findings::check_at;
 use crate::common::*;
 use crate::scene::*;
 
-/// Ends the other threads, also where this one fails.
+/// Ends the other threads, even if this one fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -84,7 +85,7 @@ fn an_array_of_another_type_is_not_read_by_an_old_handle() {
 fn a_job_does_not_take_an_array_away_from_an_append() {
     let folder = folder();
     let array = create_at(&at(folder.path()), &sharded(&[0, 8], &[12, 8], &[4, 4]));
-    // One that was opened before a job ended follows it.
+    // A handle opened before a job ended follows it.
     let early = reopen(&array);
     one(&at(folder.path()), None, &to(&[24, 8]));
     let mut writer = SliceWriter::new(early, 0, SliceOptions::new().commit_every(3)).unwrap();
@@ -152,7 +153,7 @@ fn those_who_come_while_a_job_waits_do_not_delay_it() {
         for _ in 0..3 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    // Handles of their own: those of one handle share a hold.
+                    // Separate handles: operations on one handle share a hold.
                     let array = reopen(&array);
                     let _held = array.hold().unwrap();
                     thread::sleep(Duration::from_millis(20));
@@ -168,7 +169,8 @@ fn those_who_come_while_a_job_waits_do_not_delay_it() {
     });
 }
 
-/// Readers, writers, appenders of others and jobs at the same time, with threads that have handles of their own.
+/// Readers, writers, other appenders and jobs at the same time, from threads with handles of their
+/// own.
 #[test]
 fn readers_and_writers_beside_a_loop_of_jobs() {
     let folder = folder();
@@ -178,7 +180,7 @@ fn readers_and_writers_beside_a_loop_of_jobs() {
     let stop = AtomicBool::new(false);
     let rounds = AtomicU64::new(0);
     thread::scope(|scope| {
-        // Each writer has planes of its own, all elements of which are one number that only grows.
+        // Each writer has its own planes, all elements of which are one number that only grows.
         for writer in 0..2u64 {
             let (place, stop, rounds) = (&place, &stop, &rounds);
             scope.spawn(move || {
@@ -192,7 +194,7 @@ fn readers_and_writers_beside_a_loop_of_jobs() {
                     let region: Region = format!("{}", writer * 5 + n % 4).parse().unwrap();
                     old.write_elements(&region, ElementsRef::Fixed(&elements), &Default::default())
                         .unwrap();
-                    // What was written is seen by all who come after.
+                    // What was written is seen by every later reader.
                     let fresh = ArrayNode::open(&engine(), place).unwrap();
                     let found = fresh.read_elements(&region).unwrap().into_fixed().unwrap();
                     assert!(found == elements, "lost a write of {plane} by {writer}");
@@ -234,7 +236,7 @@ fn readers_and_writers_beside_a_loop_of_jobs() {
         let mut done = 0;
         let start = Instant::now();
         for n in 0.. {
-            // What was refused is finished by the same call.
+            // The same call finishes what was refused.
             let shard = [16, 4, 8][done % 3];
             match repack(place, None, &to(&[shard; 3])) {
                 Ok(_) => done += 1,

@@ -1,4 +1,4 @@
-//! All arrays of a hierarchy, what else lies there, and copies of the metadata.
+//! All arrays of a hierarchy, other files in it, and copies of the metadata.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn json_at(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// What the root's consolidated metadata says of the arrays is what they say themselves.
+/// Checks that the root's consolidated metadata agrees with the arrays.
 fn assert_consolidated(root: &Path) {
     let nodes = &json_at(&root.join("zarr.json"))["consolidated_metadata"]["metadata"];
     for name in ["g", "g/sharded", "plain"] {
@@ -30,7 +30,7 @@ fn assert_consolidated(root: &Path) {
     }
 }
 
-/// The hierarchy with files of other makes in it.
+/// The hierarchy with files of other tools in it.
 fn with_strays(root: &Path) -> Vec<(&'static str, &'static [u8])> {
     let store: Arc<dyn shardine::store::Store> = Arc::new(FileStore::new(root));
     zarr_only(&store);

@@ -1,4 +1,5 @@
-//! What a job is left with: a kill, a fault or somebody else may come at any moment, and the same call finishes it.
+//! What a job leaves behind: a kill, a fault or someone else may come at any moment, and the same
+//! call finishes it.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -31,7 +32,7 @@ fn observed(path: &Path, observer: impl DiskObserver + 'static) -> Location {
     Location::root(Arc::new(FileStore::observed(path, Arc::new(observer))))
 }
 
-/// Does what a function says before each step, and before each look; what it fails fails.
+/// Calls a function before each step, and one before each look, and fails what they fail.
 pub struct When<S, L>(pub S, pub L);
 
 impl<S, L> std::fmt::Debug for When<S, L> {
@@ -67,7 +68,8 @@ fn chunks_that_cannot_be_looked_at_are_not_taken_for_something_else() {
         let folder = folder();
         let path = folder.path().join("a");
         let elements = array(&path);
-        // When all is built, the new array is listed for what an earlier run may have carried over.
+        // When everything is built, the new array is listed for what an earlier run may have
+        // carried over.
         let built = AtomicUsize::new(0);
         let fails = move |look: DiskLook<'_>| match look {
             DiskLook::List { path } if path.ends_with(".shardine-a.job/new") => {
@@ -99,7 +101,7 @@ fn an_array_that_lost_chunks_does_not_replace_the_old_one() {
         let folder = folder();
         let path = folder.path().join("a");
         let elements = array(&path);
-        // All is built, compared and counted when something removes an object.
+        // Everything is built, compared and counted when something removes an object.
         let step = |step: DiskStep<'_>| {
             if let DiskStep::Exchange { other, .. } = step {
                 let lost = [other.join("c/0/0")];
@@ -182,7 +184,7 @@ fn an_array_that_lost_its_name_to_another_is_kept() {
     let elements = array(&path);
     assert!(repack(&dies_between_renames(&path), None, &unsharded()).is_err());
     assert!(!path.exists());
-    // Somebody takes the name.
+    // Someone takes the name.
     create_at(&at(&path), &sharded(&[4], &[4], &[2]));
     let refusal = refused(&at(&path), None, &unsharded());
     assert!(matches!(refusal, RepackError::Marker { .. }), "{refusal}");
@@ -310,7 +312,7 @@ fn who_may_read_an_array_stays_the_same() {
     }
 }
 
-/// As a folder of a lower layer of an overlay file system.
+/// Like a folder in a lower layer of an overlay file system.
 #[test]
 fn a_folder_that_cannot_be_renamed_is_told_before_anything_is_built() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! Chunks are packed anew: the elements stay, and the encoded chunks too.
+//! Chunks are repacked: the elements stay, and so do the encoded chunks.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! What is refused, and what a job that failed leaves: the array as it was.
+//! What is refused, and that a failed job leaves the array as it was.
 
 use std::fs;
 use std::path::Path;
@@ -163,7 +163,7 @@ fn a_damaged_source_is_not_packed_and_stays() {
             assert!(error.to_string().contains(object), "{error}");
             assert_eq!(tree(&folder.path().join("a")), before);
         }
-        // The same jobs go on once it is mended.
+        // The same jobs resume once it is repaired.
         fs::write(&path, &good).unwrap();
         let old = elements(&place);
         let target = at(&folder.path().join("b"));

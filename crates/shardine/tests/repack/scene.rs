@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::common::*;
 
-/// A folder, in memory where there is one: these tests are not about the disk.
+/// A folder, in memory if possible: these tests are not about the disk.
 pub fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {

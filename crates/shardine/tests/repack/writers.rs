@@ -1,4 +1,4 @@
-//! Somebody writes to the array while it is packed, or the disk gives up: nothing is lost.
+//! Someone writes to the array while it is repacked, or the disk gives up: nothing is lost.
 
 use std::fs;
 use std::io;
@@ -26,7 +26,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Dies at a step: from there on nothing changes on the disk any more.
+/// Dies at a step: from there on nothing changes on the disk.
 #[derive(Debug)]
 struct Dies {
     at: usize,
@@ -47,7 +47,8 @@ fn dies(root: &Path, at: usize) -> (Location, Arc<Dies>) {
     (Location::root(Arc::new(FileStore::observed(root, Arc::clone(&observer) as _))), observer)
 }
 
-/// A scene to be killed in: an array, sharded or not, with holes and a stray, below a group that knows its metadata.
+/// A scene for a kill: an array, sharded or not, with holes and a stray, below a group that knows
+/// its metadata.
 fn hierarchy(root: &Path, codecs: Value, outer: &[u64]) {
     let mut array = document(&[12, 20], outer, "uint16".into(), 0.into(), codecs);
     array["attributes"] = json!({"a": 1});
@@ -65,7 +66,7 @@ fn hierarchy(root: &Path, codecs: Value, outer: &[u64]) {
     fs::write(root.join("zarr.json"), outer.to_string()).unwrap();
 }
 
-/// Kills a job at each of its steps on the disk; the same call must finish what any of them left.
+/// Kills a job at each of its disk steps; the same call must finish what any of them left.
 fn killed_at_every_step(codecs: Value, outer: &[u64], options: &RepackOptions) {
     let folder = folder();
     let origin = folder.path().join("origin");
@@ -164,7 +165,8 @@ impl DiskObserver for AtStep {
     }
 }
 
-/// Writes a region at each step of a job. The write may fail the job, but a job that is done has it, and what was kept has it else.
+/// Writes a region at each step of a job. The write may fail the job, but a finished job includes
+/// it, and otherwise the kept array does.
 fn written_to_at_every_step(
     codecs: Value,
     outer: &[u64],
@@ -200,7 +202,7 @@ fn written_to_at_every_step(
                 let writer = ArrayNode::open(&engine(), &at(&writer)).unwrap();
                 write(&writer, region, data);
             });
-            // Who comes in the moment of the exchange is let in after it.
+            // A writer that comes at the moment of the exchange is let in after it.
             let start = Instant::now();
             while !thread.is_finished() && start.elapsed() < Duration::from_millis(100) {
                 thread::sleep(Duration::from_millis(1));
@@ -215,7 +217,7 @@ fn written_to_at_every_step(
             thread.join().unwrap();
         }
         if observer.steps.load(Ordering::SeqCst) <= step {
-            // Workers that share their steps out otherwise may need fewer of them.
+            // If workers share the steps differently they may need fewer of them.
             continue;
         }
         match done {
@@ -233,7 +235,8 @@ fn written_to_at_every_step(
                 let place = Location::parse(&place).unwrap();
                 assert_eq!(elements(&place), wanted, "written to at step {step} of {steps}");
             }
-            // Removed after the exchange: there are fewer than were moved, and nobody can tell why.
+            // Removed after the exchange: there are fewer than were moved, and it cannot be
+            // determined why.
             Err(Error::Repack(RepackError::Lost { .. })) => {
                 kept += 1;
                 assert_eq!(elements(&at(&array)), wanted, "written to at step {step} of {steps}");

@@ -69,7 +69,6 @@ pub(in crate::jobs) fn carry_over(
     Ok(())
 }
 
-<<<<<<< HEAD
 /// The versions of objects, as far as opening them tells; `None` of one that is no longer there.
 fn versions(source: &Location, found: &[(String, u64)]) -> Result<Vec<Option<Version>>, Error> {
     let version = |(path, _): &(String, u64)| match source.store.open(&source.key(path)?, None) {
@@ -79,10 +78,7 @@ fn versions(source: &Location, found: &[(String, u64)]) -> Result<Vec<Option<Ver
     found.iter().map(version).collect()
 }
 
-/// Lists what is carried over below a folder, with its length as it was listed.
-=======
 /// Lists what is carried over below a folder, with the length from the listing.
->>>>>>> w3
 fn gather(
     source: &Location,
     folder: &str,

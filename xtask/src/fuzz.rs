@@ -230,11 +230,7 @@ fn seeds() -> PathBuf {
 
 /// Writes the inputs that runs start from, created with the encoders of this very tree.
 fn write_seeds() -> Result {
-    Cmd::cargo("run --quiet --manifest-path fuzz/Cargo.toml --example seeds --target-dir")
-        .arg(target_dir())
-        .arg("--")
-        .arg(seeds())
-        .run()
+    Cmd::cargo("run --quiet --package shardine-fuzz --example seeds --").arg(seeds()).run()
 }
 
 #[cfg(test)]

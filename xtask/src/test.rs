@@ -62,17 +62,10 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "test",
-        about: "unit, property, integration and documentation tests",
+        about: "unit, property, integration and documentation tests, fuzz targets on their seeds",
         seconds: 700,
         installed: true,
         run: test,
-    },
-    Step {
-        name: "fuzz-smoke",
-        about: "the fuzz targets survive their seeds",
-        seconds: 180,
-        installed: false,
-        run: fuzz_smoke,
     },
     Step {
         name: "venv",
@@ -338,17 +331,6 @@ fn component(subcommand: &str, name: &str) -> Result {
 
 fn test() -> Result {
     Cmd::cargo("test --workspace --features shardine/ndarray").run()
-}
-
-/// Lints the fuzz targets and runs them on their seeds, without libFuzzer.
-///
-/// Uses the workspace's own target folder, where most dependencies are already compiled.
-fn fuzz_smoke() -> Result {
-    Cmd::cargo("clippy --all-targets --manifest-path fuzz/Cargo.toml --target-dir")
-        .arg(target_dir())
-        .args(["--", "-D", "warnings"])
-        .run()?;
-    Cmd::cargo("test --manifest-path fuzz/Cargo.toml --target-dir").arg(target_dir()).run()
 }
 
 fn python() -> Result {

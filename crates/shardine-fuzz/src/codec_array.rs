@@ -18,7 +18,7 @@ macro_rules! golden {
             concat!("\"neuroglancer_", $codec, "\""),
             concat!("\"", $data_type, "\""),
             $shape,
-            include_bytes!(concat!("../../tests/golden/neuroglancer/", $file, ".chunk")),
+            include_bytes!(concat!("../../../tests/golden/neuroglancer/", $file, ".chunk")),
         )
     };
 }

@@ -2,10 +2,10 @@
 
     python peers/struct_check.py --shardine PATH
 
-The data type has two spellings. `struct`, with an object for each field and one as the fill value, is the registered one:
-Shardine writes it by default, and zarr-python does so since 3.2. `structured`, with pairs and base64, is what older versions
-wrote and all that they read; it is written where it is asked for. Which of the two zarr-python here knows decides what it is
-asked to read.
+The data type has two spellings. `struct`, with an object for each field and as the fill value, is the
+registered one: Shardine writes it by default, and so does zarr-python since 3.2. `structured`, with
+pairs and base64, is what older versions write, and all that they read; Shardine writes it on request.
+zarr-python is asked to read the spellings that its version knows.
 """
 
 from __future__ import annotations

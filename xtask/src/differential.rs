@@ -63,7 +63,8 @@ pub fn append_peers() -> Result {
         .run()
 }
 
-/// Lets zarr-python and TensorStore read structured arrays in both spellings, with them and the binary already in place.
+/// Lets zarr-python and TensorStore read structured arrays in both spellings, with them and the
+/// binary already in place.
 pub fn struct_peers() -> Result {
     Cmd::new(root().join(".venv/bin/python"))
         .arg("peers/struct_check.py")

@@ -86,7 +86,8 @@ impl Verb {
         }
     }
 
-    /// What is said when Ctrl-C ends this verb, which cannot be stopped between two steps; `None` where that says nothing new.
+    /// What is said when Ctrl-C ends this verb, which cannot be stopped between two steps; `None`
+    /// where that says nothing new.
     pub fn interrupted_words(&self) -> Option<&'static str> {
         match self {
             Self::Compact(_) | Self::Repair(_) | Self::Migrate(_) => Some(RESUME),

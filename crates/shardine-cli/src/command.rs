@@ -2,7 +2,8 @@
 
 use crate::failure::quoted;
 
-/// Options that decide how a job begins or what it says, and not what it makes: without them the command resumes it.
+/// Options that decide how a job begins or what it says, and not what it makes: without them the
+/// command resumes it.
 const LEFT_OUT: [&str; 7] =
     ["--json", "--quiet", "-q", "--restart", "--overwrite", "--take-over", "--dry-run"];
 

@@ -248,7 +248,8 @@ fn of_ours(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Kills a command until it has left files of its own often enough, and resumes it each time: nothing of them is there then.
+/// Kills a command until it has left files of its own often enough, and resumes it each time:
+/// nothing of them is there then.
 fn leaves_nothing(arguments: &[&str], scene: &Path, prepare: &dyn Fn()) {
     const OFTEN: u64 = 4;
     let fresh = || {

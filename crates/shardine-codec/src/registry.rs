@@ -41,7 +41,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     crate::codecs::names()
 }
 
-/// Whether two members of a list of codecs mean the same, however each is spelled: by an alias, or with defaults left out.
+/// Whether two members of a list of codecs mean the same, however each is spelled: by an alias, or
+/// with defaults left out.
 ///
 /// Codecs that are not known mean the same if they are spelled the same.
 pub fn means_same(a: &CodecSpec, b: &CodecSpec) -> bool {

@@ -151,7 +151,7 @@ fn values_are_compressed_where_that_pays_and_the_report_says_why() {
         let told = folder.text(&["reshard", name, "--chunks-per-shard", "2"]);
         assert!(told.contains("data gzip") && !told.contains("took"), "{told}");
     }
-    // What does not get smaller is left alone, and so is what somebody has decided on.
+    // What does not shrink stays raw, and so does what was asked for.
     encoded_volume(&folder, "noise", "jpeg", false, false);
     let told = folder.text(&["shard", "noise"]);
     assert!(told.contains("data raw") && told.contains("with gzip"), "{told}");

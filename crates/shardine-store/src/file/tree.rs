@@ -166,7 +166,7 @@ impl FileStore {
         Ok((self.with_root(above.to_owned()), Key::new(name)?))
     }
 
-    /// Whether somebody works on the job in this folder, or may do so.
+    /// Whether a process works on the job in this folder, or may do so.
     pub fn is_job_in_use(&self, work: &Key) -> bool {
         super::leftover::is_locked(&self.0.disk, &self.path(work).join(LOCK_FILE))
     }

@@ -24,10 +24,11 @@ pub struct UnfinishedJob {
     pub in_use: bool,
 }
 
-/// The job that works on the data set at a place, or did so when it was interrupted; `None` if there is none.
+/// The job that works on the data set at a place, or did so when it was interrupted; `None` if
+/// there is none.
 ///
-/// Until such a job has ended the data set is the old one, or the new one, whole in either case. Some `stat`, and one read if
-/// there is a job. Nothing for stores other than files.
+/// Until such a job has ended the data set is the old one, or the new one, whole in either case.
+/// Some `stat`, and one read if there is a job. Nothing for stores other than files.
 pub fn unfinished_job(location: &Location) -> Result<Option<UnfinishedJob>, Error> {
     let Some(job) = job_at(location)? else { return Ok(None) };
     let command = match job.marker() {
@@ -60,8 +61,9 @@ fn job_at(location: &Location) -> Result<Option<Exchange>, Error> {
     Ok(job.beside.has_folder(&job.work)?.then_some(job))
 }
 
-/// Ends the job that was interrupted at a place: finishes it if the new data set is in its place already, and otherwise removes what
-/// it has built. `None` if there is none, or a process is at work on it.
+/// Ends the job that was interrupted at a place: finishes it if the new data set is in its place
+/// already, and otherwise removes what it has built. `None` if there is none, or a process is at
+/// work on it.
 pub(super) fn settle(context: &JobContext, location: &Location) -> Result<Option<Settled>, Error> {
     let Some(job) = job_at(location)? else { return Ok(None) };
     if job.beside.is_job_in_use(&job.work) {

@@ -210,8 +210,8 @@ impl ShardingRequest {
             || self.minishard_index_encoding.is_some()
     }
 
-    /// Whether a scale gets new shards of which nobody has said how values are stored, and its encoding does not tell whether gzip
-    /// makes them smaller.
+    /// Whether a scale gets new shards whose data encoding was not given, and its chunk encoding
+    /// does not tell whether gzip pays.
     pub(crate) fn leaves_data_encoding_open(&self, scale: &Scale) -> bool {
         let says =
             matches!(self.packing, Some(VolumePacking::Sharding(_) | VolumePacking::Unsharded));

@@ -8,12 +8,13 @@ use super::sample::Sample;
 use super::situation::count;
 use crate::{Array, Error};
 
-/// Objects that an array may have room for, at most, for them to be listed although the sample has found all it asked for.
+/// Objects that an array may have room for, at most, for them to be listed although the sample has
+/// found all it asked for.
 const LISTED_LOCAL: u64 = 1_000_000;
 const LISTED_REMOTE: u64 = 10_000;
 
-/// Cells of another grid that are told apart; past them it is an estimate.
-const TOLD_APART: u64 = 4_000_000;
+/// The most cells that are mapped to another grid; beyond that the number is an estimate.
+const MOST_MAPPED: u64 = 4_000_000;
 
 /// The cells of an array's grid whose objects are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +26,12 @@ pub struct StoredCells {
     cells: Vec<Vec<u64>>,
 }
 
-/// Lists the objects of an array that are stored; `None` where that cannot be told, would cost too much to tell, or there are none
-/// yet.
+/// Lists the stored objects of an array; `None` if the store cannot list, listing would cost too
+/// much, or there are none yet.
 ///
-/// A listing for each folder, as of [`Array::objects`]. Not listed is an array of a great many objects all of which seem to be
-/// there, as far as `sample` has looked, and one whose store cannot list.
+/// A listing for each folder, as of [`Array::objects`]. Not listed is an array of a great many
+/// objects all of which seem to be there, as far as `sample` has looked, and one whose store cannot
+/// list.
 pub fn stored_cells(array: &Array, sample: Option<&Sample>) -> Result<Option<StoredCells>, Error> {
     if array.chunks.packing.shared().is_some() {
         return Ok(None);
@@ -62,8 +64,8 @@ impl StoredCells {
         self.cells.len() as u64
     }
 
-    /// How many objects of this shape hold what is stored, if each of them holds whole objects that are there; `None` if not, or
-    /// if there are too many to tell.
+    /// How many objects of this shape hold what is stored, if each of them holds whole objects that
+    /// are there; `None` if not, or if there are too many to tell.
     pub(super) fn packed(&self, object: &[u64]) -> Option<u64> {
         let whole = |(&new, &old): (&u64, &u64)| old > 0 && new.is_multiple_of(old);
         if object == self.cell {
@@ -71,7 +73,7 @@ impl StoredCells {
         }
         let is_coarser =
             object.len() == self.cell.len() && object.iter().zip(&self.cell).all(whole);
-        if !is_coarser || self.count() > TOLD_APART {
+        if !is_coarser || self.count() > MOST_MAPPED {
             return None;
         }
         let of = |cell: &Vec<u64>| -> Vec<u64> {
@@ -81,8 +83,9 @@ impl StoredCells {
         Some(self.cells.iter().map(of).collect::<HashSet<_>>().len() as u64)
     }
 
-    /// The share of all there is room for that is stored, if objects hold as much as those of the sample. `None` if nothing was
-    /// measured, or no object is missing, so that the sample alone tells.
+    /// The share of all there is room for that is stored, if objects hold as much as those of the
+    /// sample. `None` if nothing was measured, or no object is missing, so that the sample alone
+    /// tells.
     pub(super) fn share(&self, sample: Option<&Sample>) -> Option<f64> {
         let grid = |cell: &[u64]| -> u64 {
             let axes = self.shape.iter().zip(cell);

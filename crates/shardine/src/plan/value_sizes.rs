@@ -15,7 +15,8 @@ const READ: usize = 16;
 /// A longer one is passed over.
 const LONGEST: u64 = 64 << 20;
 
-/// What some chunks of a volume take, as they are and compressed with gzip on top of their own encoding.
+/// What some chunks of a volume take, as they are and compressed with gzip on top of their own
+/// encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ValueSizes {
@@ -28,14 +29,16 @@ pub struct ValueSizes {
 }
 
 impl ValueSizes {
-    /// How they are best stored: with gzip if that saves a tenth, which is worth what it costs a reader.
+    /// How they are best stored: with gzip if that saves a tenth, which is worth what it costs a
+    /// reader.
     pub fn encoding(&self) -> Encoding {
         let pays = u128::from(self.gzip) * 10 <= u128::from(self.raw) * 9;
         if pays && self.raw > 0 { Encoding::Gzip } else { Encoding::Raw }
     }
 }
 
-/// Measures chunks of a scale without shards that lie far apart; `None` if there are none, or the store cannot list.
+/// Measures chunks of a scale without shards that lie far apart; `None` if there are none, or the
+/// store cannot list.
 ///
 /// A listing, and a read for each of at most 16 chunks. The same volume gives the same sizes.
 pub(crate) fn measure_values(array: &Array) -> Result<Option<ValueSizes>, Error> {

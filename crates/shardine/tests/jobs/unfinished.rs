@@ -71,7 +71,8 @@ fn repaired(location: &Location, dry_run: bool) -> Vec<String> {
     told
 }
 
-/// Looks at a data set after its job died, and lets `repair` end that; tells whether it was finished, undone or neither.
+/// Looks at a data set after its job died, and lets `repair` end that; tells whether it was
+/// finished, undone or neither.
 fn end(folder: &Path, location: &Location) -> Option<bool> {
     let path = folder.join("v");
     let left = names(folder) != ["v"];

@@ -63,14 +63,13 @@ pub(super) fn new_info(
     Ok((info, measured))
 }
 
-/// Whether there will be shards of which nobody has said how values are stored, and their encoding does not tell whether gzip makes
-/// them smaller.
+/// Whether there will be shards whose data encoding was not given, and the chunk encoding does not tell whether gzip pays.
 fn leaves_data_encoding_open(form: &VolumeForm, encoding: &ChunkEncoding) -> bool {
     let says = matches!(form.packing, Some(VolumePacking::Sharding(_) | VolumePacking::Unsharded));
     !says && form.data_encoding.is_none() && usual_data_encoding(encoding) == Encoding::Raw
 }
 
-/// What a few chunks of a level take in a volume that nobody sees.
+/// Measures a few chunks of a level, in a temporary volume in memory.
 fn measure(level: &OldLevel, volume: NewVolume) -> Result<Option<ValueSizes>, Error> {
     let info = VolumeInfo::new(volume).map_err(|error| refuse(level, error.to_string()))?;
     let place = Location::root(Arc::new(MemoryStore::new()));

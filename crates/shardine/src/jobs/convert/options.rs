@@ -240,7 +240,7 @@ pub struct ConvertedLevel {
     pub shard_shape: Option<Vec<u64>>,
     /// How chunks are packed in a volume.
     pub sharding: Option<Sharding>,
-    /// What decided whether values are compressed with gzip, where nobody had said it.
+    /// The measurement that decided the data encoding, if it was not given.
     pub measured: Option<ValueSizes>,
     /// The axes of the source, in order.
     pub axes: Vec<&'static str>,

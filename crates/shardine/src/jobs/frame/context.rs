@@ -100,16 +100,16 @@ impl JobContext {
         self
     }
 
-    /// Says by which command a person has begun the job.
+    /// Sets the command that began the job.
     ///
-    /// It is stored with what an interrupted job leaves, so that whoever meets that is told what to run. It must hold no
-    /// secrets.
+    /// It is stored with an unfinished job, so that messages about that job can name it. It must not
+    /// contain secrets.
     pub fn command(mut self, command: &str) -> Self {
         self.command = Some(command.into());
         self
     }
 
-    /// The command that has begun the job.
+    /// The command that began the job.
     pub(crate) fn begun_by(&self) -> Option<&str> {
         self.command.as_deref()
     }

@@ -24,7 +24,7 @@ use crate::{Error, Location};
 /// The lock file of a target on files.
 const LOCK: &str = "job";
 
-/// The member of a marker that names the command by which the job was begun; only for people.
+/// The marker's member that names the command that began the job; only for messages.
 const COMMAND: &str = "command";
 
 /// The marker's member that names its owner.
@@ -574,7 +574,7 @@ impl Marker {
     /// marker last.
     pub fn end(mut self, target: &Location) -> Result<(), Error> {
         if self.resumed || self.state.parts.is_some() {
-            // Whoever was killed has left what it was writing.
+            // Killed processes leave temporary files.
             remove_leftovers_below(target)?;
         }
         if let Some(count) = self.state.parts {
@@ -645,8 +645,8 @@ pub(in crate::jobs) fn is_report(name: &str) -> bool {
     numbers.is_some_and(|(index, count)| is_number(index) && is_number(count))
 }
 
-/// Removes temporary files of processes that are gone, in a place and all folders below it. A listing for each folder; nothing for a
-/// store without folders.
+/// Removes temporary files of processes that are gone, in a place and all folders below it. A
+/// listing for each folder; nothing for a store without folders.
 pub(in crate::jobs) fn remove_leftovers_below(target: &Location) -> Result<(), Error> {
     if !target.store.has_folders() {
         return Ok(());

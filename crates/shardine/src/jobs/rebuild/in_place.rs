@@ -176,7 +176,8 @@ pub(in crate::jobs) enum Settled {
     Undone,
 }
 
-/// Ends a job on a data set that was interrupted, without doing what it was to do. `None` if there is none.
+/// Ends a job on a data set that was interrupted, without doing what it was to do. `None` if there
+/// is none.
 pub(in crate::jobs) fn settle(
     context: &JobContext,
     location: &Location,

@@ -57,7 +57,7 @@ pub(in crate::jobs) fn settle_volume(
     context: &JobContext,
     location: &Location,
 ) -> Result<Option<Settled>, Error> {
-    // Nothing is packed, so nobody asks for it.
+    // Nothing is packed, so this is not called.
     let open = &|| Err(Error::NoVolume { at: location.to_string() });
     settle(context, location, &Repacked::<Scales> { context, location, open, packed: None })
 }

@@ -74,7 +74,7 @@ pub struct RepackedScale {
     pub key: String,
     /// How it is sharded now; `None` if it is not.
     pub sharding: Option<Sharding>,
-    /// What decided whether values are compressed with gzip, where nobody had said it.
+    /// The measurement that decided the data encoding, if it was not given.
     pub measured: Option<ValueSizes>,
     /// What happened to it.
     pub outcome: RepackOutcome,

@@ -79,7 +79,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Tells of a job on the data set itself that was interrupted: it lies beside it.
+    /// Reports an interrupted job on the data set itself, whose folder is beside it.
     fn job_beside(&self, location: &Location) -> Result<(), Error> {
         if !self.is_first() {
             return Ok(());
@@ -298,7 +298,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Remembers that what is at a place, and below it, could not be looked at: nobody knows whether it is there.
+    /// Records that a place, and everything below it, could not be checked: it is not missing.
     fn pass_over(&mut self, place: Option<&Key>) {
         for outer in &mut self.outer {
             // Of the group itself nothing is left.

@@ -40,7 +40,7 @@ pub struct ArrayMetadata {
     dimension_names: Option<Vec<Option<String>>>,
     /// For version 2: the attribute with which xarray marks the missing value in version 3.
     mask: Option<Value>,
-    /// What was spelled otherwise than it should be.
+    /// Deviations from the specification.
     deviations: Vec<String>,
 }
 
@@ -145,8 +145,8 @@ impl ArrayMetadata {
         })
     }
 
-    /// What the document spelled otherwise than the specification has it, one sentence each. It can only mean what was
-    /// understood, and is written as it should be.
+    /// Harmless deviations of the document from the specification, one sentence each. They are
+    /// written correctly.
     pub fn deviations(&self) -> &[String] {
         &self.deviations
     }
@@ -255,8 +255,8 @@ impl ArrayMetadata {
 
     /// The document's text, indented.
     ///
-    /// Parsing it returns the same metadata, and everything that was read is in it unchanged, except
-    /// [`deviations`](Self::deviations).
+    /// Parsing it returns the same metadata, and everything that was read is in it unchanged,
+    /// except [`deviations`](Self::deviations).
     pub fn to_bytes(&self) -> Vec<u8> {
         self.document.to_bytes()
     }

@@ -1,7 +1,8 @@
-//! Members that writers in use spell otherwise than the specification does, and that can only mean one thing.
+//! Deviations from the specification that occur in practice and can only mean one thing.
 //!
-//! They are read, and stand in the document as they should from then on, so that whatever is written is right. What could mean two
-//! things is left for the parser to refuse: a fill value of `null` is NaN to one writer and 0 to another.
+//! They are corrected in the document when it is parsed, so that what is written is correct. What
+//! could mean two things is left for the parser to refuse: a fill value of `null` is NaN to one
+//! writer and 0 to another.
 
 use serde_json::{Value, json};
 use shardine_codec::{DataType, Kind, shown};
@@ -14,7 +15,7 @@ const MOST_EXACT: f64 = 9e15;
 /// As deep as codecs are looked into; shards in shards are rarely two deep.
 const MAX_DEPTH: usize = 8;
 
-/// Corrects what is spelled otherwise in the document of any node; one sentence for each.
+/// Corrects deviations in the document of any node; returns one sentence for each.
 pub(super) fn correct_node(document: &mut Document) -> Vec<String> {
     let mut found = Vec::new();
     if document.get("attributes") == Some(&Value::Null) {
@@ -24,7 +25,7 @@ pub(super) fn correct_node(document: &mut Document) -> Vec<String> {
     found
 }
 
-/// The same of an array.
+/// The same for an array.
 pub(super) fn correct_array(document: &mut Document) -> Vec<String> {
     let mut found = correct_node(document);
     for member in ["storage_transformers", "dimension_names"] {

@@ -155,7 +155,8 @@ impl Document {
         &self.members
     }
 
-    /// Has numbers in a member that JSON does not have written as the strings that stand for them; whether there were any.
+    /// Has numbers in a member that JSON does not have written as the strings that stand for them;
+    /// whether there were any.
     pub(super) fn quote(&mut self, member: &str) -> bool {
         let pointer = format!("/{}", escaped(member));
         let before = self.kept.len();

@@ -24,7 +24,7 @@ pub struct GroupMetadata {
     document: Document,
     format: ZarrFormat,
     consolidated: Option<Vec<ConsolidatedEntry>>,
-    /// What was spelled otherwise than it should be.
+    /// Deviations from the specification.
     deviations: Vec<String>,
 }
 
@@ -89,8 +89,8 @@ impl GroupMetadata {
         Ok(Self { document, format: ZarrFormat::V3, consolidated, deviations })
     }
 
-    /// What the document spelled otherwise than the specification has it, one sentence each. It can only mean what was
-    /// understood, and is written as it should be.
+    /// Harmless deviations of the document from the specification, one sentence each. They are
+    /// written correctly.
     pub fn deviations(&self) -> &[String] {
         &self.deviations
     }

@@ -9,8 +9,8 @@ use super::{ArrayMetadata, GroupMetadata, NodeMetadata};
 const LISTS: [&str; 2] = ["codecs", "index_codecs"];
 
 impl NodeMetadata {
-    /// Whether another document says the same of the same node. Defaults may be left out or spelled out, and what a group
-    /// says of other nodes does not count.
+    /// Whether another document says the same of the same node. Defaults may be left out or spelled
+    /// out, and what a group says of other nodes does not count.
     pub(crate) fn means_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Array(one), Self::Array(other)) => one.means_same(other),

@@ -65,7 +65,7 @@ impl NodeMetadata {
         }
     }
 
-    /// What the document spelled otherwise than the specification has it, one sentence each.
+    /// Harmless deviations of the document from the specification, one sentence each.
     pub fn deviations(&self) -> &[String] {
         match self {
             Self::Array(array) => array.deviations(),

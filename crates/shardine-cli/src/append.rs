@@ -96,7 +96,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let (from, progress) = match &mut stream {
         Some(Stream { from, name }) => {
             let from = AppendFrom::Stream { from, name: name.clone() };
-            (from, Progress::stream("appending"))
+            (from, Progress::things("appending", 0))
         }
         None => {
             let input = Input::open(&args.file)?;
@@ -105,7 +105,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     };
     let context = match from {
         AppendFrom::Stream { .. } => progress.context_of_stream(&engine),
-        AppendFrom::File(_) => progress.context_of_bytes(&engine),
+        AppendFrom::File(_) => progress.context(&engine),
     };
     let result = append(&context, from, &location, &args.options());
     progress.finish();

@@ -93,7 +93,7 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let source = machine.location_with(&args.source, &args.source_option)?;
     let target = machine.location_with(&args.target, &args.target_option)?;
-    let progress = Progress::objects("copying");
+    let progress = Progress::bytes("copying", 0);
     let bar = progress.clone();
     let mut options = CopyOptions::new()
         .requests(args.requests)
@@ -110,8 +110,8 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     options.take_over = args.take_over;
     if !progress.is_hidden() {
         options = options.progress(move |now| {
-            bar.set(now.bytes, now.bytes_found.max(now.bytes));
-            bar.say(format!("{} of {} objects", now.objects, now.objects_found));
+            let objects = format!("{} of {} objects", now.objects, now.objects_found);
+            bar.set(now.bytes, now.bytes_found.max(now.bytes), &objects);
         });
     }
     let result = copy_all(&source, &target, &options);

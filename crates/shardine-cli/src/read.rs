@@ -152,7 +152,7 @@ impl Job<'_> {
         let file = Unfinished::create(path, overwrite)?;
         let options = ExportOptions::new().npy(npy).memory(self.budget);
         let progress = self.progress();
-        let context = progress.context_of_bytes(self.array.engine());
+        let context = progress.context(self.array.engine());
         let result = export_to_file(&context, self.array, self.region, file.output(), &options);
         progress.finish();
         let bytes = result?;

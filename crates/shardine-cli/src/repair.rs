@@ -70,7 +70,7 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         .dry_run(args.dry_run)
         .decode(args.decode)
         .accept_loss(args.accept_loss);
-    let context = JobContext::new(&engine).progress(move |now| bar.set(now.done, now.total));
+    let context = JobContext::new(&engine).progress(move |now| bar.hear(&now));
     let mut repairs = Vec::new();
     let mut written = Ok(());
     let summary = repair_all(&context, &location, &options, &mut |done| {

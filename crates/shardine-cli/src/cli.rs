@@ -68,6 +68,38 @@ pub enum Verb {
     Completions(completions::Completions),
 }
 
+/// What comes next after Ctrl-C, for a job that can be resumed.
+pub const RESUME: &str = "run the same command again to resume";
+
+impl Verb {
+    /// What comes next when Ctrl-C has stopped a job of this verb between two of its steps.
+    pub fn resumed_by(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "nothing was written; run the same command again",
+            Self::Convert(args) if args.is_of_stream() => {
+                "a stream cannot be resumed; run the same command again with --overwrite"
+            }
+            Self::Convert(args) if args.is_to_file() => {
+                "nothing was written; run the same command again"
+            }
+            _ => RESUME,
+        }
+    }
+
+    /// What is said when Ctrl-C ends this verb, which cannot be stopped between two steps; `None`
+    /// where that says nothing new.
+    pub fn interrupted_words(&self) -> Option<&'static str> {
+        match self {
+            Self::Compact(_) | Self::Repair(_) | Self::Migrate(_) => Some(RESUME),
+            Self::Write(_) => {
+                Some("every object is the old one or the new one; run the same command again")
+            }
+            Self::Verify(_) => Some("nothing was changed; run the same command again"),
+            _ => None,
+        }
+    }
+}
+
 /// How much of the machine may be used.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Machine")]

@@ -9,6 +9,7 @@ mod append;
 mod attrs;
 mod bench;
 mod cli;
+mod command;
 mod compact;
 mod completions;
 mod consolidate;
@@ -68,6 +69,10 @@ fn main() -> ExitCode {
     if cli.machine.quiet {
         said::be_quiet();
     }
+    // Jobs that a token stops say it when they have stopped.
+    if let Some(words) = cli.verb.interrupted_words() {
+        interrupt::will_say(words);
+    }
     let result = match &cli.verb {
         Verb::Demo(args) => demo::run(args, &cli.machine),
         Verb::Info(args) => info::run(args, &cli.machine),
@@ -97,9 +102,22 @@ fn main() -> ExitCode {
         Err(failure) => {
             // Do not leave unfinished uploads behind.
             shardine::jobs::abort_unfinished_uploads(interrupt::PATIENCE);
-            refuse(&failure, json)
+            let next = cli.verb.resumed_by();
+            match failure {
+                Failure::Interrupted => interrupted(next, json),
+                failure => refuse(&failure, json),
+            }
         }
     }
+}
+
+/// Says that Ctrl-C has stopped a job, and what comes next.
+fn interrupted(next: &str, json: bool) -> ExitCode {
+    match json {
+        true => eprintln!("{}", json!({ "error": "interrupted", "hint": next })),
+        false => eprintln!("interrupted; {next}"),
+    }
+    ExitCode::from(interrupt::INTERRUPTED)
 }
 
 /// Prints the reason to standard error: one line and at most one more with what to do, or one line
@@ -113,14 +131,7 @@ fn refuse(failure: &Failure, json: bool) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
-        Failure::Interrupted if json => {
-            tell("interrupted", Some("run the same command again to resume"));
-            ExitCode::from(interrupt::INTERRUPTED)
-        }
-        Failure::Interrupted => {
-            eprintln!("interrupted; run the same command again to resume");
-            ExitCode::from(interrupt::INTERRUPTED)
-        }
+        Failure::Interrupted => interrupted(cli::RESUME, json),
         Failure::Told { message, hint } => {
             tell(message, hint.as_deref());
             ExitCode::from(FAILED)

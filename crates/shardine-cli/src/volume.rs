@@ -3,12 +3,13 @@
 use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
+use shardine::jobs::UnfinishedJob;
 use shardine::precomputed::{Scale, Volume};
 use shardine::shard::uint64::Sharding;
 
 use crate::dataset::Level;
 use crate::failure::Failure;
-use crate::info::{cells, line, raw_bytes};
+use crate::info::{cells, job_json, line, raw_bytes, write_job};
 use crate::ls::write_table;
 use crate::units;
 
@@ -45,16 +46,25 @@ impl Stored {
 }
 
 /// Describes a volume.
-pub fn info(url: &str, volume: &Volume, fast: bool, as_json: bool) -> Result<(), Failure> {
+pub fn info(
+    url: &str,
+    volume: &Volume,
+    fast: bool,
+    as_json: bool,
+    job: Option<&UnfinishedJob>,
+) -> Result<(), Failure> {
     let mut stored = Vec::new();
     for level in 0..volume.info().scales().len() {
         stored.push(if fast { None } else { Some(Stored::scan(volume, level)?) });
     }
     let mut out = BufWriter::new(io::stdout().lock());
     if as_json {
-        writeln!(out, "{:#}", describe(volume, &stored))?;
+        let mut description = describe(volume, &stored);
+        description["unfinished_job"] = job_json(job);
+        writeln!(out, "{description:#}")?;
     } else {
         write_volume(&mut out, url, volume, &stored)?;
+        write_job(&mut out, url, job)?;
     }
     out.flush()?;
     Ok(())

@@ -33,6 +33,6 @@ pub use data_type::{
 pub use elements::{Elements, ElementsRef, VariableElements};
 pub use error::{CodecError, ExtensionError};
 pub use extension::{Extension, shown};
-pub use registry::{Codec, CodecSpec, from_spec, names};
+pub use registry::{Codec, CodecSpec, from_spec, means_same, names};
 pub use spec_json::{codec_specs_from_json, codec_specs_to_json};
 pub use traits::{ArraySpec, ArrayToArray, ArrayToBytes, BytesToBytes, EncodedSize, Endian};

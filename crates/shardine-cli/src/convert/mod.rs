@@ -100,6 +100,18 @@ impl Convert {
     }
 }
 
+impl Convert {
+    /// Whether what is converted cannot be read a second time.
+    pub fn is_of_stream(&self) -> bool {
+        self.source == "-"
+    }
+
+    /// Whether a file of elements is made, which appears whole or not at all.
+    pub fn is_to_file(&self) -> bool {
+        is_file(&self.target)
+    }
+}
+
 /// Whether a name is that of a file of elements: `.npy`, or raw bytes.
 fn is_file(name: &str) -> bool {
     let raw = |path: &Path| path.extension().is_some_and(|ext| ext == "raw" || ext == "bin");

@@ -179,7 +179,7 @@ pub fn create(
     }
     let made = Volume::create(&machine.engine()?, location, info)?;
     if args.json {
-        return volume::info(&args.url, &made, true, true);
+        return volume::info(&args.url, &made, true, true, None);
     }
     let info = made.info();
     let mut out = said::words();

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use shardine::plan::{Action, Choice, Figures, Recommendation, Situation, View};
+use shardine::plan::{Action, Choice, Figures, ObjectCount, Recommendation, Situation, View};
 use shardine::shard::IndexLocation;
 
 use crate::units;
@@ -140,7 +140,8 @@ impl Advice {
             (None, Action::Nothing) => writeln!(out, "{:<28} as it is", "")?,
             (None, _) => writeln!(out, "{:<28} as recommended", "")?,
         }
-        row(out, "objects", &|f| f.objects.to_string())?;
+        let exists = self.situation.current.is_some();
+        row(out, "objects", &|f| objects(f, exists))?;
         row(out, "bytes of an object", &|f| {
             let (mean, most) = (units::size(f.object_bytes), units::size(f.largest_object_bytes));
             if f.largest_object_bytes > f.object_bytes {
@@ -214,6 +215,18 @@ fn word(place: IndexLocation) -> &'static str {
     }
 }
 
+/// How many objects there are, and what the grid has room for where that is more.
+fn objects(figures: &Figures, exists: bool) -> String {
+    let (objects, cells) = (figures.objects, figures.cells);
+    match figures.object_count {
+        ObjectCount::Counted if objects == cells => objects.to_string(),
+        ObjectCount::Counted => format!("{objects} stored, room for {cells}"),
+        ObjectCount::Estimated => format!("about {objects}, room for {cells}"),
+        _ if exists => format!("up to {cells}"),
+        _ => cells.to_string(),
+    }
+}
+
 /// What a view shows: the axes along which it has more than one element.
 fn shown(view: &View) -> String {
     let long: Vec<u64> = view.shape.iter().copied().skip_while(|&n| n == 1).collect();
@@ -241,7 +254,13 @@ fn view_json(view: &View) -> Value {
 fn figures_json(figures: &Figures) -> Value {
     json!({
         "chunks": figures.chunks,
+        "cells": figures.cells,
         "objects": figures.objects,
+        "object_count": match figures.object_count {
+            ObjectCount::Counted => "counted",
+            ObjectCount::Estimated => "estimated",
+            _ => "room",
+        },
         "chunk_bytes": figures.chunk_bytes,
         "encoded_chunk_bytes": figures.encoded_chunk_bytes,
         "object_bytes": figures.object_bytes,

@@ -9,6 +9,7 @@
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
 //! | [`compact`] | removes the gaps that in-place updates leave |
 //! | [`migrate`] | Zarr version 2 to 3; the chunks stay where they are |
+//! | [`unfinished_job`] | finds an interrupted in-place job on a data set |
 //! | [`recover`] | restores the name of a data set whose in-place job was killed between two renames |
 //! | [`abort_unfinished_uploads`] | for a program that is about to exit: leaves no parts of uploads behind |
 //!
@@ -48,6 +49,7 @@ mod repack;
 mod repack_volume;
 mod repair;
 mod span;
+mod unfinished;
 mod verify;
 mod walk;
 mod watched;
@@ -73,4 +75,5 @@ pub use repack::{
 pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use shardine_remote::abort_unfinished_uploads;
+pub use unfinished::{UnfinishedJob, unfinished_job};
 pub use verify::{VerifyOptions, verify};

@@ -16,6 +16,7 @@ mod repack_renames;
 mod repack_volume;
 mod repair;
 mod repair_volume;
+mod unfinished;
 mod verify;
 mod verify_nodes;
 mod verify_parts;

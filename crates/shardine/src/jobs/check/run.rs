@@ -9,6 +9,7 @@ use shardine_store::{Key, LeftoverKind, StoreError};
 use super::{Finding, FindingKind, Untold, VerifySummary};
 use crate::engine::Crew;
 use crate::jobs::frame::{JobContext, JobProgress, Part};
+use crate::jobs::unfinished_job;
 use crate::{Engine, Error, Location};
 
 /// What to check, and how much to report.
@@ -266,8 +267,15 @@ impl<'a> Run<'a> {
                 Some(folder) => folder.join(&leftover.name),
                 None => Key::new(&leftover.name),
             };
-            let message = match leftover.kind {
-                LeftoverKind::Job => what.to_owned(),
+            let message = match (leftover.kind, &leftover.object) {
+                (LeftoverKind::Job, Some(object)) => {
+                    let job = unfinished_job(&location.at(Some(object.clone())));
+                    match job.ok().flatten().and_then(|job| job.command) {
+                        Some(command) => format!("{what}, begun by `{command}`"),
+                        None => what.to_owned(),
+                    }
+                }
+                (LeftoverKind::Job, None) => what.to_owned(),
                 _ => format!("{what} ({} bytes)", leftover.len),
             };
             self.note(Finding::new(kind, name.ok(), message));

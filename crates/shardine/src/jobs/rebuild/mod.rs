@@ -24,11 +24,13 @@ pub(super) use axes::AxisMap;
 pub(super) use batch::Batch;
 pub use in_place::recover;
 pub(super) use in_place::{
-    InPlaceOptions, Prepared, Replaced, Replacement, prepare, recover_missing, replace,
+    InPlaceOptions, Prepared, Replaced, Replacement, Settled, prepare, recover_missing, replace,
+    settle,
 };
 pub use out::PartOutcome;
 pub(super) use out::{Document, Others, OutOptions, OutPlan, Step, StepDone, Work, make};
 pub(super) use relation::{moves, relates};
+pub(super) use source::ArraySource;
 pub use tasks::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
 pub(super) use tasks::{SourceRef, TargetRef};
 pub(super) use transfer::{Counts, TransferOptions};

@@ -19,6 +19,7 @@ use super::rebuild::recover_missing;
 pub use error::RepackError;
 pub(super) use error::is_stale;
 use in_place::InPlaceJob;
+pub(super) use in_place::settle_array;
 pub use options::{CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray};
 pub use out::REPACK_MARKER;
 pub(super) use out::{REPACK, plan_repack};

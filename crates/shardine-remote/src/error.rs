@@ -5,6 +5,7 @@ use std::io;
 use object_store::Error;
 use shardine_store::{Key, StoreError};
 
+use crate::credentials::NoCredentials;
 use crate::place::{chain, user_of};
 
 /// What must not be in a message.
@@ -125,6 +126,15 @@ pub(crate) fn failed(
     {
         return StoreError::NotFound { key: key.clone(), store: store.to_owned() };
     }
+    let source = cause(secrets, error);
+    StoreError::Io { operation, path: format!("{store}/{key}"), source }
+}
+
+/// What went wrong with a request, without secrets.
+pub(crate) fn cause(secrets: &Secrets, error: &Error) -> io::Error {
+    if let Some(refused) = NoCredentials::within(error) {
+        return io::Error::new(io::ErrorKind::PermissionDenied, refused);
+    }
     let mut message = secrets.hide(&chain(error));
     if let Some((end, _)) = message.char_indices().nth(LONGEST) {
         message.truncate(end);
@@ -137,8 +147,7 @@ pub(crate) fn failed(
         Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
         _ => io::ErrorKind::Other,
     };
-    let source = io::Error::new(kind, message);
-    StoreError::Io { operation, path: format!("{store}/{key}"), source }
+    io::Error::new(kind, message)
 }
 
 #[cfg(test)]

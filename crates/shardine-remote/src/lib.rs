@@ -9,6 +9,7 @@
 
 mod commit;
 mod cost;
+mod credentials;
 mod encoding;
 mod error;
 mod exchange;

@@ -22,6 +22,9 @@ use crate::place::user_of;
 /// Amazon S3 and Azure, which document it, else `false` |
 /// | `decoded_limit` | bytes that an object with a `Content-Encoding` may have once it is decoded; 256 MiB |
 /// | `put_limit` | bytes that the store takes in one request; 5 GiB, of Google Cloud Storage 5 TiB |
+/// | `anonymous` | `true`: requests are not signed, as a public bucket allows, and no credentials are looked for |
+/// | `instance_credentials` | `true`: where no credentials are set, the metadata service of the cloud machine is asked \
+/// for some; the environment variable `SHARDINE_INSTANCE_CREDENTIALS` says the same. Else it is never asked |
 ///
 /// The others are those of the `object_store` crate, which has the names of the usual environment variables:
 /// `aws_access_key_id`, `aws_endpoint`, `aws_skip_signature`, `azure_storage_account_name`,
@@ -67,6 +70,11 @@ impl StoreOptions {
         self
     }
 
+    /// With requests that are not signed, as a public bucket allows.
+    pub fn anonymous(self) -> Self {
+        self.with("anonymous", "true")
+    }
+
     /// The name of an option whose value is a secret, or a URL with a user in it; `None` if there
     /// is none.
     ///
@@ -107,6 +115,10 @@ pub(crate) struct Tuning {
     pub put_limit: Option<u64>,
     /// Bytes that an encoded object may have once it is decoded, which happens in memory.
     pub decoded_limit: u64,
+    /// Whether requests go without a signature.
+    pub anonymous: bool,
+    /// Whether the metadata service of the machine may be asked for credentials.
+    pub instance_credentials: bool,
     pub single_writer: bool,
     pub memory: u64,
 }
@@ -120,6 +132,12 @@ pub(crate) const LARGEST_PUT: u64 = 5 << 30;
 /// The most that Google Cloud Storage takes in one request.
 pub(crate) const LARGEST_GOOGLE_PUT: u64 = 5 << 40;
 
+/// How long a connection may take to be made.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The environment variable that allows asking the metadata service of the machine.
+const INSTANCE_CREDENTIALS: &str = "SHARDINE_INSTANCE_CREDENTIALS";
+
 impl Tuning {
     /// Takes its options out of the others, which are returned.
     pub fn new(options: &StoreOptions) -> Result<(Self, Vec<(String, String)>), StoreError> {
@@ -132,9 +150,15 @@ impl Tuning {
             conditional_uploads: None,
             put_limit: None,
             decoded_limit: 256 << 20,
+            anonymous: false,
+            instance_credentials: false,
             single_writer: options.single_writer,
             memory: options.memory,
         };
+        if let Some(value) = std::env::var_os(INSTANCE_CREDENTIALS) {
+            tuning.instance_credentials =
+                parse_bool(INSTANCE_CREDENTIALS, &value.to_string_lossy())?;
+        }
         let mut others = Vec::new();
         for (name, value) in &options.pairs {
             let number = |least: u64, most: u64| match value.parse::<u64>() {
@@ -148,10 +172,10 @@ impl Tuning {
                 "retry_timeout" => tuning.retry_timeout = Duration::from_secs(number(0, 86_400)?),
                 "read_timeout" => tuning.read_timeout = Duration::from_secs(number(1, 86_400)?),
                 "conditional_uploads" => {
-                    let said = value.to_ascii_lowercase().parse::<bool>();
-                    let said = said.map_err(|_| refuse(name, "it takes true or false"))?;
-                    tuning.conditional_uploads = Some(said);
+                    tuning.conditional_uploads = Some(parse_bool(name, value)?);
                 }
+                "anonymous" => tuning.anonymous = parse_bool(name, value)?,
+                "instance_credentials" => tuning.instance_credentials = parse_bool(name, value)?,
                 "put_limit" => tuning.put_limit = Some(number(1, LARGEST_GOOGLE_PUT)?),
                 "decoded_limit" => tuning.decoded_limit = number(1, 1 << 40)?,
                 other => others.push((other.to_owned(), value.clone())),
@@ -159,6 +183,11 @@ impl Tuning {
         }
         Ok((tuning, others))
     }
+}
+
+fn parse_bool(name: &str, value: &str) -> Result<bool, StoreError> {
+    let said = value.to_ascii_lowercase().parse::<bool>();
+    said.map_err(|_| refuse(name, "it takes true or false"))
 }
 
 /// An error for an option. Its value is not shown: it may be a secret.

@@ -5,17 +5,15 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde_json::Value;
-use shardine_codec::{CodecError, DataTypeError, ExtensionError};
 use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, UnlistedKind};
 
 use crate::engine::{in_order, tuning};
 use crate::jobs::check::keyed::last_part;
 use crate::jobs::check::{Finding, FindingKind, Run};
-use crate::layout::LayoutError;
 use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
-use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
-use crate::zarr::{DOCUMENT, consolidated_name, read_document};
+use crate::zarr::metadata::{GroupMetadata, NodeMetadata};
+use crate::zarr::{DOCUMENT, OpaqueArray, consolidated_name, read_document};
 use crate::{ArrayNode, Error, Location};
 
 /// How long a writer of a document may take that does not replace it as a whole.
@@ -60,10 +58,29 @@ impl Run<'_> {
             // What is legal but not known here leaves nothing to check, and so does what is not there.
             match refusal(&error) {
                 Some(FindingKind::Metadata) => self.note(refused(location, &error)),
+                Some(FindingKind::NotChecked) if self.opaque(location, &error)? => {}
                 _ => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// Checks as much as can be checked of an array that was refused with `error`, without decoding
+    /// its chunks; whether there is one.
+    fn opaque(&self, location: &Location, error: &Error) -> Result<bool, Error> {
+        let Some(opaque) = OpaqueArray::open(self.engine, location, error)? else {
+            return Ok(false);
+        };
+        let listing = opaque.listing();
+        if let Ok(array) = &listing {
+            let _hold = self.hold(location)?;
+            self.sum(|summary| summary.arrays += 1);
+            self.without_decoding(|run| run.array(array))?;
+        }
+        if listing.is_err() || self.scope.decode {
+            self.note(refused(location, &opaque.error()));
+        }
+        Ok(true)
     }
 
     /// Keeps the data set at a place where it is until this is dropped, unless that is done already.
@@ -189,14 +206,35 @@ impl Walk<'_, '_> {
                     return ControlFlow::Break(());
                 }
                 Err(Error::NoNode { .. }) => self.not_a_node(&child, folder.clone()),
-                Err(error) if refusal(&error).is_some() => {
-                    self.run.note(refused(&child, &error));
+                Err(error) => {
+                    if let Err(error) = self.refused_child(&child, error) {
+                        cancelled = Err(error);
+                        return ControlFlow::Break(());
+                    }
                 }
-                Err(error) => self.run.unreadable(Some(folder), &error),
             }
             ControlFlow::Continue(())
         });
         cancelled
+    }
+
+    /// Tells of a node that could not be checked, or not all of it. An error is that of a check that
+    /// was stopped.
+    fn refused_child(&self, child: &Location, error: Error) -> Result<(), Error> {
+        let error = match refusal(&error) {
+            Some(FindingKind::NotChecked) => match self.run.opaque(child, &error) {
+                Ok(true) => return Ok(()),
+                Ok(false) => error,
+                Err(error @ Error::Cancelled) => return Err(error),
+                Err(error) => error,
+            },
+            _ => error,
+        };
+        match refusal(&error) {
+            Some(_) => self.run.note(refused(child, &error)),
+            None => self.run.unreadable(child.path.as_ref(), &error),
+        }
+        Ok(())
     }
 
     /// The children of a group that consolidated metadata names, for a store that cannot list.
@@ -306,21 +344,9 @@ fn comparable(metadata: &NodeMetadata) -> Value {
 /// Whether an error says that a document is damaged, or that it is not known here; `None` if it says neither.
 pub(in crate::jobs) fn refusal(error: &Error) -> Option<FindingKind> {
     let known = match error {
-        Error::Metadata { source, .. } => !matches!(
-            **source,
-            MetadataError::ZarrV2
-                | MetadataError::UnknownFormat { .. }
-                | MetadataError::Member(ExtensionError::UnknownMember { .. })
-                | MetadataError::Unsupported { .. }
-                | MetadataError::DataType { reason: DataTypeError::Unknown { .. }, .. }
-        ),
-        Error::Layout { source, .. } => !matches!(
-            **source,
-            LayoutError::Codec {
-                source: CodecError::Unknown { .. } | CodecError::Unsupported { .. },
-                ..
-            }
-        ),
+        Error::Metadata { .. } | Error::Layout { .. } | Error::Unsupported { .. } => {
+            !error.is_unsupported()
+        }
         Error::Info { .. } | Error::Sharding { .. } => true,
         Error::WkwHeader { .. } | Error::WkwProperties { .. } => true,
         Error::Store(StoreError::TooLarge { .. }) => true,

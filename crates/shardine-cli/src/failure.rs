@@ -44,6 +44,16 @@ impl Failure {
         }
     }
 
+    /// What is wrong, in one line.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Told { message, .. } => message,
+            Self::NobodyReads => "nobody reads the output",
+            Self::Damage => "damage was found",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
     /// A failure of the system on a file.
     pub fn file(path: &Path, error: &io::Error) -> Self {
         Self::new(format!("{}: {error}", path.display()))
@@ -122,7 +132,7 @@ impl From<shardine::Error> for Failure {
                 quoted(at)
             )),
             shardine::Error::Store(StoreError::Io { path, source, .. }) if path.contains("://") => {
-                remote_hint(source)
+                remote_hint(path, source)
             }
             _ => error.hint(),
         };
@@ -134,15 +144,34 @@ impl From<shardine::Error> for Failure {
 }
 
 /// What helps with a remote store that lets nobody in, or was not asked for want of credentials.
-fn remote_hint(error: &io::Error) -> Option<String> {
-    // Without credentials S3 is believed to be used from inside Amazon, where a server hands them out.
-    let asked_for_some = error.to_string().contains("/latest/api/token");
-    let refused = error.kind() == io::ErrorKind::PermissionDenied;
-    (asked_for_some || refused).then(|| {
-        "credentials come from the environment (AWS_ACCESS_KEY_ID and so on) or --store-option; a public bucket is \
-         read with --store-option aws_skip_signature=true; docs/remote.md has the details"
-            .to_owned()
-    })
+fn remote_hint(path: &str, error: &io::Error) -> Option<String> {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return None;
+    }
+    let scheme = path.split_once("://").map_or("", |(scheme, _)| scheme);
+    let credentials = match scheme.to_ascii_lowercase().as_str() {
+        "s3" | "s3a" => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_PROFILE is not read: \
+             `eval \"$(aws configure export-credentials --format env)\"` sets both from a profile), and \
+             --store-option endpoint=URL for a server other than Amazon's"
+        }
+        "gs" | "gcs" => "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key",
+        "az" | "azure" | "abfs" | "abfss" => {
+            "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
+        }
+        "http" | "https" => {
+            return Some(
+                "a user and a password go into the URL, https://USER:PASSWORD@HOST/PATH; what is not public in a \
+                 bucket is reached by the scheme of its store, such as s3://"
+                    .to_owned(),
+            );
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "a public bucket is read with --anonymous; else {credentials}; on a machine of the cloud with a role, \
+         SHARDINE_INSTANCE_CREDENTIALS=true; docs/remote.md has the details"
+    ))
 }
 
 /// What helps against a job that was refused, where there is an option or a verb for it.

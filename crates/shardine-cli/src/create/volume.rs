@@ -176,9 +176,10 @@ pub fn create(
         )
         .hint("remove its folder first, or choose another name"));
     }
-    let made = Volume::create(&machine.engine()?, location, info)?;
+    let engine = machine.engine()?;
+    let made = Volume::create(&engine, location, info)?;
     if args.json {
-        return volume::info(&args.url, &made, true, true);
+        return volume::info(&engine, &args.url, &made, true, true);
     }
     let info = made.info();
     let mut out = said::words();

@@ -18,7 +18,7 @@ use crate::{consolidate, said, units};
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
-    let location = machine.location(&args.target)?;
+    let location = args.places.target(machine, &args.target)?;
     let input = input(Path::new(&args.source))?;
     let (engine, memory) = machine.engine_and_buffer()?;
     let layout = args.layout.layout(args.packing())?;

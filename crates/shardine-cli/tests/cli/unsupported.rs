@@ -153,20 +153,22 @@ fn what_is_not_known_of_the_grid_is_shown_as_it_stands() {
 fn verify_checks_the_indexes_of_an_array_whose_codec_it_does_not_know() {
     let folder = sharded();
     edit(&folder, "a/zarr.json", unknown_codec);
-    let report = folder.json(&["verify", "a", "--json"]);
-    assert_eq!((&report["ok"], &report["findings"]), (&json!(true), &json!([])));
-    let report = folder.json(&["verify", "a", "--decode", "--json"]);
-    let findings = report["findings"].as_array().unwrap();
-    assert_eq!(findings.len(), 1, "{report}");
-    assert_eq!(findings[0]["kind"], "not-checked");
-    assert!(findings[0]["message"].as_str().unwrap().contains(CODEC), "{report}");
+    for verb in [&["verify", "a", "--json"][..], &["verify", "a", "--decode", "--json"]] {
+        let report = folder.json(verb);
+        let findings = report["findings"].as_array().unwrap();
+        assert_eq!((&report["ok"], findings.len()), (&json!(true), 1), "{report}");
+        assert_eq!(findings[0]["kind"], "not-checked");
+        assert_eq!(findings[0]["object"], "zarr.json");
+        assert_eq!(findings[0]["message"], CODEC);
+    }
     let mut shard = folder.get("a/c/0/0");
     *shard.last_mut().unwrap() ^= 1;
     folder.put("a/c/0/0", &shard);
     let output = folder.run(&["verify", "a", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["findings"][0]["kind"], "index", "{report}");
+    let findings = report["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|finding| finding["kind"] == "index"), "{report}");
 }
 
 #[test]

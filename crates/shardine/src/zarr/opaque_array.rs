@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use shardine_codec::{CodecError, DataTypeError};
-use shardine_store::StoreExt;
+use shardine_store::{Key, StoreExt};
 
 use super::ArrayNode;
 use super::metadata::{MetadataError, OpaqueMetadata, Unsupported, ZarrFormat};
-use super::node::{DOCUMENT, V2_ARRAY, V2_ATTRIBUTES};
+use super::node::{DOCUMENT, V2_ARRAY, V2_ATTRIBUTES, array_document};
 use crate::layout::LayoutError;
 use crate::{Array, Engine, Error, Location};
 
@@ -54,6 +54,11 @@ impl OpaqueArray {
 
     pub(super) fn location(&self) -> &Location {
         &self.location
+    }
+
+    /// The key of the document that makes it an array.
+    pub(crate) fn document_key(&self) -> Result<Key, Error> {
+        self.location.key(array_document(self.metadata.zarr_format()))
     }
 
     /// Why its elements cannot be read.

@@ -71,15 +71,13 @@ impl Run<'_> {
         let Some(opaque) = OpaqueArray::open(self.engine, location, error)? else {
             return Ok(false);
         };
-        let listing = opaque.listing();
-        if let Ok(array) = &listing {
+        if let Ok(array) = opaque.listing() {
             let _hold = self.hold(location)?;
             self.sum(|summary| summary.arrays += 1);
             self.without_decoding(|run| run.array(array))?;
         }
-        if listing.is_err() || self.scope.decode {
-            self.note(refused(location, &opaque.error()));
-        }
+        let (object, reason) = (opaque.document_key()?, opaque.metadata().reason());
+        self.note(Finding::new(FindingKind::NotChecked, Some(object), reason));
         Ok(true)
     }
 

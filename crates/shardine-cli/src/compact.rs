@@ -30,7 +30,8 @@ pub struct Compact {
     /// Tell what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Leave shards as they are of which a smaller share is gaps: a percentage, or a number from 0 to 1
+    /// Leave shards as they are of which a smaller share is gaps: a percentage, or a number from 0
+    /// to 1
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = units::parse_share)]
     min_gap: f64,
     /// Report in JSON

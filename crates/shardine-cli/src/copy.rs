@@ -1,4 +1,4 @@
-//! `shardine copy`: a whole data set to another place, byte for byte.
+//! `shardine copy`: a whole data set to another location, byte for byte.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -45,14 +45,16 @@ pub struct Copy {
     /// Remove the data set that is at DST
     #[arg(long)]
     overwrite: bool,
-    /// Objects, or pieces of large ones, under way at once; between local files no more than --threads
+    /// Objects, or pieces of large ones, under way at once; between local files no more than
+    /// --threads
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_requests)]
     requests: usize,
     /// What is checked of the result
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Check::Size)]
     verify: Check,
-    /// Copy only part I of N of the objects, so that N processes share the work, in any order and on
-    /// any machines that see the storage. The last one finishes the copy; `finish` does that alone
+    /// Copy only part I of N of the objects, so that N processes share the work, in any order and
+    /// on any machines that see the storage. The last one finishes the copy; `finish` does that
+    /// alone
     #[arg(long, value_name = "I/N|finish")]
     part: Option<Part>,
     /// Go on with what another process has begun, if it cannot be told here whether that one still

@@ -1,4 +1,4 @@
-//! A bar on the terminal for what takes long; nothing where nobody looks.
+//! A progress bar on the terminal for slow operations; nothing when not on a terminal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use shardine::jobs::JobContext;
 
 use crate::{interrupt, said};
 
-/// A bar on standard error. It is hidden when that is no terminal, and taken away when it is dropped.
+/// A bar on standard error. It is hidden when that is not a terminal, and removed when it is
+/// dropped.
 #[derive(Debug, Clone)]
 pub struct Progress {
     bar: ProgressBar,
@@ -25,17 +26,17 @@ impl Progress {
         )
     }
 
-    /// Counts things up to `total`.
+    /// Counts items up to `total`.
     pub fn things(what: &'static str, total: u64) -> Self {
         Self::with(what, total, "{msg} [{wide_bar}] {percent}%, {pos} of {len}, {eta} left")
     }
 
-    /// Counts bytes of something whose end is not known.
+    /// Counts bytes of something whose end is unknown.
     pub fn stream(what: &'static str) -> Self {
         Self::with(what, 0, "{msg} {binary_bytes}, {binary_bytes_per_sec}")
     }
 
-    /// Counts bytes of objects; both are found on the way.
+    /// Counts objects and their bytes; both totals grow on the way.
     pub fn objects(what: &'static str) -> Self {
         let template = "{prefix} [{wide_bar}] {percent}% of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left, {msg}";
         let progress = Self::with("", 0, template);
@@ -57,23 +58,23 @@ impl Progress {
         Self { bar }
     }
 
-    /// So much more is done.
+    /// Adds to what is done.
     pub fn add(&self, done: u64) {
         self.bar.inc(done);
     }
 
-    /// So much is done of what is known so far.
+    /// Sets what is done, out of what is known so far.
     pub fn set(&self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.bar.set_position(done);
     }
 
-    /// What else is to be said beside the bar.
+    /// Sets the message beside the bar.
     pub fn say(&self, text: String) {
         self.bar.set_message(text);
     }
 
-    /// Whether nobody sees the bar.
+    /// Whether the bar is not visible.
     pub fn is_hidden(&self) -> bool {
         self.bar.is_hidden()
     }
@@ -83,7 +84,7 @@ impl Progress {
         self.bar.suspend(work)
     }
 
-    /// What a job runs with that moves this bar, and that Ctrl-C stops: the data is valid then, and
+    /// The context for a job that moves this bar and that Ctrl-C stops: the data is valid then, and
     /// the same command resumes.
     pub fn context(&self, engine: &Arc<Engine>) -> JobContext {
         let context = JobContext::new(engine).cancel(&interrupt::token());
@@ -99,12 +100,13 @@ impl Progress {
         })
     }
 
-    /// The same for a job that counts bytes, or elements where their bytes are not known.
+    /// The context for a job that counts bytes, or elements where their bytes are not known.
     pub fn context_of_bytes(&self, engine: &Arc<Engine>) -> JobContext {
         self.of_bytes(JobContext::new(engine).cancel(&interrupt::token()))
     }
 
-    /// The same for one that waits for a stream, which only the end of the program would interrupt.
+    /// The context for a job that waits for a stream, which only the end of the program can
+    /// interrupt.
     pub fn context_of_stream(&self, engine: &Arc<Engine>) -> JobContext {
         self.of_bytes(JobContext::new(engine))
     }
@@ -115,14 +117,14 @@ impl Progress {
         }
         let bar = self.clone();
         context.progress(move |now| match (now.total_bytes, now.total) {
-            // No end is known.
+            // The total is unknown.
             (0, 0) => bar.bar.set_position(now.bytes),
             (0, total) => bar.set(now.done, total),
             (total, _) => bar.set(now.bytes, total),
         })
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! `shardine repair`: mends what can be mended.
+//! `shardine repair`: repairs what can be repaired.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -46,12 +46,14 @@ pub struct Repair {
     /// Also read and decode every chunk to find damage
     #[arg(long)]
     decode: bool,
-    /// The folder for damaged bytes, a path or a URL [default: the name of the array and .set-aside, beside it]
+    /// The folder for damaged bytes, a path or a URL [default: the name of the array and
+    /// .set-aside, beside it]
     #[arg(long, value_name = "DIR")]
     set_aside: Option<String>,
     #[command(flatten)]
     places: Places,
-    /// Accept what is lost or may be old, now or since an earlier repair: verify no longer tells of it
+    /// Accept what is lost or may be old, now or since an earlier repair: verify no longer tells of
+    /// it
     #[arg(long)]
     accept_loss: bool,
     /// Report in JSON
@@ -154,7 +156,8 @@ fn plural(count: u64) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
-/// Where damaged bytes are kept: where the command says, or beside what is repaired, in the same store.
+/// Where damaged bytes are kept: where the command says, or beside what is repaired, in the same
+/// store.
 fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Location, Failure> {
     let of = location.store.name();
     let is_file = location.store.has_folders();

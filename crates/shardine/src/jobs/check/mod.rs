@@ -1,5 +1,5 @@
-//! What `verify` and `repair` have in common: one walk over objects, one way to look at an object
-//! that others may be changing, and tolerant surveys of damaged shards.
+//! What `verify` and `repair` share: one walk over objects, one way to check an object that others
+//! may be changing, and tolerant surveys of damaged shards.
 
 mod attempts;
 mod finding;

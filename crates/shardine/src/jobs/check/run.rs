@@ -11,38 +11,38 @@ use crate::engine::Crew;
 use crate::jobs::frame::{JobContext, JobProgress, Part};
 use crate::{Engine, Error, Location};
 
-/// What to look at, and how much to report.
+/// What to check, and how much to report.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::jobs) struct Scope {
     /// Whether chunks are decoded.
     pub decode: bool,
-    /// Which objects are looked at; `None` for all.
+    /// The part whose objects are checked; `None` for all.
     pub part: Option<Part>,
-    /// Findings that are reported one by one.
+    /// The most findings reported one by one.
     pub max_findings: u64,
-    /// The same of one kind in one object.
+    /// The same for one kind in one object.
     pub max_of_kind: u64,
-    /// Whether the caller holds the data set in its place already.
+    /// Whether the caller already holds the data set in place.
     pub is_held: bool,
 }
 
-/// Who takes the findings, and what there was so far.
+/// The callback for findings, and the summary so far.
 struct Report<'a> {
     tell: &'a mut (dyn FnMut(Finding) + Send),
     told: u64,
     summary: VerifySummary,
-    /// Objects of which it is known that they are to be looked at.
+    /// Objects known so far that have to be checked.
     found: u64,
-    /// The array or scale that is walked, by its path below the data set.
+    /// The array or scale being walked, by its path below the data set.
     node: String,
     /// Objects whose journals have been reported.
     journals: HashSet<Key>,
 }
 
-/// Objects that are looked at before what was found is reported in order.
+/// Objects checked before their findings are reported in order.
 pub(in crate::jobs) const BATCH: usize = 256;
 
-/// What all steps of a check share.
+/// The state shared by all steps of a check.
 pub(in crate::jobs) struct Run<'a> {
     pub context: &'a JobContext,
     pub engine: &'a Arc<Engine>,
@@ -106,7 +106,7 @@ impl<'a> Run<'a> {
         result
     }
 
-    /// Adds what else was seen.
+    /// Updates the summary.
     pub fn sum(&self, add: impl FnOnce(&mut VerifySummary)) {
         add(&mut self.report().summary);
     }
@@ -116,12 +116,12 @@ impl<'a> Run<'a> {
         matches!(self.scope.part, None | Some(Part::Of { index: 1, .. }))
     }
 
-    /// Whether this part looks at the object with this key.
+    /// Whether this part checks the object with this key.
     pub fn takes(&self, key: &Key) -> bool {
         self.scope.part.is_none_or(|part| part.takes(self.below(Some(key)).as_bytes()))
     }
 
-    /// A key without the path of the data set.
+    /// A key relative to the data set.
     fn below<'k>(&self, key: Option<&'k Key>) -> &'k str {
         let key = key.map_or("", Key::as_str);
         let rest = self.root.as_ref().and_then(|root| key.strip_prefix(root.as_str()));
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
             .unwrap_or(key)
     }
 
-    /// Reports what was found in an object that this part looks at.
+    /// Reports findings in an object that belongs to this part.
     pub fn tell(&self, findings: impl IntoIterator<Item = Finding>) {
         let mut report = self.report();
         for finding in findings {
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reports what was found otherwise, which only the first part does.
+    /// Reports a finding not tied to an object; only the first part does.
     pub fn note(&self, finding: Finding) {
         if self.is_first() {
             self.tell([finding]);
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Begins with an array or a scale.
+    /// Begins an array or a scale.
     pub fn begin(&self, folder: Option<&Key>) -> Result<(), Error> {
         if self.context.is_watched() {
             self.below(folder).clone_into(&mut self.report().node);
@@ -167,11 +167,11 @@ impl<'a> Run<'a> {
         self.context.check()
     }
 
-    /// Looks at some objects, several at a time, and takes what was seen in their order.
+    /// Checks some objects, several in parallel, and collects the results in their order.
     ///
-    /// `look` is told whether the object belongs to this part, and returns `None` for one that is
-    /// not there. Every walk goes through here: it asks whether to stop before each object, counts
-    /// those of this part, and reports progress.
+    /// `look` is passed whether the object belongs to this part, and returns `None` for one that
+    /// does not exist. Every walk goes through here: it checks for cancellation before each object,
+    /// counts those of this part, and reports progress.
     pub fn batch<T: Sync, S: Send>(
         &self,
         crew: Crew,
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
         self.context.check()
     }
 
-    /// Counts an object that was looked at, and reports how far the check has come.
+    /// Counts a checked object, and reports progress.
     fn looked(&self, is_there: bool) {
         let mut report = self.report();
         match is_there {
@@ -214,13 +214,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reports that a folder could not be looked into.
+    /// Reports that a folder could not be read.
     pub fn unreadable(&self, folder: Option<&Key>, error: &Error) {
         if let Error::Store(StoreError::LinkedFolder { .. }) = error {
-            // It has been reported that this is a link.
+            // The link has been reported already.
             return;
         }
-        // The first part reports it, but no other may claim to have seen what is in there.
+        // The first part reports it, but no other may claim to have checked what is in there.
         if !self.is_first() {
             self.sum(|summary| summary.unread_folders += 1);
         }
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         self.note(Finding::new(kind, folder.cloned(), error.to_string()));
     }
 
-    /// Reports what writers left in a folder, but not what belongs to one that is at work.
+    /// Reports what writers left in a folder, except for those still at work.
     pub fn leftovers(&self, location: &Location, folder: Option<&Key>) -> Result<(), Error> {
         if !self.is_first() {
             return Ok(());

@@ -6,25 +6,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Engine, Error};
 
-/// How far a job has come.
+/// The progress of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct JobProgress {
-    /// What is being worked on, by its path below the data set: an array or a scale. Empty for the
-    /// data set itself.
+    /// The array or scale being worked on, by its path below the data set. Empty for the data set
+    /// itself.
     pub part: String,
-    /// Steps that are done: chunks of a grid, objects, or values.
+    /// Steps done: chunks of a grid, objects, or values.
     pub done: u64,
-    /// Steps in all, as far as they are known.
+    /// Total steps, as far as known.
     pub total: u64,
-    /// Bytes that are done, where they are counted.
+    /// Bytes done, where they are counted.
     pub bytes: u64,
-    /// Bytes in all, as far as they are known.
+    /// Total bytes, as far as known.
     pub total_bytes: u64,
 }
 
 impl JobProgress {
-    /// So many steps of what is being worked on.
+    /// Progress in steps alone, without bytes.
     pub(crate) fn steps(part: &str, done: u64, total: u64) -> Self {
         Self { part: part.to_owned(), done, total, bytes: 0, total_bytes: 0 }
     }
@@ -32,18 +32,18 @@ impl JobProgress {
 
 /// Stops a job from another thread, or from a signal handler.
 ///
-/// The job ends with [`Error::Cancelled`] before it begins its next object. The data it worked on
-/// is valid then, and running the same job again resumes it.
+/// The job ends with [`Error::Cancelled`] before it begins its next object. Its data is then valid,
+/// and running the same job again resumes it.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// A token that has not been used.
+    /// A token that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stops all jobs that have this token.
+    /// Stops all jobs that hold this token.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -54,12 +54,12 @@ impl CancelToken {
     }
 }
 
-/// A callback for progress.
+/// A progress callback.
 type Report = Arc<dyn Fn(JobProgress) + Send + Sync>;
 
-/// What a job runs with: an engine, a callback for progress, and a token that stops it.
+/// What a job runs with: an engine, a progress callback, and a token that stops it.
 ///
-/// Every job takes one, or an engine alone:
+/// Most jobs take one, or an engine alone:
 ///
 /// ```
 /// use shardine::jobs::{CancelToken, JobContext};
@@ -81,7 +81,7 @@ pub struct JobContext {
 }
 
 impl JobContext {
-    /// Runs on this engine, reports to nobody and cannot be stopped.
+    /// Runs on this engine, without progress reports or cancellation.
     pub fn new(engine: &Arc<Engine>) -> Self {
         Self { engine: Arc::clone(engine), report: None, token: CancelToken::new() }
     }
@@ -92,7 +92,7 @@ impl JobContext {
         self
     }
 
-    /// Stops when `token` says so.
+    /// Stops the job when `token` is cancelled.
     pub fn cancel(mut self, token: &CancelToken) -> Self {
         self.token = token.clone();
         self
@@ -103,17 +103,17 @@ impl JobContext {
         &self.engine
     }
 
-    /// [`Error::Cancelled`] if the job is to stop. Jobs ask before each object.
+    /// Fails with [`Error::Cancelled`] if the job should stop. Jobs call this before each object.
     pub fn check(&self) -> Result<(), Error> {
         if self.token.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Whether anybody listens, so that it is worth working out how far the job has come.
+    /// Whether there is a progress callback, so that progress is worth computing.
     pub(crate) fn is_watched(&self) -> bool {
         self.report.is_some()
     }
 
-    /// Reports how far the job has come.
+    /// Reports progress.
     pub(crate) fn report(&self, progress: JobProgress) {
         if let Some(report) = &self.report {
             report(progress);

@@ -8,8 +8,9 @@ use shardine::files::{FileError, TypeError};
 use shardine::jobs::{CopyError, ImportError, RepackError};
 use shardine::plan::{ArrayLayoutError, LayoutPart};
 use shardine::store::StoreError;
+use shardine::{DataType, DataTypeError};
 
-use crate::units;
+use crate::{no_data_set, units};
 
 /// How a verb ends that fails.
 #[derive(Debug)]
@@ -57,7 +58,12 @@ impl Failure {
 
     /// An I/O error on a file.
     pub fn file(path: &Path, error: &io::Error) -> Self {
-        Self::new(format!("{}: {error}", path.display()))
+        let failure = Self::new(format!("{}: {error}", path.display()));
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        match parent.filter(|parent| error.kind() == io::ErrorKind::NotFound && !parent.exists()) {
+            Some(parent) => failure.hint(format!("there is no folder {}", parent.display())),
+            None => failure,
+        }
     }
 
     /// A command line that cannot be parsed. The parser's own report is a page; this is its first
@@ -88,6 +94,20 @@ impl Failure {
             None => see,
         })
     }
+}
+
+/// The data type that an option names.
+pub fn data_type(text: &str) -> Result<DataType, Failure> {
+    DataType::parse_name(text).map_err(|error| {
+        let failure = Failure::new(format!("--dtype: {error}"));
+        match error {
+            DataTypeError::Unknown { .. } => failure.hint(
+                "such as bool, int8 to int64, uint8 to uint64, float16 to float64, complex64, complex128, string, bytes, \
+                 numpy.datetime64[ns] or r16; names of numpy such as <u2 work too",
+            ),
+            _ => failure,
+        }
+    })
 }
 
 /// A name as one shell word.
@@ -125,6 +145,7 @@ impl From<shardine::Error> for Failure {
                 let at = quoted(at);
                 Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
             }
+            shardine::Error::NoNode { at } => Some(no_data_set::hint(at)),
             shardine::Error::Copy(error) => copy_hint(error),
             shardine::Error::Repack(error) => repack_hint(error),
             shardine::Error::File(error) => file_hint(error),
@@ -145,10 +166,19 @@ impl From<shardine::Error> for Failure {
     }
 }
 
-/// What helps with a remote store that lets nobody in, or was not asked for want of credentials.
+/// What to do about a remote store that denies access, does not answer, or was not asked for lack of
+/// credentials.
 fn remote_hint(path: &str, error: &io::Error) -> Option<String> {
-    if error.kind() != io::ErrorKind::PermissionDenied {
-        return None;
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {}
+        io::ErrorKind::NotConnected => {
+            return Some(
+                "nothing answers there: check the name and the network, and of a server of your own \
+                 --store-option endpoint=URL"
+                    .to_owned(),
+            );
+        }
+        _ => return None,
     }
     let scheme = path.split_once("://").map_or("", |(scheme, _)| scheme);
     let credentials = match scheme.to_ascii_lowercase().as_str() {
@@ -206,6 +236,9 @@ fn copy_hint(error: &CopyError) -> Option<String> {
             quoted(from),
             quoted(at)
         )),
+        CopyError::Overlap { .. } => {
+            Some("choose a target outside of the source, and the other way round".to_owned())
+        }
         CopyError::Marker { .. } => Some("choose another name, or give --overwrite".to_owned()),
         CopyError::Length { .. } | CopyError::Content { .. } => Some(
             "the same command again copies it again; all else that is there is kept".to_owned(),

@@ -24,6 +24,7 @@ mod interrupt;
 mod kv;
 mod ls;
 mod migrate;
+mod no_data_set;
 mod opaque;
 mod packing;
 mod plan;

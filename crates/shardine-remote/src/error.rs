@@ -3,6 +3,7 @@
 use std::io;
 
 use object_store::Error;
+use object_store::client::{HttpError, HttpErrorKind};
 use shardine_store::{Key, StoreError};
 
 use crate::credentials::NoCredentials;
@@ -145,9 +146,22 @@ pub(crate) fn cause(secrets: &Secrets, error: &Error) -> io::Error {
             io::ErrorKind::PermissionDenied
         }
         Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
+        error if is_unconnected(error) => io::ErrorKind::NotConnected,
         _ => io::ErrorKind::Other,
     };
     io::Error::new(kind, message)
+}
+
+/// Whether there was no connection to the server.
+fn is_unconnected(error: &Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(http) = error.downcast_ref::<HttpError>() {
+            return http.kind() == HttpErrorKind::Connect;
+        }
+        next = error.source();
+    }
+    false
 }
 
 #[cfg(test)]

@@ -281,6 +281,12 @@ fn azure(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError>
         None => builder.with_container_name(bucket),
     };
     let account = builder.get_config_value(&AzureConfigKey::AccountName);
+    let emulator = builder.get_config_value(&AzureConfigKey::UseEmulator);
+    if account.is_none() && with_account.is_none() && emulator.as_deref() != Some("true") {
+        let reason = "it names no account: set AZURE_STORAGE_ACCOUNT_NAME or the option account_name, or write it as \
+                      az://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH";
+        return Err(StoreError::Url { url: order.address.name(), reason: reason.to_owned() });
+    }
     let builder = builder.with_retry(retry(order.tuning));
     let store = builder.with_http_connector(connector).build();
     let store = Arc::new(store.map_err(|error| order.failed(secrets, &error))?);

@@ -5,13 +5,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use shardine::DataType;
 use shardine::jobs::{ImportOptions, ImportReport, import};
 
 use super::Convert;
 use crate::cli::Machine;
 use crate::create::Shape;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::progress::Progress;
 use crate::write::{describe, input};
 use crate::{consolidate, said, units};
@@ -24,8 +23,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let layout = args.layout.layout(args.packing())?;
     let mut options = ImportOptions::new().layout(layout).memory(memory);
     options.shape = args.shape.as_ref().map(|Shape(shape)| shape.clone());
-    options.data_type =
-        args.dtype.as_deref().map(DataType::parse_name).transpose().map_err(Failure::new)?;
+    options.data_type = args.dtype.as_deref().map(failure::data_type).transpose()?;
     options.cast = args.cast;
     options.overwrite = args.job.overwrite;
     options.take_over = args.job.take_over;

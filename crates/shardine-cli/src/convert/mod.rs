@@ -79,14 +79,15 @@ pub struct Convert {
     /// The format of the result
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
     to: Format,
-    #[command(flatten)]
-    volume: VolumeArgs,
     /// Between Zarr and precomputed volumes: store chunks of zeros too, which some readers of
     /// volumes expect
     #[arg(long)]
     store_empty: bool,
     #[command(flatten)]
     job: JobArgs,
+    // Last, as what follows would be listed under its heading.
+    #[command(flatten)]
+    volume: VolumeArgs,
 }
 
 impl Convert {

@@ -17,7 +17,7 @@ use shardine::{
 
 use crate::cli::Machine;
 use crate::create::Format;
-use crate::failure::{Failure, quoted};
+use crate::failure::{self, Failure, quoted};
 use crate::{info, units};
 use report::Advice;
 
@@ -197,7 +197,7 @@ fn advised(situation: &Situation) -> Result<Recommendation, Failure> {
 }
 
 fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Result<Advice, Failure> {
-    let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    let data_type = failure::data_type(dtype)?;
     let situation = situation(args, machine, shape, &data_type);
     let advice = advised(&situation)?;
     let mut command = format!(

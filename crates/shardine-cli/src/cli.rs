@@ -84,8 +84,8 @@ pub struct Machine {
     /// A setting of a remote store, for example aws_endpoint=http://localhost:9000; may repeat
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
     store_option: Vec<(String, String)>,
-    /// Send requests without a signature, as public buckets allow (s3://, gs://, az://). Of two places this is said with
-    /// --source-option anonymous=true or --target-option anonymous=true
+    /// Send unsigned requests, for public buckets (s3://, gs://, az://). To apply it to one of two
+    /// locations, use --source-option anonymous=true or --target-option anonymous=true
     #[arg(long, global = true, help_heading = "Store")]
     anonymous: bool,
     /// Nobody else writes there: update a store that ignores the conditions of writes
@@ -112,34 +112,36 @@ fn parse_format(text: &str) -> Result<ZarrFormat, String> {
     }
 }
 
-/// The settings of the stores of two places, beside those of both.
+/// The settings for the stores of two locations, beside those for both.
 #[derive(Debug, Args)]
 pub struct Places {
-    /// A setting of the source's store alone, which goes before --store-option; may repeat
+    /// A setting for the source's store only, which takes precedence over --store-option; may be
+    /// repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
     source_option: Vec<(String, String)>,
-    /// A setting of the target's store alone, which goes before --store-option; may repeat
+    /// A setting for the target's store only, which takes precedence over --store-option; may be
+    /// repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
     target_option: Vec<(String, String)>,
 }
 
 impl Places {
-    /// The place that is read.
+    /// The location that is read.
     pub fn source(&self, machine: &Machine, url: &str) -> Result<Location, Failure> {
         machine.location_with(url, &self.source_option)
     }
 
-    /// The place that is written.
+    /// The location that is written.
     pub fn target(&self, machine: &Machine, url: &str) -> Result<Location, Failure> {
         machine.location_with(url, &self.target_option)
     }
 
-    /// Refuses settings of a place that the command does not have.
+    /// Refuses settings for a target that the command does not have.
     pub fn no_target(&self, option: &str) -> Result<(), Failure> {
         if self.target_option.is_empty() {
             return Ok(());
         }
-        Err(Failure::new(format!("--target-option: without {option} there is only one place"))
+        Err(Failure::new(format!("--target-option: without {option} there is only one location"))
             .hint("give its settings with --store-option"))
     }
 }

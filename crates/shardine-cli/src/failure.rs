@@ -59,9 +59,8 @@ impl Failure {
     /// An I/O error on a file.
     pub fn file(path: &Path, error: &io::Error) -> Self {
         let failure = Self::new(format!("{}: {error}", path.display()));
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        match parent.filter(|parent| error.kind() == io::ErrorKind::NotFound && !parent.exists()) {
-            Some(parent) => failure.hint(format!("there is no folder {}", parent.display())),
+        match missing_folder(path, error) {
+            Some(hint) => failure.hint(hint),
             None => failure,
         }
     }
@@ -94,6 +93,13 @@ impl Failure {
             None => see,
         })
     }
+}
+
+/// The hint for a file whose folder does not exist.
+fn missing_folder(path: &Path, error: &io::Error) -> Option<String> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty())?;
+    let missing = error.kind() == io::ErrorKind::NotFound && !parent.exists();
+    missing.then(|| format!("there is no folder {}", parent.display()))
 }
 
 /// The data type that an option names.
@@ -272,6 +278,7 @@ fn with_option(error: &shardine::Error) -> Option<String> {
 fn file_hint(error: &FileError) -> Option<String> {
     match error {
         FileError::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
+        FileError::Io { name, source } => missing_folder(Path::new(name), source),
         FileError::CastOfRaw { .. } => Some("give a .npy file, or leave --cast out".to_owned()),
         _ => error.hint(),
     }

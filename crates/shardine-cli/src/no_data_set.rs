@@ -47,7 +47,8 @@ pub fn hint(at: &str) -> String {
     }
     if found.is_file() {
         return format!(
-            "it is a file; `shardine convert {} TARGET` makes an array of a .npy file or raw bytes",
+            "it is a file; `shardine convert {} TARGET` makes an array of a .npy file, and with --shape and --dtype of \
+             raw bytes",
             quoted(at)
         );
     }

@@ -1,9 +1,9 @@
 //! Requests that are made without credentials.
 //!
-//! `object_store` believes that a program without credentials runs on a machine of the cloud, and
-//! asks the metadata service there. Anywhere else nobody answers at that address, so a mere
-//! mistake would take minutes to be told, and whoever answers would be believed. So it is asked
-//! only if the user has said so.
+//! Without credentials `object_store` assumes that the program runs on a cloud machine, and asks the
+//! metadata service there. On any other machine nothing answers at that address, so a missing
+//! variable would take minutes to be reported; and if something does answer, it is trusted. So the
+//! service is asked only if the user has configured that.
 
 use std::fmt;
 use std::sync::Arc;

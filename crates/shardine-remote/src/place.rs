@@ -268,7 +268,7 @@ fn azure(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError>
         builder = builder.with_config(AzureConfigKey::Client(key), value);
     }
     let mut connector = order.connector.clone();
-    // Who names this kind has said that the metadata service is to be asked.
+    // This type names the metadata service explicitly.
     let credential_type = builder.get_config_value(&AzureConfigKey::CredentialType);
     connector.instance_credentials |= credential_type.as_deref() == Some("managed_identity");
     if order.tuning.anonymous {

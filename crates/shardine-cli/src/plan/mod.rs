@@ -224,7 +224,14 @@ fn of_data_set(
         (Some(array), _) => advice.push(of_array(args, machine, url, array)?),
         (_, Some(group)) => of_group(args, machine, url, group, 0, &mut advice)?,
         // Recommendations are for Zarr arrays and precomputed volumes.
-        _ => return Err(Error::NoNode { at: machine.location(url)?.to_string() }.into()),
+        _ => {
+            let at = machine.location(url)?.to_string();
+            return Err(match found.array(0) {
+                Err(error @ Error::Unsupported { .. }) => error,
+                _ => Error::NoNode { at },
+            }
+            .into());
+        }
     }
     if advice.is_empty() {
         return Err(Failure::new(format!("{url}: there is no array in this group")));

@@ -191,7 +191,7 @@ fn an_unknown_array_in_a_group_does_not_hide_the_others() {
 }
 
 #[test]
-fn repair_leaves_damage_of_an_unknown_array_and_mends_that_of_the_others() {
+fn repair_leaves_damage_of_an_unknown_array_and_repairs_that_of_the_others() {
     let folder = Folder::new();
     std::fs::create_dir(folder.path("g")).unwrap();
     folder.put("g/zarr.json", br#"{"zarr_format": 3, "node_type": "group"}"#);

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use shardine::precomputed::Volume;
 use shardine::stored::{PossibleObject, ShardEntries};
-use shardine::zarr::MAX_DEPTH;
+use shardine::zarr::{MAX_DEPTH, OpaqueArray};
 use shardine::{Array, DataSet, PartContent, SetKind, open_in};
 
 use crate::cli::Machine;
@@ -70,11 +70,18 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
             eprintln!("note: the group is empty");
         }
     } else {
-        let array = args.level.of(&*set, &location, None)?;
+        let opened;
+        let array = match set.downcast_ref::<OpaqueArray>() {
+            Some(opaque) => opaque.listing()?,
+            None => {
+                opened = args.level.of(&*set, &location, None)?;
+                &opened
+            }
+        };
         match (args.chunks, args.shards) {
-            (true, _) => chunks(&mut out, &array, args.json)?,
-            (_, true) => shards(&mut out, &array, args.json)?,
-            _ => objects(&mut out, &array, args.json)?,
+            (true, _) => chunks(&mut out, array, args.json)?,
+            (_, true) => shards(&mut out, array, args.json)?,
+            _ => objects(&mut out, array, args.json)?,
         }
     }
     out.flush()?;

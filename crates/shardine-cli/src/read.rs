@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use shardine::files::{self, FileError, IfExists, check_free, is_device};
 use shardine::jobs::{ExportOptions, export_to_file, export_to_stream};
-use shardine::{Array, ElementSize, Elements, Error, FillValue, Region, open_in};
+use shardine::{Array, ElementSize, Elements, Error, FillValue, Location, Region, open_in};
 
 use crate::cli::Machine;
 use crate::dataset::Level;
@@ -65,6 +65,11 @@ impl Read {
 }
 
 pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
+    run_at(args, &machine.location(&args.url)?, machine)
+}
+
+/// The same of a place that has settings of its own.
+pub fn run_at(args: &Read, location: &Location, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     if let Some(path) = args.output.as_deref()
         && path != Path::new("-")
@@ -73,8 +78,7 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
         check_free(path, IfExists::replaced(args.overwrite))?;
     }
     let (engine, budget) = machine.engine_and_buffer()?;
-    let location = machine.location(&args.url)?;
-    let array = args.level.of(&*open_in(&engine, &location)?, &location, None)?;
+    let array = args.level.of(&*open_in(&engine, location)?, location, None)?;
     let region = args.region.clone().unwrap_or_default();
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
     let job = Job { array: &array, region: &region, shape, budget };

@@ -1,4 +1,4 @@
-use shardine_codec::{DataType, DataTypeError, InvalidElement};
+use shardine_codec::{CodecError, DataType, DataTypeError, ExtensionError, InvalidElement};
 use shardine_engine::Error as EngineError;
 use shardine_store::{Key, StoreError};
 
@@ -101,6 +101,14 @@ pub enum Error {
     NoNode {
         /// Where it was looked for.
         at: String,
+    },
+    /// The metadata names something that is not supported here, so that elements cannot be read.
+    #[error("{at}: {reason}")]
+    Unsupported {
+        /// Which array.
+        at: String,
+        /// What is not supported, and what can be done all the same.
+        reason: String,
     },
     /// There is no volume.
     #[error("there is no precomputed volume at {at}: it has no \"info\"")]
@@ -357,6 +365,9 @@ impl Error {
             }
             Self::AppendLost { .. } => Some("open the array again to see what it has".to_owned()),
             Self::NoNode { at } => Some(format!("look for a zarr.json, .zarray or .zgroup in {at} or below it")),
+            Self::Unsupported { at, .. } => Some(format!(
+                "read it with a library that knows it; `shardine info {at}` shows all that is known here"
+            )),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
             Self::UnlistedGroup { .. } => Some(
                 "name one of its arrays, or consolidate its metadata where it can be written"
@@ -395,6 +406,32 @@ impl Error {
                  `shardine repair --accept-loss`"
             )),
             _ => None,
+        }
+    }
+}
+
+impl Error {
+    /// Whether a document was refused because it names what is not known here, and not because it is
+    /// wrong.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        match self {
+            Self::Metadata { source, .. } => matches!(
+                **source,
+                MetadataError::ZarrV2
+                    | MetadataError::UnknownFormat { .. }
+                    | MetadataError::Member(ExtensionError::UnknownMember { .. })
+                    | MetadataError::Unsupported { .. }
+                    | MetadataError::DataType { reason: DataTypeError::Unknown { .. }, .. }
+            ),
+            Self::Layout { source, .. } => matches!(
+                **source,
+                LayoutError::Codec {
+                    source: CodecError::Unknown { .. } | CodecError::Unsupported { .. },
+                    ..
+                }
+            ),
+            Self::Unsupported { .. } => true,
+            _ => false,
         }
     }
 }

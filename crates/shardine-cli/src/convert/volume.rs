@@ -78,7 +78,7 @@ fn run(
     chunk: Option<&[u64]>,
 ) -> Result<(), Failure> {
     let job = &args.job;
-    let target = machine.location(&args.target)?;
+    let target = args.places.target(machine, &args.target)?;
     let engine = machine.engine()?;
     let progress = Progress::things("converting", 0);
     let mut options = ConvertOptions::new()

@@ -99,6 +99,32 @@ impl<'a> Run<'a> {
         self.report.into_inner().unwrap_or_else(PoisonError::into_inner).summary
     }
 
+    /// A part of the check in which no chunk is decoded.
+    pub fn without_decoding(
+        &self,
+        check: impl FnOnce(&Run<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let scope = Scope { decode: false, ..self.scope };
+        let tell = &mut |finding| self.tell([finding]);
+        let run = Run::new(self.context, self.root.as_ref(), scope, tell);
+        let result = check(&run);
+        let seen = run.into_summary();
+        // What was reported has been counted.
+        self.count(&seen.untold);
+        self.sum(|summary| {
+            summary.arrays += seen.arrays;
+            summary.objects += seen.objects;
+            summary.bytes += seen.bytes;
+            summary.chunks += seen.chunks;
+            summary.gap_bytes += seen.gap_bytes;
+            summary.lost_chunks += seen.lost_chunks;
+            summary.unproved_chunks += seen.unproved_chunks;
+            summary.unlisted |= seen.unlisted;
+            summary.unread_folders += seen.unread_folders;
+        });
+        result
+    }
+
     /// Updates the summary.
     pub fn sum(&self, add: impl FnOnce(&mut VerifySummary)) {
         add(&mut self.report().summary);

@@ -85,7 +85,7 @@ pub fn repack(
     }
     if options.part.is_some() {
         let reason = "a data set is replaced by one process";
-        return Err(JobError::NotInParts { option: "a job in place", reason }.into());
+        return Err(JobError::NotInParts { option: JobError::IN_PLACE, reason }.into());
     }
     if !options.dry_run {
         recover_missing(engine, source, 0)?;

@@ -28,6 +28,7 @@ mod packing;
 mod plan;
 mod progress;
 mod read;
+mod region;
 mod repack;
 mod repair;
 mod said;
@@ -48,6 +49,7 @@ use failure::Failure;
 
 /// A check has found damage, and has told it.
 const DAMAGED: u8 = 1;
+
 
 /// Anything else that is not success.
 const FAILED: u8 = 2;

@@ -4,7 +4,8 @@ use shardine_store::{Key, StoreError};
 
 use crate::files::FileError;
 use crate::jobs::{
-    AppendError, ConvertError, CopyError, ImportError, JobError, MigrateError, RepackError,
+    AppendError, ConvertError, CopyError, ImportError, JobError, MigrateError,
+    RepackError,
 };
 use crate::layout::{EncodeError, LayoutError};
 use crate::plan::ArrayLayoutError;
@@ -223,6 +224,14 @@ pub enum Error {
     #[error("{at} is stored as {format}, which is only read here")]
     OnlyRead {
         /// Which array.
+        at: String,
+        /// Its format.
+        format: &'static str,
+    },
+    /// A region was given in coordinates, and the data set has none.
+    #[error("{at} has no coordinates of its own: elements of {format} are counted from 0")]
+    NoOrigin {
+        /// Which data set.
         at: String,
         /// Its format.
         format: &'static str,

@@ -17,6 +17,7 @@ mod links;
 mod parts;
 mod plan;
 mod refusals;
+mod region;
 mod repair;
 mod round_trip;
 mod sparse;

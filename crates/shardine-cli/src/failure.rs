@@ -25,6 +25,8 @@ pub enum Failure {
     NobodyReads,
     /// A check has found damage, which its report has told.
     Damage,
+    /// A comparison has found a difference, which its report has told.
+    Differs,
     /// Ctrl-C has stopped it.
     Interrupted,
 }

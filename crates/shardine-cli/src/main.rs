@@ -10,6 +10,7 @@ mod attrs;
 mod bench;
 mod cli;
 mod compact;
+mod compare;
 mod completions;
 mod consolidate;
 mod convert;
@@ -50,6 +51,8 @@ use failure::Failure;
 /// A check has found damage, and has told it.
 const DAMAGED: u8 = 1;
 
+/// A comparison has found a difference, and has told it.
+const DIFFERENT: u8 = 1;
 
 /// Anything else that is not success.
 const FAILED: u8 = 2;
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Verb::Append(args) => append::run(args, &cli.machine),
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
+        Verb::Compare(args) => compare::run(args, &cli.machine),
         Verb::Consolidate(args) => consolidate::run(args, &cli.machine),
         Verb::Convert(args) => convert::run(args, &cli.machine),
         Verb::Copy(args) => copy::run(args, &cli.machine),
@@ -114,6 +118,7 @@ fn refuse(failure: &Failure, json: bool) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
+        Failure::Differs => ExitCode::from(DIFFERENT),
         Failure::Interrupted if json => {
             tell("interrupted", Some("run the same command again to resume"));
             ExitCode::from(interrupt::INTERRUPTED)

@@ -4,7 +4,7 @@ use shardine_store::{Key, StoreError};
 
 use crate::files::FileError;
 use crate::jobs::{
-    AppendError, ConvertError, CopyError, ImportError, JobError, MigrateError,
+    AppendError, CompareError, ConvertError, CopyError, ImportError, JobError, MigrateError,
     RepackError,
 };
 use crate::layout::{EncodeError, LayoutError};
@@ -300,6 +300,9 @@ pub enum Error {
     /// Planes cannot be appended.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// Two data sets cannot be compared.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
     /// A new array cannot be stored as it was asked.
     #[error(transparent)]
     ArrayLayout(#[from] ArrayLayoutError),
@@ -393,6 +396,7 @@ impl Error {
             Self::File(error) => error.hint(),
             Self::Import(error) => error.hint(),
             Self::Append(error) => error.hint(),
+            Self::Compare(error) => error.hint(),
             Self::LostChunks { at, .. } => Some(format!(
                 "`shardine verify {at}` tells which; write them again, or accept the loss with \
                  `shardine repair --accept-loss`"

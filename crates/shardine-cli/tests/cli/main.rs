@@ -5,6 +5,7 @@
 mod append;
 mod attrs;
 mod bench;
+mod compare;
 mod consolidate;
 mod convert;
 mod convert_volume;

@@ -6,6 +6,7 @@
 //! | [`convert_to_volume`], [`convert_to_zarr`] | makes a precomputed volume of arrays, or arrays of a data set |
 //! | [`import`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays and back |
 //! | [`copy`] | copies a data set to another store, piece by piece |
+//! | [`compare`], [`compare_objects`] | finds where two data sets differ, by their elements or byte for byte |
 //! | [`verify`], [`repair`] | finds what is damaged, and mends what can be mended |
 //! | [`compact`] | removes the gaps that changes in place leave |
 //! | [`migrate`] | Zarr version 2 to 3, with the chunks where they are |
@@ -36,6 +37,7 @@
 mod append;
 mod check;
 mod compact;
+mod compare;
 mod convert;
 mod copy;
 mod export;
@@ -56,6 +58,11 @@ mod whole;
 pub use append::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
 pub use check::{Finding, FindingKind, Severity, Untold, VerifySummary};
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
+pub use compare::{
+    AttributeDiffers, Comparand, CompareError, CompareOptions, CompareSide, CompareSummary,
+    Difference, DifferenceKind, ElementPlace, ElementsDiffer, ObjectDifference, ObjectSummary,
+    compare, compare_objects,
+};
 pub use convert::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
     convert_to_volume, convert_to_zarr,

@@ -40,7 +40,7 @@ const UNITS: [(&str, f64); 28] = [
 
 /// An image.
 #[derive(Debug)]
-pub(super) struct Multiscale {
+pub(in crate::jobs) struct Multiscale {
     /// The names of the axes, with t and c for those of time and of channels.
     pub axes: Vec<String>,
     units: Vec<Option<String>>,
@@ -50,7 +50,7 @@ pub(super) struct Multiscale {
 
 /// What is said of a level.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(in crate::jobs) struct Said {
     /// Its path below the group.
     pub path: String,
     scale: Option<Vec<f64>>,
@@ -59,7 +59,7 @@ pub(super) struct Said {
 
 /// Where the voxels of a level are.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Voxels {
+pub(in crate::jobs) struct Voxels {
     /// Nanometres along x, y and z.
     pub resolution: Option<[f64; 3]>,
     /// The first voxel.

@@ -8,8 +8,8 @@ use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions};
 
 use crate::failure::Failure;
 use crate::{
-    append, attrs, bench, compact, completions, consolidate, convert, copy, create, demo, info,
-    interrupt, kv, ls, migrate, plan, read, repack, repair, units, verify, write,
+    append, attrs, bench, compact, compare, completions, consolidate, convert, copy, create, demo,
+    info, interrupt, kv, ls, migrate, plan, read, repack, repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -23,9 +23,10 @@ Examples:
   shardine verify image.zarr
   shardine reshard image.zarr --chunks-per-shard 8
   shardine copy image.zarr backup.zarr
+  shardine compare image.zarr backup.zarr
   shardine bench image.zarr
 
-Exit status: 0 done; 1 verify found damage; 2 anything else, with one line on standard error that says why.";
+Exit status: 0 done; 1 verify found damage, or compare a difference; 2 anything else, with one line on standard error that says why.";
 
 /// Packs chunked arrays into shards, and reads, updates, describes and checks them.
 ///
@@ -55,6 +56,7 @@ pub enum Verb {
     Verify(verify::Verify),
     Repair(repair::Repair),
     Compact(compact::Compact),
+    Compare(compare::Compare),
     Convert(convert::Convert),
     Copy(copy::Copy),
     Shard(repack::Shard),

@@ -27,6 +27,8 @@ pub enum Failure {
     NobodyReads,
     /// A check has found damage, and has already reported it.
     Damage,
+    /// A comparison has found a difference, which its report has told.
+    Differs,
     /// Stopped by Ctrl-C.
     Interrupted,
 }

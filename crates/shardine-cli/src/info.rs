@@ -611,14 +611,18 @@ fn describe_group(group: &Group) -> Result<Value, Failure> {
     let children: Vec<Value> = children
         .iter()
         .map(|Child { name, node, .. }| match node {
-            Ok(Node::Group(_)) => json!({ "name": name, "kind": "group" }),
+            Ok(Node::Group(_)) => json!({ "name": name, "path": name, "kind": "group" }),
             Ok(Node::Array(array)) => json!({
                 "name": name,
+                "path": name,
                 "kind": "array",
                 "shape": array.shape(),
                 "dtype": array.data_type().to_json(),
             }),
-            Err(error) => json!({ "name": name, "kind": "error", "message": error.to_string() }),
+            Err(error) => {
+                let message = error.to_string();
+                json!({ "name": name, "path": name, "kind": "error", "message": message })
+            }
         })
         .collect();
     Ok(json!({

@@ -11,6 +11,7 @@ mod bench;
 mod cli;
 mod command;
 mod compact;
+mod compare;
 mod completions;
 mod consolidate;
 mod convert;
@@ -31,6 +32,7 @@ mod packing;
 mod plan;
 mod progress;
 mod read;
+mod region;
 mod repack;
 mod repair;
 mod said;
@@ -52,6 +54,9 @@ use failure::Failure;
 
 /// A check has found damage, and has reported it.
 const DAMAGED: u8 = 1;
+
+/// A comparison has found a difference, and has told it.
+const DIFFERENT: u8 = 1;
 
 /// Any other failure.
 const FAILED: u8 = 2;
@@ -88,6 +93,7 @@ fn main() -> ExitCode {
         Verb::Append(args) => append::run(args, &cli.machine),
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
+        Verb::Compare(args) => compare::run(args, &cli.machine),
         Verb::Consolidate(args) => consolidate::run(args, &cli.machine),
         Verb::Convert(args) => convert::run(args, &cli.machine),
         Verb::Copy(args) => copy::run(args, &cli.machine),
@@ -134,6 +140,7 @@ fn refuse(failure: &Failure, json: bool) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
+        Failure::Differs => ExitCode::from(DIFFERENT),
         Failure::Interrupted => interrupted(cli::RESUME, json),
         Failure::Told { message, hint } => {
             tell(message, hint.as_deref());

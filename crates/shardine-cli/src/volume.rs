@@ -179,7 +179,7 @@ fn write_scale(
     line(out, "resolution", format!("{} nm", numbers(&scale.resolution)))?;
     if scale.voxel_offset != [0; 3] {
         let offset = scale.voxel_offset.map(|voxel| voxel.to_string()).join(", ");
-        line(out, "offset", format!("{offset} (regions are counted from 0 here)"))?;
+        line(out, "offset", format!("{offset} (regions count from 0, with --offset from here)"))?;
     }
     let chunk = with_channels(volume, scale.chunk_size());
     line(out, "chunk", format!("{}, {}", units::shape(&chunk), scale.encoding.name()))?;

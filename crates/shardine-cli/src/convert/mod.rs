@@ -6,7 +6,7 @@ mod volume;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shardine::files::is_npy;
+use shardine::files::{ForeignFile, foreign_file, is_npy};
 use shardine::precomputed::Volume;
 use shardine::{Error, Packing, SetKind, open_in};
 
@@ -122,6 +122,10 @@ fn is_file(name: &str) -> bool {
 }
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
+    if let Some(ForeignFile { format, advice, .. }) = foreign_file(&args.target) {
+        let message = format!("{}: {format} files are not written", args.target);
+        return Err(Failure::new(message).hint(advice));
+    }
     let files = is_file(&args.source) || is_file(&args.target);
     if let Some(name) = args.job.of_data_sets(is_file(&args.target)).filter(|_| files) {
         return Err(Failure::new(format!("{name}: only from one data set to another")));

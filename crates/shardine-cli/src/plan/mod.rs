@@ -211,7 +211,7 @@ fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Resul
     );
     index_flag(&mut command, &advice);
     let codecs = format!("{}, the default", codec_words::DEFAULT);
-    let (name, dtype) = ("a new array".to_owned(), dtype.to_owned());
+    let (name, dtype) = ("a new array".to_owned(), data_type.clone());
     Ok(Advice { name, dtype, codecs, situation, advice, command: Some(command) })
 }
 
@@ -310,7 +310,7 @@ fn of_array(
     }
     Ok(Advice {
         name: url.to_owned(),
-        dtype: array.data_type().name().to_owned(),
+        dtype: array.data_type().clone(),
         codecs,
         situation,
         advice,

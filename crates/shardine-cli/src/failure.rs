@@ -158,7 +158,7 @@ fn repack_hint(error: &RepackError) -> Option<String> {
             quoted(at)
         )),
         RepackError::OtherJob { .. } | RepackError::Marker { .. } => {
-            Some("finish that job, or give --restart to begin anew".to_owned())
+            Some("finish that job, or give --restart to start over".to_owned())
         }
         _ => error.hint(),
     }
@@ -209,6 +209,9 @@ fn file_hint(error: &FileError) -> Option<String> {
     match error {
         FileError::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
         FileError::CastOfRaw { .. } => Some("give a .npy file, or leave --cast out".to_owned()),
+        FileError::Shape { .. } => {
+            Some("--region names the part of the array that the file is for".to_owned())
+        }
         _ => error.hint(),
     }
 }

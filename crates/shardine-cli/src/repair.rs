@@ -140,9 +140,9 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         0 if summary.only_read.is_some() => {
             "restore the damaged files from a copy, or copy them again from their source".to_owned()
         }
-        0 => format!("`shardine verify {url}` tells what to do about each"),
+        0 => format!("`shardine verify {url}` says what to do about each"),
         _ => format!(
-            "`shardine verify {url}` tells which; write them again, or accept the loss with \
+            "`shardine verify {url}` lists them; write them again, or accept the loss with \
              `shardine repair {url} --accept-loss`"
         ),
     };

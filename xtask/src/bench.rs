@@ -1,7 +1,7 @@
-//! The benchmark: the engine beside other Zarr implementations and a floor.
+//! The benchmark: the engine compared with other Zarr implementations and a floor.
 //!
-//! The work is done by the crate in `peers/bench`, a workspace of its own; here its parts are put in
-//! place: the Python environment, the build, the folders.
+//! The crate in `peers/bench`, a workspace of its own, does the work; this prepares what it needs:
+//! the Python environment, the build, the folders.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub fn main(args: &[String]) -> Result {
     }
     let partial = quick || passed.iter().any(|word| word != "--syscalls");
     let out = match out {
-        // The caller's own folder counts from where the caller stands.
+        // Relative to the caller's working directory.
         Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),
         // Only a full run is worth keeping in the repository.
         None if partial => target_dir().join("bench/report"),

@@ -1,6 +1,7 @@
-//! The benchmark of precomputed volumes: the engine beside other tools and a floor.
+//! The benchmark of precomputed volumes: the engine compared with other tools and a floor.
 //!
-//! The work is done by the crate in `peers/bench`; here its parts are put in place: the Python environment, the build, the folders.
+//! The crate in `peers/bench` does the work; this prepares what it needs: the Python environment,
+//! the build, the folders.
 
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ pub fn main(args: &[String]) -> Result {
         }
     }
     let out = match out {
-        // The caller's own folder counts from where the caller stands.
+        // Relative to the caller's working directory.
         Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),
         // Only a full run is worth keeping in the repository.
         None if partial => target_dir().join("bench/report"),

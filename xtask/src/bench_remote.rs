@@ -1,7 +1,8 @@
-//! The benchmark on a remote store: the engine beside other Zarr implementations on an S3 server that is far away.
+//! The benchmark on a remote store: the engine compared with other Zarr implementations on an S3
+//! server that is far away.
 //!
-//! The work is done by the crate in `peers/bench-remote`, a workspace of its own; here its parts are put in place: the
-//! server, the Python environment, the build, the folders.
+//! The crate in `peers/bench-remote`, a workspace of its own, does the work; this prepares what it
+//! needs: the server, the Python environment, the build, the folders.
 
 use std::path::PathBuf;
 
@@ -24,7 +25,7 @@ pub fn main(args: &[String]) -> Result {
         }
     }
     let out = match out {
-        // The caller's own folder counts from where the caller stands.
+        // Relative to the caller's working directory.
         Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),
         // Only a full run is worth keeping in the repository.
         None if !passed.is_empty() => target_dir().join("bench/report"),

@@ -1,14 +1,15 @@
-//! The benchmark of packing chunks in another way: the command line beside a plain copy and other tools.
+//! The benchmark of repacking chunks: the command line tool compared with a plain copy and other
+//! tools.
 //!
-//! The work is done by the crate in `peers/bench`; here its parts are put in place: the command line as it is released, the
-//! Python environment, `zarrs_reencode`, the folders.
+//! The crate in `peers/bench` does the work; this prepares what it needs: a release build of the
+//! command line tool, the Python environment, `zarrs_reencode`, the folders.
 
 use std::path::{Path, PathBuf};
 
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
 use crate::{usage, value, venv};
 
-/// The release of zarrs_tools that has the `zarrs_reencode` compared with.
+/// The release of zarrs_tools whose `zarrs_reencode` is compared with.
 const ZARRS_TOOLS: &str = "0.8.1";
 
 pub fn main(args: &[String]) -> Result {
@@ -31,7 +32,7 @@ pub fn main(args: &[String]) -> Result {
         }
     }
     let out = match out {
-        // The caller's own folder counts from where the caller stands.
+        // Relative to the caller's working directory.
         Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),
         // Only a full run is worth keeping in the repository.
         None if partial => target_dir().join("bench/report"),
@@ -62,7 +63,7 @@ pub fn main(args: &[String]) -> Result {
         .run()
 }
 
-/// Builds `zarrs_reencode` under the target folder, unless it is there in the version that is wanted.
+/// Builds `zarrs_reencode` under the target folder, unless the wanted version is there.
 fn ensure_zarrs_reencode(program: &Path) -> Result {
     let version = Cmd::new(program).arg("--version").output();
     let wanted = format!("zarrs_tools {ZARRS_TOOLS} ");
@@ -75,7 +76,7 @@ fn ensure_zarrs_reencode(program: &Path) -> Result {
         .arg(format!("={ZARRS_TOOLS}"))
         .arg("--root")
         .arg(&tools)
-        // Not among our own: its dependencies are others.
+        // Not shared with our own: its dependencies are different.
         .env("CARGO_TARGET_DIR", tools.join("build"))
         .run()
 }

@@ -1,13 +1,13 @@
-//! Programs that come as packages of Debian and Ubuntu.
+//! Programs from Debian and Ubuntu packages.
 
 use std::path::Path;
 
 use crate::shell::{Cmd, Failure, Result};
 
-/// Makes sure that something which a package brings is there: installs the package if that can be
-/// done without asking, else says what to install.
+/// Makes sure that something provided by a package is there: installs the package if that is
+/// possible without asking, otherwise says what to install.
 ///
-/// Only `usable` decides. It costs one call if all is well.
+/// Only `usable` decides. Costs one call if all is well.
 pub fn ensure(what: &str, packages: &[&str], usable: impl Fn() -> bool) -> Result {
     if usable() {
         return Ok(());
@@ -25,7 +25,7 @@ pub fn ensure(what: &str, packages: &[&str], usable: impl Fn() -> bool) -> Resul
         .args(packages)
         .env("DEBIAN_FRONTEND", "noninteractive");
     if install.run().is_err() {
-        // The list of packages may be older than the packages on offer.
+        // The package list may be older than the available packages.
         Cmd::new("apt-get").arg("update").run()?;
         install.run()?;
     }

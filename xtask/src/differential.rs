@@ -1,4 +1,4 @@
-//! The comparison with other Zarr implementations: what we write they must read alike, and back.
+//! The comparison with other Zarr implementations: they must read what we write, and vice versa.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// What `cargo xtask test` compares: always the same cases, so that a failure is the change's.
+    /// What `cargo xtask test` compares: always the same cases, so that a failure is due to the
+    /// change.
     pub fn short() -> Self {
         Self { cases: 120, seed: 1, jobs: parallelism() }
     }
@@ -53,7 +54,7 @@ pub fn main(args: &[String]) -> Result {
     run.run()
 }
 
-/// Lets zarr-python read while planes are appended, with it and the binary already in place.
+/// Has zarr-python read while planes are appended, with it and the binary already in place.
 pub fn append_peers() -> Result {
     Cmd::new(root().join(".venv/bin/python"))
         .arg("peers/append_check.py")
@@ -62,7 +63,8 @@ pub fn append_peers() -> Result {
         .run()
 }
 
-/// Lets xarray and zarr-python judge metadata that they believe, with them and the binary already in place.
+/// Has xarray and zarr-python judge metadata that they rely on, with them and the binary already in
+/// place.
 pub fn xarray_peers() -> Result {
     Cmd::new(root().join(".venv/bin/python"))
         .arg("peers/xarray_check.py")
@@ -71,7 +73,8 @@ pub fn xarray_peers() -> Result {
         .run()
 }
 
-/// Has zarr-python write arrays of version 2, and compares what is read of them before and after `migrate`.
+/// Has zarr-python write arrays of version 2, and compares what is read from them before and after
+/// `migrate`.
 pub fn zarr_v2() -> Result {
     Cmd::new(root().join(".venv/bin/python"))
         .arg("peers/zarr_v2.py")
@@ -82,7 +85,8 @@ pub fn zarr_v2() -> Result {
         .run()
 }
 
-/// Lets numpy make and read the files that are converted, and zarr-python the arrays, with it and the binary already in place.
+/// Has numpy create and read the converted files, and zarr-python the arrays, with both and the
+/// binary already in place.
 pub fn convert_peers() -> Result {
     Cmd::new(root().join(".venv/bin/python"))
         .arg("peers/convert_check.py")
@@ -91,7 +95,8 @@ pub fn convert_peers() -> Result {
         .run()
 }
 
-/// Lets TensorStore and zarr-python judge conversions between Zarr and precomputed volumes, with them and the binary already in place.
+/// Has TensorStore and zarr-python judge conversions between Zarr and precomputed volumes, with
+/// them and the binary already in place.
 pub fn convert_volume_peers() -> Result {
     Cmd::new(root().join(".venv/bin/python"))
         .arg("peers/volume_convert_check.py")
@@ -101,15 +106,15 @@ pub fn convert_volume_peers() -> Result {
         .run()
 }
 
-/// Builds the command line as the differential tests use it.
+/// Builds the command line tool as the differential tests use it.
 pub fn build_cli() -> Result {
     Cmd::cargo("build --package shardine-cli").run()
 }
 
-/// The binary that [`build_cli`] has left beside our own.
+/// The binary that [`build_cli`] has left next to our own.
 ///
-/// Cargo puts the binaries of one profile into one folder; asking where we are
-/// is right whatever target folder or target triple is configured.
+/// Cargo puts the binaries of one profile into one folder; our own location is right whatever
+/// target folder or target triple is configured.
 pub fn cli() -> Result<PathBuf> {
     let this = std::env::current_exe().attempt("cannot tell where xtask itself is")?;
     let cli = this.with_file_name("shardine");
@@ -127,7 +132,7 @@ fn zarrs_peer() -> PathBuf {
     zarrs_peer_target().join("release/zarrs-peer")
 }
 
-/// Builds the driver of the `zarrs` crate. A release build: nobody debugs it here.
+/// Builds the driver of the `zarrs` crate. A release build, since nobody debugs it here.
 pub fn build_zarrs_peer() -> Result {
     Cmd::cargo("build --release --locked --manifest-path peers/zarrs-peer/Cargo.toml --target-dir")
         .arg(zarrs_peer_target())

@@ -1,7 +1,8 @@
-//! The documentation, without warnings, and the public surface of the library that it shows.
+//! The documentation, without warnings, and the public API of the library that it shows.
 //!
-//! The surface is listed in `docs/public-api.txt`, so that a change of it is seen in review and is never an accident. It
-//! is taken from the pages of rustdoc, which any stable toolchain makes; they also show what comes from the crates below.
+//! The API is listed in `docs/public-api.txt`, so that a change to it is visible in review and
+//! never an accident. The list is derived from rustdoc's HTML pages, which any stable toolchain
+//! produces; they also show what comes from the crates below.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,10 +16,10 @@ const STORED: &str = "docs/public-api.txt";
 
 const HEAD: &str = "The public surface of the crate shardine, with all features. Made by `cargo xtask docs --accept`.\n";
 
-/// Types of other projects that are only passed on: what they can do is theirs.
+/// Types of other projects that are only re-exported: their methods are not ours.
 const FOREIGN: &[&str] = &["struct.Complex.html", "struct.bf16.html", "struct.f16.html"];
 
-/// Lines that a difference may have before it is cut short.
+/// Lines of a difference that are shown before it is cut short.
 const SHOWN: usize = 40;
 
 pub fn main(args: &[String]) -> Result {
@@ -39,7 +40,7 @@ pub fn main(args: &[String]) -> Result {
     compare(&fs::read_to_string(&stored).attempt(stored.display())?, &now)
 }
 
-/// Documents the workspace and fails if the public surface is not the one that is listed.
+/// Documents the workspace and fails if the public API is not the listed one.
 pub fn check() -> Result {
     main(&[])
 }
@@ -115,7 +116,7 @@ fn links(page: &str) -> Vec<&str> {
     links.filter_map(|rest| rest.split('"').next()).filter(|link| link.ends_with(".html")).collect()
 }
 
-/// What a module passes on from others.
+/// The re-exports of a module.
 fn reexports(page: &str) -> Vec<String> {
     let entries = page.split("<dt id=\"reexport.").skip(1);
     let mut lines: Vec<String> = entries
@@ -136,7 +137,7 @@ fn item(path: &str, page: &str) -> String {
     let own = part(page, "id=\"implementations\"");
     lines.extend(headers(own, "h4").into_iter().map(|header| format!("    {header}")));
     let traits = headers(part(page, "id=\"trait-implementations\""), "h3");
-    // Of every derived PartialEq, and nothing that a program can name.
+    // Implemented by every derived PartialEq, and nothing that a program can name.
     lines.extend(traits.into_iter().filter(|header| !header.contains("StructuralPartialEq")));
     let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
     format!("{path}\n{lines}")
@@ -162,7 +163,7 @@ fn between<'a>(html: &'a str, open: &str, close: &str) -> Option<&'a str> {
     html.split_once(open)?.1.split(close).next()
 }
 
-/// In one line.
+/// The text on one line.
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -171,7 +172,7 @@ fn line(text: &str) -> String {
 fn text(html: &str) -> String {
     let mut text = String::new();
     for (i, piece) in html.split('<').enumerate() {
-        // What comes before the first tag has none.
+        // The text before the first tag.
         let (tag, rest) =
             if i == 0 { ("", piece) } else { piece.split_once('>').unwrap_or_default() };
         if tag == "/div" {

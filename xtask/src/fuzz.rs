@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: every fuzz target for a while, with a line of results for each.
+//! `cargo xtask fuzz`: runs every fuzz target for a while, with a line of results for each.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -114,7 +114,7 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Where cargo-fuzz is put if the machine has none: nothing outside the repository changes.
+/// Where cargo-fuzz is installed if the machine has none: nothing outside the repository changes.
 fn tools() -> PathBuf {
     target_dir().join("tools")
 }
@@ -131,8 +131,8 @@ fn ensure_cargo_fuzz() -> Result {
 
 /// `cargo fuzz build` or `cargo fuzz run` for one target.
 ///
-/// Coverage instrumentation works on a stable compiler. The sanitizer does not,
-/// unless the compiler is told to look away.
+/// Coverage instrumentation works on a stable compiler. The sanitizer does not, unless the compiler
+/// is told to allow unstable options.
 fn cargo_fuzz(action: &str, target: &str, options: &Options) -> Cmd {
     let local = tools().join("bin/cargo-fuzz");
     let cmd = Cmd::new(if local.exists() { local.as_path() } else { Path::new("cargo-fuzz") });
@@ -141,7 +141,7 @@ fn cargo_fuzz(action: &str, target: &str, options: &Options) -> Cmd {
     cmd.args([action, "--fuzz-dir", "fuzz", "--sanitizer", sanitizer, target])
 }
 
-/// Runs one target for its time, showing what it says.
+/// Runs one target for its time, showing its output.
 fn run(target: &str, options: &Options) -> Result<Outcome> {
     let fuzz = root().join("fuzz");
     let corpus = fuzz.join("corpus").join(target);
@@ -156,8 +156,8 @@ fn run(target: &str, options: &Options) -> Result<Outcome> {
     if seeds.is_dir() {
         cmd = cmd.arg(seeds);
     }
-    // A decoder that believes a hostile length shows as memory or as time. The
-    // sanitizer's own bookkeeping counts as memory too.
+    // A decoder that trusts a hostile length shows up as memory or time. The sanitizer's own
+    // bookkeeping counts as memory too.
     let memory = if options.asan { 2560 } else { 1024 };
     cmd = cmd.arg("--").args([
         format!("-max_total_time={}", options.seconds),
@@ -185,7 +185,7 @@ fn run(target: &str, options: &Options) -> Result<Outcome> {
             let line = String::from_utf8_lossy(&line);
             outcome.hear(&line);
             if worth_showing(&line) {
-                // Whoever reads our output may have gone; the run goes on.
+                // Whoever reads our output may be gone; the run continues.
                 let _ = writeln!(std::io::stderr(), "{line}");
             }
         }
@@ -195,13 +195,13 @@ fn run(target: &str, options: &Options) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// libFuzzer reports each new input and each string that helped; what matters is the rest.
+/// libFuzzer reports each new input and each string that helped; only the rest is interesting.
 fn worth_showing(line: &str) -> bool {
     !line.starts_with(['#', '"', '\t']) && !line.trim().is_empty()
 }
 
 impl Outcome {
-    /// Takes in one line of what libFuzzer prints.
+    /// Processes one line of libFuzzer's output.
     fn hear(&mut self, line: &str) {
         if let Some(at) = line.find("cov: ") {
             self.coverage = number(&line[at + 5..]).unwrap_or(self.coverage);
@@ -218,7 +218,7 @@ impl Outcome {
     }
 }
 
-/// The number that `text` begins with.
+/// The number at the start of `text`.
 fn number(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
@@ -228,13 +228,9 @@ fn seeds() -> PathBuf {
     target_dir().join("fuzz-seeds")
 }
 
-/// Writes the inputs that runs start from, made with the encoders of this very tree.
+/// Writes the inputs that runs start from, created with the encoders of this very tree.
 fn write_seeds() -> Result {
-    Cmd::cargo("run --quiet --manifest-path fuzz/Cargo.toml --example seeds --target-dir")
-        .arg(target_dir())
-        .arg("--")
-        .arg(seeds())
-        .run()
+    Cmd::cargo("run --quiet --package shardine-fuzz --example seeds --").arg(seeds()).run()
 }
 
 #[cfg(test)]

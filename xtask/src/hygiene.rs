@@ -1,22 +1,22 @@
-//! What must not be in the repository: traces of one machine, and unfinished business.
+//! What must not be in the repository: traces of one machine, and unfinished work.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::shell::{Attempt, Failure, Result, root};
 
-/// Folders that hold what was made, not what was written; so do Python environments of any name.
+/// Folders of generated files; so are Python environments of any name.
 const MADE: &[&str] =
     &[".git", "target", "corpus", "artifacts", "node_modules", "__pycache__", ".servers"];
 
-/// Paths that exist on somebody's machine only. In two halves, so that this file is clean itself.
+/// Paths that exist on one machine only. In two halves, so that this file itself is clean.
 const MACHINE_PATHS: &[&str] = &[concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
-/// Work that somebody meant to come back to.
+/// Work that someone meant to come back to.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 
-/// The modules of the library from the bottom up: each uses only itself and those before it. `error` is left out: it
-/// gathers what all of them may say.
+/// The modules of the library from the bottom up: each uses only itself and those before it.
+/// `error` is left out: it collects the errors of all of them.
 const MODULES: &[&str] = &[
     "codec_words",
     "location",
@@ -35,7 +35,7 @@ const MODULES: &[&str] = &[
     "jobs",
 ];
 
-/// Looks at every text file of the work tree and lists each line that offends.
+/// Checks every text file of the work tree and lists each offending line.
 pub fn run() -> Result {
     let mut files = Vec::new();
     collect(&root(), &mut files)?;
@@ -77,7 +77,7 @@ fn offence(file: &Path, line: &str) -> Option<String> {
     None
 }
 
-/// The module that a line of the library's code uses although it lies above the line's own.
+/// The module that a line of the library's code uses although it is above the line's own.
 fn looks_up(file: &Path, line: &str) -> Option<&'static str> {
     let inside = file.strip_prefix(root().join("crates/shardine/src")).ok()?;
     let own = Path::new(inside.iter().next()?).file_stem()?;
@@ -93,7 +93,7 @@ fn looks_up(file: &Path, line: &str) -> Option<&'static str> {
     MODULES[own + 1..].iter().find(|module| uses(module)).copied()
 }
 
-/// Whether `path` occurs in `line` as the beginning of a path, not inside a longer one.
+/// Whether `path` occurs in `line` at the beginning of a path, not inside a longer one.
 fn has_absolute(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -112,7 +112,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result {
                 collect(&entry.path(), files)?;
             }
         } else if kind.is_file() && name != ".git" {
-            // In a second work tree .git is a file that says where the first one is.
+            // In a secondary work tree .git is a file that says where the main one is.
             files.push(entry.path());
         }
     }

@@ -1,7 +1,7 @@
-//! Instructions of hot paths under valgrind: the same on a busy machine as on a quiet one.
+//! Instruction counts of hot paths under valgrind: the same on a busy machine as on a quiet one.
 //!
-//! They are compared with those in `docs/bench/instructions.json`, so that a path that became slower is seen on any
-//! machine. The cases are in `peers/bench-instructions`, a workspace of its own.
+//! They are compared with those in `docs/bench/instructions.json`, so that a slower path is noticed
+//! on any machine. The cases are in `peers/bench-instructions`, a workspace of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ const GUNGRAUN: &str = "0.20.0";
 /// The numbers to compare with.
 const STORED: &str = "docs/bench/instructions.json";
 
-/// In percent, by how much a case may be above its number.
+/// By how many percent a case may exceed its number.
 const TOLERANCE: u64 = 3;
 
 /// Instructions by case.
@@ -88,7 +88,7 @@ pub fn main(args: &[String]) -> Result {
     )))
 }
 
-/// What a tool says of its version.
+/// The version that a tool reports.
 fn version_of(tool: &str) -> Result<String> {
     let output = Cmd::new(tool).arg("--version").output()?;
     if !output.status.success() {
@@ -97,7 +97,7 @@ fn version_of(tool: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Installs valgrind where that can be done without asking; returns its version.
+/// Installs valgrind if that is possible without asking; returns its version.
 fn ensure_valgrind() -> Result<String> {
     debian::ensure("valgrind", &["valgrind"], || version_of("valgrind").is_ok())?;
     version_of("valgrind")
@@ -120,7 +120,7 @@ fn ensure_runner() -> Result<PathBuf> {
     Ok(runner)
 }
 
-/// Adds up what callgrind wrote below a folder: a folder for each case, a file for each of its threads.
+/// Adds up what callgrind wrote below a folder: one folder per case, one file per thread.
 fn collect(folder: &Path, counts: &mut Counts) -> Result {
     let unreadable = || format!("cannot read {}", folder.display());
     for entry in fs::read_dir(folder).attempt(unreadable())? {
@@ -139,7 +139,7 @@ fn collect(folder: &Path, counts: &mut Counts) -> Result {
     Ok(())
 }
 
-/// The instructions in a file of callgrind's.
+/// The instruction count in a callgrind file.
 fn total(text: &str) -> Option<u64> {
     let value = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -228,7 +228,7 @@ fn grouped(number: Option<&u64>) -> String {
 }
 
 impl Record {
-    /// One name and its value to a line, which [`parse`](Self::parse) counts on.
+    /// One name and its value per line, which [`parse`](Self::parse) relies on.
     fn to_json(&self) -> String {
         let counts = self.counts.iter().map(|(case, count)| format!("    \"{case}\": {count}"));
         format!(
@@ -254,7 +254,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Takes one line of the stored form.
+    /// Parses one line of the stored form.
     fn take(&mut self, line: &str) -> Option<()> {
         let (name, value) = line.strip_prefix('"')?.split_once("\": ")?;
         let quoted = || Some(value.strip_prefix('"')?.strip_suffix('"')?.to_owned());

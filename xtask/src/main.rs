@@ -1,7 +1,7 @@
 //! The project's chores, run as `cargo xtask <command>`.
 //!
-//! `test` is what a change must pass. `differential`, `torture` and `fuzz` are the same
-//! kinds of check with as much time as you like to give them.
+//! `test` is what a change must pass. `differential`, `torture` and `fuzz` are the same kinds of
+//! checks with as much time as you like.
 
 mod bench;
 mod bench_precomputed;
@@ -118,12 +118,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// A mistake in the arguments, answered with the whole usage text.
+/// A mistake in the arguments, reported with the whole usage text.
 fn usage(problem: impl std::fmt::Display) -> Failure {
     Failure::new(format!("{problem}\n\n{USAGE}"))
 }
 
-/// The value of an option such as `--seed 7`, taken from the arguments behind it.
+/// The value of an option such as `--seed 7`, taken from the arguments after it.
 fn value<T: std::str::FromStr>(
     option: &str,
     rest: &mut std::slice::Iter<'_, String>,

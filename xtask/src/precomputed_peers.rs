@@ -3,7 +3,7 @@
 use crate::shell::{Cmd, Result, parallelism};
 use crate::{differential, usage, value, venv};
 
-/// Cases of the test; a longer run is `cargo xtask differential --precomputed`.
+/// Cases in the test; a longer run is `cargo xtask differential --precomputed`.
 const CASES: &str = "90";
 
 /// Always the same cases.
@@ -11,7 +11,7 @@ pub fn run() -> Result {
     check(CASES, "1")
 }
 
-/// As many cases as are asked for, from another seed if that is.
+/// A given number of cases, from a given seed.
 pub fn main(args: &[String]) -> Result {
     let (mut cases, mut seed) = ("240".to_owned(), "1".to_owned());
     let mut rest = args.iter();
@@ -29,7 +29,7 @@ pub fn main(args: &[String]) -> Result {
     check(&cases, &seed)
 }
 
-/// The tools are large, so they have an environment of their own, made here.
+/// The tools are large, so they have their own environment, created here.
 fn check(cases: &str, seed: &str) -> Result {
     let python = venv::ensure_precomputed()?;
     Cmd::new(&python)

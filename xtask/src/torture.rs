@@ -1,4 +1,4 @@
-//! Writers that are killed, and writers that race: what they leave must be right.
+//! Writers that are killed, and writers that race: what they leave behind must be correct.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub fn main(args: &[String]) -> Result {
         .run()
 }
 
-/// Everything beside jobs in place.
+/// Everything concurrently with jobs in place.
 fn run_mix(
     program: PathBuf,
     shardine: PathBuf,
@@ -48,14 +48,14 @@ fn run_mix(
         .run()
 }
 
-/// A minute of it, with the binaries of the profile that we were built with ourselves.
+/// A minute of it, with binaries of the same profile as our own.
 pub fn short_mix() -> Result {
     Cmd::cargo("build --package shardine-torture --package shardine-cli").run()?;
     let python = root().join(".venv/bin/python");
     run_mix(beside_us("shardine-torture")?, beside_us("shardine")?, 1.0, 1, python)
 }
 
-/// Always the same kills, with the Python that is already there.
+/// Always the same kills, with the Python environment already in place.
 pub fn short() -> Result {
     Cmd::cargo("build --package shardine-torture").run()?;
     Cmd::new(beside_us("shardine-torture")?)
@@ -64,7 +64,7 @@ pub fn short() -> Result {
         .run()
 }
 
-/// The binary of the profile that we were built with ourselves.
+/// A binary of the same profile as our own.
 fn beside_us(name: &str) -> Result<PathBuf> {
     let this = std::env::current_exe().attempt("cannot tell where xtask itself is")?;
     let binary = this.with_file_name(name);

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use crate::debian;
 use crate::shell::{Attempt, Cmd, Result, root};
 
-/// Makes `.venv` hold what `peers/requirements.txt` lists; returns its Python.
+/// Makes sure that `.venv` contains what `peers/requirements.txt` lists; returns its Python.
 pub fn ensure() -> Result<PathBuf> {
     install(".venv", "peers/requirements.txt")
 }
 
-/// The same for the benchmark, which has an environment of its own.
+/// The same for the benchmark, which has its own environment.
 pub fn ensure_bench() -> Result<PathBuf> {
     install(".venv-bench", "peers/bench/requirements.txt")
 }
@@ -31,11 +31,11 @@ pub fn ensure_servers() -> Result<PathBuf> {
     install(".servers/venv", "peers/servers/requirements.txt")
 }
 
-/// Makes an environment hold what a list says; returns its Python.
+/// Makes sure that an environment contains what a list says; returns its Python.
 ///
-/// The list is kept in the environment once all of it is installed. A later run
-/// compares the two and starts over when they differ, so an environment is
-/// never a mixture of two lists or half of one.
+/// The list is kept in the environment once all of it is installed. A later run compares the two
+/// and starts over if they differ, so an environment is never a mixture of two lists or half of
+/// one.
 fn install(name: &str, list: &str) -> Result<PathBuf> {
     let requirements = root().join(list);
     let wanted = fs::read(&requirements).attempt(format_args!("cannot read {list}"))?;
@@ -62,7 +62,7 @@ fn install(name: &str, list: &str) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Debian ships Python without the part that makes environments.
+/// Debian ships Python without the module that creates environments.
 fn ensure_venv_module() -> Result {
     debian::ensure("python3 with its venv module", &["python3-venv"], || {
         Cmd::new("python3").args(["-c", "import venv, ensurepip"]).succeeds()

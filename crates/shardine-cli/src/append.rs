@@ -1,4 +1,4 @@
-//! `shardine append`: planes from a file or a stream, behind those that an array has.
+//! `shardine append`: adds planes from a file or a stream to the end of an array.
 
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -51,12 +51,14 @@ pub struct Append {
     /// The axis that grows
     #[arg(long, value_name = "N", default_value_t = 0)]
     axis: usize,
-    /// Make planes readable after every N of them [default: when a layer of chunks or of shards is complete]
+    /// Make planes readable after every N of them [default: when a layer of chunks or of shards is
+    /// complete]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     commit_every: Option<u64>,
     #[command(flatten)]
     update: Update,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// error
     #[arg(long)]
     cast: bool,
     /// Do not finish an append of another file that was stopped; what is there of it stays
@@ -86,7 +88,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
         });
     };
     let rank = array.shape().len();
-    // Before a stream is waited for.
+    // Before waiting for a stream.
     if args.axis >= rank {
         return Err(Error::from(SliceError::Axis { axis: args.axis, rank }).into());
     }
@@ -94,7 +96,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let (from, progress) = match &mut stream {
         Some(Stream { from, name }) => {
             let from = AppendFrom::Stream { from, name: name.clone() };
-            (from, Progress::stream("appending"))
+            (from, Progress::things("appending", 0))
         }
         None => {
             let input = Input::open(&args.file)?;
@@ -103,7 +105,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     };
     let context = match from {
         AppendFrom::Stream { .. } => progress.context_of_stream(&engine),
-        AppendFrom::File(_) => progress.context_of_bytes(&engine),
+        AppendFrom::File(_) => progress.context(&engine),
     };
     let result = append(&context, from, &location, &args.options());
     progress.finish();
@@ -171,13 +173,13 @@ fn failure(error: Error, url: &str) -> Failure {
     Failure::new(error).hint(hint)
 }
 
-/// What is read from its beginning to its end: standard input, or a pipe.
+/// A source that is read from beginning to end: standard input, or a pipe.
 struct Stream {
     from: Box<dyn Read>,
     name: String,
 }
 
-/// The stream that a path means; `None` if it is a file.
+/// The stream that a path refers to; `None` if it is a file.
 fn stream(path: &Path) -> Result<Option<Stream>, Failure> {
     if path == Path::new("-") {
         let from = Box::new(io::stdin().lock());

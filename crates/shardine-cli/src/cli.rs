@@ -29,9 +29,9 @@ Exit status: 0 done; 1 verify found damage; 2 anything else, with one line on st
 
 /// Packs chunked arrays into shards, and reads, updates, describes and checks them.
 ///
-/// A shard is one stored object that holds many chunks and an index that finds them. Arrays are Zarr v3, or the
-/// scales of volumes in Neuroglancer's precomputed format, so what is written here can be read by any library for
-/// these, and the other way round. Zarr v2 is read too.
+/// A shard is one stored object that holds many chunks and an index that finds them. Arrays are
+/// Zarr v3, or the scales of volumes in Neuroglancer's precomputed format, so what is written here
+/// can be read by any library for these, and the other way round. Zarr v2 is read too.
 #[derive(Debug, Parser)]
 #[command(name = "shardine", version, after_help = EXAMPLES, propagate_version = false)]
 #[command(max_term_width = 110, arg_required_else_help = true)]
@@ -87,7 +87,8 @@ pub struct Machine {
     /// Nobody else writes there: update a store that ignores the conditions of writes
     #[arg(long, global = true, help_heading = "Store")]
     single_writer: bool,
-    /// Look only at the metadata of this Zarr version, 2 or 3; without it 3 goes before 2 where there are both
+    /// Look only at the metadata of this Zarr version, 2 or 3; without it 3 goes before 2 where
+    /// there are both
     #[arg(long, global = true, value_name = "VERSION", value_parser = parse_format, help_heading = "Store")]
     pub zarr_format: Option<ZarrFormat>,
 }
@@ -116,12 +117,12 @@ pub fn parse_option(text: &str) -> Result<(String, String), String> {
 const LEAST_MEMORY: u64 = 1 << 20;
 
 impl Machine {
-    /// What a URL stands for. Of a remote store, a quarter of the memory is for uploads.
+    /// The location of a URL. For a remote store, a quarter of the memory is for uploads.
     pub fn location(&self, url: &str) -> Result<Location, Failure> {
         self.location_with(url, &[])
     }
 
-    /// The same with options of its own.
+    /// Like [`location`](Self::location), with options of its own.
     pub fn location_with(&self, url: &str, own: &[(String, String)]) -> Result<Location, Failure> {
         let mut options =
             StoreOptions::new().single_writer(self.single_writer).memory(self.memory / 4);
@@ -133,18 +134,19 @@ impl Machine {
         Ok(location)
     }
 
-    /// An engine with all of the budget but an eighth, which is for the buffers of files and the program itself.
+    /// An engine with the whole budget except an eighth, which is for file buffers and the program
+    /// itself.
     pub fn engine(&self) -> Result<Arc<Engine>, Failure> {
         self.engine_with(self.memory - self.memory / 8, None)
     }
 
-    /// An engine with half of the budget, and how many bytes the other half is.
+    /// An engine with half of the budget, and the bytes of the other half.
     pub fn engine_and_buffer(&self) -> Result<(Arc<Engine>, u64), Failure> {
         let half = self.memory / 2;
         Ok((self.engine_with(self.memory - half, None)?, half.max(1)))
     }
 
-    /// An engine that keeps so many bytes of indexes, be it more than the budget; 0 keeps none.
+    /// An engine that caches this many bytes of indexes, even beyond the budget; 0 caches none.
     pub fn engine_with_indexes(&self, bytes: u64) -> Result<Arc<Engine>, Failure> {
         self.engine_with(self.memory - self.memory / 8, Some(bytes))
     }

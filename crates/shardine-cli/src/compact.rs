@@ -30,7 +30,8 @@ pub struct Compact {
     /// Tell what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Leave shards as they are of which a smaller share is gaps: a percentage, or a number from 0 to 1
+    /// Leave shards as they are of which a smaller share is gaps: a percentage, or a number from 0
+    /// to 1
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = units::parse_share)]
     min_gap: f64,
     /// Report in JSON
@@ -46,7 +47,7 @@ pub fn run(args: &Compact, machine: &Machine) -> Result<(), Failure> {
     let options = CompactOptions::new()
         .dry_run(args.dry_run)
         .min_gap(args.min_gap)
-        .progress(move |done, found| bar.set(done, found));
+        .progress(move |done, found| bar.set(done, found, ""));
     let mut shards = Vec::new();
     let mut failed = Vec::new();
     let mut written = Ok(());

@@ -1,4 +1,4 @@
-//! `shardine completions`: for the shell to fill in what is being typed.
+//! `shardine completions`: shell completion scripts.
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ pub struct Completions {
 }
 
 pub fn run(args: &Completions) -> Result<(), Failure> {
-    // Made in memory first: the generator does not take errors of its writer well.
+    // Made in memory first: the generator does not handle errors of its writer well.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "shardine", &mut script);
     std::io::stdout().lock().write_all(&script)?;

@@ -1,4 +1,5 @@
-//! `shardine consolidate`: the copy that a group keeps of the metadata below it. And what other verbs say of such copies.
+//! `shardine consolidate`: a group's copy of the metadata below it, and what other verbs say about
+//! such copies.
 
 use std::io::Write as _;
 
@@ -58,12 +59,12 @@ pub fn run(args: &Consolidate, machine: &Machine) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Renews the copies above what a job has made, and says which are out of date.
+/// Updates the copies above what a job has made, and warns about those that are out of date.
 pub fn renew_above(location: &Location) {
     warn(&renew_consolidated_above(location));
 }
 
-/// Says which copies are out of date. What was asked for is done all the same.
+/// Warns about copies that are out of date. The verb itself has succeeded.
 pub fn warn(copies: &[StaleCopy]) {
     for copy in copies {
         eprintln!(

@@ -1,4 +1,4 @@
-//! `shardine copy`: a whole data set to another place, byte for byte.
+//! `shardine copy`: a whole data set to another location, byte for byte.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -49,14 +49,16 @@ pub struct Copy {
     /// Remove the data set that is at DST
     #[arg(long)]
     overwrite: bool,
-    /// Objects, or pieces of large ones, under way at once; between local files no more than --threads
+    /// Objects, or pieces of large ones, under way at once; between local files no more than
+    /// --threads
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_requests)]
     requests: usize,
     /// What is checked in DST
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Check::Size)]
     verify: Check,
-    /// Copy only part I of N of the objects, so that N processes share the work, in any order and on
-    /// any machines that see the storage. The last one finishes the copy; `finish` does that alone
+    /// Copy only part I of N of the objects, so that N processes share the work, in any order and
+    /// on any machines that see the storage. The last one finishes the copy; `finish` does that
+    /// alone
     #[arg(long, value_name = "I/N|finish")]
     part: Option<Part>,
     /// Go on with what another process has begun, if it cannot be told here whether that one still
@@ -91,7 +93,7 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let source = machine.location_with(&args.source, &args.source_option)?;
     let target = machine.location_with(&args.target, &args.target_option)?;
-    let progress = Progress::objects("copying");
+    let progress = Progress::bytes("copying", 0);
     let bar = progress.clone();
     let mut options = CopyOptions::new()
         .requests(args.requests)
@@ -108,8 +110,8 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     options.take_over = args.take_over;
     if !progress.is_hidden() {
         options = options.progress(move |now| {
-            bar.set(now.bytes, now.bytes_found.max(now.bytes));
-            bar.say(format!("{} of {} objects", now.objects, now.objects_found));
+            let objects = format!("{} of {} objects", now.objects, now.objects_found);
+            bar.set(now.bytes, now.bytes_found.max(now.bytes), &objects);
         });
     }
     let result = copy_all(&source, &target, &options);

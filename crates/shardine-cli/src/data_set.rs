@@ -1,4 +1,4 @@
-//! Data sets of any format, described by what all of them have.
+//! Describes data sets of any format by what all of them have.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::info::{self, Stored, chunks_in, describe_stored, line, raw_bytes, type_line};
 use crate::units;
 
-/// Looks at what is stored of an array, if that is asked for.
+/// Looks at the stored objects of an array, if requested.
 type Scan<'a> = &'a dyn Fn(&Array) -> Result<Option<Stored>, Failure>;
 
 /// What a data set consists of, in one word.
@@ -24,7 +24,7 @@ pub fn kind_word(kind: SetKind) -> &'static str {
     }
 }
 
-/// A part in one line.
+/// A part on one line.
 pub fn part_line(part: &SetPart) -> String {
     match &part.content {
         Ok(PartContent::Array(array)) => info::one_line(array),
@@ -94,7 +94,7 @@ pub fn describe(set: &dyn DataSet, scan: Scan<'_>) -> Result<Value, Failure> {
     Ok(Value::Object(members))
 }
 
-/// Describes a data set for people.
+/// Describes a data set for display.
 pub fn write(
     out: &mut dyn Write,
     url: &str,

@@ -9,7 +9,8 @@ use crate::failure::Failure;
 /// Which level of a data set with levels.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Level {
-    /// Of a data set with levels, such as a precomputed volume: which one; 0 is the finest [default: 0]
+    /// Of a data set with levels, such as a precomputed volume: which one; 0 is the finest
+    /// [default: 0]
     #[arg(long, value_name = "N")]
     level: Option<usize>,
 }
@@ -27,7 +28,7 @@ impl Level {
 
     /// The array that a data set is, or one level of a data set that has several.
     ///
-    /// `gzip` is how hard gzip tries in shards of volumes, if that is said.
+    /// `gzip` is the gzip level in shards of volumes, if given.
     pub fn of(
         self,
         set: &dyn DataSet,

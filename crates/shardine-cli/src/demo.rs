@@ -21,7 +21,8 @@ use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
 use crate::{info, units, write};
 
-/// Make a small sharded array, update it, reshard it, read it back and verify it, and see what each step costs
+/// Make a small sharded array, update it, reshard it, read it back and verify it, and see what each
+/// step costs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Demo {
@@ -46,7 +47,7 @@ const CHUNK: [u64; 3] = [32, 32, 32];
 /// Bytes of an element.
 const ELEMENT: usize = 2;
 
-/// The attribute by which a later run knows that the folder may be replaced.
+/// The attribute by which a later run recognizes a folder that it may replace.
 const MARK: &str = "made_by";
 const MARK_VALUE: &str = "shardine demo";
 
@@ -58,12 +59,12 @@ const UPDATED: &str = "120:136,120:136,120:136";
 const UPDATED_START: [u64; 3] = [120; 3];
 const UPDATED_SHAPE: [u64; 3] = [16; 3];
 
-/// What the update writes everywhere in its region; brighter than any voxel.
+/// What the update writes to its whole region; brighter than any voxel.
 const UPDATED_VALUE: u16 = 40_000;
 
-/// Where the demo tells its story, and how it counts what each step costs.
+/// Where the demo prints its story, and how it counts what each step costs.
 struct Stage {
-    /// Whether there is a story, or only numbers at the end.
+    /// Whether it prints a story, or only numbers at the end.
     tells: bool,
     store: CountingStore<FileStore>,
 }
@@ -100,7 +101,7 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
     stage.farewell(&name)
 }
 
-/// Whether there is an array of an earlier run to replace. Anything else that is there is not touched.
+/// Whether there is an array from an earlier run to replace. Anything else is not touched.
 fn may_replace(engine: &Arc<Engine>, folder: &Path) -> Result<bool, Failure> {
     let mut entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -134,7 +135,7 @@ fn metadata() -> Result<ArrayMetadata, Failure> {
         chunk_shape: SHARD.to_vec(),
         data_type,
         fill: None,
-        // In front, so that an update need not rewrite a shard.
+        // At the start, so that an update need not rewrite a shard.
         codecs: vec![codec_words::sharding(&CHUNK, &codecs, None, "start")],
         key_encoding: ChunkKeyEncoding::default(),
         dimension_names: Some(axes.to_vec()),
@@ -143,7 +144,7 @@ fn metadata() -> Result<ArrayMetadata, Failure> {
     .map_err(Failure::new)
 }
 
-/// A bright ball in the dark, with the noise of a camera: the same on every run and in any order.
+/// A bright ball in the dark, with camera noise: the same on every run and in any order.
 fn voxel(z: u64, y: u64, x: u64) -> u16 {
     let from_centre = |i: u64| i.abs_diff(SHAPE[0] / 2);
     let squared = [z, y, x].map(|i| from_centre(i).pow(2)).iter().sum::<u64>();
@@ -152,7 +153,7 @@ fn voxel(z: u64, y: u64, x: u64) -> u16 {
         return 0;
     }
     let light = 200 + (radius.pow(2) - squared) / 16;
-    // A hash of the place: a few bits of it are noise.
+    // A hash of the position: a few bits of it are noise.
     let mixed = ((z << 16) ^ (y << 8) ^ x).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (light + (mixed >> 60)) as u16
 }
@@ -291,7 +292,7 @@ impl Stage {
         Ok(Value::Object(members))
     }
 
-    /// Packs the chunks into other shards, in place.
+    /// Repacks the chunks into other shards, in place.
     fn reshard(&self, engine: &Arc<Engine>, folder: &Path) -> Result<Value, Failure> {
         self.head("5. The same chunks in larger shards: reshard --chunks-per-shard 8")?;
         let files = Location::root(Arc::new(FileStore::new(folder)));
@@ -318,7 +319,7 @@ impl Stage {
         }))
     }
 
-    /// Opens the array afresh and compares every voxel.
+    /// Reopens the array and compares every voxel.
     fn check(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
         self.head("6. All of it read back, and compared voxel by voxel")?;
         let array = ArrayNode::open(engine, location)?;
@@ -378,7 +379,7 @@ impl Stage {
         }))
     }
 
-    /// What the store was asked for since the last reset.
+    /// The store's calls since the last reset.
     fn reads(&self) -> String {
         let counts = self.store.counts();
         format!("{} of {}", units::count(counts.reads, "read"), units::size(counts.bytes_read))

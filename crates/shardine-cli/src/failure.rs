@@ -1,4 +1,4 @@
-//! Why a verb did not do what it was asked to.
+//! Why a verb failed.
 
 use std::fmt::Display;
 use std::io;
@@ -11,21 +11,22 @@ use shardine::store::StoreError;
 
 use crate::units;
 
-/// The end of a verb that failed.
+/// How a verb ends that fails.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something that the user is told.
+    /// An error message for the user.
     Told {
         /// One line: what is wrong.
         message: String,
         /// One line: what to do next.
         hint: Option<String>,
     },
-    /// The reader of standard output has gone (`| head`): there is nobody to tell, and nothing wrong.
+    /// The reader of standard output has gone (`| head`): nobody is left to report to, and nothing
+    /// is wrong.
     NobodyReads,
-    /// A check has found damage, which its report has told.
+    /// A check has found damage, and has already reported it.
     Damage,
-    /// Ctrl-C has stopped it.
+    /// Stopped by Ctrl-C.
     Interrupted,
 }
 
@@ -44,12 +45,13 @@ impl Failure {
         }
     }
 
-    /// A failure of the system on a file.
+    /// An I/O error on a file.
     pub fn file(path: &Path, error: &io::Error) -> Self {
         Self::new(format!("{}: {error}", path.display()))
     }
 
-    /// A command line that cannot be understood. The parser's own report is a page; this is its first paragraph.
+    /// A command line that cannot be parsed. The parser's own report is a page; this is its first
+    /// paragraph.
     pub fn from_usage(error: &clap::Error) -> Self {
         if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             return Self::new("a verb is missing")
@@ -78,7 +80,7 @@ impl Failure {
     }
 }
 
-/// A name as one word of a shell.
+/// A name as one shell word.
 pub fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%".contains(c);
     if !name.is_empty() && name.chars().all(plain) {
@@ -87,7 +89,7 @@ pub fn quoted(name: &str) -> String {
     format!("'{}'", name.replace('\'', "'\\''"))
 }
 
-/// Messages may hold names from files; a line break in one must not look like a second message.
+/// Messages may contain names from files; a line break in one must not look like a second message.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split(['\n', '\r']).map(str::trim).collect();
     words.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(" ")
@@ -104,7 +106,7 @@ impl From<shardine::Error> for Failure {
             Some(message) => Self::new(message),
             None => Self::new(&error),
         };
-        // Where there is an option or a verb that helps, it is named; else what the library knows.
+        // An option or verb that helps is named here; otherwise use the library's own hint.
         let hint = match &error {
             shardine::Error::Exists { .. } => {
                 Some("choose another name, or give --overwrite".to_owned())
@@ -133,9 +135,11 @@ impl From<shardine::Error> for Failure {
     }
 }
 
-/// What helps with a remote store that lets nobody in, or was not asked for want of credentials.
+/// What to do about a remote store that denies access, or that was not asked for lack of
+/// credentials.
 fn remote_hint(error: &io::Error) -> Option<String> {
-    // Without credentials S3 is believed to be used from inside Amazon, where a server hands them out.
+    // Without credentials the S3 client assumes it runs inside Amazon, where a server provides
+    // them.
     let asked_for_some = error.to_string().contains("/latest/api/token");
     let refused = error.kind() == io::ErrorKind::PermissionDenied;
     (asked_for_some || refused).then(|| {
@@ -145,7 +149,7 @@ fn remote_hint(error: &io::Error) -> Option<String> {
     })
 }
 
-/// What helps against a job that was refused, where there is an option or a verb for it.
+/// What to do about a refused job, where an option or a verb helps.
 fn repack_hint(error: &RepackError) -> Option<String> {
     match error {
         RepackError::NeedsTarget { .. } => Some("give -o with the place of the result".to_owned()),
@@ -164,7 +168,7 @@ fn repack_hint(error: &RepackError) -> Option<String> {
     }
 }
 
-/// What helps against a copy that was refused, where there is an option for it.
+/// What to do about a refused copy, where an option helps.
 fn copy_hint(error: &CopyError) -> Option<String> {
     match error {
         CopyError::OtherCopy { request: Some(_), .. } => {
@@ -183,7 +187,7 @@ fn copy_hint(error: &CopyError) -> Option<String> {
     }
 }
 
-/// What a message becomes where an option is part of it.
+/// The message, where an option is part of it.
 fn with_option(error: &shardine::Error) -> Option<String> {
     match error {
         shardine::Error::File(error) => match error {
@@ -204,7 +208,7 @@ fn with_option(error: &shardine::Error) -> Option<String> {
     }
 }
 
-/// What helps with a file, where there is an option for it.
+/// What to do about a file, where an option helps.
 fn file_hint(error: &FileError) -> Option<String> {
     match error {
         FileError::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
@@ -216,7 +220,7 @@ fn file_hint(error: &FileError) -> Option<String> {
     }
 }
 
-/// What helps against a conversion of a file that was refused, where there is an option for it.
+/// What to do about a refused conversion of a file, where an option helps.
 fn import_hint(error: &ImportError) -> Option<String> {
     match error {
         ImportError::Undescribed { .. } => Some("give --shape and --dtype".to_owned()),
@@ -236,7 +240,7 @@ fn import_hint(error: &ImportError) -> Option<String> {
     }
 }
 
-/// A layout of a new array that was refused, in the words of its options.
+/// A refused layout of a new array, in terms of its options.
 fn layout_failure(error: &ArrayLayoutError) -> Failure {
     match error {
         ArrayLayoutError::Rank { what, given, rank } => {
@@ -271,7 +275,7 @@ impl From<FileError> for Failure {
     }
 }
 
-/// For standard output; failures on files are made with [`Failure::file`], which names the file.
+/// For standard output; errors on files are made with [`Failure::file`], which names the file.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

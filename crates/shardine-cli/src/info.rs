@@ -1,4 +1,4 @@
-//! `shardine info`: what is at a place.
+//! `shardine info`: what is at a location.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -48,22 +48,23 @@ pub struct Info {
     json: bool,
 }
 
-/// What the stored objects of an array come to.
+/// A summary of the stored objects of an array.
 #[derive(Debug, Default)]
 pub struct Stored {
     pub objects: u64,
     pub bytes: u64,
-    /// Entries of their indexes that are there: chunks, or of shards in shards the inner shards. `None` where
-    /// only decoding a shard could tell.
+    /// Entries present in their indexes: chunks, or for nested shards the inner shards. `None`
+    /// where that is unknown without decoding a shard.
     pub entries: Option<u64>,
     /// Bytes of shards that no entry refers to.
     pub gap_bytes: u64,
     /// Shards whose index is damaged, and what is wrong with the first.
     pub damaged: u64,
     pub damage: Option<String>,
-    /// Whether the store cannot list, so that each object was asked for. Bytes of damaged shards are not among those counted then.
+    /// Whether the store cannot list, so that each object was probed. Bytes of damaged shards are
+    /// not counted then.
     pub asked: bool,
-    /// Whether there may be too many to ask for each: then nothing of the above is known.
+    /// Whether there may be too many objects to probe: then nothing above is known.
     pub unknown: bool,
 }
 
@@ -75,7 +76,7 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         return volume::info(&args.url, opened, args.fast, args.json);
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    // Zarr has attributes, consolidated metadata and documents of two versions to be told of.
+    // Zarr also has attributes, consolidated metadata and documents of two versions to describe.
     let node = match (set.downcast_ref::<ArrayNode>(), set.downcast_ref::<Group>()) {
         (Some(array), _) => ZarrNode::Array(array),
         (_, Some(group)) => ZarrNode::Group(group),
@@ -128,7 +129,7 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is told of Zarr with its metadata.
+/// A Zarr node that is described with its metadata.
 #[derive(Clone, Copy)]
 enum ZarrNode<'a> {
     Array(&'a ArrayNode),
@@ -141,7 +142,7 @@ impl Info {
             return Ok(None);
         }
         match array.possible_objects() {
-            // Its metadata can be told all the same.
+            // Its metadata can be described all the same.
             Err(shardine::Error::Store(
                 error @ (StoreError::Unlisted { .. } | StoreError::LinkedFolder { .. }),
             )) => {
@@ -161,7 +162,7 @@ fn format_id(format: ZarrFormat) -> &'static str {
     }
 }
 
-/// A version for people.
+/// A version for display.
 fn format_name(format: ZarrFormat) -> &'static str {
     match format {
         ZarrFormat::V2 => "Zarr v2",
@@ -170,7 +171,8 @@ fn format_name(format: ZarrFormat) -> &'static str {
 }
 
 impl Stored {
-    /// Looks at every stored object: one listing for each folder, and for each shard a read of its index.
+    /// Looks at every stored object: one listing for each folder, and a read of its index for each
+    /// shard.
     pub fn scan(array: &Array) -> Result<Self, Failure> {
         let possible = match array.possible_objects() {
             Err(shardine::Error::UnlistedObjects { .. }) => {
@@ -201,7 +203,7 @@ impl Stored {
                     entries += shard.entries.iter().flatten().count() as u64;
                     stored.gap_bytes += shard.gap_bytes;
                 }
-                // Not there, or removed since it was listed.
+                // Missing, or removed since it was listed.
                 Ok(None) => {}
                 Err(
                     error @ (shardine::Error::Engine(shardine::EngineError::Shard { .. })
@@ -228,7 +230,7 @@ impl Stored {
     }
 }
 
-/// Bytes of all elements of a shape, uncompressed; `None` for types of variable length.
+/// Bytes of all elements of a shape, uncompressed; `None` for variable-length types.
 pub fn raw_bytes(shape: &[u64], data_type: &DataType) -> Option<u64> {
     match data_type.size() {
         ElementSize::Fixed(size) => Some(units::elements(shape).saturating_mul(size as u64)),
@@ -247,12 +249,12 @@ pub fn chunks_in(array: &Array, shard: &[u64]) -> Vec<u64> {
     shard.iter().zip(array.chunk_shape()).map(|(&s, &c)| s / c.max(1)).collect()
 }
 
-/// The shape of the shards in shards that the indexes of stored objects tell of, if there are such.
+/// The shape of the inner shards that the indexes of stored objects refer to, if shards are nested.
 pub fn inner_shard(array: &Array) -> Option<&[u64]> {
     array.entry_shape().filter(|&entry| entry != array.chunk_shape())
 }
 
-/// Bytes of the elements of all that the indexes tell of, decoded; `None` for types of variable length.
+/// Decoded bytes of everything that the indexes refer to; `None` for variable-length types.
 fn decoded_bytes(array: &Array, stored: &Stored) -> Option<u64> {
     let object = array.cell_shape();
     let (count, shape) = match stored.entries {
@@ -262,8 +264,8 @@ fn decoded_bytes(array: &Array, stored: &Stored) -> Option<u64> {
     raw_bytes(shape, array.data_type()).map(|bytes| bytes.saturating_mul(count))
 }
 
-/// How many times smaller the stored bytes are than what they decode to. Chunks that are not stored do not
-/// count: a hole is no merit of the codecs.
+/// The compression ratio. Chunks that are not stored do not count: the codecs get no credit for a
+/// hole.
 fn ratio(decoded: Option<u64>, stored: u64) -> Option<f64> {
     decoded.filter(|_| stored > 0).map(|decoded| decoded as f64 / stored as f64)
 }
@@ -275,7 +277,7 @@ pub struct Sharding {
     pub index_location: String,
 }
 
-/// What the outermost sharding codec says; the array is open, so it is well-formed.
+/// The outermost sharding codec; the array is open, so it is well-formed.
 pub fn sharding(codecs: &[CodecSpec]) -> Option<Sharding> {
     let codec = codecs.iter().find(|codec| codec.name == "sharding_indexed")?;
     let chain = |member: &str| codec_specs_from_json(codec.configuration.get(member)?).ok();
@@ -323,7 +325,7 @@ pub fn describe(array: &ArrayNode, stored: Option<&Stored>) -> Value {
     description
 }
 
-/// What is stored of an array in JSON.
+/// The stored objects of an array in JSON.
 pub fn describe_stored(array: &Array, stored: &Stored) -> Value {
     let (shape, data_type) = (array.shape(), array.data_type());
     let objects_possible = cells(shape, array.shard_shape().unwrap_or(array.cell_shape()));
@@ -360,7 +362,7 @@ pub fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> i
     writeln!(out, "{name:<12} {value}")
 }
 
-/// An array for people.
+/// An array for display.
 pub fn write_array(
     out: &mut dyn Write,
     url: &str,
@@ -481,7 +483,7 @@ fn example_key(metadata: &ArrayMetadata) -> String {
     encoding.key(&(0..metadata.shape().len() as u64).collect::<Vec<_>>())
 }
 
-/// How many, and the names of the first few.
+/// The number of names, and the first few.
 fn summary<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     const MOST: usize = 8;
     let count = names.len();
@@ -493,7 +495,7 @@ fn summary<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     format!("{count}: {}{more}", names.join(", "))
 }
 
-/// An array in one line.
+/// An array on one line.
 pub fn one_line(array: &Array) -> String {
     let (shape, name) = (units::shape(array.shape()), array.data_type().name());
     let packing = match array.shard_shape() {

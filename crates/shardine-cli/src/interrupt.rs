@@ -1,4 +1,4 @@
-//! What is done when the user has had enough.
+//! What happens on Ctrl-C.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,29 +13,30 @@ use crate::failure::Failure;
 /// What Ctrl-C removes.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// What stops the job of this process.
+/// Cancels the job of this process.
 static TOKEN: OnceLock<CancelToken> = OnceLock::new();
 
-/// The exit status of a program that SIGINT has ended, as shells report it.
+/// The exit status of a program ended by SIGINT, as shells report it.
 pub const INTERRUPTED: u8 = 130;
 
-/// How often it is tried to remove a folder that is still written to.
+/// How often removing a folder that is still being written to is tried.
 const ATTEMPTS: usize = 100;
 
-/// How long remote stores are waited for.
+/// How long to wait for remote stores.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on the first Ctrl-C stops jobs with this token, and only the second one the program.
+/// From now on the first Ctrl-C cancels jobs through this token, and only the second one ends the
+/// program.
 pub fn token() -> CancelToken {
     will_clean_up();
     TOKEN.get_or_init(CancelToken::new).clone()
 }
 
-/// From now on Ctrl-C removes this file, or this folder with all that is in it.
+/// From now on Ctrl-C removes this file, or this folder with everything in it.
 pub fn will_remove(path: &Path) {
     will_clean_up();
     unfinished().push(path.to_owned());
@@ -46,10 +47,10 @@ pub fn forget(path: &Path) {
     unfinished().retain(|known| known != path);
 }
 
-/// A file that appears whole or not at all, and that Ctrl-C removes as long as it is not whole.
+/// A file that appears whole or not at all, and that Ctrl-C removes while it is incomplete.
 #[derive(Debug)]
 pub struct Unfinished {
-    /// Dropped first: what could not be finished is gone before Ctrl-C forgets it.
+    /// Dropped first: an unfinished file is removed before Ctrl-C forgets it.
     output: OutputFile,
     _removed: Removed,
 }
@@ -73,7 +74,7 @@ impl Unfinished {
     }
 }
 
-/// What Ctrl-C removes until this is dropped.
+/// A path that Ctrl-C removes until this is dropped.
 #[derive(Debug)]
 struct Removed(PathBuf);
 
@@ -83,19 +84,19 @@ impl Drop for Removed {
     }
 }
 
-/// From now on Ctrl-C has remote stores drop the parts of unfinished uploads, which nobody would see, but which would
-/// be stored and paid for; and removes what is to be removed.
+/// From now on Ctrl-C makes remote stores drop the parts of unfinished uploads, which are invisible
+/// but stored and paid for; and removes unfinished files.
 pub fn will_clean_up() {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(|| {
-        // Without a handler things are left behind, which is no reason not to go on.
+        // Without a handler things are left behind, which is no reason to stop.
         let _ = ctrlc::set_handler(|| {
             if let Some(token) = TOKEN.get().filter(|token| !token.is_cancelled()) {
                 token.cancel();
                 return;
             }
-            // Kept to the end: a verb that fails because its files are gone waits for it in `forget`,
-            // and does not get to say so.
+            // Held to the end: a verb that fails because its files are gone waits for it in
+            // `forget`, and does not get to report that.
             let paths = unfinished();
             for path in paths.iter() {
                 remove(path);
@@ -108,14 +109,15 @@ pub fn will_clean_up() {
 
 fn remove(path: &Path) {
     match fs::symlink_metadata(path) {
-        // What cannot be looked at is tried as both.
+        // If its type is unknown, try both.
         Ok(found) if !found.is_dir() => {
             let _ = fs::remove_file(path);
             return;
         }
         _ => drop(fs::remove_file(path)),
     }
-    // Workers go on until the end and may put something into a folder that was just found empty.
+    // Workers keep running to the end and may put something into a folder that was just found
+    // empty.
     for _ in 0..ATTEMPTS {
         if fs::remove_dir_all(path).is_ok() {
             return;

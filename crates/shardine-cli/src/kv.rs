@@ -1,4 +1,4 @@
-//! `shardine kv`: a folder of uint64 shards as the key-value store that it is.
+//! `shardine kv`: a folder of uint64 shards as a key-value store.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Read as _, Write};
@@ -125,7 +125,8 @@ impl Folder {
             Err(Error::NoKeyValues { .. }) => {}
             opened => return Ok(opened?),
         }
-        // The `info` of a volume lies above the folder, as far as the key of the scale says.
+        // The `info` of a volume is in a folder above, as many levels up as the key of the scale
+        // has parts.
         let mut above = self.url.trim_end_matches('/');
         let mut folder = String::new();
         for _ in 0..4 {
@@ -224,7 +225,7 @@ fn list(store: &KeyValueStore, out: &mut dyn Write, as_json: bool) -> Result<(),
                 out,
                 "{}",
                 json!({
-                    // A string: most readers of JSON round numbers above 2^53.
+                    // A string: most JSON readers round numbers above 2^53.
                     "key": listed.key.to_string(), "shard": shard, "minishard": listed.minishard,
                     "offset": offset, "length": length,
                 })

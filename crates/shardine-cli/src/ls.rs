@@ -81,7 +81,7 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Draws what is below a group; tells whether that is nothing.
+/// Prints the tree below a group; returns whether it is empty.
 fn write_tree(
     out: &mut dyn Write,
     set: &dyn DataSet,
@@ -122,7 +122,7 @@ fn json_tree(set: &dyn DataSet, recursive: bool, depth: usize) -> Result<Value, 
     Ok(Value::Array(nodes))
 }
 
-/// The stored objects, by place in the grid.
+/// The stored objects, by position in the grid.
 fn objects(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failure> {
     let objects = array.objects()?;
     if as_json {
@@ -138,7 +138,7 @@ fn objects(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Fail
     Ok(())
 }
 
-/// Says once where the nodes of a group come from if the store cannot list.
+/// Notes once where the nodes of a group come from if the store cannot list.
 fn note_unlisted(depth: usize, listed: bool, noted: &mut bool) {
     if depth == 0 && !listed && !std::mem::replace(noted, true) {
         eprintln!(
@@ -147,7 +147,7 @@ fn note_unlisted(depth: usize, listed: bool, noted: &mut bool) {
     }
 }
 
-/// Reads the indexes of all shards, and hands them over by their places in the grid.
+/// Reads the indexes of all shards, and passes them on with their positions in the grid.
 fn each_shard(
     array: &Array,
     objects: &[PossibleObject],
@@ -160,7 +160,7 @@ fn each_shard(
             Ok(None) if array.entry_shape().is_none() => Err(Failure::new(
                 "the index of a shard cannot be read by itself: a codec encodes the whole shard",
             )),
-            // Not there, or removed since it was listed.
+            // Missing, or removed since it was listed.
             Ok(None) => Ok(()),
             Err(error) => Err(error.into()),
         };
@@ -266,7 +266,7 @@ fn chunks(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
     })
 }
 
-/// Columns as wide as they need; the first to the left, the others to the right.
+/// Columns as wide as needed; the first left-aligned, the others right-aligned.
 pub fn write_table<const N: usize>(
     out: &mut dyn Write,
     head: [&str; N],

@@ -1,7 +1,7 @@
 //! The command line: `shardine <verb>`.
 //!
-//! One file per verb. What a verb knows about formats it asks the library; here are only arguments, files
-//! and words.
+//! One file per verb. Everything about formats is in the library; here are only arguments, files
+//! and messages.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -47,20 +47,21 @@ use serde_json::json;
 use cli::{Cli, Verb};
 use failure::Failure;
 
-/// A check has found damage, and has told it.
+/// A check has found damage, and has reported it.
 const DAMAGED: u8 = 1;
 
-/// Anything else that is not success.
+/// Any other failure.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    // Known before the arguments are understood, so that this, too, is reported as it was asked.
+    // Known before the arguments are parsed, so that a parse error is reported in the requested
+    // form too.
     let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
     let parsed = help::command().try_get_matches();
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if !error.use_stderr() => {
-            // Help and version are answers, not errors; nobody may be there to read them.
+            // Help and version are output, not errors; nobody may be there to read them.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -96,14 +97,14 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // What was uploaded in vain is not left behind.
+            // Do not leave unfinished uploads behind.
             shardine::jobs::abort_unfinished_uploads(interrupt::PATIENCE);
             refuse(&failure, json)
         }
     }
 }
 
-/// Says why on standard error: in one line and at most one more that says what to do, or in one line
+/// Prints the reason to standard error: one line and at most one more with what to do, or one line
 /// of JSON.
 fn refuse(failure: &Failure, json: bool) -> ExitCode {
     let tell = |message: &str, hint: Option<&str>| match (json, hint) {

@@ -12,14 +12,15 @@ use crate::create::{IndexPlace, Shape, ShardArgument, parse_json, shape_argument
 use crate::failure::Failure;
 use crate::units;
 
-/// Shards near this size, where nothing else is asked for.
+/// The default size of shards.
 const DEFAULT_SIZE: u64 = 64 << 20;
 
 /// How chunks are packed into shards.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Packing")]
 pub struct PackingArgs {
-    /// Chunks along each axis of a shard: one number for all axes, or one for each; 1 or none means no shards
+    /// Chunks along each axis of a shard: one number for all axes, or one for each; 1 or none means
+    /// no shards
     #[arg(long, value_name = "N|N,N,..|none", value_parser = per_shard_argument, conflicts_with_all = ["shard", "target_size"])]
     chunks_per_shard: Option<PerShard>,
     /// The shape of shards, in elements: a multiple of the chunk; none means no shards
@@ -28,7 +29,8 @@ pub struct PackingArgs {
     /// About how large shards are to be, such as 64MiB, by what the chunks take
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     target_size: Option<u64>,
-    /// Where in a shard its index is; `start` suits arrays that will be updated [default: as it was, or end]
+    /// Where in a shard its index is; `start` suits arrays that will be updated [default: as it
+    /// was, or end]
     #[arg(long, value_enum)]
     index: Option<IndexPlace>,
     /// The order of chunks in a shard: morton, c, or arrival (as they lie now)
@@ -54,11 +56,12 @@ pub struct JobArgs {
     /// Give up what an earlier job has left unfinished, and start over
     #[arg(long)]
     pub restart: bool,
-    /// In place: no other program uses the data set meanwhile. Needed where there are no locks to rely on, such as on
-    /// network file systems
+    /// In place: no other program uses the data set meanwhile. Needed where there are no locks to
+    /// rely on, such as on network file systems
     #[arg(long)]
     pub exclusive: bool,
-    /// In place: how many seconds other programs may take to be done with the data set before it is replaced [default: 30]
+    /// In place: how many seconds other programs may take to be done with the data set before it is
+    /// replaced [default: 30]
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
     /// At another place: do only part I of N, so that N processes share the work, in any order and
@@ -73,8 +76,8 @@ pub struct JobArgs {
     /// Tell what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// How the result is checked: not at all; by comparing all bytes that were moved; by decoding and comparing all
-    /// elements as well [default: bytes, for a remote target none]
+    /// How the result is checked: not at all; by comparing all bytes that were moved; by decoding
+    /// and comparing all elements as well [default: bytes, for a remote target none]
     #[arg(long, value_enum, value_name = "HOW")]
     verify: Option<Check>,
     /// Report in JSON
@@ -106,7 +109,7 @@ pub fn per_shard_argument(text: &str) -> Result<PerShard, String> {
     }
 }
 
-/// What is asked for of an array that exists.
+/// What is requested for an existing array.
 #[derive(Debug)]
 pub struct Asked<'a> {
     pub packing: Option<Packing>,
@@ -118,13 +121,13 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether anything is.
+    /// Whether anything is requested.
     pub fn is_something(&self) -> bool {
         let recoded = self.chunk.is_some() || !self.codec.is_empty() || self.codecs.is_some();
         self.packing.is_some() || self.index.is_some() || recoded
     }
 
-    /// The codecs that are asked for, if some are.
+    /// The requested codecs, if any.
     pub fn codec_choice(&self) -> Result<Option<CodecChoice>, Failure> {
         if let Some(json) = self.codecs {
             let codecs = codec_specs_from_json(&parse_json("--codecs", json)?);
@@ -148,7 +151,7 @@ impl Asked<'_> {
 }
 
 impl PackingArgs {
-    /// What these ask for.
+    /// What these arguments request.
     pub fn asked(&self) -> Asked<'_> {
         let shard = self.shard.as_ref().map(ShardArgument::packing);
         let per_shard = self.chunks_per_shard.as_ref().map(|per| per.0.clone());
@@ -169,8 +172,8 @@ impl PackingArgs {
 }
 
 impl JobArgs {
-    /// The first of the options that are only for jobs from one data set to another, if it is given;
-    /// a file that becomes an array can be shared by processes, one that is written cannot.
+    /// The first option given that only applies to jobs from one data set to another; processes can
+    /// share the import of a file into an array, but not the writing of a file.
     pub fn of_data_sets(&self, to_file: bool) -> Option<&'static str> {
         let given = [
             ("--restart", self.restart),
@@ -184,18 +187,18 @@ impl JobArgs {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// What is said of a part that has not made the result whole; `None` if it has.
+    /// The message for a part that has not completed the result; `None` if it has.
     pub fn waits(&self, outcome: &PartOutcome) -> Option<String> {
         waiting(self.part, outcome)
     }
 
-    /// The members of a report that say which part it is of, and which are missing.
+    /// The members of a report that say which part it is for, and which are missing.
     pub fn describe_part(&self, outcome: Option<&PartOutcome>) -> (Value, Value) {
         let missing = outcome.map_or_else(|| json!([]), missing);
         (json!(self.part.map(|part| part.to_string())), missing)
     }
 
-    /// Whether the result is compared with what it was made from, in a store here or far away.
+    /// Whether the result is compared with its source, in a local or remote store.
     pub fn compares(&self, is_local: bool) -> bool {
         match self.verify {
             None => is_local,
@@ -204,7 +207,7 @@ impl JobArgs {
         }
     }
 
-    /// How the result is to be checked, if that is said.
+    /// The requested check of the result, if given.
     pub fn check(&self) -> Option<RepackCheck> {
         self.verify.map(|check| match check {
             Check::None => RepackCheck::None,
@@ -213,7 +216,7 @@ impl JobArgs {
         })
     }
 
-    /// Adds what these say.
+    /// Adds these settings.
     pub fn apply(&self, mut options: RepackOptions) -> RepackOptions {
         options = options.overwrite(self.overwrite).restart(self.restart).dry_run(self.dry_run);
         options = options.exclusive(self.exclusive);
@@ -227,8 +230,8 @@ impl JobArgs {
     }
 }
 
-/// What is said of a part that has ended while others have not, or that found nothing to do; `None`
-/// if it has made the result whole.
+/// The message for a part that has ended while others have not, or that found nothing to do; `None`
+/// if it has completed the result.
 pub fn waiting(part: Option<Part>, outcome: &PartOutcome) -> Option<String> {
     if *outcome == PartOutcome::AlreadyThere {
         return Some(
@@ -245,7 +248,7 @@ pub fn waiting(part: Option<Part>, outcome: &PartOutcome) -> Option<String> {
     })
 }
 
-/// The numbers of the parts that a result waits for.
+/// The numbers of the parts that the result is waiting for.
 pub fn missing(outcome: &PartOutcome) -> Value {
     match outcome {
         PartOutcome::Waiting { missing } => json!(missing),

@@ -30,7 +30,7 @@ as many as are missing. Negative numbers count from the end. A name that ends in
 other the elements alone: little-endian, in C order; strings are joined by NUL, and bytes of variable length
 have their length before them, a little-endian u32.";
 
-/// Elements that are shown on the screen, at most.
+/// The most elements that are shown on the screen.
 const SHOWN: u64 = 1000;
 
 /// Read a region of an array
@@ -44,7 +44,8 @@ pub struct Read {
     region: Option<Region>,
     #[command(flatten)]
     level: Level,
-    /// The file to write: .npy, or else raw bytes; - is standard output. Without it few elements are shown
+    /// The file to write: .npy, or else raw bytes; - is standard output. Without it few elements
+    /// are shown
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the file if it is there
@@ -56,7 +57,7 @@ pub struct Read {
 }
 
 impl Read {
-    /// The whole of an array into a file.
+    /// Reads a whole array into a file.
     pub fn whole(url: &str, output: &Path, overwrite: bool, json: bool) -> Self {
         let (url, output) = (url.to_owned(), Some(output.to_owned()));
         Self { url, region: None, level: Level::default(), output, overwrite, json }
@@ -128,7 +129,7 @@ impl Job<'_> {
         }
     }
 
-    /// Writes a file; tells how long it is.
+    /// Writes a file; returns its length.
     fn file(&self, path: &Path, overwrite: bool) -> Result<u64, Failure> {
         let npy = files::is_npy(path);
         let data_type = self.array.data_type();
@@ -141,7 +142,7 @@ impl Job<'_> {
         // Pipes and devices are written to, not replaced.
         if is_device(path)? {
             let failed = |error: io::Error| match error.kind() {
-                // A pipe with a name, and nobody at its other end.
+                // A named pipe without a reader.
                 io::ErrorKind::BrokenPipe => Failure::NobodyReads,
                 _ => Failure::file(path, &error),
             };
@@ -151,7 +152,7 @@ impl Job<'_> {
         let file = Unfinished::create(path, overwrite)?;
         let options = ExportOptions::new().npy(npy).memory(self.budget);
         let progress = self.progress();
-        let context = progress.context_of_bytes(self.array.engine());
+        let context = progress.context(self.array.engine());
         let result = export_to_file(&context, self.array, self.region, file.output(), &options);
         progress.finish();
         let bytes = result?;
@@ -159,7 +160,8 @@ impl Job<'_> {
         Ok(bytes)
     }
 
-    /// Writes the region to a stream, from its first element to its last; tells how many bytes that were.
+    /// Writes the region to a stream, from its first element to its last; returns the number of
+    /// bytes.
     fn stream(
         &self,
         out: &mut dyn Write,

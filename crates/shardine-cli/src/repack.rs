@@ -1,4 +1,4 @@
-//! `shardine shard`, `unshard` and `reshard`: chunks are packed anew, and moved as they are.
+//! `shardine shard`, `unshard` and `reshard`: chunks are repacked, moved unchanged.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -58,7 +58,7 @@ pub struct Shard {
     packing: PackingArgs,
     #[command(flatten)]
     job: JobArgs,
-    // Last, as what follows would stand under its heading.
+    // Last, because whatever follows would appear under its heading.
     #[command(flatten)]
     sharding: ShardingArgs,
 }
@@ -83,7 +83,7 @@ pub struct Reshard {
     packing: PackingArgs,
     #[command(flatten)]
     job: JobArgs,
-    // Last, as what follows would stand under its heading.
+    // Last, because whatever follows would appear under its heading.
     #[command(flatten)]
     sharding: ShardingArgs,
 }
@@ -156,7 +156,7 @@ impl Place {
     fn open(&self, job: &JobArgs, machine: &Machine) -> Result<(Location, Source), Failure> {
         let location = machine.location(&self.url)?;
         if self.output.is_none() && !job.dry_run {
-            // A job that was killed may have left it without its name.
+            // A killed job may have left it without its name.
             recover(&location)?;
         }
         let engine = machine.engine()?;
@@ -164,7 +164,7 @@ impl Place {
             Ok(set) if set.is::<Volume>() => Source::Volume,
             Ok(set) => match set.downcast_ref::<KeyFolders>().map(|set| set.key_values(&engine)) {
                 Some(Ok(_)) => Source::Keys,
-                // What else is wrong is reported by the job, which looks closer.
+                // Anything else that is wrong is reported by the job, which looks closer.
                 None | Some(Err(Error::NoKeyValues { .. })) => Source::Node,
                 Some(Err(error)) => return Err(error.into()),
             },
@@ -196,7 +196,7 @@ impl Place {
 /// What is repacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// Zarr, or what only the job can tell.
+    /// Zarr, or anything that only the job can identify.
     Node,
     Volume,
     /// A folder of values by key with an `info` of its own.

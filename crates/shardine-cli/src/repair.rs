@@ -1,4 +1,4 @@
-//! `shardine repair`: mends what can be mended.
+//! `shardine repair`: repairs what can be repaired.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -46,10 +46,12 @@ pub struct Repair {
     /// Also read and decode every chunk to find damage
     #[arg(long)]
     decode: bool,
-    /// The folder for damaged bytes, a path or a URL [default: the name of the array and .set-aside, beside it]
+    /// The folder for damaged bytes, a path or a URL [default: the name of the array and
+    /// .set-aside, beside it]
     #[arg(long, value_name = "DIR")]
     set_aside: Option<String>,
-    /// Accept what is lost or may be old, now or since an earlier repair: verify no longer tells of it
+    /// Accept what is lost or may be old, now or since an earlier repair: verify no longer tells of
+    /// it
     #[arg(long)]
     accept_loss: bool,
     /// Report in JSON
@@ -68,7 +70,7 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         .dry_run(args.dry_run)
         .decode(args.decode)
         .accept_loss(args.accept_loss);
-    let context = JobContext::new(&engine).progress(move |now| bar.set(now.done, now.total));
+    let context = JobContext::new(&engine).progress(move |now| bar.hear(&now));
     let mut repairs = Vec::new();
     let mut written = Ok(());
     let summary = repair_all(&context, &location, &options, &mut |done| {
@@ -163,7 +165,8 @@ fn plural(count: u64) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
-/// Where damaged bytes are kept: where the command says, or beside what is repaired, in the same store.
+/// Where damaged bytes are kept: where the command says, or beside what is repaired, in the same
+/// store.
 fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Location, Failure> {
     let of = location.store.name();
     let is_file = location.store.has_folders();

@@ -1,4 +1,4 @@
-//! Where a verb says what it has done: on standard output, unless the user wants no words.
+//! Where a verb reports what it has done: on standard output, unless the user wants it quiet.
 
 use std::io::{self, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether `--quiet` was given.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From now on nothing is said but errors, and what was asked for: elements, listings, JSON.
+/// From now on prints only errors, and what was requested: elements, listings, JSON.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
@@ -15,12 +15,12 @@ pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// For a report: people may not want it, a program that asks for JSON does.
+/// For a report: `--quiet` suppresses it for people, but not for a program that asks for JSON.
 pub fn out(json: bool) -> Said {
     Said(if is_quiet() && !json { None } else { Some(io::stdout()) })
 }
 
-/// For words.
+/// For messages.
 pub fn words() -> Said {
     out(false)
 }

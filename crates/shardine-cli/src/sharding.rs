@@ -60,7 +60,7 @@ impl ShardingArgs {
         self.sharding.is_some() || self.request(Unsaid::Kept).changes_something()
     }
 
-    /// What is said of the bits, the hash and the encodings.
+    /// What is requested for the bits, the hash and the encodings.
     fn request(&self, unsaid: Unsaid) -> ShardingRequest {
         let mut request = ShardingRequest::default();
         request.preshift_bits = self.preshift_bits;
@@ -73,7 +73,7 @@ impl ShardingArgs {
         request
     }
 
-    /// Refuses what only volumes have.
+    /// Refuses options that only volumes have.
     pub fn only_of_volumes(&self) -> Result<(), Failure> {
         if self.is_something() {
             return Err(Failure::new("options of precomputed volumes are given, but this is none")
@@ -137,7 +137,7 @@ impl ShardingArgs {
     }
 }
 
-/// How the scales of a volume are packed: all of them, or one.
+/// Options that repack the scales of a volume: all of them, or one.
 pub fn options(request: impl Into<ShardingRequest>, level: Option<usize>) -> RepackVolumeOptions {
     let mut options = RepackVolumeOptions::new(request);
     options.level = level;

@@ -1,6 +1,6 @@
 //! Numbers as people write and read them.
 
-/// A time for people.
+/// A time for display.
 pub fn duration(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
 }
@@ -31,14 +31,14 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
     let number: f64 = number.parse().map_err(|_| refuse())?;
     let bytes = number * factor as f64;
-    // 2^63 is far past any memory, and exactly a float.
+    // 2^63 is far beyond any memory, and exactly representable as a float.
     if !(0.0..9_223_372_036_854_775_808.0).contains(&bytes) {
         return Err(refuse());
     }
     Ok(bytes as u64)
 }
 
-/// A share of a whole, from 0 to 1: `25%` or `0.25`.
+/// A fraction, from 0 to 1: `25%` or `0.25`.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     let refuse = || format!("\"{text}\" is not a share such as 25% or 0.25");
     let trimmed = text.trim();
@@ -54,7 +54,7 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
     if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(refuse()) }
 }
 
-/// A number of bytes for people: `1.5 MiB`.
+/// A number of bytes for display: `1.5 MiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -86,7 +86,7 @@ pub fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
         .map_err(|_| format!("\"{text}\" is not a list of lengths such as 512,1024,512"))
 }
 
-/// A shape for people: `512 x 1024`.
+/// A shape for display: `512 x 1024`.
 pub fn shape(shape: &[u64]) -> String {
     if shape.is_empty() {
         return "()".to_owned();
@@ -101,7 +101,7 @@ pub fn shape_argument(shape: &[u64]) -> String {
     lengths.join(",")
 }
 
-/// The number of elements, or the highest number there is.
+/// The number of elements, saturating.
 pub fn elements(shape: &[u64]) -> u64 {
     if shape.contains(&0) {
         return 0;

@@ -16,7 +16,8 @@ pub struct Update {
     /// append: the same, but gaps are left as they are.
     #[arg(long, value_name = "STRATEGY", default_value = "auto", verbatim_doc_comment)]
     strategy: Strategy,
-    /// The share of a shard that may be gaps; one with more is squeezed when it is changed in place. 25%, or 0.25
+    /// The share of a shard that may be gaps; one with more is squeezed when it is changed in
+    /// place. 25%, or 0.25
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = units::parse_share)]
     max_gap: f64,
 }

@@ -1,4 +1,4 @@
-//! `shardine verify`: is all of it still there?
+//! `shardine verify`: checks that everything is still intact.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};
@@ -64,7 +64,7 @@ pub fn run(args: &Verify, machine: &Machine) -> Result<(), Failure> {
             Err(Failure::Damage) => damaged = true,
             Err(failure @ (Failure::NobodyReads | Failure::Interrupted)) => return Err(failure),
             Err(failure) if !several => return Err(failure),
-            // One that is not there must not keep the others from being checked.
+            // One that does not exist must not keep the others from being checked.
             Err(failure) => unchecked.push((url, failure)),
         }
     }
@@ -90,7 +90,7 @@ impl Verify {
         let location = machine.location(url)?;
         let progress = Progress::things("checking", 0);
         let bar = progress.clone();
-        let context = JobContext::new(engine).progress(move |now| bar.set(now.done, now.total));
+        let context = JobContext::new(engine).progress(move |now| bar.hear(&now));
         let options = VerifyOptions::new()
             .decode(self.decode)
             .part(self.part)
@@ -119,7 +119,7 @@ impl Verify {
     }
 }
 
-/// Where findings go as they come.
+/// Receives findings as they come.
 trait Report: Send {
     fn finding(&mut self, finding: &Finding) -> io::Result<()>;
     fn end(&mut self, summary: &VerifySummary, options: &VerifyOptions) -> io::Result<()>;
@@ -128,7 +128,7 @@ trait Report: Send {
 /// One document, written as the findings come.
 struct JsonReport {
     out: BufWriter<Said>,
-    /// Which one it is, if there are several.
+    /// Which data set it is, if there are several.
     url: Option<String>,
     begun: bool,
     kinds: BTreeMap<FindingKind, u64>,
@@ -197,20 +197,20 @@ impl Report for JsonReport {
     }
 }
 
-/// Findings of one kind in one object that are shown.
+/// The most findings of one kind in one object that are shown.
 const LINES: u64 = 5;
 
-/// Objects with findings of one kind that are shown.
+/// The most objects with findings of one kind that are shown.
 const OBJECTS: u64 = 20;
 
-/// For people: by object, with what to do next.
+/// For display: by object, with what to do next.
 struct TextReport {
     out: BufWriter<Said>,
-    /// The object whose findings come now, with how many of each kind.
+    /// The object whose findings are being reported, with the number of each kind.
     object: Option<String>,
     lines: BTreeMap<FindingKind, u64>,
     hints: BTreeSet<&'static str>,
-    /// Whether the object's name is on the screen.
+    /// Whether the object's name has been printed.
     named: bool,
     /// Objects with findings of each kind.
     objects: BTreeMap<FindingKind, u64>,
@@ -302,7 +302,7 @@ impl Report for TextReport {
             let names = all.iter().filter(|kind| kind.severity() == severity);
             names.map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
         };
-        // A part says nothing of the data set.
+        // A part says nothing about the whole data set.
         if let Some(Part::Of { index, count }) = options.part {
             write!(self.out, "part {index} of {count}: ")?;
         }

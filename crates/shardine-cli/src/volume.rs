@@ -1,4 +1,4 @@
-//! Precomputed volumes, described and listed.
+//! Describes and lists precomputed volumes.
 
 use std::io::{self, BufWriter, Write};
 
@@ -18,7 +18,7 @@ struct Stored {
     objects: u64,
     chunks: u64,
     bytes: u64,
-    /// Entries and objects that are no chunks of the volume.
+    /// Entries and objects that are not chunks of the volume.
     others: u64,
 }
 

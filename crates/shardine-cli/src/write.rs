@@ -50,7 +50,8 @@ pub struct Write {
     /// How hard gzip tries in the shards of a precomputed volume, from 0 to 9 [default: 6]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=9))]
     gzip_level: Option<u8>,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// error
     #[arg(long)]
     cast: bool,
     /// The order of chunks in a shard: morton, c, or arrival (as they are ready)

@@ -1,7 +1,8 @@
-//! How fast `neuroglancer_compressed_segmentation` is on chunks of 64^3 labels.
+//! Measures the speed of `neuroglancer_compressed_segmentation` on chunks of 64^3 labels.
 //!
-//! `cargo run --release -p shardine-codec --example segmentation_speed [FOLDER]`; with a folder, the elements and
-//! the encoded chunks are left there, for the same to be measured of other implementations.
+//! `cargo run --release -p shardine-codec --example segmentation_speed [FOLDER]`; with a folder,
+//! the elements and the encoded chunks are written there, so that other implementations can be
+//! measured on the same data.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,7 +17,7 @@ use shardine_codec::{
 
 const SIDE: usize = 64;
 
-/// Pseudorandom numbers that are the same everywhere.
+/// Pseudorandom numbers that are the same on every machine.
 struct Numbers(u64);
 
 impl Numbers {
@@ -26,7 +27,7 @@ impl Numbers {
     }
 }
 
-/// Cells around so many points, as neurons are.
+/// Cells around this many points, shaped like neurons.
 fn cells(points: usize) -> Vec<u64> {
     let mut numbers = Numbers(points as u64);
     let points: Vec<([i64; 3], u64)> = (0..points)
@@ -56,7 +57,7 @@ fn codec() -> std::sync::Arc<dyn ArrayToBytes> {
     }
 }
 
-/// Megabytes of elements a second, of the fastest run.
+/// Megabytes of elements per second, for the fastest run.
 fn speed(bytes: usize, mut f: impl FnMut()) -> f64 {
     let mut best = Duration::MAX;
     for _ in 0..200 {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::strided::{self, Axes, Placement};
 use crate::{ArraySpec, ArrayToArray, CodecError, Context, ElementSize};
 
-/// A chain of array-to-array codecs, bound to the shape and type of what enters it.
+/// A chain of array-to-array codecs, bound to the shape and type of its input.
 #[derive(Debug, Clone)]
 pub struct ArrayStages {
     stages: Vec<Stage>,
@@ -18,7 +18,7 @@ struct Stage {
 }
 
 impl ArrayStages {
-    /// Binds codecs to what enters the first of them, which must be of a fixed size if there are any.
+    /// Binds codecs to the input of the first one, which must be of fixed size if there are any.
     pub fn new(codecs: &[Arc<dyn ArrayToArray>], decoded: ArraySpec) -> Result<Self, CodecError> {
         let mut stages = Vec::with_capacity(codecs.len());
         let mut encoded = decoded;
@@ -37,7 +37,7 @@ impl ArrayStages {
         Ok(Self { stages, encoded })
     }
 
-    /// Whether there are none.
+    /// Whether there are no codecs.
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
@@ -105,7 +105,7 @@ impl Stage {
     }
 }
 
-/// Carries out a permutation of axes that could not be folded into anybody's strides.
+/// Performs a permutation of axes that could not be folded into strides.
 fn permute(
     decoded: &ArraySpec,
     order: &[usize],
@@ -118,7 +118,7 @@ fn permute(
     let plain = Placement::contiguous(&decoded.shape, element).ok_or_else(refuse)?;
     let encoded_shape: Vec<u64> = order.iter().map(|&k| decoded.shape[k]).collect();
     let permuted = Placement::contiguous(&encoded_shape, element).ok_or_else(refuse)?;
-    // The encoded box seen along the decoded axes.
+    // The encoded box, seen along the decoded axes.
     let mut strides: Axes<usize> = plain.strides.clone();
     for (i, &k) in order.iter().enumerate() {
         strides[k] = permuted.strides[i];

@@ -4,20 +4,21 @@ use crate::{BytesToBytes, CodecError, Context, EncodedSize};
 
 /// The most bytes that a chunk of a variable-length type may decode to.
 ///
-/// Its metadata implies no size, so this is what stands between a few hostile bytes and all memory.
+/// Its metadata implies no size, so this keeps a few hostile bytes from exhausting all memory.
 pub const VARIABLE_LIMIT: usize = 1 << 30;
 
 /// A chain of bytes-to-bytes codecs that knows how large each stage can be.
 #[derive(Debug, Clone)]
 pub struct ByteStages {
     codecs: Vec<Arc<dyn BytesToBytes>>,
-    /// `sizes[i]` is what enters `codecs[i]` on encoding; the last is the size of the whole.
+    /// `sizes[i]` is the input size of `codecs[i]` when encoding; the last is the size of the
+    /// whole.
     sizes: Vec<EncodedSize>,
-    /// The most bytes that a stage may have whose size the metadata does not bound.
+    /// The most bytes of a stage whose size the metadata does not bound.
     limit: usize,
 }
 
-/// Decoded elements: a view of the encoded bytes where nothing had to be done, else owned.
+/// Decoded elements: a view of the encoded bytes if nothing had to be done, owned otherwise.
 #[derive(Debug)]
 pub enum Decoded<'a> {
     /// The encoded bytes are the elements.
@@ -45,7 +46,7 @@ impl Decoded<'_> {
 }
 
 impl ByteStages {
-    /// Binds codecs to the size of what enters the first of them, for elements of `element` bytes.
+    /// Binds codecs to the input size of the first one, for elements of `element` bytes.
     pub fn new(codecs: &[Arc<dyn BytesToBytes>], input: EncodedSize, element: usize) -> Self {
         let codecs: Vec<_> = codecs
             .iter()
@@ -59,19 +60,19 @@ impl ByteStages {
         Self { codecs, sizes, limit: VARIABLE_LIMIT }
     }
 
-    /// With room for at least this many bytes where the metadata gives no bound.
+    /// Allows at least this many bytes where the metadata gives no bound.
     pub fn with_limit(mut self, bytes: u64) -> Self {
         self.limit = self.limit.max(usize::try_from(bytes).unwrap_or(usize::MAX));
         self
     }
 
-    /// Whether one of them has a checksum, so that bytes which can be decoded are those that were encoded.
+    /// Whether one of them is a checksum, so that bytes that decode are those that were encoded.
     pub fn has_checksum(&self) -> bool {
         const CHECKED: [&str; 5] = ["crc32c", "crc32", "adler32", "gzip", "zlib"];
         self.codecs.iter().any(|codec| CHECKED.contains(&codec.name()))
     }
 
-    /// Whether there are none.
+    /// Whether there are no codecs.
     pub fn is_empty(&self) -> bool {
         self.codecs.is_empty()
     }
@@ -92,7 +93,7 @@ impl ByteStages {
             out.extend_from_slice(input);
             return Ok(());
         };
-        // What could not be read back must not be written.
+        // Nothing may be written that could not be read back.
         if self.sizes[0] == EncodedSize::Unbounded && input.len() > self.limit {
             return Err(CodecError::TooLarge { codec: self.codecs[0].name(), limit: self.limit });
         }
@@ -167,7 +168,7 @@ impl ByteStages {
         self.codecs.first().is_some_and(|codec| codec.payload(&[]).is_some())
     }
 
-    /// Undoes all codecs, the last step straight into `out`, which has the exact decoded length.
+    /// Undoes all codecs, the last step directly into `out`, which has the exact decoded length.
     pub(crate) fn decode_exact(
         &self,
         context: &mut Context,

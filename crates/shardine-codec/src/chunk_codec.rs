@@ -8,14 +8,14 @@ use crate::{
 
 /// The codec chain of a chunk that is not a shard, bound to the chunk's shape and type.
 ///
-/// Leading codecs that only permute axes are not executed: elements enter and leave in
-/// *stored order*, the order of axes [`axis_order`](Self::axis_order), and callers fold the
-/// permutation into the strides of the copy that they make anyway.
+/// Leading codecs that only permute axes are not executed: elements enter and leave in *stored
+/// order*, the order of axes [`axis_order`](Self::axis_order), and callers fold the permutation
+/// into the strides of the copy that they make anyway.
 #[derive(Debug, Clone)]
 pub struct ChunkCodec {
     spec: ArraySpec,
     order: Vec<usize>,
-    /// The spec behind the leading permutations.
+    /// The spec after the leading permutations.
     stored: ArraySpec,
     stages: ArrayStages,
     packer: Arc<dyn ArrayToBytes>,
@@ -26,14 +26,15 @@ pub struct ChunkCodec {
 impl ChunkCodec {
     /// Binds a chain to a chunk's shape and type.
     ///
-    /// The codecs must be any number of array-to-array ones, exactly one array-to-bytes one and
-    /// any number of bytes-to-bytes ones, in this order, and each must fit what comes before it.
+    /// The codecs must be any number of array-to-array codecs, exactly one array-to-bytes codec and
+    /// any number of bytes-to-bytes codecs, in this order, and each must accept the output of the
+    /// previous one.
     pub fn new(codecs: &[Codec], spec: ArraySpec) -> Result<Self, CodecError> {
         let (arrays, packer, bytes) = split(codecs)?;
         Self::from_parts(&arrays, packer, &bytes, spec)
     }
 
-    /// As [`new`](Self::new), from codecs that are already sorted by kind.
+    /// Like [`new`](Self::new), from codecs already sorted by kind.
     pub fn from_parts(
         arrays: &[Arc<dyn ArrayToArray>],
         packer: Arc<dyn ArrayToBytes>,
@@ -82,7 +83,7 @@ impl ChunkCodec {
         &self.stored
     }
 
-    /// Whether a checksum tells that bytes which can be decoded are those that were encoded.
+    /// Whether a checksum guarantees that bytes that decode are those that were encoded.
     pub fn has_checksum(&self) -> bool {
         self.bytes.has_checksum()
     }
@@ -92,14 +93,15 @@ impl ChunkCodec {
         self.bytes.encoded_size()
     }
 
-    /// If an encoded chunk is its elements as they lie in memory: their byte order.
+    /// The byte order of an encoded chunk that is its elements as they lie in memory; `None` for
+    /// any other.
     ///
     /// Any element of such a chunk can be read alone.
     pub fn plain(&self) -> Option<Endian> {
         if self.bytes.is_empty() { self.unpacked() } else { None }
     }
 
-    /// As [`plain`](Self::plain), of what the bytes-to-bytes codecs decode to.
+    /// Like [`plain`](Self::plain), for what the bytes-to-bytes codecs decode to.
     fn unpacked(&self) -> Option<Endian> {
         if self.stages.is_empty() { self.packer.plain(&self.packed) } else { None }
     }
@@ -205,7 +207,7 @@ impl ChunkCodec {
 
     /// Decodes fixed-size elements, in stored order, into a slice of exactly their length.
     ///
-    /// The decompressor writes to `out` itself where the rest of the chain allows it.
+    /// The decompressor writes directly to `out` if the rest of the chain allows it.
     pub fn decode_into(
         &self,
         context: &mut Context,
@@ -229,7 +231,7 @@ impl ChunkCodec {
         Ok(())
     }
 
-    /// Turns the byte order of unpacked elements round.
+    /// Swaps the byte order of unpacked elements.
     fn swap(&self, elements: &mut [u8]) {
         if let ElementSize::Fixed(size) = self.packed.data_type.size() {
             strided::swap_units(elements, size, self.packed.data_type.swap_units());
@@ -264,10 +266,11 @@ impl ChunkCodec {
     }
 }
 
-/// What a chunk of `encoded` bytes may be given at once; more is given as it is decoded.
+/// How many bytes to allocate up front for a chunk of `encoded` bytes; more are added as it is
+/// decoded.
 ///
-/// The metadata may lie about the size of a chunk. Most chunks are smaller than this, whatever they are
-/// compressed to.
+/// The metadata may lie about the size of a chunk. Most chunks are smaller than this, however well
+/// they compress.
 fn believable(encoded: usize) -> usize {
     encoded.saturating_mul(64).max(64 << 20)
 }

@@ -5,9 +5,9 @@ use crate::CodecError;
 
 /// What one worker keeps between chunks: compressor contexts and scratch buffers.
 ///
-/// Setting up a zstd context for each chunk costs 6 to 10 % of a read, so each
-/// worker owns one `Context` and hands it to every codec call. A codec keeps
-/// whatever it likes in a slot of its own type:
+/// Setting up a zstd context for each chunk costs 6 to 10 % of a read, so each worker owns one
+/// `Context` and passes it to every codec call. A codec keeps whatever it likes in a slot of its
+/// own type:
 ///
 /// ```
 /// #[derive(Default)]
@@ -19,7 +19,7 @@ use crate::CodecError;
 /// ```
 #[derive(Default)]
 pub struct Context {
-    /// A handful, so that looking through them takes less than hashing one.
+    /// A handful, so scanning them is faster than hashing.
     slots: Vec<(TypeId, Box<dyn Any + Send>)>,
     buffers: Vec<Vec<u8>>,
 }
@@ -30,7 +30,7 @@ impl Context {
         Self::default()
     }
 
-    /// The slot of type `T`, made with `T::default()` on first use.
+    /// The slot of type `T`, created with `T::default()` on first use.
     pub fn slot<T: Default + Send + 'static>(&mut self) -> &mut T {
         let id = TypeId::of::<T>();
         let at = self.slots.iter().position(|(slot, _)| *slot == id).unwrap_or_else(|| {
@@ -43,17 +43,17 @@ impl Context {
         }
     }
 
-    /// Takes an empty scratch buffer; its capacity is what its last user left.
+    /// Takes an empty scratch buffer, with the capacity that its last user left.
     pub fn take_buffer(&mut self) -> Vec<u8> {
         let mut buffer = self.buffers.pop().unwrap_or_default();
         buffer.clear();
         buffer
     }
 
-    /// Takes a scratch buffer of `len` bytes of any content.
+    /// Takes a scratch buffer of `len` bytes with arbitrary content.
     ///
-    /// A buffer keeps its length while it waits, so only growth is paid for. The length may come from
-    /// metadata: where there is no memory for it, that is an error and not the end of the process.
+    /// A buffer keeps its length while unused, so only growth costs anything. The length may come
+    /// from metadata: if there is not enough memory, that is an error rather than an abort.
     pub fn take_filled(&mut self, len: usize) -> Result<Vec<u8>, CodecError> {
         let longest = (0..self.buffers.len()).max_by_key(|&i| self.buffers[i].len());
         let mut buffer = longest.map(|i| self.buffers.swap_remove(i)).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Context {
         Ok(buffer)
     }
 
-    /// Gives a scratch buffer back for the next taker.
+    /// Returns a scratch buffer for reuse.
     pub fn give_buffer(&mut self, buffer: Vec<u8>) {
         self.buffers.push(buffer);
     }

@@ -17,26 +17,26 @@ impl VariableElements {
         Self::default()
     }
 
-    /// No elements, with room for so many of so many bytes together.
+    /// No elements, with room for `elements` of them with `bytes` bytes in total.
     pub fn with_capacity(elements: usize, bytes: usize) -> Self {
         let mut offsets = Vec::with_capacity(elements.saturating_add(1));
         offsets.push(0);
         Self { offsets, bytes: Vec::with_capacity(bytes) }
     }
 
-    /// Adds one element at the end.
+    /// Appends an element.
     pub fn push(&mut self, element: &[u8]) {
         self.bytes.extend_from_slice(element);
         self.offsets.push(self.bytes.len());
     }
 
-    /// Forgets all elements, keeping the memory.
+    /// Removes all elements but keeps the memory.
     pub fn clear(&mut self) {
         self.offsets.truncate(1);
         self.bytes.clear();
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
@@ -46,7 +46,7 @@ impl VariableElements {
         self.len() == 0
     }
 
-    /// Bytes of all elements together.
+    /// Total bytes of all elements.
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }

@@ -1,16 +1,15 @@
 use crate::data_type::DataTypeError;
 
-/// Why a codec could not be set up or could not do its work.
+/// Why a codec could not be set up or failed.
 ///
-/// The variant tells the culprit: [`Configuration`](Self::Configuration) and
-/// [`Unsupported`](Self::Unsupported) speak of the metadata,
-/// [`Corrupt`](Self::Corrupt), [`Size`](Self::Size), [`TooLarge`](Self::TooLarge)
-/// and [`Checksum`](Self::Checksum) of stored bytes, [`Encode`](Self::Encode) of
-/// what the caller handed in.
+/// The variant says what is at fault: [`Configuration`](Self::Configuration) and
+/// [`Unsupported`](Self::Unsupported) the metadata, [`Corrupt`](Self::Corrupt),
+/// [`Size`](Self::Size), [`TooLarge`](Self::TooLarge) and [`Checksum`](Self::Checksum) the stored
+/// bytes, [`Encode`](Self::Encode) what the caller passed in.
 #[derive(Debug, Clone, thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum CodecError {
-    /// No codec of this name is known.
+    /// No codec with this name is known.
     #[error("unknown codec \"{name}\"")]
     Unknown {
         /// The name in the metadata.
@@ -37,7 +36,7 @@ pub enum CodecError {
     Corrupt {
         /// The codec's name.
         codec: &'static str,
-        /// How many encoded bytes there were.
+        /// The number of encoded bytes.
         len: usize,
         /// What the decoder found.
         reason: String,
@@ -52,7 +51,7 @@ pub enum CodecError {
         /// What the bytes hold.
         actual: usize,
     },
-    /// The decoded size is past the limit that the metadata implies.
+    /// The decoded size exceeds the limit that the metadata implies.
     #[error("codec \"{codec}\" would decode to more than the {limit} bytes that can be right here")]
     TooLarge {
         /// The codec's name.
@@ -60,22 +59,22 @@ pub enum CodecError {
         /// The most that the array's metadata allows.
         limit: usize,
     },
-    /// The memory for the result could not be had.
+    /// The memory for the result could not be allocated.
     #[error("codec \"{codec}\" could not get {bytes} bytes of memory")]
     OutOfMemory {
         /// The codec's name.
         codec: &'static str,
-        /// How many bytes it asked for.
+        /// The number of bytes requested.
         bytes: usize,
     },
-    /// A stored checksum is not that of the stored bytes.
+    /// A stored checksum does not match the stored bytes.
     #[error("codec \"{codec}\": stored checksum {stored:#010x}, computed {computed:#010x}")]
     Checksum {
         /// The codec's name.
         codec: &'static str,
-        /// As found behind (or before) the data.
+        /// As found after (or before) the data.
         stored: u32,
-        /// Of the data as it is.
+        /// As computed from the data.
         computed: u32,
     },
     /// The elements cannot be encoded.
@@ -86,7 +85,7 @@ pub enum CodecError {
         /// Why not.
         reason: String,
     },
-    /// The data type or fill value does not hold together.
+    /// The data type or fill value is invalid.
     #[error(transparent)]
     DataType(#[from] DataTypeError),
 }
@@ -110,17 +109,17 @@ impl CodecError {
 
 /// Why a member of a metadata document that names an extension, such as a codec, is refused.
 ///
-/// `member` is the place in the document.
+/// `member` is its place in the document.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExtensionError {
-    /// A member that is always there is missing.
+    /// A required member is missing.
     #[error("{member} is missing")]
     Missing {
         /// Its place.
         member: String,
     },
-    /// A member has a value that it cannot have.
+    /// A member has an invalid value.
     #[error("{member}: {reason}")]
     Invalid {
         /// Its place.
@@ -128,7 +127,7 @@ pub enum ExtensionError {
         /// What is wrong.
         reason: String,
     },
-    /// A member is not known, and nothing says that it may be ignored.
+    /// A member is unknown, and nothing says that it may be ignored.
     #[error(
         "{member} is not known; it may be an extension that this version does not have (a member is ignored \
          only if it is an object with \"must_understand\": false)"

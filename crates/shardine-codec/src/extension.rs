@@ -1,4 +1,4 @@
-//! What all members of a metadata document have in common that name an extension.
+//! What all members of a metadata document that name an extension have in common.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::error::ExtensionError;
 /// An extension: a name alone, or an object with a name and a configuration.
 #[derive(Debug)]
 pub struct Extension<'a> {
-    /// What it is called.
+    /// Its name.
     pub name: &'a str,
     /// Its configuration, if it has one.
     pub configuration: Option<&'a Map<String, Value>>,
@@ -16,7 +16,7 @@ pub struct Extension<'a> {
 }
 
 impl<'a> Extension<'a> {
-    /// Reads an extension from the member of this name.
+    /// Parses an extension from the member with this name.
     pub fn from_json(json: &'a Value, member: &str) -> Result<Self, ExtensionError> {
         let members = match json {
             Value::String(name) => {
@@ -59,7 +59,7 @@ impl<'a> Extension<'a> {
         Ok(Self { name, configuration, must_understand })
     }
 
-    /// As [`Self::from_json`], of a member that no reader can do without.
+    /// Like [`Self::from_json`], for a member that no reader can ignore.
     pub fn needed(json: &'a Value, member: &str) -> Result<Self, ExtensionError> {
         let extension = Self::from_json(json, member)?;
         if extension.must_understand {
@@ -95,7 +95,7 @@ fn checked_name<'a>(name: &'a str, member: &str) -> Result<&'a str, ExtensionErr
     Ok(name)
 }
 
-/// A JSON value for a message, cut short.
+/// A JSON value for a message, truncated.
 pub fn shown(json: &Value) -> String {
     const MOST: usize = 60;
     let text = json.to_string();

@@ -1,14 +1,12 @@
 //! Data types and codecs: pure bytes in, bytes out.
 //!
-//! Nothing here touches a file, a thread or a clock. Encoded bytes are hostile
-//! until decoded: a decoder never panics, never allocates from a number it has
-//! not checked, and produces exactly the size that its caller asked for or an
-//! error.
+//! Nothing here touches a file, a thread or a clock. Encoded bytes are hostile until decoded: a
+//! decoder never panics, never allocates based on an unchecked number, and returns exactly the size
+//! that its caller requested or an error.
 //!
-//! **Elements in memory** are little-endian and in C order, whatever the codecs
-//! do. Types narrower than a byte take one byte each (signed ones
-//! sign-extended); variable-length types are an offset table over one run of
-//! bytes ([`VariableElements`]).
+//! **Elements in memory** are little-endian and in C order, whatever the codecs do. Types narrower
+//! than a byte take one byte each (signed ones are sign-extended); variable-length types are an
+//! offset table over one run of bytes ([`VariableElements`]).
 
 mod array_stages;
 mod byte_stages;

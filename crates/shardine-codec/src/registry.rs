@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 
 use crate::{ArrayToArray, ArrayToBytes, BytesToBytes, CodecError};
 
-/// A codec as the metadata names it; serialised as it stands there.
+/// A codec as named in the metadata; serialized in the same form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct CodecSpec {
-    /// The `name` member, or the whole of a codec given as a string.
+    /// The `name` member, or the string itself if the codec is given as one.
     pub name: String,
     /// The `configuration` member; empty if absent.
     pub configuration: Map<String, Value>,
@@ -17,7 +17,7 @@ pub struct CodecSpec {
     pub must_understand: bool,
 }
 
-/// A codec of one of the three kinds, ready for use.
+/// A codec of one of the three kinds, ready to use.
 #[derive(Debug, Clone)]
 pub enum Codec {
     /// Changes the elements or their order.
@@ -30,13 +30,13 @@ pub enum Codec {
 
 /// The codec that `spec` names, configured.
 ///
-/// `sharding_indexed` is not among them: a shard is made of chunks, not of bytes alone, and belongs to
-/// the layer above.
+/// Does not cover `sharding_indexed`: a shard is made of chunks, not just bytes, and belongs to the
+/// layer above.
 pub fn from_spec(spec: &CodecSpec) -> Result<Codec, CodecError> {
     crate::codecs::from_spec(spec)
 }
 
-/// The names that [`from_spec`] knows, aliases included.
+/// The names that [`from_spec`] knows, including aliases.
 pub fn names() -> impl Iterator<Item = &'static str> {
     crate::codecs::names()
 }

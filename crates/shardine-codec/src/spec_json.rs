@@ -1,4 +1,4 @@
-//! Lists of codecs, in a document and inside the configuration of a codec.
+//! Lists of codecs, in a document and inside a codec's configuration.
 
 use serde_json::{Map, Value};
 
@@ -6,10 +6,10 @@ use crate::CodecSpec;
 use crate::error::ExtensionError;
 use crate::extension::Extension;
 
-/// The codecs that a list in a document names, each by a string or by an object.
+/// The codecs that a list in a document names, each by a string or an object.
 ///
-/// Whether they are known, and whether they fit each other, is not checked. An empty list is refused: every
-/// list has the codec that turns elements into bytes.
+/// This does not check whether they are known or fit together. An empty list is refused: every list
+/// has the codec that turns elements into bytes.
 pub fn codec_specs_from_json(json: &Value) -> Result<Vec<CodecSpec>, ExtensionError> {
     let listed = json
         .as_array()
@@ -39,8 +39,9 @@ impl TryFrom<Value> for CodecSpec {
     }
 }
 
-/// The list for a document: objects with `name`, with `configuration` unless it is empty and may be left out, and with
-/// `must_understand` only if it is false, so that readers of version 3.0 understand it.
+/// The list for a document: objects with `name`, with `configuration` unless it is empty and may be
+/// omitted, and with `must_understand` only if it is false, so that readers of version 3.0
+/// understand it.
 pub fn codec_specs_to_json(codecs: &[CodecSpec]) -> Value {
     codecs.iter().cloned().map(Value::from).collect()
 }
@@ -48,7 +49,7 @@ pub fn codec_specs_to_json(codecs: &[CodecSpec]) -> Value {
 impl From<CodecSpec> for Value {
     fn from(codec: CodecSpec) -> Self {
         let CodecSpec { name, configuration, must_understand } = codec;
-        // zarr-python reads a codec of numcodecs only with a configuration.
+        // zarr-python requires a configuration for numcodecs codecs.
         let configured = !configuration.is_empty() || name.starts_with("numcodecs.");
         let mut members = Map::new();
         members.insert("name".into(), name.into());

@@ -19,10 +19,10 @@ pub use stores::Stores;
 /// Strides or extents, one per axis.
 pub type Axes<T> = SmallVec<[T; 6]>;
 
-/// Memory that several workers fill at once, each its own boxes.
+/// Memory that several workers fill in parallel, each its own boxes.
 ///
-/// Borrowing it is safe; writing is not, because nobody but the caller knows that the
-/// boxes of different workers are disjoint. Every write checks that its box lies inside.
+/// Borrowing it is safe; writing is not, because only the caller knows that the boxes of different
+/// workers are disjoint. Every write checks that its box lies inside.
 #[derive(Debug, Clone, Copy)]
 pub struct Window<'a> {
     start: *mut u8,
@@ -31,7 +31,7 @@ pub struct Window<'a> {
 }
 
 // SAFETY: a `Window` is an exclusive borrow that is handed out in disjoint parts; the methods that
-// write through it are `unsafe` and ask for that disjointness.
+// write through it are `unsafe` and require that disjointness.
 unsafe impl Send for Window<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Window<'_> {}
@@ -47,7 +47,7 @@ impl<'a> Window<'a> {
         self.len
     }
 
-    /// Whether there is no memory behind it.
+    /// Whether its length is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -69,7 +69,7 @@ impl<'a> Window<'a> {
 /// A box of elements in memory: element `i` lies at `start + sum(i[k] * strides[k])`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// The byte at which the box's first element begins.
+    /// The byte at which the box's first element starts.
     pub start: usize,
     /// Bytes from one element to the next along each axis.
     pub strides: Axes<usize>,
@@ -99,10 +99,11 @@ impl Placement {
         Some(place)
     }
 
-    /// Checks that a box of `shape` elements has a place for each element and no place for two, all of them in
-    /// memory of `len` bytes; or tells what is wrong.
+    /// Checks that a box of `shape` elements has a distinct place for each element, all of them in
+    /// memory of `len` bytes; the error says what is wrong.
     ///
-    /// Each axis must step over all that the denser ones span, as is so for any part of an array in memory.
+    /// Each axis must step over everything that the denser ones span, as is the case for any part
+    /// of an array in memory.
     pub fn check_distinct(
         &self,
         shape: &[usize],
@@ -132,7 +133,7 @@ impl Placement {
         Ok(())
     }
 
-    /// The byte after the last of the box; `None` on overflow. An empty box ends at its start.
+    /// The byte after the last one of the box; `None` on overflow. An empty box ends at its start.
     pub fn end(&self, shape: &[usize], element: usize) -> Option<usize> {
         if shape.contains(&0) {
             return Some(self.start);
@@ -145,7 +146,7 @@ impl Placement {
     }
 }
 
-/// A box does not lie inside the memory it was said to lie in.
+/// A box does not lie inside its memory.
 #[derive(Debug, Clone, Copy, thiserror::Error, PartialEq, Eq)]
 #[error("a box of elements reaches past the end of its memory")]
 pub struct OutOfMemory;
@@ -175,13 +176,14 @@ pub unsafe fn copy_into(
     window: &Window<'_>,
     to: &Placement,
 ) -> Result<(), OutOfMemory> {
-    // SAFETY: passed on from the caller.
+    // SAFETY: upheld by the caller.
     unsafe { copy_into_with(shape, element, source, from, window, to, Stores::Cached) }
 }
 
-/// Copies a box of elements into a shared window with stores of the given kind.
+/// Copies a box of elements into a shared window with the given kind of stores.
 ///
-/// The bytes are there for whoever learns of the copy's end by ordinary means, whatever the kind.
+/// Whatever the kind, the bytes are visible to any thread that learns of the copy's completion by
+/// ordinary synchronization.
 ///
 /// # Safety
 /// Nobody else may touch the target box at the same time.
@@ -200,8 +202,9 @@ pub unsafe fn copy_into_with(
         return Ok(());
     }
     let loops = Loops::new(shape, &from.strides, &to.strides, element);
-    // SAFETY: both boxes lie inside their memory as just checked, and `Loops` visits only offsets of
-    // the box; source and target cannot overlap, since one is a shared and the other an exclusive borrow.
+    // SAFETY: both boxes lie inside their memory as just checked, and `Loops` visits only offsets
+    // of the box; source and target cannot overlap, since one is a shared and the other an
+    // exclusive borrow.
     unsafe { loops.run(source.as_ptr().add(from.start), window.start.add(to.start), stores) };
     Ok(())
 }
@@ -223,7 +226,8 @@ pub unsafe fn fill_into(
     let zero: Axes<usize> = SmallVec::from_elem(0, shape.len());
     let loops = Loops::new(shape, &zero, &to.strides, element.len());
     let contiguous = loops.row_bytes();
-    // A row of the fill value is made once and then copied, so filling runs at the speed of copying.
+    // A row of the fill value is built once and then copied, so filling runs at the speed of
+    // copying.
     let mut row = Vec::new();
     if contiguous > element.len() {
         let count = (FILL_ROW / element.len()).clamp(1, contiguous / element.len());
@@ -246,7 +250,7 @@ pub fn fill(
     unsafe { fill_into(shape, element, &Window::new(target), to) }
 }
 
-/// Whether `bytes` is nothing but repetitions of `element`.
+/// Whether `bytes` consists only of repetitions of `element`.
 pub fn is_filled(bytes: &[u8], element: &[u8]) -> bool {
     let n = element.len();
     // Equal to its first element, and equal to itself shifted by one element.
@@ -306,7 +310,7 @@ fn check(
     }
 }
 
-/// Longest prepared row of fill values.
+/// The longest prepared row of fill values.
 const FILL_ROW: usize = 4096;
 
 #[cfg(test)]

@@ -2,14 +2,14 @@ use std::fmt::Debug;
 
 use crate::{CodecError, Context, DataType, ElementSize, Elements, ElementsRef, FillValue};
 
-/// What enters or leaves a stage of the codec chain: a chunk's shape, type and fill value.
+/// The input or output of a stage of the codec chain: a chunk's shape, type and fill value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArraySpec {
     /// The chunk's shape; empty for a 0-d array.
     pub shape: Vec<u64>,
     /// The type of its elements.
     pub data_type: DataType,
-    /// What absent elements are.
+    /// The value of absent elements.
     pub fill: FillValue,
 }
 
@@ -30,7 +30,7 @@ impl ArraySpec {
     }
 }
 
-/// How many bytes a stage produces, as far as that is known beforehand.
+/// How many bytes a stage produces, as far as known beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncodedSize {
     /// Always this many.
@@ -68,15 +68,15 @@ pub enum Endian {
 
 /// An `array -> array` codec, such as `transpose` or `bitround`.
 ///
-/// Only fixed-size elements reach [`encode`](Self::encode) and
-/// [`decode`](Self::decode). A codec that only permutes axes says so with
-/// [`permutation`](Self::permutation); its callers then fold it into their
-/// strides and never call the other two.
+/// Only fixed-size elements reach [`encode`](Self::encode) and [`decode`](Self::decode). A codec
+/// that only permutes axes returns them from [`permutation`](Self::permutation); its callers then
+/// fold it into their strides and never call the other two.
 pub trait ArrayToArray: Debug + Send + Sync {
-    /// The shape, type and fill value after encoding; an error if the codec does not fit `decoded`.
+    /// The shape, type and fill value after encoding; an error if the codec cannot encode
+    /// `decoded`.
     fn encoded_spec(&self, decoded: &ArraySpec) -> Result<ArraySpec, CodecError>;
 
-    /// Replaces the content of `out` by the encoded form of `elements`.
+    /// Replaces the content of `out` with the encoded form of `elements`.
     fn encode(
         &self,
         context: &mut Context,
@@ -85,7 +85,7 @@ pub trait ArrayToArray: Debug + Send + Sync {
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError>;
 
-    /// Replaces the content of `out` by the decoded form of `encoded`.
+    /// Replaces the content of `out` with the decoded form of `encoded`.
     fn decode(
         &self,
         context: &mut Context,
@@ -94,12 +94,12 @@ pub trait ArrayToArray: Debug + Send + Sync {
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError>;
 
-    /// If encoding does nothing but permute the axes: encoded axis `i` is decoded axis `order[i]`.
+    /// If encoding only permutes the axes: encoded axis `i` is decoded axis `order[i]`.
     fn permutation(&self) -> Option<&[usize]> {
         None
     }
 
-    /// Whether each encoded element depends on the decoded element at the same index alone.
+    /// Whether each encoded element depends only on the decoded element at the same index.
     ///
     /// Parts of a shard behind such a codec can be read without the rest.
     fn is_elementwise(&self) -> bool {
@@ -132,9 +132,10 @@ pub trait ArrayToBytes: Debug + Send + Sync {
     /// The size of an encoded chunk.
     fn encoded_size(&self, spec: &ArraySpec) -> EncodedSize;
 
-    /// If the encoded form is the elements as they lie in memory, apart from the byte order: that order.
+    /// The byte order, if the encoded form is the elements as they lie in memory apart from that
+    /// order.
     ///
-    /// Such a chunk is decompressed straight to where it belongs.
+    /// Such a chunk is decompressed directly into place.
     fn plain(&self, spec: &ArraySpec) -> Option<Endian> {
         let _ = spec;
         None
@@ -156,7 +157,7 @@ pub trait BytesToBytes: Debug + Send + Sync {
 
     /// Appends the decoded form of `input` to `out`, or fails if it is longer than `limit`.
     ///
-    /// Memory grows with what is really decoded, never with what a header claims.
+    /// Memory grows with what is actually decoded, never with what a header claims.
     fn decode(
         &self,
         context: &mut Context,
@@ -200,7 +201,7 @@ pub trait BytesToBytes: Debug + Send + Sync {
     /// The size that [`encode`](Self::encode) makes of `input` bytes; other encoders may make more.
     fn encoded_size(&self, input: u64) -> EncodedSize;
 
-    /// For a codec that is configured by the size of an element and was not told it: one that knows.
+    /// For a codec that depends on the element size and was not given one: a copy with this size.
     fn with_element_size(&self, size: usize) -> Option<std::sync::Arc<dyn BytesToBytes>> {
         let _ = size;
         None

@@ -14,7 +14,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: hands everything to the system's allocator.
+// SAFETY: passes everything to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

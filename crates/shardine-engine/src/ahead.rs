@@ -1,11 +1,11 @@
-//! Reads from a remote store ahead of those who want it, many at the same time.
+//! Prefetches from a remote store, with many reads in flight.
 
 use crate::tuning::AHEAD;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-/// Things by number, in the order in which they are wanted.
+/// Numbered items, prefetched in the order in which they will be needed.
 pub struct Ahead<'a, T> {
     fetch: &'a (dyn Fn(usize) -> T + Sync),
     count: usize,
@@ -31,7 +31,7 @@ impl<T> Default for State<T> {
     }
 }
 
-/// Keeps everybody from waiting for what will not come.
+/// Makes sure that nobody waits for an item that will never arrive.
 struct Stop<'b, 'a, T> {
     ahead: &'b Ahead<'a, T>,
     always: bool,
@@ -48,9 +48,10 @@ impl<T> Drop for Stop<'_, '_, T> {
     }
 }
 
-/// Does some work while `count` things are read ahead of it, up to `most` at the same time; with no more than one, nothing is.
+/// Runs `work` while `count` items are prefetched, up to `most` at a time. If `most` or `count` is
+/// at most one, nothing is prefetched.
 ///
-/// The threads are made for this: they wait for answers, and are none of the engine's workers.
+/// The threads are spawned for this call: they wait for responses and are not engine workers.
 pub fn reading_ahead<T: Send, R>(
     most: usize,
     count: usize,
@@ -63,7 +64,7 @@ pub fn reading_ahead<T: Send, R>(
     }
 }
 
-/// The same with so many threads, or as many as can be had.
+/// Like [`reading_ahead`], with this many threads, or as many as can be spawned.
 pub(crate) fn with_readers<T: Send, R>(
     threads: usize,
     count: usize,
@@ -109,9 +110,10 @@ impl<T> Ahead<'_, T> {
         }
     }
 
-    /// What was read; `None` if it has to be read now: nobody has begun with it, it was taken before, or reading has stopped.
+    /// Takes a prefetched item; `None` if the caller has to read it itself: no reader has started
+    /// on it, it was taken before, or prefetching has stopped.
     ///
-    /// It waits only for a read in flight, so a worker that failed cannot block it.
+    /// Waits only for a read in flight, so a worker that failed cannot block it.
     pub fn take(&self, i: usize) -> Option<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -157,7 +159,7 @@ mod tests {
                     assert_eq!(ahead.take(i).unwrap_or_else(|| fetch(i)), [i as u8]);
                     taken.fetch_add(1, Ordering::SeqCst);
                 }
-                // Who begins again reads by himself.
+                // A caller that starts over reads the items itself.
                 assert!(ahead.take(3).is_none() && ahead.take(100).is_none());
                 assert_eq!(reads.load(Ordering::SeqCst), 100);
                 assert!(farthest.load(Ordering::SeqCst) <= most * AHEAD);

@@ -1,6 +1,6 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Memory that work in flight may take, shared by all that runs at once.
+/// The memory that work in flight may use, shared by everything that runs concurrently.
 #[derive(Debug)]
 pub struct Budget {
     total: u64,
@@ -11,11 +11,11 @@ pub struct Budget {
 #[derive(Debug)]
 struct State {
     free: u64,
-    /// How many wait. Waking nobody would still be a system call.
+    /// Number of waiting threads: a notification costs a system call even if nobody waits.
     waiting: usize,
 }
 
-/// A part of the budget; given back when dropped.
+/// A share of the budget, returned when dropped.
 #[derive(Debug)]
 pub struct Permit {
     budget: Arc<Budget>,
@@ -23,20 +23,20 @@ pub struct Permit {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of `total` bytes.
     pub fn new(total: u64) -> Arc<Self> {
         let state = Mutex::new(State { free: total, waiting: 0 });
         Arc::new(Self { total, state, freed: Condvar::new() })
     }
 
-    /// How many bytes there are in all.
+    /// The size of the whole budget in bytes.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Waits until `bytes` are free. What is larger than the whole budget gets all of it, alone.
+    /// Waits until `bytes` are free. A request larger than the whole budget gets all of it, alone.
     ///
-    /// A holder of a permit must not wait for another one: that is what keeps this free of deadlock.
+    /// The holder of a permit must not wait for another one; that rule prevents deadlocks.
     pub fn acquire(self: &Arc<Self>, bytes: u64) -> Permit {
         let bytes = bytes.min(self.total);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl Budget {
         Permit { budget: Arc::clone(self), bytes }
     }
 
-    /// The same without waiting: `None` if there is not enough.
+    /// Like [`acquire`](Self::acquire), but returns `None` instead of waiting.
     pub fn try_acquire(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
         let bytes = bytes.min(self.total);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,27 +10,27 @@ use smallvec::SmallVec;
 use crate::shard::ShardIndex;
 use crate::tuning::{KEPT_OBJECTS, KNOWN_STALE};
 
-/// The entries that lead from an object to something in it; empty for the object itself.
+/// The entries that lead from an object to something inside it; empty for the object itself.
 pub(super) type Path = SmallVec<[u32; 4]>;
 
-/// An object of an array, by its place in the grid: naming it by its key would cost making the key.
+/// An object of an array, identified by its position in the grid: building its key would cost more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CellId {
     pub array: u64,
     pub cell: SmallVec<[u64; 4]>,
 }
 
-/// Which index: in which object, of which shard in it.
+/// Identifies an index: which object, and which shard in it.
 ///
-/// Where a shard begins does not name it: the entries of a damaged index may begin at the same byte and
-/// end at others.
+/// The offset of a shard does not identify it: entries of a damaged index may start at the same
+/// byte and end at different ones.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IndexKey {
     pub cell: CellId,
     pub path: Path,
 }
 
-/// An index with the version of the object that it was read from.
+/// An index with the version of the object it was read from.
 #[derive(Debug)]
 pub struct CachedIndex {
     pub version: Version,
@@ -47,9 +47,9 @@ impl Weighter<IndexKey, Arc<CachedIndex>> for ByMemory {
     }
 }
 
-/// The indexes that were read, as many as fit.
+/// Cache of the indexes read so far, bounded by memory.
 pub struct IndexCache {
-    /// Whether there is room for any.
+    /// Whether there is room for any index.
     pub is_on: bool,
     cache: Mutex<Cache<IndexKey, Arc<CachedIndex>, ByMemory, RandomState>>,
 }
@@ -80,14 +80,15 @@ impl fmt::Debug for IndexCache {
     }
 }
 
-/// Where the checksums of older indexes are in the gaps of a version of a shard.
+/// The positions of checksums of older indexes in the gaps of one version of a shard.
 #[derive(Debug, Clone)]
 pub struct StaleIndexes {
     pub version: Version,
     pub checksums: Arc<[u64]>,
 }
 
-/// Where older indexes lie in the gaps of shards that this engine has changed, so that they need not be looked for.
+/// Where older indexes lie in the gaps of shards that this engine has changed, which saves
+/// searching for them.
 pub struct KnownStale(Mutex<Cache<CellId, StaleIndexes, UnitWeighter, RandomState>>);
 
 impl KnownStale {
@@ -102,7 +103,7 @@ impl KnownStale {
         )))
     }
 
-    /// What is known of a version of a shard.
+    /// What is known about this version of a shard.
     pub fn get(&self, cell: &CellId, version: &Version) -> Option<Arc<[u64]>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(cell).cloned()?;
         (known.version == *version).then_some(known.checksums)
@@ -119,14 +120,15 @@ impl fmt::Debug for KnownStale {
     }
 }
 
-/// An object of a local store that is open.
+/// An open object of a local store.
 #[derive(Debug, Clone)]
 pub struct KeptObject {
     pub key: Key,
     pub object: Arc<dyn Object>,
 }
 
-/// The objects that were read last, kept open. Whether they are still current is asked after each read.
+/// The objects read most recently, kept open. Each read checks afterwards whether they are still
+/// current.
 pub struct KeptObjects(Mutex<Cache<CellId, KeptObject, UnitWeighter, RandomState>>);
 
 impl KeptObjects {
@@ -153,7 +155,7 @@ impl KeptObjects {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(cell);
     }
 
-    /// Closes what is open of an array.
+    /// Closes all open objects of an array.
     pub fn remove_array(&self, array: u64) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|cell, _| cell.array != array);

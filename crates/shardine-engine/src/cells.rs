@@ -4,19 +4,19 @@ pub struct Cells {
     grid: Vec<u64>,
     /// `None` at the end.
     next: Option<Vec<u64>>,
-    /// How many there are, if that is no more than can be counted.
+    /// How many cells there are; `u64::MAX` if there are more.
     pub count: u64,
 }
 
 impl Cells {
-    /// The cells of a grid of this many along each axis.
+    /// The cells of a grid with these lengths.
     pub fn new(grid: Vec<u64>) -> Self {
         let count = grid.iter().fold(1u64, |count, &n| count.saturating_mul(n));
         let next = (!grid.contains(&0)).then(|| vec![0; grid.len()]);
         Self { count: if next.is_some() { count } else { 0 }, grid, next }
     }
 
-    /// How many there are along each axis.
+    /// The number of cells along each axis.
     pub fn grid(&self) -> &[u64] {
         &self.grid
     }

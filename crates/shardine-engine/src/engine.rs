@@ -12,26 +12,28 @@ use crate::budget::{Budget, Permit};
 use crate::cache::{IndexCache, KeptObjects, KnownStale};
 use crate::tuning::{MAX_MERGED_READ, MOST_WAITING};
 
-/// The most worker threads that an engine has.
+/// The maximum number of worker threads of an engine.
 pub const MAX_THREADS: usize = 1024;
 
 /// How much of the machine the engine may use.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EngineOptions {
-    /// Worker threads, at most [`MAX_THREADS`]; 0 means one per core. A caller that waits for work is one of them meanwhile.
+    /// Worker threads, at most [`MAX_THREADS`]; 0 means one per core. A caller that waits for work
+    /// counts as one of them.
     pub threads: usize,
-    /// Memory in bytes beside the caller's own buffers.
+    /// Memory in bytes, not counting the caller's own buffers.
     ///
-    /// Half of it is for data in flight, and a good quarter for the indexes of shards. A single chunk
-    /// that is larger is still read and written, alone.
+    /// Half of it is for data in flight and a good quarter for shard indexes. A single chunk that
+    /// is larger is still read and written, alone.
     pub memory: u64,
-    /// How much of the memory may go into cached indexes; `None` leaves the choice to the engine, 0 caches none.
+    /// How much of the memory cached indexes may use; `None` lets the engine choose, 0 disables the
+    /// cache.
     pub index_cache: Option<u64>,
-    /// Whether large results are put into huge pages where the system has them.
+    /// Whether large results go into huge pages where the system has them.
     ///
-    /// The first touch of 128 MiB takes a fifth of the time then. Turn it off where memory is so fragmented
-    /// that the system has to move pages around to find room for a huge one.
+    /// This cuts the time of the first touch of 128 MiB to a fifth. Turn it off if memory is so
+    /// fragmented that the system has to move pages to make room for a huge one.
     pub huge_pages: bool,
 }
 
@@ -47,32 +49,32 @@ impl EngineOptions {
         Self::default()
     }
 
-    /// With this many threads; 0 means one per core.
+    /// Sets the number of threads; 0 means one per core.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// With this much memory.
+    /// Sets the memory budget.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// With large results in huge pages or not.
+    /// Sets whether large results go into huge pages.
     pub fn huge_pages(mut self, huge: bool) -> Self {
         self.huge_pages = huge;
         self
     }
 
-    /// With this much memory for cached indexes; 0 caches none.
+    /// Sets the memory for cached indexes; 0 disables the cache.
     pub fn index_cache(mut self, bytes: u64) -> Self {
         self.index_cache = Some(bytes);
         self
     }
 }
 
-/// One pool of threads, one memory budget and one cache of indexes, shared by all arrays opened with it.
+/// A thread pool, a memory budget and an index cache, shared by all arrays opened with this engine.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) pool: rayon::ThreadPool,
@@ -86,11 +88,11 @@ pub struct Engine {
 }
 
 thread_local! {
-    /// The engine whose pieces of work this thread is doing: 0 for none.
+    /// The engine whose work this thread is sharing; 0 for none.
     static SHARING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// While it lives, this thread does pieces of an engine's work.
+/// Marks this thread as sharing an engine's work while it lives.
 struct Sharing {
     before: usize,
 }
@@ -111,7 +113,7 @@ impl Engine {
     /// Starts an engine.
     pub fn new(options: &EngineOptions) -> Result<Arc<Self>, Error> {
         if options.threads > MAX_THREADS {
-            // Some systems start that many, and get nothing done.
+            // Some systems would start that many and get nothing done.
             let reason = format!("at most {MAX_THREADS} are started");
             return Err(Error::Threads { threads: options.threads, reason });
         }
@@ -132,7 +134,7 @@ impl Engine {
         }))
     }
 
-    /// The engine that is used where none is named: all cores, the default budget.
+    /// The engine used by default: all cores, the default budget.
     pub fn shared() -> Result<Arc<Self>, Error> {
         static SHARED: OnceLock<Arc<Engine>> = OnceLock::new();
         if let Some(engine) = SHARED.get() {
@@ -142,17 +144,17 @@ impl Engine {
         Ok(Arc::clone(SHARED.get_or_init(|| engine)))
     }
 
-    /// Worker threads.
+    /// The number of worker threads.
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
-    /// Bytes that may be in flight at once.
+    /// How many bytes may be in flight at a time.
     pub fn memory_in_flight(&self) -> u64 {
         self.budget.total()
     }
 
-    /// How many may wait for a store at once, if each takes so many bytes: one if the store is on this machine.
+    /// How many items of `bytes` bytes may wait for a store in parallel; one if the store is local.
     pub fn at_once(&self, store: &dyn Store, bytes: u64) -> usize {
         let cost = store.read_cost();
         if cost.local {
@@ -162,48 +164,49 @@ impl Engine {
         usize::try_from(self.memory_in_flight() / bytes.max(1)).unwrap_or(most).clamp(1, most)
     }
 
-    /// Zeroed memory for a result of so many elements; `None` if there is none.
+    /// Zeroed memory for a result of `len` elements; `None` if the allocation fails.
     pub fn memory_for_result<T: bytemuck::Pod>(&self, len: usize) -> Option<Vec<T>> {
         crate::memory::zeroed(len, self.huge_pages)
     }
 
-    /// A number that no other opened array has.
+    /// A number unique among the arrays opened so far.
     pub fn next_array(&self) -> u64 {
         self.arrays.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Runs `work` with a context of its own, which it leaves to the next.
+    /// Runs `work` with a context of its own, which is reused afterwards.
     pub fn with_context<T>(&self, work: impl FnOnce(&mut Context) -> T) -> T {
         let kept = self.contexts.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut context = kept.unwrap_or_default();
         let result = work(&mut context);
         let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
-        // A rush of callers is no reason to keep the memory of all of them.
+        // A burst of callers is no reason to keep the memory of all of them.
         if contexts.len() < 2 * self.pool.current_num_threads() {
             contexts.push(context);
         }
         result
     }
 
-    /// Waits for memory, unless the caller is a worker: what a worker does is part of something that has
-    /// been admitted already, and if it waited for its own kind nobody might be left to make room.
+    /// Waits for memory, unless the caller is a worker: a worker's task is part of something
+    /// already admitted, and if workers waited for each other, none might be left to free memory.
     pub fn admit(&self, bytes: u64) -> Option<Permit> {
         if self.on_worker() { None } else { Some(self.budget.acquire(bytes)) }
     }
 
-    /// Whether the caller is one of the workers, who must not wait for the others.
+    /// Whether the caller is a worker, which must not wait for the other workers.
     pub fn on_worker(&self) -> bool {
         self.pool.current_thread_index().is_some() || SHARING.get() == self.address()
     }
 
-    /// What tells this engine from others.
+    /// Identifies this engine.
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Has workers, the caller among them, do pieces of work by number, each worker with a context of its own.
+    /// Distributes `count` numbered items of work over the workers and the caller, each with a
+    /// context of its own.
     ///
-    /// On a worker, which must not wait for the others, it does all of them itself.
+    /// Called on a worker, which must not wait for the others, it does all the work itself.
     pub fn share(&self, workers: usize, count: usize, work: &(dyn Fn(usize, &mut Context) + Sync)) {
         let next = AtomicUsize::new(0);
         let run = || {
@@ -228,8 +231,9 @@ impl Engine {
         if helpers == 0 {
             return here();
         }
-        // A worker that waits for something inside a piece (a source may use its threads) takes up what else there
-        // is to do. Another helper on top of that piece could wait for it for ever, so it leaves the work to others.
+        // A worker that waits inside an item (a source may use the pool's threads) picks up other
+        // work. Another helper on top of that item could wait for it forever, so it leaves the work
+        // to others.
         let help = || {
             if SHARING.get() == 0 {
                 here();
@@ -241,18 +245,18 @@ impl Engine {
         });
     }
 
-    /// Closes what is kept open of an array.
+    /// Closes the objects kept open for an array.
     pub fn close_array(&self, array: u64) {
         self.kept.remove_array(array);
     }
 
-    /// The most that is worth reading at once.
+    /// The largest merged read worth making.
     pub fn max_merged_read(&self) -> u64 {
         MAX_MERGED_READ.min(self.budget.total() / 4).max(1)
     }
 }
 
-/// The threads of a pool, for the batches of a store.
+/// The threads of a pool, as the workers of a store's batches.
 pub(crate) struct PoolWorkers<'a>(pub &'a rayon::ThreadPool);
 
 impl Workers for PoolWorkers<'_> {

@@ -9,7 +9,8 @@ use crate::shard::ShardError;
 
 /// Why reading or writing chunks failed.
 ///
-/// The variant tells the culprit, and the message the object, the shard, the chunk and the bytes.
+/// The variant says what is at fault; the message names the object, the shard, the chunk and the
+/// bytes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,7 +25,7 @@ pub enum Error {
     Shard {
         /// The object that holds the shard.
         object: Key,
-        /// Its place in the grid of shards.
+        /// Its position in the grid of shards.
         shard: Vec<u64>,
         /// What is wrong with it.
         source: Box<ShardError>,
@@ -37,7 +38,7 @@ pub enum Error {
     Decode {
         /// The object that holds the chunk.
         object: Key,
-        /// Its place in the grid of chunks.
+        /// Its position in the grid of chunks.
         chunk: Vec<u64>,
         /// Its bytes.
         range: Range<u64>,
@@ -47,30 +48,30 @@ pub enum Error {
     /// A chunk cannot be written.
     #[error("chunk {chunk:?} for \"{object}\": {source}")]
     Encode {
-        /// The object that is to hold the chunk.
+        /// The object that would hold the chunk.
         object: Key,
-        /// Its place in the grid of chunks.
+        /// Its position in the grid of chunks.
         chunk: Vec<u64>,
         /// Why not.
         source: Box<EncodeError>,
     },
-    /// Other writers were always faster.
+    /// Other writers kept winning.
     #[error("gave up on \"{object}\" after {attempts} attempts: other writers kept changing it")]
     Contention {
         /// The object.
         object: Key,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: usize,
     },
-    /// The shards of this array cannot be changed in the way that was asked for.
+    /// The shards of this array cannot be changed with the requested strategy.
     #[error("its shards cannot be changed with the strategy {strategy}: {reason}")]
     Strategy {
-        /// As asked for.
+        /// The requested strategy.
         strategy: Strategy,
         /// Why not.
         reason: &'static str,
     },
-    /// Not all chunks of a shard were laid down; the shard is as it was.
+    /// Not all chunks of a shard were written; the shard is unchanged.
     #[error("\"{object}\" was not written to the end and is as it was")]
     Unfinished {
         /// The object.
@@ -81,35 +82,35 @@ pub enum Error {
     Unstable {
         /// The object.
         object: Key,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: usize,
     },
     /// The worker threads could not be started.
     #[error("cannot start {threads} worker threads: {reason}")]
     Threads {
-        /// How many were asked for.
+        /// The number requested.
         threads: usize,
         /// What the system said.
         reason: String,
     },
-    /// The store cannot list, and there is room for more objects than are asked for one by one.
+    /// The store cannot list, and the grid has room for more objects than are probed one by one.
     #[error("its store cannot list objects, and {objects} are too many to ask for each")]
     Unlisted {
         /// How many there may be.
         objects: u64,
     },
-    /// A function that the caller gave failed.
+    /// A callback of the caller failed.
     #[error(transparent)]
     Callback(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
-    /// The index of the shard at a place of the grid is damaged.
+    /// The index of the shard at this position in the grid is damaged.
     pub fn shard(object: &Key, shard: &[u64], source: ShardError) -> Self {
         Self::Shard { object: object.clone(), shard: shard.to_vec(), source: Box::new(source) }
     }
 
-    /// The chunk at a place of the grid of chunks cannot be written.
+    /// The chunk at this position in the grid of chunks cannot be written.
     pub fn encode(object: &Key, chunk: &[u64], source: EncodeError) -> Self {
         Self::Encode { object: object.clone(), chunk: chunk.to_vec(), source: Box::new(source) }
     }

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The first error of work that several do at once; the others stop when they see it.
+/// The first error among workers that run in parallel; the others stop when they see it.
 #[derive(Debug)]
 pub struct FirstError<E> {
     failed: AtomicBool,
@@ -15,12 +15,12 @@ impl<E> Default for FirstError<E> {
 }
 
 impl<E> FirstError<E> {
-    /// Whether somebody failed, so that going on is of no use.
+    /// Whether a worker has failed, so that continuing is pointless.
     pub fn is_set(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Somebody failed.
+    /// Records a failure.
     pub fn set(&self, error: E) {
         self.failed.store(true, Ordering::Relaxed);
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -34,7 +34,7 @@ impl<E> FirstError<E> {
         }
     }
 
-    /// The error so far. A caller that takes it must give up, as nobody will see it again.
+    /// The error so far. A caller that takes it must give up, as nobody else will see it again.
     pub fn check(&self) -> Result<(), E> {
         match self.error.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error),

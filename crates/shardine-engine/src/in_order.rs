@@ -1,4 +1,4 @@
-//! Work that several do at once, and what comes of it in order.
+//! Parallel work whose results are delivered in order.
 
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,11 @@ use shardine_codec::Context;
 use crate::Engine;
 use crate::ahead::with_readers;
 
-/// Does `count` pieces of work that wait for a remote store, up to `most` at once, and hands over what comes of them in order.
+/// Does `count` items of work that wait for a remote store, up to `most` in parallel, and delivers
+/// the results in order.
 ///
-/// `take` is called on the calling thread, which also does pieces that nobody has begun with; the others are threads made for
-/// this, and none of the engine's workers. After a break no piece is begun.
+/// `take` is called on the calling thread, which also does items that nobody has started; the other
+/// threads are spawned for this call and are not engine workers. After a break no item is started.
 pub fn in_order<T: Send>(
     most: usize,
     count: usize,
@@ -30,26 +31,28 @@ pub fn in_order<T: Send>(
     });
 }
 
-/// Who does a batch of work.
+/// Which threads do a batch of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crew {
-    /// So many of the engine's workers: the work computes, or reads files of this machine.
+    /// This many of the engine's workers: the work computes, or reads local files.
     Workers(usize),
-    /// So many threads of their own: the work waits for a remote store.
+    /// This many threads of their own: the work waits for a remote store.
     Waiting(usize),
 }
 
 impl Engine {
-    /// How many of the workers may work at the same time, if each takes so much memory.
+    /// How many workers may run in parallel if each needs this much memory.
     pub fn workers_within(&self, memory: u64) -> usize {
         let affordable = self.memory_in_flight() / memory.max(1);
         let threads = self.threads();
         usize::try_from(affordable).unwrap_or(threads).clamp(1, threads)
     }
 
-    /// Does a batch of `count` pieces of work, and hands over what comes of them in order, on the calling thread.
+    /// Does a batch of `count` items of work and delivers the results in order, on the calling
+    /// thread.
     ///
-    /// What workers do is handed over when all of it is done, so memory is that of the batch.
+    /// Workers' results are delivered once all of them are done, so those of the whole batch are
+    /// held in memory.
     pub fn batch_in_order<T: Send>(
         &self,
         crew: Crew,

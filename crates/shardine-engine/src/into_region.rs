@@ -7,20 +7,20 @@ use smallvec::SmallVec;
 use crate::region_item::Item;
 use crate::selection::{Region, RegionError, Selection, resolve_items};
 
-/// What can be read or written as a region of an array.
+/// Anything that can be read or written as a region of an array.
 ///
 /// | form | which elements |
 /// |---|---|
 /// | `..` or `()` | all |
-/// | `5` | plane 5 of the first axis, which keeps its place with a length of 1; `-1` is the last |
-/// | `0..64`, `5..`, `..64`, `..=7` | a range of the first axis; negative numbers count from its end |
-/// | `(0..64, .., 7)` | one of these for each axis, up to eight; axes that are not named are whole |
-/// | `[0..64, 16..32]`, also as a slice or a `Vec` | ranges alone, for as many axes as there are |
-/// | `"0:64:2, ..., 7"` | as in Python, steps included; text that is no region is an error of the call |
+/// | `5` | plane 5 of the first axis, kept as an axis of length 1; `-1` is the last |
+/// | `0..64`, `5..`, `..64`, `..=7` | a range of the first axis; negative: from the end |
+/// | `(0..64, .., 7)` | one of these per axis, up to eight; axes not named are whole |
+/// | `[0..64, 16..32]`, also as a slice or a `Vec` | ranges only, for any number of axes |
+/// | `"0:64:2, ..., 7"` | as in Python, with steps; text that does not parse fails the call |
 /// | [`Region`], [`Selection`], or a reference to one | itself |
 ///
-/// All forms mean the same: the end of a range is clipped to the array, as in Python, and a range
-/// that holds no element of the array is an error.
+/// All forms follow the same rules: the end of a range is clipped to the array, as in Python, and a
+/// range that holds no element of the array is an error.
 ///
 /// ```
 /// # use shardine_engine::selection::IntoRegion;
@@ -32,16 +32,16 @@ use crate::selection::{Region, RegionError, Selection, resolve_items};
 /// # Ok::<(), shardine_engine::selection::RegionError>(())
 /// ```
 pub trait IntoRegion: Sized {
-    /// The region; an error if it is text that is none.
+    /// Converts to a region; an error if it is text that does not parse as one.
     fn into_region(self) -> Result<Region, RegionError>;
 
-    /// The elements that it means in an array of this shape.
+    /// The elements it selects in an array of this shape.
     fn resolve_in(self, shape: &[u64]) -> Result<Selection, RegionError> {
         self.into_region()?.resolve(shape)
     }
 }
 
-/// What selects elements along one axis: an integer of any type, or a range of them.
+/// Selects elements along one axis: an integer of any type, or a range of them.
 ///
 /// Negative numbers count from the end of the axis. An integer is one element.
 pub trait AxisRange: sealed::AxisItem {}
@@ -53,7 +53,7 @@ mod sealed {
         fn item(&self) -> Item;
     }
 
-    /// An integer that says where on an axis.
+    /// An integer used as a position on an axis.
     pub trait Position: Copy {
         fn position(self) -> i128;
     }
@@ -103,8 +103,8 @@ ranges! {
     RangeToInclusive: range => None, behind(range.end.position());
 }
 
-/// The end of a range whose last element is `last`. Behind the last element of an axis there is
-/// nothing to count from.
+/// The end of a range whose last element is `last`; `None` after the last element of an axis, where
+/// there is nothing to count from.
 fn behind(last: i128) -> Option<i128> {
     (last != -1).then_some(last + 1)
 }
@@ -120,7 +120,7 @@ impl AxisRange for RangeFull {}
 impl<A: AxisRange> IntoRegion for A {
     fn into_region(self) -> Result<Region, RegionError> {
         Ok(match self.item() {
-            // All of an array without axes, too.
+            // Also all of an array without axes.
             Item::WHOLE => Region::all(),
             item => Region::of_items([item]),
         })
@@ -180,7 +180,7 @@ impl<A: AxisRange> IntoRegion for &[A] {
     }
 }
 
-/// Forms that have another one inside.
+/// Forms that wrap another form.
 macro_rules! through {
     ($(($($generics:tt)*) $form:ty: $self:ident => $inner:expr;)*) => {$(
         impl<$($generics)*> IntoRegion for $form {
@@ -241,7 +241,7 @@ mod tests {
 
     const SHAPE: [u64; 3] = [10, 7, 5];
 
-    /// Both ways to the elements of a region must agree.
+    /// Both ways to resolve a region must agree.
     fn resolve(region: impl IntoRegion + Clone) -> Result<Selection, RegionError> {
         resolve_at(region, &SHAPE)
     }

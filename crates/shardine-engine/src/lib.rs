@@ -1,10 +1,13 @@
-//! Reads and writes the chunks of n-dimensional arrays, whatever the format: plans which bytes are needed, fetches
-//! them in batches, decodes them in parallel straight into place, and writes objects of many chunks.
+//! Reads and writes the chunks of n-dimensional arrays in any format: plans which bytes are needed,
+//! fetches them in batches, decodes them in parallel straight into place, and writes objects that
+//! hold many chunks.
 //!
-//! A format tells the engine of an array with a [`ChunkSet`]: how its chunks are encoded ([`layout`]), and with a
-//! [`Packing`] which object holds which chunk. Nothing here knows of a metadata document.
+//! A format describes an array to the engine with a [`ChunkSet`]: how its chunks are encoded
+//! ([`layout`]), and, through a [`Packing`], which object holds which chunk. Nothing here knows
+//! about metadata documents.
 //!
-//! This crate is what `shardine` is made of. Its interface follows the needs of that one and changes with them.
+//! `shardine` is built on this crate. The interface follows that crate's needs and changes with
+//! them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

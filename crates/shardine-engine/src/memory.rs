@@ -4,12 +4,13 @@ use bytemuck::Pod;
 
 use crate::tuning::HUGE;
 
-/// Zeroed memory for so many elements; `None` if there is none.
+/// Zeroed memory for `len` elements; `None` if the allocation fails.
 ///
-/// A result is written once, and each of its pages is first touched then. That costs the kernel more than
-/// the elements cost us where pages have 4 KiB, so large results ask for pages of 2 MiB if `huge`.
+/// A result is written once, which is also the first touch of each of its pages. With 4 KiB pages
+/// that costs the kernel more than the elements cost us, so large results request 2 MiB pages if
+/// `huge` is set.
 pub fn zeroed<T: Pod>(len: usize, huge: bool) -> Option<Vec<T>> {
-    // The allocator hands out fresh pages as they are, so that they are not touched twice.
+    // Fresh pages from the allocator are already zero, so they are not touched twice.
     let mut memory = bytemuck::try_zeroed_vec(len).ok()?;
     let bytes = bytemuck::cast_slice_mut(&mut memory);
     if huge && bytes.len() >= HUGE {
@@ -23,15 +24,16 @@ fn advise_huge(memory: &mut [u8]) {
     use nix::sys::mman::{MmapAdvise, madvise};
     use std::ptr::NonNull;
 
-    /// The kernel wants a multiple of the page's size, which is 4 KiB to 64 KiB.
+    /// The kernel requires a multiple of the page size, which is 4 KiB to 64 KiB.
     const PAGE: usize = 64 << 10;
 
     let start = memory.as_ptr().align_offset(PAGE).min(memory.len());
     let rest = &mut memory[start..];
     let len = rest.len() / PAGE * PAGE;
     if let Some(start) = NonNull::new(rest.as_mut_ptr()) {
-        // SAFETY: these pages are all of the exclusively borrowed slice, and the advice changes nothing
-        // that can be seen of their content. A kernel that does not take it says so, and nothing is lost.
+        // SAFETY: these pages lie within the exclusively borrowed slice, and the advice does not
+        // change their content. A kernel that does not support it returns an error, and nothing is
+        // lost.
         let _ = unsafe { madvise(start.cast(), len, MmapAdvise::MADV_HUGEPAGE) };
     }
 }

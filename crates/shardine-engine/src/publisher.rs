@@ -1,4 +1,4 @@
-//! Makes new objects visible, many at a time.
+//! Publishes new objects, many at a time.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,8 @@ use super::first_error::FirstError;
 use crate::Error;
 use crate::tuning::{PENDING, SYNCED_BYTES};
 
-/// New objects that nobody sees yet, each with a note of the caller's that is handed back when it is visible.
+/// New objects that are not visible yet, each with a note of the caller's that is returned once the
+/// object is visible.
 #[derive(Debug)]
 struct Waiting<T> {
     staged: Vec<Staged>,
@@ -23,8 +24,8 @@ impl<T> Waiting<T> {
     }
 }
 
-/// Takes finished objects and publishes them: on this machine together, as that takes one wait for the disk, and to a far
-/// store while the next ones are made.
+/// Takes finished objects and publishes them: in a local store together, as that takes one wait for
+/// the disk; in a remote store while the next ones are made.
 #[derive(Debug)]
 pub struct Publisher<'a, T> {
     store: &'a dyn Store,
@@ -32,19 +33,20 @@ pub struct Publisher<'a, T> {
     together: usize,
     waiting: Mutex<Waiting<T>>,
     pending: Mutex<VecDeque<(Pending, T)>>,
-    /// Why one of those failed that were on their way.
+    /// The first failure among the objects in flight.
     failed: FirstError<Error>,
 }
 
 impl<'a, T> Publisher<'a, T> {
-    /// Of a store in which so many objects may wait.
+    /// For a store in which this many objects may wait.
     pub fn new(store: &'a dyn Store, together: usize) -> Self {
         let local = store.read_cost().local;
         let (waiting, pending) = (Mutex::new(Waiting::new()), Mutex::default());
         Self { store, local, together, waiting, pending, failed: FirstError::default() }
     }
 
-    /// Takes an object of `len` bytes, and returns the notes of those that have become visible by that.
+    /// Takes an object of `len` bytes, and returns the notes of those that have become visible as a
+    /// result.
     pub fn add(&self, staged: Staged, note: T, len: u64) -> Result<Vec<T>, Error> {
         if !self.local {
             let pending = self.store.publish_later(vec![staged]);
@@ -53,7 +55,8 @@ impl<'a, T> Publisher<'a, T> {
                 all.push_back((pending, note));
                 if all.len() > PENDING { all.pop_front() } else { None }
             };
-            // The failure of another object is reported by `finish`: the caller would take it for its own and retry.
+            // The failure of another object is reported by `finish`: the caller would take it for
+            // its own and retry.
             return Ok(oldest.into_iter().filter_map(|oldest| self.wait(oldest)).collect());
         }
         let full = {
@@ -69,13 +72,14 @@ impl<'a, T> Publisher<'a, T> {
         self.publish(full)
     }
 
-    /// Publishes an object now: what it was made from is in the same place.
+    /// Publishes an object immediately: what it was made from is in the same place.
     pub fn publish_now(&self, staged: Staged) -> Result<(), Error> {
         self.store.publish(vec![staged])?;
         Ok(())
     }
 
-    /// Makes all that is left visible, and returns its notes. Whatever becomes of some, nothing is on its way afterwards.
+    /// Publishes everything that is left and returns its notes. Nothing is in flight afterwards,
+    /// even if some objects failed.
     pub fn finish(&self) -> Result<Vec<T>, Error> {
         let waiting = std::mem::replace(
             &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner),
@@ -88,7 +92,7 @@ impl<'a, T> Publisher<'a, T> {
         Ok(notes)
     }
 
-    /// Waits for all objects that are on their way, whatever becomes of some.
+    /// Waits for all objects in flight, even if some fail.
     fn wait_for_pending(&self) -> Vec<T> {
         let pending =
             std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
@@ -113,12 +117,12 @@ impl<'a, T> Publisher<'a, T> {
     }
 }
 
-/// Where finished objects go, for code that has no notes to make of them.
+/// Where finished objects go, for code that keeps no notes.
 pub trait Publish: Sync {
-    /// Takes an object of `len` bytes, to be made visible together with others.
+    /// Takes an object of `len` bytes, to be published together with others.
     fn add(&self, staged: Staged, len: u64) -> Result<(), Error>;
 
-    /// Makes an object visible now: what it was made from is in the same place.
+    /// Publishes an object immediately: what it was made from is in the same place.
     fn now(&self, staged: Staged) -> Result<(), Error>;
 }
 
@@ -133,7 +137,8 @@ impl Publish for Publisher<'_, ()> {
 }
 
 impl<T> Drop for Publisher<'_, T> {
-    /// What is on its way must not arrive after the caller has been told of a failure, and perhaps has written again.
+    /// Nothing in flight may arrive after the caller has seen a failure, and perhaps has written
+    /// again.
     fn drop(&mut self) {
         self.wait_for_pending();
     }

@@ -1,14 +1,14 @@
-//! What a region says of one axis.
+//! What a region says about one axis.
 
 use std::fmt;
 
 use crate::selection::{Axis, RegionError};
 
-/// What a region says of one axis, or of all that others say nothing of.
+/// What a region says about one axis, or about all axes not mentioned otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     Ellipsis,
-    // Wide enough for every position of an axis, counted from either end.
+    // Wide enough for every position on an axis, counted from either end.
     Index(i128),
     Slice { start: Option<i128>, stop: Option<i128>, step: u64 },
 }
@@ -56,7 +56,8 @@ impl Item {
                 Ok(Self::Slice {
                     start: number(start)?,
                     stop: number(stop)?,
-                    // A step past the end of every axis selects one element, as the longest does.
+                    // A step past the end of every axis selects one element, as the largest step
+                    // does.
                     step: u64::try_from(step).unwrap_or(u64::MAX),
                 })
             }

@@ -1,4 +1,5 @@
-//! Which elements of an array: regions as people write them, and selections as the engine walks them.
+//! Which elements of an array: regions as users write them, and selections as the engine walks
+//! them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +18,7 @@ pub enum RegionError {
     Syntax {
         /// The whole text.
         region: String,
-        /// The item that cannot be read.
+        /// The item that cannot be parsed.
         item: String,
     },
     /// A step is zero or negative.
@@ -54,7 +55,7 @@ pub enum RegionError {
         /// Its length.
         len: u64,
     },
-    /// A buffer does not have the size of the region.
+    /// A buffer's size does not match the region.
     #[error("region has {expected} bytes, the buffer {actual}")]
     BufferSize {
         /// Bytes of the region's elements.
@@ -62,7 +63,7 @@ pub enum RegionError {
         /// Bytes given.
         actual: u64,
     },
-    /// A slice of elements does not have the size of the region.
+    /// The length of a slice of elements does not match the region.
     #[error("region of shape {shape:?} has {expected} elements, the slice {actual}")]
     ElementCount {
         /// Elements of the region along each axis.
@@ -72,7 +73,7 @@ pub enum RegionError {
         /// Elements given.
         actual: u64,
     },
-    /// An array in memory does not have the shape of the region.
+    /// The shape of an in-memory array does not match the region.
     #[error("region has shape {expected:?}, the array in memory {actual:?}")]
     Shape {
         /// Elements of the region along each axis.
@@ -80,18 +81,18 @@ pub enum RegionError {
         /// Elements given along each axis.
         actual: Vec<u64>,
     },
-    /// The places of a read's elements are not good.
+    /// The placement of a read's elements is invalid.
     #[error("the places of the elements in memory cannot be used: {reason}")]
     Places {
-        /// What is wrong with them.
+        /// What is wrong with it.
         reason: &'static str,
     },
-    /// A source makes elements of another size than the array has.
+    /// A source's element size differs from the array's.
     #[error("the source has elements of {actual} bytes, the array of {expected}")]
     ElementSize {
-        /// The array's.
+        /// The array's element size.
         expected: usize,
-        /// The source's.
+        /// The source's element size.
         actual: usize,
     },
     /// The region does not fit in memory.
@@ -102,10 +103,10 @@ pub enum RegionError {
     },
 }
 
-/// A region as people write it: `0:64,:,7:8`, `::2`, `-1`, `..., 5`.
+/// A region as users write it: `0:64,:,7:8`, `::2`, `-1`, `..., 5`.
 ///
-/// One item per axis, missing trailing axes are whole. Negative numbers count from the
-/// end, stops are clipped, a bare integer is one element and keeps its axis.
+/// One item per axis; missing trailing axes are whole. Negative numbers count from the end, stops
+/// are clipped, and a bare integer is one element and keeps its axis.
 ///
 /// ```
 /// # use shardine_engine::selection::{Region, RegionError};
@@ -115,10 +116,11 @@ pub enum RegionError {
 /// # Ok::<(), RegionError>(())
 /// ```
 ///
-/// Ranges of Rust make one too, see [`IntoRegion`]. Two are equal if they say the same for each axis.
+/// Rust ranges work too, see [`IntoRegion`]. Two regions are equal if they say the same for each
+/// axis.
 #[derive(Debug, Clone, Default)]
 pub struct Region {
-    /// As it was written, if it was text.
+    /// The original text, if it was text.
     text: Option<String>,
     items: Vec<Item>,
 }
@@ -132,12 +134,12 @@ impl PartialEq for Region {
 impl Eq for Region {}
 
 impl Region {
-    /// The whole of any array.
+    /// All of any array.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// A box from `start` of `shape` elements.
+    /// A box of `shape` elements starting at `start`.
     pub fn of_box(start: &[u64], shape: &[u64]) -> Self {
         let axes = start.iter().zip(shape).map(|(&start, &count)| Axis { start, step: 1, count });
         Self::from(&Selection { axes: axes.collect() })
@@ -147,13 +149,14 @@ impl Region {
         Self { text: None, items: items.into_iter().collect() }
     }
 
-    /// The elements that the region means in an array of this shape.
+    /// The elements that the region selects in an array of this shape.
     pub fn resolve(&self, shape: &[u64]) -> Result<Selection, RegionError> {
         resolve_items(&self.items, shape)
     }
 }
 
-/// The elements that these items mean in an array of this shape; axes behind the last are whole.
+/// The elements that these items select in an array of this shape; axes after the last item are
+/// whole.
 pub(crate) fn resolve_items(items: &[Item], shape: &[u64]) -> Result<Selection, RegionError> {
     let rank = shape.len();
     let named = items.iter().filter(|i| **i != Item::Ellipsis).count();
@@ -174,7 +177,7 @@ pub(crate) fn resolve_items(items: &[Item], shape: &[u64]) -> Result<Selection, 
 }
 
 impl From<&Selection> for Region {
-    /// The region that means these elements, in any array that has them.
+    /// The region that selects these elements, in any array that has them.
     fn from(selection: &Selection) -> Self {
         let items = selection.axes.iter().map(|&Axis { start, step, count }| {
             // One past the last element, so that a step past the end does not count.
@@ -223,9 +226,9 @@ impl fmt::Display for Region {
 pub struct Axis {
     /// The first element.
     pub start: u64,
-    /// From one to the next; at least 1.
+    /// The distance between elements; at least 1.
     pub step: u64,
-    /// How many.
+    /// The number of elements.
     pub count: u64,
 }
 
@@ -235,7 +238,7 @@ impl Axis {
         Self { start: 0, step: 1, count: len }
     }
 
-    /// The part that falls into the same cell of `cell` elements as selected element number `at`.
+    /// The part in the same cell of `cell` elements as selected element number `at`.
     ///
     /// `None` past the last element.
     fn part_from(self, cell: u64, at: u64) -> Option<Part> {
@@ -249,21 +252,21 @@ impl Axis {
         Some(Part { cell: index, axis: Axis { start, step: self.step, count }, at })
     }
 
-    /// The part that falls into cell number `index`, if any does.
+    /// The part in cell number `index`, if any.
     pub fn part_in(self, cell: u64, index: u64) -> Option<Part> {
         let before = index.checked_mul(cell)?.saturating_sub(self.start);
         self.part_from(cell, before.div_ceil(self.step)).filter(|part| part.cell == index)
     }
 }
 
-/// The part of an axis that falls into one cell of a grid.
+/// The part of an axis in one cell of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     /// Which cell.
     pub cell: u64,
     /// The elements inside the cell, counted from its first.
     pub axis: Axis,
-    /// How many elements of the axis come before.
+    /// The number of selected elements before this part.
     pub at: u64,
 }
 
@@ -290,14 +293,14 @@ impl Selection {
         self.axes.iter().any(|a| a.count == 0)
     }
 
-    /// Bytes of its elements, of `element` bytes each; the most there can be if they are more.
+    /// Bytes of its elements, of `element` bytes each; saturates.
     pub fn bytes(&self, element: usize) -> u64 {
         self.axes.iter().fold(element as u64, |n, a| n.saturating_mul(a.count))
     }
 
-    /// Whether it holds each element of a box of this shape.
+    /// Whether it holds every element of a box of this shape.
     pub fn covers(&self, shape: &[u64]) -> bool {
-        // A step does not matter where there is but one element.
+        // A step does not matter if there is only one element.
         self.axes.iter().zip(shape).all(|(a, &n)| a.count >= n)
     }
 
@@ -323,21 +326,21 @@ impl Selection {
     }
 }
 
-/// Iterates over cells in C order. Nothing is kept but the current one, however many there are.
+/// Iterates over cells in C order. Holds only the current one, however many there are.
 pub struct Cells {
     axes: SmallVec<[(Axis, u64); 4]>,
-    /// The parts that make the next cell; `None` at the end.
+    /// The parts that make up the next cell; `None` at the end.
     parts: Option<SmallVec<[Part; 4]>>,
 }
 
 /// One cell that a selection touches.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Its place in the grid.
+    /// Its position in the grid.
     pub index: SmallVec<[u64; 4]>,
     /// The elements inside it.
     pub selection: Selection,
-    /// Where its first element stands in the selection, along each axis.
+    /// The offset of its first element in the selection, along each axis.
     pub at: SmallVec<[u64; 4]>,
 }
 

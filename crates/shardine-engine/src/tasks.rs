@@ -1,4 +1,4 @@
-//! Sharing tasks out among the workers.
+//! Distributes tasks over the workers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use super::first_error::FirstError;
 use crate::tuning::{SMALL_OBJECTS, STREAM};
 
 impl Engine {
-    /// Has the workers do tasks until there are none, or one fails.
+    /// Runs tasks on the workers until there are none left, or one fails.
     pub fn each_task<T: Send, E: Send>(
         &self,
         tasks: impl Iterator<Item = T> + Send,
@@ -30,9 +30,10 @@ impl Engine {
         first_error.into_result()
     }
 
-    /// Has the workers do tasks that take so much memory each, as many at the same time as the budget allows.
+    /// Runs tasks that need this much memory each on the workers, as many in parallel as the budget
+    /// allows.
     ///
-    /// On a worker, which must not wait for the others, it does all of them itself.
+    /// Called on a worker, which must not wait for the others, it runs all of them itself.
     pub fn each_admitted<T: Send, E: Send>(
         &self,
         memory: u64,
@@ -61,8 +62,8 @@ impl Engine {
         first_error.into_result()
     }
 
-    /// Does tasks that wait for a remote store and take so much memory each, up to `most` at the same time, each on a thread
-    /// of its own, which is none of the workers.
+    /// Runs tasks that wait for a remote store and need this much memory each, up to `most` in
+    /// parallel, each on a thread of its own that is not a worker.
     pub fn each_waiting<T: Send, E: Send>(
         &self,
         memory: u64,
@@ -76,7 +77,7 @@ impl Engine {
         }
         let affordable = (self.budget.total() / memory.max(1)).max(1) as usize;
         let mut first = tasks.by_ref().take(affordable.min(most)).collect::<VecDeque<_>>();
-        // Threads are only started for something to do.
+        // Threads are only started if there is something to do.
         let threads = first.len();
         let tasks = Mutex::new(std::iter::from_fn(move || first.pop_front()).chain(tasks));
         let first_error = FirstError::default();
@@ -95,7 +96,8 @@ impl Engine {
         first_error.into_result()
     }
 
-    /// Has objects made: several small ones in parallel, and large ones one after the other, with all workers at each.
+    /// Makes objects: small ones several in parallel, large ones one by one, with all workers on
+    /// each.
     pub fn each_object<T: Send + Sync, E: Send>(
         &self,
         mut objects: impl Iterator<Item = T>,
@@ -123,12 +125,13 @@ impl Engine {
     }
 }
 
-/// Runs `work` on so many threads, the caller's among them. They wait for a remote store, and are none of the workers.
+/// Runs `work` on this many threads, including the caller's. They wait for a remote store and are
+/// not workers.
 pub fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
         for _ in 1..threads {
             let helper = std::thread::Builder::new().name("shardine-far".to_owned());
-            // Where there are no more threads, those that are there do it.
+            // If no more threads can be started, the existing ones do the work.
             if helper.spawn_scoped(scope, work).is_err() {
                 break;
             }

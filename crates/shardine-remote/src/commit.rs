@@ -1,4 +1,4 @@
-//! Making objects visible: once, and only if nobody else was faster.
+//! Making objects visible: exactly once, and only if nobody else was faster.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,26 +21,28 @@ use crate::store::{Remote, RemoteHeld};
 use crate::upload::Upload;
 use crate::writer::{Content, RemoteStaged};
 
-/// The name under which an object's metadata says who wrote it. Azure takes letters and digits only.
+/// The metadata key under which an object says who wrote it. Azure accepts letters and digits only.
 pub(crate) const WRITES: &str = "shardinewrites";
 
-/// How many writes an object remembers: as many as may come between a write and the look of its writer who got no answer.
+/// How many writes an object remembers: as many as may happen between a write and the check by its
+/// writer if the answer was lost.
 const REMEMBERED: usize = 32;
 
-/// The least that the metadata of a user leave for that, in bytes.
+/// The minimum that user metadata has to leave for that, in bytes.
 const ROOM: usize = 8 * 33;
 
-/// How often a write is tried whose outcome nobody could tell, beside what `object_store` tries.
+/// How often a write with an unknown outcome is tried, in addition to the retries of
+/// `object_store`.
 const ATTEMPTS: usize = 5;
 
-/// The writes that made an object what it is, the newest last.
+/// The writes that led to the current state of an object, newest last.
 ///
-/// A writer whose answer got lost finds itself here, even if others have written since. So it does not write again, and
-/// what they wrote stays.
+/// A writer whose answer was lost finds itself here, even if others have written since. So it does
+/// not write again, and what they wrote stays.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History(Vec<Box<str>>);
 
-/// What tells a write from all others.
+/// Distinguishes a write from all others.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteId(Box<str>);
 
@@ -51,7 +53,7 @@ impl WriteId {
 }
 
 impl History {
-    /// As an object's metadata tell it.
+    /// The history in an object's metadata.
     pub fn of(attributes: &Attributes) -> Self {
         let text = attributes.get(&Attribute::Metadata(WRITES.into()));
         Self(text.map_or_else(Vec::new, |text| text.split_whitespace().map(Into::into).collect()))
@@ -65,7 +67,7 @@ impl History {
         self.0.last() == Some(&id.0)
     }
 
-    /// With another write, as text of not many more than `room` bytes.
+    /// The history with another write added, as text of little more than `room` bytes.
     pub fn with(&self, id: &WriteId, room: usize) -> String {
         let kept = (room / (id.0.len() + 1)).clamp(1, REMEMBERED);
         let skipped = (self.0.len() + 1).saturating_sub(kept);
@@ -81,10 +83,10 @@ pub(crate) fn attributes(history: &str, headers: &Headers, kind: Kind) -> Attrib
     attributes
 }
 
-/// What was published.
+/// The outcome of a publication.
 pub(crate) struct Published(pub Version);
 
-/// What must hold for a write, for the store.
+/// The condition of a write, as the store understands it.
 #[derive(Debug, Clone)]
 enum Expected {
     Anything,
@@ -117,7 +119,7 @@ impl Expected {
         }
     }
 
-    /// The headers that say the same where `object_store` has no way to.
+    /// The headers that express the same where `object_store` has no way to.
     fn headers(&self, kind: Kind) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let header = match (self, kind) {
@@ -127,14 +129,14 @@ impl Expected {
             (Self::This(version), Kind::Google) => ("x-goog-if-generation-match", &*version.0),
             (Self::This(version), _) => ("if-match", &*version.0),
         };
-        // What is in no header was seen to be refused before.
+        // A value that cannot be in a header was refused earlier.
         if let Ok(value) = HeaderValue::from_str(header.1) {
             headers.insert(header.0, value);
         }
         headers
     }
 
-    /// Whether the store can be asked for it: not for what has a weak ETag, or none.
+    /// Whether the store can check this: not for an object with a weak ETag, or none.
     fn can_be_asked_for(&self, kind: Kind) -> bool {
         match self {
             Self::Anything | Self::Nothing => true,
@@ -146,7 +148,7 @@ impl Expected {
     }
 }
 
-/// The history that a write goes on from.
+/// The history that a write continues.
 pub(crate) fn history_of(condition: &Condition) -> History {
     match condition {
         Condition::Held { held, .. } => {
@@ -158,8 +160,8 @@ pub(crate) fn history_of(condition: &Condition) -> History {
 
 /// The headers that an object keeps when it is replaced on a condition, as far as they are known.
 ///
-/// What it was encoded with is not among them, as it is written as it is. Metadata that leaves no room for what tells
-/// writes apart is not kept either.
+/// Its encoding is not among them, since the new bytes are written unencoded. Metadata that leaves
+/// no room for the history is dropped as well.
 pub(crate) fn headers_kept(condition: &Condition) -> Headers {
     let Condition::Held { held, .. } = condition else { return Headers::default() };
     let mut headers = held.get::<RemoteHeld>().map(|held| held.headers.clone()).unwrap_or_default();
@@ -173,7 +175,7 @@ pub(crate) fn headers_kept(condition: &Condition) -> Headers {
     headers
 }
 
-/// Publishes objects: in order, but neighbours without a condition side by side.
+/// Publishes objects in order, but consecutive ones without a condition in parallel.
 pub(crate) async fn publish(staged: Vec<RemoteStaged>) -> Result<Vec<Version>, StoreError> {
     let mut versions = Vec::with_capacity(staged.len());
     let mut staged = staged.into_iter().peekable();
@@ -243,7 +245,7 @@ struct Write<'a> {
     headers: &'a Headers,
 }
 
-/// What makes an object visible.
+/// The request that makes an object visible.
 enum Request<'a> {
     Put { payload: PutPayload, options: PutOptions, spool: Option<Arc<Spool>> },
     Complete { upload: &'a Upload, parts: Vec<PartId> },
@@ -262,16 +264,17 @@ impl Request<'_> {
 
 /// What a failed write may have come to.
 enum Doubt {
-    /// It took place.
+    /// The write took place.
     Done(Published),
-    /// Somebody else's did.
+    /// Someone else's did.
     Lost,
-    /// Nothing did, up to now.
+    /// None did, so far.
     Nothing,
 }
 
 impl Write<'_> {
-    /// Whether what is there is what is expected, asked beforehand: for stores that ignore conditions.
+    /// Whether the expected version is there, checked beforehand: for stores that ignore
+    /// conditions.
     async fn holds(&self) -> Result<bool, StoreError> {
         let found = self.look().await?;
         Ok(match &self.expected {
@@ -291,13 +294,13 @@ impl Write<'_> {
         }
     }
 
-    /// Finds out what became of a write whose answer did not come, or was that somebody else was faster: that may have
-    /// been itself.
+    /// Finds out what became of a write that got no answer, or that lost a race: it may have lost
+    /// to itself.
     async fn doubt(&self) -> Result<Doubt, StoreError> {
         let found = self.look().await?;
         Ok(match (found, &self.expected) {
             (Some((version, history)), _) if history.has(self.id) => {
-                // What others have made of it since is not what was published.
+                // If others have changed it since, its version is not the published one.
                 let own = history.is_last(self.id);
                 Doubt::Done(Published(if own {
                     version
@@ -323,9 +326,9 @@ impl Write<'_> {
         self.put_payload(PutPayload::from_iter(pieces), None, history).await
     }
 
-    /// The same from the disk.
+    /// The same from disk.
     async fn put_spooled(&self, spool: Arc<Spool>, history: &str) -> Result<Published, StoreError> {
-        // Stands for what is put in its place when the request is made.
+        // A placeholder, replaced by the real body when the request is made.
         let payload = PutPayload::from_static(b"spooled");
         self.put_payload(payload, Some(spool), history).await
     }
@@ -344,7 +347,7 @@ impl Write<'_> {
         self.send(&request, HeaderMap::new()).await
     }
 
-    /// Completes an upload in parts.
+    /// Completes a multipart upload.
     async fn complete(&self, upload: Upload) -> Result<Published, StoreError> {
         let result = match upload.parts().await {
             Ok(parts) => {
@@ -364,7 +367,7 @@ impl Write<'_> {
         result
     }
 
-    /// Sends a request until it is known what came of it.
+    /// Sends a request until its outcome is known.
     async fn send(
         &self,
         request: &Request<'_>,
@@ -402,7 +405,8 @@ impl Write<'_> {
         }
     }
 
-    /// What an error means: the write took place after all, or failed, or (`None`) is to be tried again.
+    /// Interprets an error: the write took place after all, or failed, or (`None`) has to be
+    /// retried.
     async fn judge(&self, error: &Error, again: bool) -> Result<Option<Published>, StoreError> {
         let refused = matches!(
             error,
@@ -414,14 +418,14 @@ impl Write<'_> {
         if refused {
             return Err(self.remote.failed("write", self.key, error));
         }
-        // If not even that can be found out, what failed first says more.
+        // If not even that can be found out, the first error says more.
         let doubt = self.doubt().await.map_err(|_| self.remote.failed("write", self.key, error))?;
         match doubt {
             Doubt::Done(published) => Ok(Some(published)),
             Doubt::Lost => Err(StoreError::Conflict { key: self.key.clone() }),
             Doubt::Nothing if again => Ok(None),
             Doubt::Nothing => Err(match error {
-                // To the store something else was there, though it says now that there was not.
+                // The store saw something else there, although it now says that there was nothing.
                 Error::Precondition { .. } | Error::AlreadyExists { .. } => {
                     StoreError::Conflict { key: self.key.clone() }
                 }

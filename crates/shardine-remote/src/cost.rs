@@ -1,19 +1,20 @@
-//! What requests to a store cost, measured while they are made.
+//! The cost of requests to a store, measured while they are made.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How much a new measurement counts.
+/// The weight of a new measurement.
 const WEIGHT: f64 = 0.2;
 
-/// Bytes from which an answer says something about bandwidth.
+/// The size in bytes from which an answer says something about bandwidth.
 const TELLING: u64 = 128 << 10;
 
-/// What a request is worth is never taken to be outside of this, in bytes: a measurement may be a fluke, and what is
-/// read in vain is paid for, if not with time; and what the two machines have to do for a request has its cost at any distance.
+/// The bounds, in bytes, of what a request is considered worth: a measurement may be a fluke; bytes
+/// read in vain cost money, if not time; and the work of both machines for a request has its cost
+/// at any distance.
 const WORTH: (f64, f64) = (524_288.0, 4_194_304.0);
 
-/// The distance and the width of the way to a store.
+/// The latency and bandwidth of the connection to a store.
 #[derive(Debug)]
 pub(crate) struct Cost(Mutex<State>);
 
@@ -21,28 +22,28 @@ pub(crate) struct Cost(Mutex<State>);
 struct State {
     /// Seconds from a request to the head of its answer.
     latency: f64,
-    /// Bytes a second, of all answers that come at once.
+    /// Bytes per second, of all concurrent answers together.
     bandwidth: f64,
     measured: bool,
-    /// Answers whose bodies are on their way.
+    /// Answers whose bodies are arriving.
     arriving: u32,
 }
 
 impl Default for Cost {
-    /// As a large store in the same region is, until it is known better.
+    /// Typical of a large store in the same region, until measured.
     fn default() -> Self {
         Self(Mutex::new(State { latency: 0.025, bandwidth: 80e6, measured: false, arriving: 0 }))
     }
 }
 
 impl Cost {
-    /// Bytes that arrive in the time that a request takes beside them.
+    /// Bytes that arrive in the time of a request's overhead.
     pub fn request_in_bytes(&self) -> u64 {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (state.latency * state.bandwidth).clamp(WORTH.0, WORTH.1) as u64
     }
 
-    /// The head of an answer came so long after the request was sent.
+    /// Records how long after the request the head of its answer arrived.
     pub fn head(&self, after: Duration) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let weight = if state.measured { WEIGHT } else { 1.0 };
@@ -50,18 +51,18 @@ impl Cost {
         state.measured = true;
     }
 
-    /// A body begins to arrive.
+    /// Records that a body begins to arrive.
     pub fn arriving(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).arriving += 1;
     }
 
-    /// The body of an answer came, or will not.
+    /// Records that the body of an answer arrived, or will not.
     pub fn body(&self, bytes: u64, took: Duration) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let beside = f64::from(state.arriving.max(1));
         state.arriving = state.arriving.saturating_sub(1);
         if bytes >= TELLING {
-            // What comes beside it shares the way.
+            // Concurrent bodies share the connection.
             let bandwidth = bytes as f64 / took.as_secs_f64().max(1e-6) * beside;
             state.bandwidth += WEIGHT * (bandwidth.min(1e10) - state.bandwidth);
         }

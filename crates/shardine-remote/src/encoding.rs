@@ -1,4 +1,4 @@
-//! What objects are compressed with, as their headers say, and the headers themselves.
+//! The encodings of objects, as stated by their headers, and the headers themselves.
 
 use std::io::{self, Read as _};
 
@@ -8,7 +8,7 @@ use shardine_store::{HeaderName, Headers};
 use crate::commit::WRITES;
 use crate::place::Kind;
 
-/// What the bytes of an object went through.
+/// An encoding of the bytes of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Gzip,
@@ -16,16 +16,18 @@ pub(crate) enum Encoding {
     Zstd,
 }
 
-/// More than one is unusual, and many of them are an attack.
+/// More than one is unusual, and many are an attack.
 const MOST: usize = 3;
 
 impl Encoding {
-    /// Those that a `Content-Encoding` names, in the order in which they were applied; the text, if one is not known.
+    /// The encodings that a `Content-Encoding` names, in the order in which they were applied; the
+    /// text, if one is unknown.
     pub fn all(header: &str) -> Result<Vec<Self>, String> {
         let mut all = Vec::new();
         for name in header.split(',').map(|name| name.trim().to_ascii_lowercase()) {
             all.push(match name.as_str() {
-                // The second is how an upload was signed; some clients and stores leave it there.
+                // `aws-chunked` is how an upload was signed; some clients and stores leave it
+                // there.
                 "" | "identity" | "aws-chunked" => continue,
                 "gzip" | "x-gzip" => Self::Gzip,
                 "br" => Self::Brotli,
@@ -60,7 +62,7 @@ impl Encoding {
     }
 }
 
-/// Decodes frames of zstd, at most `most` bytes of them.
+/// Decodes zstd frames, into at most `most` bytes.
 fn unzstd(bytes: &[u8], most: u64, out: &mut Vec<u8>) -> io::Result<()> {
     let refused = |code| io::Error::other(zstd_safe::get_error_name(code));
     let mut context =
@@ -69,7 +71,7 @@ fn unzstd(bytes: &[u8], most: u64, out: &mut Vec<u8>) -> io::Result<()> {
     let mut piece = vec![0; zstd_safe::DCtx::out_size()];
     loop {
         let mut output = zstd_safe::OutBuffer::around(piece.as_mut_slice());
-        // How much more is wanted, 0 at the end of a frame.
+        // A hint how much more input is needed, 0 at the end of a frame.
         let hint = context.decompress_stream(&mut output, &mut input).map_err(refused)?;
         let filled = output.as_slice();
         out.extend_from_slice(filled);
@@ -86,13 +88,13 @@ fn unzstd(bytes: &[u8], most: u64, out: &mut Vec<u8>) -> io::Result<()> {
 /// Why bytes were not decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotDecoded {
-    /// They are more than what is allowed.
+    /// The result is longer than allowed.
     TooLong,
-    /// They are not what they are called.
+    /// The bytes are not in the stated encoding.
     Broken(&'static str, String),
 }
 
-/// Undoes encodings. No step of it makes more than `limit` bytes.
+/// Undoes encodings. No step produces more than `limit` bytes.
 pub(crate) fn decode(all: &[Encoding], bytes: &[u8], limit: u64) -> Result<Vec<u8>, NotDecoded> {
     let mut all = all.iter().rev();
     let Some(last) = all.next() else { return Ok(bytes.to_vec()) };
@@ -103,7 +105,7 @@ pub(crate) fn decode(all: &[Encoding], bytes: &[u8], limit: u64) -> Result<Vec<u
     Ok(decoded)
 }
 
-/// The headers among the attributes of an object; those that Shardine itself adds are none of them.
+/// The headers among the attributes of an object, without those that Shardine itself adds.
 pub(crate) fn headers_of(attributes: &Attributes) -> Headers {
     let mut headers = Headers::default();
     for (name, value) in attributes {
@@ -123,10 +125,10 @@ pub(crate) fn headers_of(attributes: &Attributes) -> Headers {
     headers
 }
 
-/// Bytes of metadata that every store takes.
+/// Bytes of metadata that every store accepts.
 const METADATA: usize = 2048;
 
-/// The bytes that the metadata of a user take.
+/// The bytes that user metadata takes.
 pub(crate) fn metadata_len(headers: &Headers) -> usize {
     let lengths = headers.iter().map(|(name, value)| match name {
         HeaderName::Metadata(name) => name.len() + value.len(),
@@ -135,12 +137,12 @@ pub(crate) fn metadata_len(headers: &Headers) -> usize {
     lengths.sum()
 }
 
-/// The bytes that are left for metadata of our own.
+/// The bytes left for our own metadata.
 pub(crate) fn room_beside(headers: &Headers) -> usize {
     METADATA.saturating_sub(metadata_len(headers) + WRITES.len())
 }
 
-/// The same as attributes, without what a store does not take.
+/// The headers as attributes, without those that the store does not accept.
 pub(crate) fn attributes_of(headers: &Headers, kind: Kind) -> Attributes {
     let mut attributes = Attributes::new();
     for (name, value) in headers.iter() {
@@ -160,7 +162,7 @@ pub(crate) fn attributes_of(headers: &Headers, kind: Kind) -> Attributes {
     attributes
 }
 
-/// Whether Azure takes a name for metadata.
+/// Whether Azure accepts this as a metadata name.
 fn is_identifier(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -184,7 +186,7 @@ mod tests {
         out
     }
 
-    /// "shardine" and a line feed, made by `zlib.brotliCompressSync` of Node.
+    /// "shardine" and a line feed, compressed by Node's `zlib.brotliCompressSync`.
     const BROTLI: [u8; 13] =
         [0x0b, 0x04, 0x80, 0x73, 0x68, 0x61, 0x72, 0x64, 0x69, 0x6e, 0x65, 0x0a, 0x03];
 

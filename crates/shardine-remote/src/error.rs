@@ -1,4 +1,4 @@
-//! Errors of `object_store` as errors of a store, without secrets.
+//! Turns errors of `object_store` into store errors, without secrets.
 
 use std::io;
 
@@ -7,15 +7,15 @@ use shardine_store::{Key, StoreError};
 
 use crate::place::{chain, user_of};
 
-/// What must not be in a message.
+/// Texts that must not appear in a message.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets(Vec<String>);
 
-/// What is shorter than this would be found everywhere.
+/// Anything shorter would be found everywhere.
 const SHORT: usize = 4;
 
 impl Secrets {
-    /// Adds one, if there is one, also as it looks in a URL.
+    /// Adds a secret, if there is one, in URL-encoded form as well.
     pub fn add(&mut self, secret: Option<&str>) {
         let Some(secret) = secret else { return };
         let decoded = decoded(secret);
@@ -24,14 +24,14 @@ impl Secrets {
             let in_path = encoded.replace('+', "%20").replace("%2F", "/");
             self.0.extend([plain.to_owned(), encoded, in_path]);
         }
-        // Of a signed query that is taken apart.
+        // The signature of a signed query on its own, too.
         for pair in secret.trim_start_matches('?').split('&') {
             if let Some(("sig", signature)) = pair.split_once('=') {
                 self.add(Some(signature));
             }
         }
         self.0.retain(|secret| secret.len() >= SHORT);
-        // One may be a part of another.
+        // Longest first, since one may be a part of another.
         self.0.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         self.0.dedup();
     }
@@ -51,7 +51,7 @@ impl Secrets {
         }
     }
 
-    /// A text without them, and without the queries of URLs, which may hold signatures.
+    /// The text without the secrets, and without the queries of URLs, which may contain signatures.
     pub fn hide(&self, text: &str) -> String {
         let mut hidden = String::with_capacity(text.len());
         for (i, word) in text.split(' ').enumerate() {
@@ -77,15 +77,15 @@ fn is_named_like_secret(name: &str) -> bool {
     NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Whether the value of an option of this name is a secret, and not where one is found, which one
-/// is meant, or whether.
+/// Whether the value of an option with this name is a secret, rather than where one is found, which
+/// one is used, or whether one is used.
 pub(crate) fn names_secret(name: &str) -> bool {
     const ABOUT: [&str; 7] =
         ["key_id", "_file", "_uri", "_url", "_type", "_enabled", "application_credentials"];
     is_named_like_secret(name) && !ABOUT.iter().any(|end| name.ends_with(end))
 }
 
-/// A text of a URL without its escapes.
+/// Decodes the escapes of a URL.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -108,10 +108,10 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// How long a message of a server may be; some answer with a page.
+/// The maximum length of a server's message; some answer with a whole page.
 const LONGEST: usize = 600;
 
-/// What went wrong with a request, as an error of the store.
+/// Turns a failed request into a store error.
 pub(crate) fn failed(
     operation: &'static str,
     store: &str,
@@ -119,7 +119,7 @@ pub(crate) fn failed(
     secrets: &Secrets,
     error: &Error,
 ) -> StoreError {
-    // What is missing when something is written is a bucket or an upload, not the object.
+    // What is missing during a write is a bucket or an upload, not the object.
     if let Error::NotFound { .. } = error
         && ["read", "look for"].contains(&operation)
     {

@@ -1,4 +1,4 @@
-//! What goes over the wire beside what `object_store` knows of.
+//! What goes over the wire beyond what `object_store` supports.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,21 +18,23 @@ use crate::commit::WRITES;
 use crate::cost::Cost;
 use crate::spool::Spool;
 
-/// No answer to a write is longer, nor is a list of a thousand objects; no message of an error need be.
+/// No answer to a write is longer, nor is a list of a thousand objects; no error message needs to
+/// be.
 const LONGEST: usize = 16 << 20;
 
-/// How many times as long as other requests one with a body from the disk may stand still before it is given up: a store
-/// that has taken all of a large body may have much to do before it answers.
+/// How many times as long as other requests one with a body from disk may make no progress before
+/// it is abandoned: a store that has received all of a large body may have much to do before it
+/// answers.
 const PATIENCE: u32 = 4;
 
-/// Of one request: headers to be added to it, and what came of it.
+/// The context of one request: headers to add to it, and its outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     /// Added to the request that completes an upload.
     pub headers: HeaderMap,
-    /// Whether answers are taken whole into memory, so that one that breaks off is asked for again.
+    /// Whether answers are read whole into memory, so that one that breaks off is retried.
     whole: bool,
-    /// What is sent instead of the body of the write.
+    /// Sent instead of the body of the write.
     spool: Option<Arc<Spool>>,
     status: AtomicU16,
 }
@@ -42,22 +44,22 @@ tokio::task_local! {
 }
 
 impl Exchange {
-    /// With headers.
+    /// An exchange with these headers.
     pub fn with(headers: HeaderMap) -> Arc<Self> {
         Arc::new(Self { headers, ..Self::default() })
     }
 
-    /// Of answers that are taken whole, like those that list objects.
+    /// An exchange whose answers are read whole, such as listings.
     pub fn whole() -> Arc<Self> {
         Arc::new(Self { whole: true, ..Self::default() })
     }
 
-    /// Of a write whose body comes from the disk.
+    /// An exchange that writes a body from disk.
     pub fn sending(spool: Arc<Spool>) -> Arc<Self> {
         Arc::new(Self { spool: Some(spool), ..Self::default() })
     }
 
-    /// Runs what makes the request.
+    /// Runs the future that makes the request.
     pub async fn run<T>(self: &Arc<Self>, request: impl Future<Output = T>) -> T {
         EXCHANGE.scope(Arc::clone(self), request).await
     }
@@ -68,14 +70,15 @@ impl Exchange {
     }
 }
 
-/// Makes clients that know of exchanges.
+/// Creates clients that support exchanges.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Connector {
-    /// Told how long answers take.
+    /// Records how long answers take.
     pub cost: Arc<Cost>,
-    /// Who signs again what was changed. Azure's signature covers conditions, that of S3 need not, but it covers the body.
+    /// Signs requests again that were modified. Azure's signature covers conditions; that of S3
+    /// need not, but it covers the body.
     pub signer: Arc<OnceLock<Signer>>,
-    /// How long a request may stand still.
+    /// How long a request may make no progress.
     pub read_timeout: Duration,
     /// Whether all requests go to Google Cloud Storage.
     pub is_google: bool,
@@ -101,7 +104,7 @@ struct Service {
     inner: HttpClient,
     connector: Connector,
     options: ClientOptions,
-    /// The client for bodies from the disk, which `object_store` knows nothing of.
+    /// The client for bodies from disk, which `object_store` does not support.
     sender: OnceLock<reqwest::Client>,
 }
 
@@ -126,7 +129,7 @@ impl HttpService for Service {
             return Ok(response);
         }
         exchange.status.store(0, Ordering::Relaxed);
-        // What is sent takes time of its own, which says nothing about the distance.
+        // Sending a body takes time of its own, which says nothing about the latency.
         let sent = (request.body().content_length() == 0).then(Instant::now);
         let response = self.execute(request, exchange.whole).await?;
         if let Some(sent) = sent {
@@ -137,7 +140,8 @@ impl HttpService for Service {
     }
 }
 
-/// Whether a request completes an upload. In the scope of one others may be made, for a token, say: they are none of its.
+/// Whether a request completes an upload. Other requests may be made in the scope of an exchange,
+/// for a token, for example; these do not belong to it.
 fn is_completion(request: &HttpRequest) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.contains("uploadId=") || query.contains("comp=blocklist")
@@ -151,11 +155,13 @@ fn is_write(request: &HttpRequest) -> bool {
 }
 
 impl Service {
-    /// Makes a request. Of what `object_store` would take whole into memory, an answer has only so much.
+    /// Makes a request. If `object_store` would read the whole answer into memory, its length is
+    /// limited.
     async fn execute(&self, request: HttpRequest, whole: bool) -> Result<HttpResponse, HttpError> {
         let mut request = request;
         let is_read = request.method().as_str() == "GET" && !whole;
-        // Google decodes what it stores as gzip for those who do not say that they can, and then has no ranges.
+        // Google decodes gzip objects for clients that do not accept gzip, and then does not
+        // support ranges.
         let is_google = || request.uri().host() == Some("storage.googleapis.com");
         if ["GET", "HEAD"].contains(&request.method().as_str())
             && (self.connector.is_google || is_google())
@@ -174,7 +180,7 @@ impl Service {
         while let Some(piece) = body.next().await {
             match piece {
                 Ok(piece) => kept.extend_from_slice(&piece),
-                // The status says what is wrong, and must not be lost for a message that is.
+                // The status says what is wrong, and must not be lost because the message is.
                 Err(_) if is_error => break,
                 Err(error) => return Err(HttpError::new(HttpErrorKind::Interrupted, error)),
             }
@@ -183,7 +189,7 @@ impl Service {
                 break;
             }
         }
-        // A message that is no UTF-8 would hide the status as well.
+        // A message that is not UTF-8 would hide the status as well.
         let text = String::from_utf8_lossy(&kept).into_owned();
         Ok(HttpResponse::from_parts(parts, text.into()))
     }
@@ -202,7 +208,7 @@ impl Service {
         Ok(())
     }
 
-    /// Makes a request with a body from the disk in place of its own.
+    /// Makes a request with a body from disk in place of its own.
     async fn send_spooled(
         &self,
         mut request: HttpRequest,
@@ -215,7 +221,7 @@ impl Service {
         let url = request.uri().to_string();
         let mut sent = client.put(url).body(reqwest::Body::wrap_stream(spool.stream()));
         sent = sent.headers(std::mem::take(request.headers_mut()));
-        // No time is set for all of it, as nobody knows how wide the way is. What counts is that bytes move.
+        // There is no overall timeout, as the bandwidth is unknown. What counts is that bytes move.
         let answer = async {
             let mut answer = sent.send().await?;
             let (status, headers) = (answer.status(), std::mem::take(answer.headers_mut()));
@@ -260,7 +266,7 @@ impl Service {
         }
     }
 
-    /// Signs a request whose body comes from the disk, if it was signed.
+    /// Signs a request whose body comes from disk, if it was signed.
     async fn sign_spooled(
         &self,
         request: &mut HttpRequest,
@@ -271,14 +277,14 @@ impl Service {
         };
         let refused = |error| HttpError::new::<object_store::Error>(HttpErrorKind::Unknown, error);
         let unread = |error| HttpError::new::<std::io::Error>(HttpErrorKind::Unknown, error);
-        // A checksum that was asked for is that of the body which stands for this one.
+        // A requested checksum would be that of the placeholder body.
         let checksums: Vec<_> = request.headers().keys().cloned().collect();
         for name in checksums.iter().filter(|name| name.as_str().starts_with("x-amz-checksum-")) {
             request.headers_mut().remove(name);
         }
         let headers = request.headers();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        // Without a signature, as for a bucket that everybody may write to.
+        // Unsigned, as for a bucket that everybody may write to.
         let Some(signature) = text("authorization") else { return Ok(()) };
         let scope = signature.split_once("Credential=").and_then(|(_, rest)| rest.split_once(','));
         // The key, the day, the region and the service.
@@ -301,7 +307,7 @@ impl Service {
         authorizer.try_authorize(request, digest).map_err(refused)
     }
 
-    /// The client for bodies from the disk, made as `object_store` makes its own.
+    /// The client for bodies from disk, configured the way `object_store` configures its own.
     fn sender(&self) -> Result<&reqwest::Client, HttpError> {
         if let Some(client) = self.sender.get() {
             return Ok(client);

@@ -1,8 +1,10 @@
-//! Object stores as stores of Shardine: S3 and what speaks like it, Google Cloud Storage, Azure, and plain HTTP.
+//! Object stores as Shardine stores: S3 and compatible stores, Google Cloud Storage, Azure, and
+//! plain HTTP.
 //!
-//! Requests go through the `object_store` crate, on a runtime of their own with many in flight; whoever calls a store
-//! waits for answers like everywhere else. What this adds is what shards need: reads that are pinned to one version,
-//! uploads in bounded memory, and writes that happen only if nobody else wrote, exactly once even if an answer is lost.
+//! Requests go through the `object_store` crate, on a runtime of their own with many in flight;
+//! callers of a store block until the answer arrives, as with every other store. This crate adds
+//! what shards need: reads pinned to one version, uploads in bounded memory, and writes that happen
+//! only if nobody else wrote, exactly once even if an answer is lost.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

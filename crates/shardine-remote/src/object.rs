@@ -21,13 +21,13 @@ use crate::place::Kind;
 use crate::runtime;
 use crate::store::Remote;
 
-/// How often a range is read again whose body ended early, after `object_store` has given up on it.
+/// How often a range whose body ended early is read again, after `object_store` has given up on it.
 const SHORT: usize = 3;
 
-/// The status of an answer to a range that begins past the end.
+/// The status of the answer to a range that begins past the end.
 const UNSATISFIABLE: u16 = 416;
 
-/// The status of an answer to a range.
+/// The status of the answer to a range.
 const PARTIAL: u16 = 206;
 
 /// A pointer, so that a request can outlive the call that made it.
@@ -38,7 +38,7 @@ struct Inner {
     remote: Arc<Remote>,
     key: Key,
     path: Path,
-    /// Whether bytes are wanted as they are stored, encoded or not.
+    /// Whether bytes are returned as they are stored, encoded or not.
     stored: bool,
     state: Mutex<State>,
 }
@@ -47,17 +47,17 @@ struct Inner {
 struct State {
     /// The version that reads are pinned to.
     version: Option<Version>,
-    /// Of what is stored, or of what comes of it if it is encoded.
+    /// The length of the stored bytes, or of the decoded ones if they are encoded.
     len: Option<u64>,
-    /// Whether an answer has told of the object.
+    /// Whether an answer has described the object.
     seen: bool,
     history: History,
     headers: Headers,
-    /// What has to be undone.
+    /// The encodings to undo.
     encodings: Vec<Encoding>,
-    /// Bytes that came along with a read, and where they begin.
+    /// Bytes that came along with a read, and their offset.
     held: Option<(u64, Bytes)>,
-    /// What they take of the memory for decoded objects.
+    /// Their share of the memory for decoded objects.
     memory: Option<OwnedSemaphorePermit>,
 }
 
@@ -79,7 +79,7 @@ impl RemoteObject {
         Self(Arc::new(Inner { remote, key, path, stored, state }))
     }
 
-    /// Who wrote it, as far as it is known.
+    /// The writes of the object, as far as they are known.
     pub fn history(&self) -> History {
         self.0.with(|state| state.history.clone())
     }
@@ -94,7 +94,7 @@ impl Inner {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What can be answered without a request.
+    /// An answer that needs no request.
     fn at_hand(&self, range: &ReadRange) -> Option<Result<Buffer, StoreError>> {
         self.with(|state| {
             let len = state.len?;
@@ -124,7 +124,7 @@ impl Inner {
             ReadRange::All | ReadRange::AtMost(_) => false,
         };
         let from_end = matches!(range, ReadRange::Suffix(_) | ReadRange::Tail { .. });
-        // Azure has no ranges that count from the end, and no range is empty.
+        // Azure has no suffix ranges, and no range may be empty.
         if asks_nothing || (from_end && self.remote.kind == Kind::Azure) {
             self.ask().await?;
             if let Some(answer) = self.at_hand(&range) {
@@ -139,7 +139,8 @@ impl Inner {
             Ok((_, bytes)) if self.is_encoded() => return self.decode(range, bytes).await,
             Ok(answer) => answer,
             Err(Failure::Encoded) => return self.decoded(range).await,
-            // Nothing of the range is there: it may be that of an empty object, of which any suffix is nothing.
+            // Nothing of the range exists: the object may be empty, and any suffix of it is empty
+            // too.
             Err(Failure::Unsatisfiable(_) | Failure::NoSuffix(_)) => {
                 self.ask().await?;
                 if let Some(answer) = self.at_hand(&range) {
@@ -169,19 +170,19 @@ impl Inner {
         })
     }
 
-    /// Whether what is stored is not what is wanted.
+    /// Whether the stored bytes have to be decoded.
     fn is_encoded(&self) -> bool {
         self.with(|state| !state.encodings.is_empty())
     }
 
-    /// Gets an encoded object, of which a range is of no use, and decodes it.
+    /// Gets an encoded object, for which a range is useless, and decodes it.
     async fn decoded(&self, range: ReadRange) -> Result<Buffer, StoreError> {
         let (_, bytes) =
             self.get(None, &ReadRange::All).await.map_err(|failure| self.error(failure))?;
         self.decode(range, bytes).await
     }
 
-    /// Decodes an object, and answers with a range of it.
+    /// Decodes an object, and returns a range of it.
     async fn decode(&self, range: ReadRange, bytes: Bytes) -> Result<Buffer, StoreError> {
         let encodings = self.with(|state| state.encodings.clone());
         let limit = self.remote.tuning.decoded_limit;
@@ -204,7 +205,7 @@ impl Inner {
                 return Err(StoreError::Changed { key: self.key.clone() });
             }
             state.len = Some(len);
-            // It is kept for the next read if that fits.
+            // Kept for the next read if it fits.
             state.memory = state.memory.take().or_else(|| self.remote.decoded_memory(bytes.len()));
             if state.memory.is_some() {
                 state.held = Some((0, bytes.clone()));
@@ -228,7 +229,7 @@ impl Inner {
 
     fn error(&self, failure: Failure) -> StoreError {
         match failure {
-            // Of what was asked for whole, and was not encoded when it was asked for before.
+            // The object was requested whole, and it was not encoded when it was requested before.
             Failure::Encoded => StoreError::Changed { key: self.key.clone() },
             Failure::Unsatisfiable(error)
             | Failure::NoSuffix(error)
@@ -237,14 +238,14 @@ impl Inner {
         }
     }
 
-    /// What a request asks for.
+    /// The range to request.
     fn asked(&self, range: &ReadRange) -> Option<GetRange> {
         let len = self.len();
         match range {
             ReadRange::All | ReadRange::AtMost(_) => None,
             ReadRange::Bounded(range) => Some(GetRange::Bounded(range.clone())),
             ReadRange::Head { need, most } => {
-                // Not every server takes a range that ends beyond all lengths.
+                // Not every server accepts a range that ends beyond the end of the object.
                 Some(GetRange::Bounded(0..(*need.max(most)).min(len.unwrap_or(u64::MAX))))
             }
             ReadRange::Suffix(n) => Some(last(*n, len)),
@@ -252,7 +253,7 @@ impl Inner {
         }
     }
 
-    /// Asks for the length and the version.
+    /// Requests the length and the version.
     async fn ask(&self) -> Result<(), StoreError> {
         let (meta, attributes) = match self.remote.head(&self.path).await {
             Ok(found) => found,
@@ -261,7 +262,7 @@ impl Inner {
         self.see(&meta, &attributes)
     }
 
-    /// Notes what an answer says of the object, which must be what earlier ones said.
+    /// Records what an answer says about the object, which must agree with earlier answers.
     fn see(&self, meta: &ObjectMeta, attributes: &Attributes) -> Result<(), StoreError> {
         let version = self.remote.version_of(meta);
         let mut headers = headers_of(attributes);
@@ -325,7 +326,7 @@ impl Inner {
     ) -> Result<(Range<u64>, Bytes), Failure> {
         let _permit = self.remote.requests.acquire().await;
         let pinned = self.with(|state| state.version.clone());
-        // Google's version is not an ETag, and a weak ETag or a date cannot be asked for.
+        // Google's version is not an ETag, and a weak ETag or a date cannot be a condition.
         let condition =
             pinned.filter(|version| self.remote.kind != Kind::Google && version.0.starts_with('"'));
         let options = GetOptions {
@@ -343,7 +344,7 @@ impl Inner {
             Err(error) => {
                 let failed = self.remote.failed("read", &self.key, &error);
                 return Err(match (&error, range) {
-                    // A range that begins at the end comes as an empty one from some servers.
+                    // Some servers answer a range that begins at the end with an empty one.
                     (Error::Generic { .. }, Some(_))
                         if [UNSATISFIABLE, PARTIAL].contains(&exchange.status()) =>
                     {
@@ -362,7 +363,7 @@ impl Inner {
             return Err(Failure::Encoded);
         }
         if let ReadRange::AtMost(_) = wanted {
-            // Too much is refused before any of it is in memory.
+            // Too many bytes are refused before any of them are in memory.
             wanted.resolve(&self.key, len).map_err(Failure::Store)?;
         }
         self.body(answer).await
@@ -393,7 +394,8 @@ impl Inner {
                 None if all.is_empty() => first = Some(piece),
                 None => all.extend_from_slice(&piece),
                 Some(before) => {
-                    // Memory is taken once there is more than one piece, and all of it at once.
+                    // Memory is allocated once there is more than one piece, in a single
+                    // allocation.
                     all.try_reserve_exact(len).map_err(|error| io(error.into()))?;
                     all.extend_from_slice(&before);
                     all.extend_from_slice(&piece);
@@ -411,20 +413,20 @@ impl Inner {
     }
 }
 
-/// Why a request brought nothing.
+/// Why a request returned nothing.
 enum Failure {
     /// The range begins past the end.
     Unsatisfiable(StoreError),
-    /// The server does not count from the end.
+    /// The server does not support suffix ranges.
     NoSuffix(StoreError),
     /// The body ended early.
     CutOff(StoreError),
-    /// It would have been a part of what is encoded as a whole.
+    /// The answer would have been a part of something encoded as a whole.
     Encoded,
     Store(StoreError),
 }
 
-/// A body on its way, for the measurement.
+/// A body that is arriving, for the measurement.
 struct Arriving<'a> {
     remote: &'a Remote,
     since: Instant,
@@ -448,7 +450,7 @@ impl Drop for Arriving<'_> {
     }
 }
 
-/// The last `n` bytes: counted from the start if that can be.
+/// The last `n` bytes, counted from the start if possible.
 fn last(n: u64, len: Option<u64>) -> GetRange {
     match len {
         Some(len) => GetRange::Bounded(len.saturating_sub(n)..len),
@@ -456,7 +458,7 @@ fn last(n: u64, len: Option<u64>) -> GetRange {
     }
 }
 
-/// A range of bytes that begin at `start`, if they have it.
+/// A range of the bytes that begin at `start`, if they contain it.
 fn slice_of(start: u64, bytes: &Bytes, range: &Range<u64>) -> Option<Bytes> {
     let from = usize::try_from(range.start.checked_sub(start)?).ok()?;
     let to = usize::try_from(range.end.checked_sub(start)?).ok()?;
@@ -469,7 +471,7 @@ impl Object for RemoteObject {
     }
 
     fn version(&self) -> Option<Version> {
-        // A version that is only expected is not known.
+        // A version that is only expected is not known yet.
         self.0.with(|state| state.version.clone().filter(|_| state.seen))
     }
 
@@ -491,7 +493,7 @@ impl Object for RemoteObject {
             return done(answer);
         }
         let inner = Arc::clone(&self.0);
-        // Without a runtime the task is dropped, and whoever waits for the answer learns that.
+        // Without a runtime the task is dropped, and the waiting caller notices that.
         drop(runtime::spawn(async move { done(inner.fetch(range).await) }));
     }
 
@@ -499,12 +501,12 @@ impl Object for RemoteObject {
         copy_into(self, start, into)
     }
 
-    /// Each answer was compared with the version of the first one.
+    /// Nothing to check: each answer was compared with the version of the first one.
     fn check_unchanged(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Whether it was replaced takes a request, as opening it again does.
+    /// Checking whether it was replaced takes a request, just like opening it again.
     fn can_be_kept(&self) -> bool {
         false
     }

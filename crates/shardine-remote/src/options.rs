@@ -1,4 +1,4 @@
-//! What a user may say about a store.
+//! User options of a store.
 
 use std::time::Duration;
 
@@ -9,29 +9,34 @@ use crate::place::user_of;
 
 /// How a store is reached and used.
 ///
-/// Options are pairs of a name and a value. Some are understood here:
+/// Options are pairs of a name and a value. Some are interpreted here:
 ///
 /// | name | meaning |
 /// |---|---|
-/// | `requests` | requests in flight at once; 128 |
+/// | `requests` | maximum number of requests in flight; 128 |
 /// | `part_size` | bytes of a part of an upload; 8 MiB, at least 5 MiB |
-/// | `max_retries` | how often a request is tried again; 10 |
-/// | `retry_timeout` | seconds after which no request is tried again; 180 |
-/// | `read_timeout` | seconds without a byte after which a request is given up and tried again; 30 |
-/// | `conditional_uploads` | whether of several uploads in parts on the same condition only one is completed; `true` for \
-/// Amazon S3 and Azure, which document it, else `false` |
-/// | `decoded_limit` | bytes that an object with a `Content-Encoding` may have once it is decoded; 256 MiB |
-/// | `put_limit` | bytes that the store takes in one request; 5 GiB, of Google Cloud Storage 5 TiB |
+/// | `max_retries` | how often a request is retried; 10 |
+/// | `retry_timeout` | seconds after which no request is retried; 180 |
+/// | `read_timeout` | seconds without a byte after which a request is retried; 30 |
+/// | `conditional_uploads` | whether the conditions of multipart uploads are reliable; see below |
+/// | `decoded_limit` | maximum size of an object once its `Content-Encoding` is decoded; 256 MiB |
+/// | `put_limit` | bytes accepted in one request; 5 GiB, for Google Cloud Storage 5 TiB |
 ///
-/// The others are those of the `object_store` crate, which has the names of the usual environment variables:
-/// `aws_access_key_id`, `aws_endpoint`, `aws_skip_signature`, `azure_storage_account_name`,
-/// `google_service_account`, `allow_http`, `proxy_url` and so on. What is given here goes before the environment.
+/// `conditional_uploads` says whether only one of several multipart uploads on the same condition
+/// is completed. By default it is `true` for Amazon S3 and Azure, which document it, and `false`
+/// otherwise.
+///
+/// All other options are those of the `object_store` crate, which uses the names of the usual
+/// environment variables: `aws_access_key_id`, `aws_endpoint`, `aws_skip_signature`,
+/// `azure_storage_account_name`, `google_service_account`, `allow_http`, `proxy_url` and so on.
+/// They take precedence over the environment.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StoreOptions {
     /// Names and values.
     pub pairs: Vec<(String, String)>,
-    /// Whether the user vouches that nobody else writes, so that a store that ignores conditions may be updated.
+    /// Whether the user guarantees that nobody else writes, so that a store that ignores conditions
+    /// may be updated.
     pub single_writer: bool,
     /// Memory in bytes for uploads in flight.
     pub memory: u64,
@@ -44,24 +49,24 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// What holds if nothing is said.
+    /// The defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With an option.
+    /// Adds an option.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.pairs.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// With this much memory for uploads in flight.
+    /// Sets the memory for uploads in flight.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// With the promise that nobody else writes.
+    /// Sets whether nobody else writes.
     pub fn single_writer(mut self, alone: bool) -> Self {
         self.single_writer = alone;
         self
@@ -70,7 +75,7 @@ impl StoreOptions {
     /// The name of an option whose value is a secret, or a URL with a user in it; `None` if there
     /// is none.
     ///
-    /// Options that only tell where a secret is found, such as the name of a file, are none.
+    /// Options that only say where a secret is found, such as the name of a file, do not count.
     pub fn secret(&self) -> Option<&str> {
         let is_secret = |name: &str, value: &str| {
             names_secret(&name.to_ascii_lowercase()) || user_of(value).is_some()
@@ -80,7 +85,7 @@ impl StoreOptions {
     }
 }
 
-// Values may be secrets.
+// Omits the values, which may be secrets.
 impl std::fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<&str> = self.pairs.iter().map(|(name, _)| name.as_str()).collect();
@@ -92,7 +97,7 @@ impl std::fmt::Debug for StoreOptions {
     }
 }
 
-/// The options that are understood here.
+/// The options that are interpreted here.
 #[derive(Debug, Clone)]
 pub(crate) struct Tuning {
     pub requests: usize,
@@ -100,28 +105,28 @@ pub(crate) struct Tuning {
     pub max_retries: usize,
     pub retry_timeout: Duration,
     pub read_timeout: Duration,
-    /// Whether completions of uploads in parts can be relied on to check their conditions; what is known of the store
-    /// decides if nobody has said.
+    /// Whether completing a multipart upload reliably checks its condition. If not set, what is
+    /// known about the store decides.
     pub conditional_uploads: Option<bool>,
-    /// Bytes that the store takes in one request, if somebody has said.
+    /// Bytes that the store accepts in one request, if set.
     pub put_limit: Option<u64>,
-    /// Bytes that an encoded object may have once it is decoded, which happens in memory.
+    /// Maximum size of an encoded object once it is decoded, which happens in memory.
     pub decoded_limit: u64,
     pub single_writer: bool,
     pub memory: u64,
 }
 
-/// The least that S3 takes as a part that is not the last.
+/// The minimum size that S3 accepts for a part that is not the last.
 const LEAST_PART: u64 = 5 << 20;
 
-/// The most that S3 takes in one request, be it an object or a part; used for Azure too.
+/// The maximum that S3 accepts in one request, whether an object or a part; used for Azure too.
 pub(crate) const LARGEST_PUT: u64 = 5 << 30;
 
-/// The most that Google Cloud Storage takes in one request.
+/// The maximum that Google Cloud Storage accepts in one request.
 pub(crate) const LARGEST_GOOGLE_PUT: u64 = 5 << 40;
 
 impl Tuning {
-    /// Takes its options out of the others, which are returned.
+    /// Extracts its options, and returns the others.
     pub fn new(options: &StoreOptions) -> Result<(Self, Vec<(String, String)>), StoreError> {
         let mut tuning = Self {
             requests: 128,
@@ -161,7 +166,7 @@ impl Tuning {
     }
 }
 
-/// An error for an option. Its value is not shown: it may be a secret.
+/// An error about an option. Its value is not shown: it may be a secret.
 pub(crate) fn refuse(name: &str, reason: &str) -> StoreError {
     StoreError::Option { name: name.to_owned(), reason: reason.to_owned() }
 }

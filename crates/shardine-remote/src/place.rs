@@ -16,39 +16,39 @@ use crate::error::Secrets;
 use crate::exchange::{Connector, Signer};
 use crate::options::{Tuning, refuse};
 
-/// Which kind of store, where that makes a difference.
+/// The kind of a store, where it makes a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     S3,
     Google,
     Azure,
-    /// Reads only: no two servers write alike.
+    /// Read-only: no two servers write alike.
     Http,
 }
 
-/// A client, and what it reaches.
+/// A client, and where it leads.
 pub(crate) struct Place {
     pub kind: Kind,
     /// For messages; without secrets.
     pub name: String,
-    /// What means the same place when it is parsed again; without secrets.
+    /// A URL that means the same place when parsed again; without secrets.
     pub url: String,
-    /// Whether the URL had a user or a password in it.
+    /// Whether the URL contained a user or a password.
     pub has_user: bool,
     /// The same for the same place, whatever it is called.
     pub identity: String,
-    /// What all keys begin with; empty, or it ends in a slash.
+    /// The prefix of all keys; empty, or ends in a slash.
     pub prefix: String,
     pub store: Arc<dyn ObjectStore>,
     pub multipart: Option<Arc<dyn MultipartStore>>,
     pub secrets: Secrets,
-    /// Whether its vendor documents that an upload in parts is completed only if its condition
-    /// holds. That a trial succeeds says nothing: what some stores get wrong is two completions at
+    /// Whether its vendor documents that a multipart upload is completed only if its condition
+    /// holds. A successful trial proves nothing: what some stores get wrong is two completions at
     /// the same time.
     pub conditional_uploads: bool,
 }
 
-/// Whether a URL is that of a remote store.
+/// The kind of remote store that a URL scheme stands for, if any.
 pub(crate) fn kind_of(scheme: &str) -> Option<Kind> {
     Some(match scheme.to_ascii_lowercase().as_str() {
         "s3" | "s3a" => Kind::S3,
@@ -59,17 +59,17 @@ pub(crate) fn kind_of(scheme: &str) -> Option<Kind> {
     })
 }
 
-/// What a URL of an object store names.
+/// The parts of an object store's URL.
 struct Address<'a> {
     kind: Kind,
     scheme: &'a str,
     bucket: &'a str,
-    /// Below the bucket, without slashes around it.
+    /// Below the bucket, without leading or trailing slashes.
     path: &'a str,
 }
 
 impl<'a> Address<'a> {
-    /// Takes apart what follows the scheme; a reason why not.
+    /// Parses what follows the scheme; an error is the reason why it cannot.
     fn parse(kind: Kind, scheme: &'a str, rest: &'a str) -> Result<Self, &'static str> {
         if rest.contains(['?', '#']) {
             return Err(
@@ -80,8 +80,7 @@ impl<'a> Address<'a> {
         if bucket.is_empty() {
             return Err("it names no bucket: scheme://bucket/path");
         }
-        // Azure's URLs may have an account behind an @, and names of Amazon's resources have
-        // colons.
+        // Azure's URLs may have an account after an @, and Amazon resource names contain colons.
         let is_name = !bucket.contains(':') || bucket.starts_with("arn:");
         if !is_name || (kind != Kind::Azure && bucket.contains('@')) {
             return Err("what it names is no bucket; users and passwords are given as options");
@@ -99,12 +98,12 @@ impl<'a> Address<'a> {
         }
     }
 
-    /// What all keys begin with.
+    /// The prefix of all keys.
     fn prefix(&self) -> String {
         if self.path.is_empty() { String::new() } else { format!("{}/", self.path) }
     }
 
-    /// The same for the same place at a host, whatever it is called.
+    /// The same for the same place on a host, whatever it is called.
     fn identity(&self, host: &str) -> String {
         let canonical = match self.kind {
             Kind::S3 => "s3",
@@ -117,14 +116,14 @@ impl<'a> Address<'a> {
     }
 }
 
-/// What a client is made from.
+/// What a client is built from.
 struct Order<'a> {
     address: Address<'a>,
     tuning: &'a Tuning,
-    /// Those of the `object_store` crate.
+    /// The options of the `object_store` crate.
     options: Vec<(String, String)>,
     connector: Connector,
-    /// All their values: what is wrong with one can be said without it, and under a wrong name it
+    /// All their values: an error about one can be reported without it, and under a wrong name it
     /// may be anything.
     values: Secrets,
 }
@@ -141,7 +140,7 @@ impl Order<'_> {
         })
     }
 
-    /// What the HTTP client is told unless the user has said otherwise.
+    /// The settings of the HTTP client, except those that the user has set.
     fn client_config(&self, plain: bool) -> Vec<(ClientConfigKey, String)> {
         client_config(self.tuning, plain, &client_names(&self.options))
     }
@@ -155,7 +154,7 @@ impl Order<'_> {
 
 /// A client of an object store.
 struct Client {
-    /// What tells it from other stores of its kind.
+    /// Distinguishes it from other stores of its kind.
     host: String,
     store: Arc<dyn ObjectStore>,
     multipart: Arc<dyn MultipartStore>,
@@ -163,7 +162,7 @@ struct Client {
     conditional_uploads: bool,
 }
 
-/// Makes the client that a URL asks for. No request is made.
+/// Creates the client for a URL. Makes no request.
 pub(crate) fn connect(
     url: &str,
     tuning: &Tuning,
@@ -174,8 +173,8 @@ pub(crate) fn connect(
         |reason: &str| StoreError::Url { url: without_secrets(url), reason: reason.to_owned() };
     let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
     let kind = kind_of(scheme).ok_or_else(|| bad("its scheme is not one of a remote store"))?;
-    // Both of TLS's possible engines may be linked; this says which, and that somebody has said so
-    // before is fine.
+    // Both possible TLS engines may be linked; this chooses one. It is fine if one was chosen
+    // before.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut secrets = Secrets::default();
     secrets.add_pairs(options.iter().map(|(name, value)| (name.as_str(), value.as_str())));
@@ -208,7 +207,7 @@ pub(crate) fn connect(
 }
 
 fn s3(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError> {
-    // Objects are removed one by one, for which not every store takes a list.
+    // Objects are removed one by one, since not every store supports bulk deletion.
     let mut builder = AmazonS3Builder::from_env().with_disable_bulk_delete(true);
     for pair in order.config::<AmazonS3ConfigKey>("S3") {
         let (key, value) = pair?;
@@ -271,7 +270,7 @@ fn azure(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError>
     let store = builder.with_http_connector(order.connector.clone()).build();
     let store = Arc::new(store.map_err(|error| order.failed(secrets, &error))?);
     let from_url = with_account.and_then(|(_, host)| host.split('.').next());
-    // The emulator's account has this name, which the builder knows and does not tell.
+    // The emulator's account has this name, which the builder knows but does not expose.
     let account = account.or(from_url.map(str::to_owned));
     let account = account.unwrap_or_else(|| "devstoreaccount1".to_owned());
     let host = endpoint.map_or_else(|| account.clone(), |endpoint| host_of(&endpoint));
@@ -357,7 +356,7 @@ pub(crate) fn without_secrets(url: &str) -> String {
     without_user[..end].to_owned()
 }
 
-/// The user and the password in a URL, which stand before an @.
+/// The user and password in a URL, which precede an @.
 pub(crate) fn user_of(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -365,19 +364,19 @@ pub(crate) fn user_of(url: &str) -> Option<&str> {
     let port = host.rsplit_once(':').map(|(_, port)| port);
     let user = match host.rfind('@') {
         Some(at) => &host[..at],
-        // What looks like a port and is none is the beginning of a password with a / or the like in
-        // it.
+        // Something in the place of a port that is not a number is the start of a password
+        // containing a slash or the like.
         None if port.is_some_and(|port| !port.bytes().all(|b| b.is_ascii_digit())) => {
             &rest[..rest.rfind('@')?]
         }
         None => return None,
     };
-    // In Azure's URLs what stands before the @ is the container.
+    // In Azure's URLs, the container precedes the @.
     let is_container = kind_of(scheme) == Some(Kind::Azure) && !user.contains(':');
     (!is_container).then_some(user)
 }
 
-/// A path as it stands in a URL: all but letters, digits, `-`, `.`, `_`, `~` and slashes is
+/// A path as it appears in a URL: everything but letters, digits, `-`, `.`, `_`, `~` and slashes is
 /// escaped.
 pub fn path_in_url(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
@@ -403,7 +402,7 @@ fn retry(tuning: &Tuning) -> RetryConfig {
     }
 }
 
-/// The names of options as the HTTP client knows them, without that of a store before them.
+/// The names of options as the HTTP client knows them, without the prefix of a store.
 fn client_names(options: &[(String, String)]) -> Vec<String> {
     let short = |name: &str| {
         let prefixes = ["aws_", "azure_", "google_"];
@@ -413,7 +412,7 @@ fn client_names(options: &[(String, String)]) -> Vec<String> {
     options.iter().map(|(name, _)| short(name)).collect()
 }
 
-/// What the HTTP client is told unless the user has said otherwise.
+/// The settings of the HTTP client, except those that the user has set.
 fn client_config(tuning: &Tuning, plain: bool, named: &[String]) -> Vec<(ClientConfigKey, String)> {
     let seconds = format!("{} seconds", tuning.read_timeout.as_secs());
     // A large part on a slow line takes its time; what counts is that something moves.
@@ -431,7 +430,7 @@ fn client_config(tuning: &Tuning, plain: bool, named: &[String]) -> Vec<(ClientC
     config
 }
 
-/// An error and what caused it, once each.
+/// An error and its causes, each once.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

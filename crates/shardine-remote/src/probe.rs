@@ -1,4 +1,4 @@
-//! Whether a store does what it is asked: some take a conditional write and ignore the condition.
+//! Whether a store honours conditions: some accept a conditional write and ignore the condition.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,8 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Fails if the store is known to ignore conditions, of writes or of uploads in parts. Finds out if it is not known.
+    /// Fails if the store is known to ignore conditions, on writes or on multipart uploads. Finds
+    /// out if that is not known yet.
     ///
     /// Costs some requests the first time, with an object of a few bytes that is removed again.
     pub async fn check(&self, remote: &Arc<Remote>, parts: bool) -> Result<(), StoreError> {
@@ -50,16 +51,18 @@ fn refused(remote: &Remote, operation: &'static str) -> StoreError {
     StoreError::Unsupported { store: remote.name.clone(), operation }
 }
 
-/// The object that conditions are tried with. It always has the same name, so that one which a killed process left is
-/// found and removed by the next trial; listings leave it out.
+/// The object that conditions are tried with. It always has the same name, so that one left by a
+/// killed process is found and removed by the next trial; listings leave it out.
 const NAME: &str = ".shardine-probe";
 
-/// Whether a name is that of an object which conditions were tried with, also in the form that it had earlier.
+/// Whether this is the name of an object that conditions were tried with, including the form used
+/// earlier.
 pub(crate) fn is_probe(name: &str) -> bool {
     name.strip_prefix(NAME).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// How often a condition must have been ignored to believe it: another process may remove the object in the middle.
+/// How often a condition must have been ignored to be believed: another process may remove the
+/// object halfway.
 const TRIALS: usize = 4;
 
 fn path(remote: &Remote) -> Result<Path, StoreError> {
@@ -74,7 +77,7 @@ fn failed(remote: &Remote, path: &Path, error: &Error) -> StoreError {
     }
 }
 
-/// Whether an error is that of a condition that does not hold.
+/// Whether an error means that a condition does not hold.
 fn is_condition(error: &Error) -> bool {
     matches!(
         error,
@@ -104,8 +107,8 @@ async fn writes(remote: &Arc<Remote>) -> Result<bool, StoreError> {
             let exchange = Exchange::with(HeaderMap::new());
             let put = remote.store.put_opts(&path, payload, options);
             match exchange.run(put).await {
-                // `object_store` does not ask again if there is no answer, as it does not know that nobody else
-                // writes here.
+                // `object_store` does not retry if there is no answer, as it does not know that
+                // nobody else writes here.
                 Err(Error::Generic { .. })
                     if exchange.status() == 0 && remote.may_retry(&exchange, attempt, since) =>
                 {
@@ -118,8 +121,8 @@ async fn writes(remote: &Arc<Remote>) -> Result<bool, StoreError> {
     let mut trial = 0;
     let honoured = loop {
         trial += 1;
-        // An object that is there already was left by a killed process, or another one tries right now. Of a trial whose
-        // answer was lost it may also be this one.
+        // An existing object was left by a killed process, or another process is trying right now.
+        // It may also be from this trial, if its answer was lost.
         match put(PutMode::Create).await {
             Ok(_) | Err(Error::AlreadyExists { .. }) => {}
             Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => break false,
@@ -131,7 +134,7 @@ async fn writes(remote: &Arc<Remote>) -> Result<bool, StoreError> {
         for (refused, may_be_missing) in [(second, false), (wrong, true)] {
             match refused {
                 Err(error) if is_condition(&error) => {}
-                // Another process has removed it, and what is not there has no version.
+                // Another process has removed it, and a missing object has no version.
                 Err(Error::NotFound { .. }) if may_be_missing => {}
                 Err(error) => return Err(failed(remote, &path, &error)),
                 Ok(_) => honoured = false,
@@ -171,13 +174,13 @@ async fn try_upload(
     let id = multipart.create_multipart(path).await?;
     let tried = try_completions(remote, multipart, path, &id, payload()).await;
     if !matches!(tried, Ok(false)) {
-        // It stays if this fails, and is some bytes.
+        // If this fails it stays, but it is only a few bytes.
         drop(multipart.abort_multipart(path, &id).await);
     }
     tried
 }
 
-/// Tries to complete an upload on conditions that do not hold, of both kinds.
+/// Tries to complete an upload on conditions of both kinds that do not hold.
 async fn try_completions(
     remote: &Arc<Remote>,
     multipart: &dyn MultipartStore,
@@ -206,8 +209,9 @@ async fn try_completions(
     Ok(true)
 }
 
-/// Removes what was made for a trial.
+/// Removes what was created for a trial.
 async fn remove(remote: &Remote, path: &Path) {
-    // What is left is an object of some bytes that no listing shows, and the next trial removes it.
+    // If this fails, an object of a few bytes stays, which no listing shows and the next trial
+    // removes.
     drop(remote.store.delete(path).await);
 }

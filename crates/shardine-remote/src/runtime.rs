@@ -15,7 +15,7 @@ fn runtime() -> io::Result<&'static Runtime> {
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
-    // One at a time: a runtime that is too many could not be dropped everywhere.
+    // One at a time: a surplus runtime cannot be dropped in every context.
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
@@ -26,36 +26,37 @@ fn runtime() -> io::Result<&'static Runtime> {
     Ok(RUNTIME.get_or_init(|| runtime))
 }
 
-/// What a task that was begun will bring.
+/// The future result of a task.
 #[derive(Debug)]
 pub(crate) struct Waiting<T>(mpsc::Receiver<T>);
 
 impl<T> Waiting<T> {
-    /// Waits for it.
+    /// Waits for the result.
     pub fn wait(self) -> io::Result<T> {
         self.0.recv().map_err(|_| io::Error::other("the request was given up"))
     }
 }
 
-/// Begins a task.
+/// Starts a task.
 pub(crate) fn begin<T: Send + 'static>(
     task: impl Future<Output = T> + Send + 'static,
 ) -> io::Result<Waiting<T>> {
     let (answer, waiting) = mpsc::sync_channel(1);
     spawn(async move {
-        // Nobody may want the answer any more.
+        // The answer may no longer be needed.
         drop(answer.send(task.await));
     })?;
     Ok(Waiting(waiting))
 }
 
-/// Begins a task whose end nobody waits for.
+/// Starts a task that nobody waits for.
 pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     runtime()?.spawn(task);
     Ok(())
 }
 
-/// Runs a task and waits for it. Not `block_on`, which a thread of another runtime may not call.
+/// Runs a task and waits for it. Not `block_on`, which must not be called on a thread of another
+/// runtime.
 pub(crate) fn run<T: Send + 'static>(
     task: impl Future<Output = T> + Send + 'static,
 ) -> io::Result<T> {

@@ -1,4 +1,4 @@
-//! An object that waits on the disk until it is sent in one request.
+//! An object kept on disk until it is sent in one request.
 
 use std::fs::File;
 use std::io;
@@ -11,19 +11,20 @@ use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use shardine_store::COPY_PIECE;
 
-/// A file without a name, in the folder for temporary files. It ends with its owner, however that ends.
+/// A file without a name, in the folder for temporary files. It goes away with its owner, however
+/// that ends.
 #[derive(Debug)]
 pub(crate) struct Spool {
     file: File,
     len: u64,
     /// SHA-256 of all bytes, which S3's signature covers.
     digest: OnceLock<[u8; 32]>,
-    /// Bytes that were handed over for sending, in all attempts.
+    /// Bytes handed over for sending, in all attempts.
     sent: AtomicU64,
 }
 
 impl Spool {
-    /// An empty one whose first `head` bytes are written later.
+    /// An empty spool whose first `head` bytes are written later.
     pub fn new(head: u64) -> io::Result<Self> {
         let file = tempfile::tempfile()?;
         Ok(Self { file, len: head, digest: OnceLock::new(), sent: AtomicU64::new(0) })
@@ -33,7 +34,7 @@ impl Spool {
         self.len
     }
 
-    /// Adds bytes at the end.
+    /// Appends bytes.
     pub fn append(&mut self, data: &[u8]) -> io::Result<()> {
         self.file.write_all_at(data, self.len)?;
         self.len += data.len() as u64;
@@ -45,7 +46,7 @@ impl Spool {
         self.file.write_all_at(data, at)
     }
 
-    /// How many bytes were taken for sending up to now.
+    /// How many bytes have been taken for sending so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -56,7 +57,7 @@ impl Spool {
         Ok(piece.into())
     }
 
-    /// SHA-256 of all bytes. Reads them, the first time.
+    /// SHA-256 of all bytes. Reads them the first time.
     pub async fn digest(self: &Arc<Self>) -> io::Result<[u8; 32]> {
         if let Some(digest) = self.digest.get() {
             return Ok(*digest);

@@ -22,27 +22,30 @@ use crate::probe::{Probe, is_probe};
 use crate::runtime;
 use crate::writer::{RemoteStaged, RemoteWriter};
 
-/// Bytes of memory for uploads are counted in units of this many, so that their number fits a semaphore.
+/// Memory for uploads is counted in units of this many bytes, so that their number fits a
+/// semaphore.
 const UNIT: u64 = 4096;
 
-/// Bytes of an object that come along when it is opened to be changed: the index of most shards at the end is in them.
+/// Bytes of an object that are fetched when it is opened for editing: these contain the index of
+/// most shards with an index at the end.
 const EDITED: u64 = 64 << 10;
 
-/// Encoded objects that are decoded side by side. What comes of them may be much more than what came over the network.
+/// How many encoded objects are decoded in parallel. Decoded, they may be much larger than what
+/// came over the network.
 const DECODERS: usize = 4;
 
-/// How often an object is opened to be changed that others change meanwhile.
+/// How often to try to open an object for editing that others keep changing.
 const EDITS: usize = 10;
 
 /// Objects in a bucket of S3, Google Cloud Storage or Azure, or on an HTTP server, below a prefix.
 ///
-/// Opening an object costs nothing; its length and version are known after the first read. Reads of an open object are
-/// pinned to its ETag. A large object is uploaded in parts while it is written. Updates are conditional writes: whoever
-/// was slower gets a conflict. On plain HTTP there are only reads.
+/// Opening an object costs nothing; its length and version are known after the first read. Reads of
+/// an open object are pinned to its ETag. A large object is uploaded in parts while it is written.
+/// Updates are conditional writes: the slower writer gets a conflict. Plain HTTP is read-only.
 #[derive(Debug, Clone)]
 pub struct RemoteStore(pub(crate) Arc<Remote>);
 
-/// What all parts of a store share.
+/// The state shared by all parts of a store.
 pub(crate) struct Remote {
     pub kind: Kind,
     pub name: String,
@@ -65,7 +68,7 @@ pub(crate) struct Remote {
     pub decoders: Semaphore,
     /// Memory for decoded objects that are kept while they are open, in units.
     decoded: Arc<Semaphore>,
-    /// Whether completions of uploads in parts are relied on to check their conditions.
+    /// Whether completing a multipart upload is trusted to check its condition.
     conditional_uploads: bool,
 }
 
@@ -76,12 +79,12 @@ impl std::fmt::Debug for Remote {
 }
 
 impl RemoteStore {
-    /// Whether a URL is one of a remote store.
+    /// Whether this is the URL of a remote store.
     pub fn understands(url: &str) -> bool {
         url.split_once("://").is_some_and(|(scheme, _)| place::kind_of(scheme).is_some())
     }
 
-    /// The store whose root a URL names. Makes no request.
+    /// The store whose root is at a URL. Makes no request.
     pub fn new(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
         let (tuning, others) = Tuning::new(options)?;
         let read_timeout = tuning.read_timeout;
@@ -102,7 +105,7 @@ impl RemoteStore {
             secrets,
             conditional_uploads,
         } = place;
-        // At least two parts, so that one is filled while another is on its way.
+        // At least two parts, so that one is filled while another is being sent.
         let memory = tuning.memory.max(2 * tuning.part_size as u64);
         let upload_units =
             (memory / UNIT).clamp(1, Semaphore::MAX_PERMITS.min(1 << 30) as u64) as u32;
@@ -128,21 +131,21 @@ impl RemoteStore {
         })))
     }
 
-    /// The URL of an object or a folder, or of the root; `None` if no URL says it, as `?` and `#`
-    /// in names of objects in a bucket. A user and a password are left out:
-    /// [`has_user`](Self::has_user) tells that there was one.
+    /// The URL of an object or folder, or of the root; `None` if it cannot be expressed as a URL,
+    /// as with `?` and `#` in the names of objects in a bucket. User and password are left out;
+    /// [`has_user`](Self::has_user) says whether there were any.
     pub fn url(&self, path: Option<&Key>) -> Option<String> {
         let Remote { kind, url, .. } = &*self.0;
         let Some(path) = path else { return Some(url.clone()) };
         match kind {
             Kind::Http => Some(format!("{url}/{}", place::path_in_url(path.as_str()))),
-            // Names in buckets are taken as they are.
+            // Names in buckets are not escaped.
             _ if path.as_str().contains(['?', '#']) => None,
             _ => Some(format!("{url}/{path}")),
         }
     }
 
-    /// Whether the URL that this was made from had a user or a password in it.
+    /// Whether the URL that this was created from contained a user or a password.
     pub fn has_user(&self) -> bool {
         self.0.has_user
     }
@@ -153,7 +156,7 @@ impl RemoteStore {
 }
 
 impl Remote {
-    /// Where an object is, for `object_store`.
+    /// The path of an object, for `object_store`.
     pub fn path(&self, key: &Key) -> Result<Path, StoreError> {
         Path::parse(format!("{}{key}", self.prefix)).map_err(|_| StoreError::Key {
             text: key.as_str().escape_default().to_string(),
@@ -174,7 +177,7 @@ impl Remote {
         StoreError::Io { operation, path: format!("{}/{key}", self.name), source }
     }
 
-    /// Asks what is there, without its bytes.
+    /// Requests the metadata of an object, without its bytes.
     pub async fn head(&self, path: &Path) -> object_store::Result<(ObjectMeta, Attributes)> {
         let _permit = self.requests.acquire().await;
         let options = GetOptions { head: true, ..GetOptions::default() };
@@ -190,8 +193,8 @@ impl Remote {
         }
     }
 
-    /// The version of what was read. A server that tells no ETag is believed that what has the same date and length is
-    /// the same.
+    /// The version of what was read. If a server sends no ETag, the same date and length are
+    /// trusted to mean the same object.
     pub fn version_of(&self, meta: &ObjectMeta) -> Version {
         self.version(meta.e_tag.as_deref(), meta.version.as_deref()).unwrap_or_else(|| {
             let date = meta.last_modified.timestamp_nanos_opt().unwrap_or_default();
@@ -205,13 +208,14 @@ impl Remote {
         Arc::clone(&self.uploads).acquire_many_owned(units).await.ok()
     }
 
-    /// Memory for a decoded object, if there is some left.
+    /// Memory for a decoded object, if there is enough left.
     pub fn decoded_memory(&self, bytes: usize) -> Option<tokio::sync::OwnedSemaphorePermit> {
         let units = u32::try_from((bytes as u64).div_ceil(UNIT)).ok()?;
         Arc::clone(&self.decoded).try_acquire_many_owned(units).ok()
     }
 
-    /// Whether what failed may be asked for again: not if `object_store` has done that for as long as it may.
+    /// Whether a failed request may be retried: not if `object_store` has already retried it for as
+    /// long as it may.
     pub fn may_retry(&self, exchange: &Exchange, attempt: usize, since: Instant) -> bool {
         let tried_again = matches!(exchange.status(), 408 | 429 | 500..);
         !tried_again
@@ -224,7 +228,8 @@ impl Remote {
         tokio::time::sleep(Duration::from_millis(50 << attempt.min(6))).await;
     }
 
-    /// Whether a large object on a condition has to be sent in one request, as that of an upload in parts may not count.
+    /// Whether a large object on a condition has to be sent in one request, since the condition of
+    /// a multipart upload may not be honoured.
     pub fn sends_whole(&self, condition: &Condition) -> bool {
         !matches!(condition, Condition::None)
             && !self.conditional_uploads
@@ -239,7 +244,7 @@ impl Remote {
         })
     }
 
-    /// Refuses what only reads can be made of.
+    /// Refuses to write to a store that can only be read.
     pub fn check_writable(&self, operation: &'static str) -> Result<(), StoreError> {
         if self.kind == Kind::Http {
             return Err(StoreError::Unsupported { store: self.name.clone(), operation });
@@ -248,7 +253,7 @@ impl Remote {
     }
 }
 
-/// An ETag as it stands in a header; in some answers the quotes are missing.
+/// An ETag as it appears in a header; some answers lack the quotes.
 fn quoted(etag: &str) -> String {
     if etag.starts_with('"') || etag.starts_with("W/") {
         etag.to_owned()
@@ -257,7 +262,7 @@ fn quoted(etag: &str) -> String {
     }
 }
 
-/// What is known of an object that is about to be changed.
+/// What is known about an object that is about to be changed.
 #[derive(Debug)]
 pub(crate) struct RemoteHeld {
     pub history: History,
@@ -382,8 +387,8 @@ impl Store for RemoteStore {
                 Err(error) => return Pending::done(Err(error)),
             }
         }
-        // Whoever publishes one after the other is held back here, so that not all of them are in memory. Several at once
-        // wait for each other's memory on the way.
+        // A caller that publishes one object after the other has to wait here, so that not all of
+        // them are in memory. Several in one call wait for each other's memory while they are sent.
         if own.len() == 1
             && let Some(staged) = own.pop()
         {
@@ -421,7 +426,8 @@ impl Store for RemoteStore {
             let object = Arc::new(RemoteObject::new(remote, key.clone(), path, None, false));
             match object.read(ReadRange::Tail { need: 0, most: EDITED }) {
                 Ok(_) => break object,
-                // Where that takes two requests, others may write between them. What they wrote is as good.
+                // If this takes two requests, others may write in between. Their version will do as
+                // well.
                 Err(StoreError::Changed { .. }) if attempt < EDITS => {}
                 Err(error) => return Err(error),
             }
@@ -441,7 +447,8 @@ impl Store for RemoteStore {
             Condition::Absent => Some(None),
             Condition::Unchanged(version) | Condition::Held { version, .. } => {
                 if !self.0.tuning.single_writer {
-                    // A removal that looks first and removes then would remove what came between.
+                    // A removal that first looks and then removes would also remove what was
+                    // written in between.
                     return Err(self.unsupported("remove an object only if it is unchanged"));
                 }
                 Some(Some(version.clone()))
@@ -471,7 +478,8 @@ impl Store for RemoteStore {
                 drop(permit);
                 match result {
                     Ok(()) | Err(object_store::Error::NotFound { .. }) => return Ok(()),
-                    // `object_store` does not ask again if there is no answer. To remove twice does no harm.
+                    // `object_store` does not retry if there is no answer. Removing twice does no
+                    // harm.
                     Err(object_store::Error::Generic { .. })
                         if exchange.status() == 0
                             && remote.may_retry(&exchange, attempt, since) =>
@@ -525,7 +533,8 @@ impl Store for RemoteStore {
         };
         let mut listing = Listing::default();
         let mut add = |path: &Path, len: Option<u64>| {
-            // The prefix itself was made by others to stand for a folder.
+            // An object named like the prefix itself was created by other tools to represent a
+            // folder.
             let own = self.0.prefix.as_str();
             let inside = path.as_ref().strip_prefix(below.as_str()).filter(|name| !name.is_empty());
             let Some(name) = inside.and_then(|_| path.as_ref().strip_prefix(own)) else { return };
@@ -535,7 +544,7 @@ impl Store for RemoteStore {
             match (Key::new(name), len) {
                 (Ok(key), Some(len)) => listing.objects.push((key, len)),
                 (Ok(key), None) => listing.folders.push(key),
-                // So was an empty object of an empty name.
+                // So was an empty object with an empty name.
                 (Err(_), Some(0)) if name.split('/').any(str::is_empty) => {}
                 (Err(_), len) => {
                     let kind = len.map_or(UnlistedKind::OddFolder, |_| UnlistedKind::OddName);
@@ -551,7 +560,7 @@ impl Store for RemoteStore {
         Ok(listing)
     }
 
-    /// What a killed writer leaves are parts of an upload, which no listing tells
+    /// A killed writer leaves parts of an upload, which no listing shows
     /// ([`abort_unfinished_uploads`](crate::abort_unfinished_uploads)).
     fn leftovers(&self, _: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
         Ok(Vec::new())

@@ -1,4 +1,4 @@
-//! Uploads in parts.
+//! Multipart uploads.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +24,7 @@ use crate::place::Kind;
 use crate::runtime::{self, Waiting};
 use crate::store::Remote;
 
-/// An upload that is not complete.
+/// An upload that has not been completed.
 #[derive(Debug)]
 pub(crate) struct Upload {
     shared: Arc<Shared>,
@@ -40,12 +40,12 @@ struct Shared {
     path: Path,
     history: String,
     headers: Headers,
-    /// What the store calls it; known once it has been begun.
+    /// The store's id of the upload; known once it has been started.
     id: OnceCell<String>,
-    /// Its number among those of this process.
+    /// Its number among the uploads of this process.
     number: u64,
     failed: AtomicBool,
-    /// Nobody wants it any more.
+    /// It is no longer wanted.
     given_up: AtomicBool,
 }
 
@@ -55,15 +55,17 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Uploads that this process has begun and neither completed nor aborted.
+/// Uploads that this process has started and neither completed nor aborted.
 fn unfinished() -> &'static Mutex<HashMap<u64, Arc<Shared>>> {
     static UNFINISHED: OnceLock<Mutex<HashMap<u64, Arc<Shared>>>> = OnceLock::new();
     UNFINISHED.get_or_init(Mutex::default)
 }
 
-/// Aborts all uploads that this process has begun and not completed, for a programme that is about to end.
+/// Aborts all uploads that this process has started and not completed, for a program that is about
+/// to end.
 ///
-/// Nobody sees an unfinished upload, but its parts are stored, and paid for. Waits for the answers, but not for long.
+/// Unfinished uploads are invisible, but their parts are stored, and paid for. Waits for the
+/// answers, but no longer than `at_most`.
 pub fn abort_unfinished_uploads(at_most: Duration) {
     let all: Vec<Arc<Shared>> = {
         let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,12 +75,12 @@ pub fn abort_unfinished_uploads(at_most: Duration) {
         return;
     }
     let aborts = async move { join_all(all.iter().map(|upload| upload.abort())).await };
-    // Too late is too late: the store's own rules remove what is left.
+    // After that, the store's own rules remove what is left.
     drop(runtime::run(async move { drop(tokio::time::timeout(at_most, aborts).await) }));
 }
 
 impl Upload {
-    /// Prepares an upload; nothing is asked of the store before the first part.
+    /// Prepares an upload; makes no request before the first part.
     pub fn new(
         remote: &Arc<Remote>,
         key: &Key,
@@ -102,14 +104,14 @@ impl Upload {
             failed: Default::default(),
             given_up: Default::default(),
         });
-        // Before it is begun, so that whoever gives it up meanwhile finds it.
+        // Before it is started, so that anyone who abandons it in the meantime finds it.
         let mut unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
         unfinished.insert(shared.number, Arc::clone(&shared));
         drop(unfinished);
         Ok(Self { shared, parts: Mutex::default() })
     }
 
-    /// Begins to upload a part. Waits for memory, not for the store.
+    /// Starts uploading a part. Waits for memory, not for the store.
     pub fn put(&self, number: usize, pieces: Vec<Bytes>) -> Result<(), StoreError> {
         let remote = &self.shared.remote;
         let io = |source| remote.io("upload a part of", &self.shared.key, source);
@@ -135,7 +137,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Waits for all parts; they come in order.
+    /// Waits for all parts and returns them in order.
     pub async fn parts(&self) -> Result<Vec<PartId>, StoreError> {
         let mut parts =
             std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
@@ -149,14 +151,15 @@ impl Upload {
         results.into_iter().collect()
     }
 
-    /// Asks the store to make an object of the parts.
+    /// Asks the store to assemble the object from the parts.
     pub async fn complete(&self, parts: Vec<PartId>) -> Result<PutResult, Error> {
         let shared = &self.shared;
         let id = shared.id.get().cloned().unwrap_or_default();
         shared.multipart.complete_multipart(&shared.path, &id, parts).await
     }
 
-    /// What goes with the completion, where the store does not take it with the beginning.
+    /// Headers sent with the completion, if the store does not accept them when the upload is
+    /// started.
     pub fn late_headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if self.shared.remote.kind != Kind::Azure {
@@ -172,7 +175,7 @@ impl Upload {
                 Attribute::Metadata(name) => format!("x-ms-meta-{}", name.to_ascii_lowercase()),
                 _ => continue,
             };
-            // They came in headers, or are made of hexadecimal digits.
+            // They came from headers, or consist of hexadecimal digits.
             if let (Ok(name), Ok(value)) =
                 (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
             {
@@ -182,12 +185,12 @@ impl Upload {
         headers
     }
 
-    /// It is complete.
+    /// Stops tracking the upload, which is complete.
     pub fn forget(&self) {
         self.shared.forget();
     }
 
-    /// Has the store drop the parts.
+    /// Makes the store discard the parts.
     pub async fn abort(&self) {
         self.shared.abort().await;
         self.forget();
@@ -199,8 +202,8 @@ impl Drop for Upload {
         let unfinished = unfinished().lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = unfinished.get(&self.shared.number).cloned() {
             drop(unfinished);
-            // Of parts that are still on their way the store knows what to do: their upload is gone. A programme that
-            // ends before that is done can still wait for it.
+            // The store handles parts that are still arriving: their upload is gone. A program that
+            // ends before this is done can still wait for it.
             drop(runtime::spawn(async move {
                 shared.abort().await;
                 shared.forget();
@@ -253,7 +256,7 @@ impl Shared {
             drop(permit);
             match put {
                 Ok(part) => return Ok(part),
-                // What `object_store` does not try again: a part that came half.
+                // `object_store` does not retry a part that arrived only in part.
                 Err(Error::Generic { .. })
                     if attempt < 3
                         && !self.given_up.load(Ordering::SeqCst)
@@ -270,7 +273,7 @@ impl Shared {
 
     async fn abort(&self) {
         self.given_up.store(true, Ordering::SeqCst);
-        // A beginning that is under way is waited for; none is made from now on.
+        // Waits if the upload is being started; from now on it can no longer be.
         let id = self.id.get_or_try_init(async || Err(())).await;
         if let Ok(id) = id {
             // What cannot be aborted is left to the store's own rules.

@@ -1,4 +1,4 @@
-//! A new object on its way to a remote store.
+//! A new object being written to a remote store.
 
 use std::io;
 use std::ops::Range;
@@ -18,17 +18,19 @@ use crate::spool::Spool;
 use crate::store::Remote;
 use crate::upload::Upload;
 
-/// S3 takes so many parts; each time an eighth of them is used up, they are made twice as large.
+/// The number of parts that S3 accepts; each time an eighth of them is used up, the part size
+/// doubles.
 const MOST_PARTS: usize = 10_000;
 
-/// Bytes that are read at once of an object that is copied from.
+/// Bytes read per request from an object that is copied from.
 const PIECE: u64 = 4 << 20;
 
-/// How many of these are read side by side.
+/// How many of these are read in parallel.
 const AHEAD: usize = 4;
 
-/// Writes an object: what is small is kept and sent in one request, what is large is uploaded in parts meanwhile, or
-/// waits on the disk where conditions of such uploads cannot be relied on.
+/// Writes an object. A small one is kept in memory and sent in one request. A large one is uploaded
+/// in parts while it is written, or kept on disk if the conditions of such uploads cannot be
+/// trusted.
 pub(crate) struct RemoteWriter {
     remote: Arc<Remote>,
     key: Key,
@@ -41,11 +43,11 @@ pub(crate) struct RemoteWriter {
 
 #[derive(Default)]
 struct State {
-    /// Bytes up to now, the head included.
+    /// Bytes so far, including the head.
     len: u64,
     /// What follows the head in the first part, which is sent last.
     first: Vec<u8>,
-    /// The part that is being filled.
+    /// The part being filled.
     part: Vec<u8>,
     /// The number of that part.
     number: usize,
@@ -67,12 +69,13 @@ pub(crate) struct RemoteStaged {
     pub id: WriteId,
     pub headers: Headers,
     pub content: Content,
-    /// What it takes of the memory for uploads, once it is on its way.
+    /// Its share of the memory for uploads, once it is being sent.
     pub memory: Option<OwnedSemaphorePermit>,
 }
 
 impl RemoteStaged {
-    /// Waits for the memory that its bytes take while they are on their way; parts have theirs already.
+    /// Waits for the memory that its bytes take while they are being sent; parts already have
+    /// theirs.
     pub async fn admit(mut self) -> Self {
         if let Content::Whole(pieces) = &self.content
             && self.memory.is_none()
@@ -88,9 +91,9 @@ impl RemoteStaged {
 pub(crate) enum Content {
     /// All of them, to be sent in one request.
     Whole(Vec<Bytes>),
-    /// Sent in parts, or on their way.
+    /// Sent in parts, or being sent.
     Parts(Upload),
-    /// On the disk, to be sent in one request.
+    /// On disk, to be sent in one request.
     Spooled(Arc<Spool>),
 }
 
@@ -103,7 +106,7 @@ impl RemoteWriter {
     ) -> Result<Self, StoreError> {
         let head = usize::try_from(options.head)
             .map_err(|_| remote.io("write", &key, io::ErrorKind::OutOfMemory.into()))?;
-        // With a head, the first part waits for it, and the second is the first to go.
+        // With a head, the first part has to wait for it, and the second is sent first.
         let number = usize::from(head > 0);
         let state = State { len: options.head, number, ..State::default() };
         let (id, condition, state) = (WriteId::new(), options.condition, Mutex::new(state));
@@ -139,14 +142,14 @@ impl RemoteWriter {
         self.remote.io("write", &self.key, error.into())
     }
 
-    /// Adds the part that is full to what waits on the disk.
+    /// Adds the full part to the spool on disk.
     fn spool(&self, state: &mut State) -> Result<(), StoreError> {
         let io =
             |source| self.remote.io("keep on the disk what is to be written to", &self.key, source);
         let spool = match &mut state.spool {
             Some(spool) => spool,
             None => {
-                // What the first part holds beside the head comes with it.
+                // The rest of the first part is written together with the head.
                 let first = if self.head > 0 { self.head.max(self.part_size(0)) as u64 } else { 0 };
                 state.spool.insert(Spool::new(first).map_err(io)?)
             }
@@ -165,7 +168,7 @@ impl RemoteWriter {
         Ok(())
     }
 
-    /// Sends the part that is full.
+    /// Sends the full part.
     fn send(&self, state: &mut State) -> Result<(), StoreError> {
         if self.remote.sends_whole(&self.condition) {
             return self.spool(state);
@@ -184,7 +187,7 @@ impl RemoteWriter {
     }
 }
 
-/// Reads several ranges side by side, as the source may be as far away as the target.
+/// Reads several ranges in parallel, as the source may be as far away as the target.
 fn read_all(source: &dyn Object, mut ranges: Vec<ReadRange>) -> Vec<Result<Buffer, StoreError>> {
     let Some(last) = ranges.pop() else { return Vec::new() };
     std::thread::scope(|scope| {
@@ -201,14 +204,15 @@ fn read_all(source: &dyn Object, mut ranges: Vec<ReadRange>) -> Vec<Result<Buffe
         };
         let others = begun.into_iter().map(|read| match read {
             Ok(read) => read.join().unwrap_or_else(|_| Err(lost())),
-            // Where there are no more threads, this one does it.
+            // If no more threads can be started, this one does it.
             Err(range) => source.read(range),
         });
         others.chain([last]).collect()
     })
 }
 
-/// Adds bytes to memory that is taken in few steps and never beyond `most`, which small objects do not reach.
+/// Appends bytes, growing memory in few steps and never beyond `most`, which small objects do not
+/// reach.
 fn grow(
     memory: &mut Vec<u8>,
     data: &[u8],

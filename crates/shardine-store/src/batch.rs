@@ -1,4 +1,4 @@
-//! How a batch of reads is run.
+//! Runs a batch of reads.
 
 use std::io;
 use std::sync::mpsc;
@@ -10,13 +10,13 @@ use crate::{Buffer, NextRead, Reads, StoreError};
 /// Implemented by callers for their own pool of threads, which the store knows nothing about.
 pub trait Workers {
     /// Calls `next` on the calling thread until it returns `None`, and runs `task` on a worker for
-    /// each item as soon as it is there. Returns when all tasks are done.
+    /// each item as soon as it is available. Returns when all tasks are done.
     fn run<T: Send>(&self, next: impl FnMut() -> Option<T>, task: impl Fn(T) + Sync);
 }
 
 pub(crate) type Deliver<'a> = &'a (dyn Fn(usize, Result<Buffer, StoreError>) + Sync);
 
-/// Each read is made by a worker, who uses it at once.
+/// Each read is made by the worker that uses its answer, right after the read.
 pub(crate) fn by_workers(workers: &impl Workers, reads: &mut dyn Reads, deliver: Deliver<'_>) {
     let mut count = 0;
     let next = || match reads.next_read(true) {
@@ -29,10 +29,10 @@ pub(crate) fn by_workers(workers: &impl Workers, reads: &mut dyn Reads, deliver:
     workers.run(next, |(i, read)| deliver(i, read.object.read(read.range)));
 }
 
-/// Up to `most` reads are under way at once, and each answer is handed to a worker when it comes.
+/// Keeps up to `most` reads in flight and hands each answer to a worker as it arrives.
 ///
-/// The calling thread alone draws reads and takes answers. It waits for memory only when it has no
-/// answer to wait for, so that batches that share a budget cannot wait for each other.
+/// Only the calling thread draws reads and receives answers. It waits for memory only when no
+/// answer is outstanding, so batches that share a budget cannot deadlock.
 pub(crate) fn in_flight(
     workers: &impl Workers,
     reads: &mut dyn Reads,
@@ -57,7 +57,7 @@ pub(crate) fn in_flight(
             }
         }
         if under_way == 0 {
-            // With nothing under way the source of reads may wait, so it has come to its end.
+            // With nothing in flight the source of reads was allowed to wait, so it is exhausted.
             return None;
         }
         under_way -= 1;
@@ -66,7 +66,7 @@ pub(crate) fn in_flight(
     workers.run(next, |(i, answer)| deliver(i, answer));
 }
 
-/// Passes an answer on; also that there will be none.
+/// Passes on an answer, or an error if it is dropped without one.
 struct Sender {
     i: usize,
     answers: mpsc::Sender<(usize, Result<Buffer, StoreError>)>,
@@ -76,7 +76,7 @@ struct Sender {
 impl Sender {
     fn send(&mut self, answer: Result<Buffer, StoreError>) {
         self.sent = true;
-        // The receiver lives until all answers are in.
+        // The receiver lives until all answers have arrived.
         drop(self.answers.send((self.i, answer)));
     }
 }

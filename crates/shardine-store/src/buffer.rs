@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// From this length on the system is asked first whether it has so much memory.
+/// From this length on, check that the system has enough memory before allocating.
 const PROBED: usize = 64 << 20;
 
-/// Bytes that are held in memory at a time while a file is copied or sent piece by piece: 1 MiB.
+/// Bytes held in memory at a time while a file is copied or sent piecewise: 1 MiB.
 pub const COPY_PIECE: u64 = 1 << 20;
 
-/// Bytes that a read brought. Memory from a [`BufferPool`] goes back to it when the buffer is dropped.
+/// The bytes returned by a read. Memory from a [`BufferPool`] returns to it when the buffer is
+/// dropped.
 pub struct Buffer(Inner);
 
 enum Inner {
@@ -50,44 +51,49 @@ impl Drop for Buffer {
     }
 }
 
-/// Memory that files are read into, again and again.
+/// Reusable memory that files are read into.
 ///
-/// The kernel copies to it from a page, and on some processors such a copy takes five times as long if both
-/// addresses have nearly the same place in their pages. So bytes are put where they have exactly the same place.
+/// The kernel copies into it from a page. On some processors such a copy takes five times as long
+/// if source and destination have nearly the same offset within their pages, so bytes are placed at
+/// exactly the same offset.
 #[derive(Debug, Default)]
 pub struct ReadBuffer(Vec<u8>);
 
-/// The size of a page, or a part of it.
+/// The page size, or a divisor of it.
 const PAGE: usize = 4096;
 
-/// How far the place of some memory in its page may lie behind that of the bytes that are copied to it, for the copy to be slow.
+/// A copy is slow if the destination's offset within its page exceeds the source's by less than
+/// this, but is not equal to it.
 const NEARLY: usize = 64;
 
 impl ReadBuffer {
-    /// Room for `len` bytes that are read from `offset` on. Their content before that is unspecified.
+    /// Room for `len` bytes that will be read from `offset` on. Their content before the read is
+    /// unspecified.
     ///
-    /// Costs an allocation if there is less room than that; an error if there is no memory for it.
+    /// Allocates if there is not enough room; an error if there is no memory for it.
     pub fn room(&mut self, len: usize, offset: u64) -> io::Result<&mut [u8]> {
         let range = self.place(len, offset)?;
         Ok(&mut self.0[range])
     }
 
-    /// Whether bytes from `offset` of a file had better be read into a buffer and copied from there than be read
-    /// straight to `target`.
+    /// Whether reading bytes from `offset` of a file into a buffer and copying them from there is
+    /// faster than reading straight into `target`.
     pub fn is_better_than(target: &[u8], offset: u64) -> bool {
         let ahead = target.as_ptr().addr().wrapping_sub(in_page(offset)) % PAGE;
         (1..NEARLY).contains(&ahead)
     }
 
-    /// Where bytes from `offset` on go; there is room for them afterwards.
+    /// Where bytes from `offset` on go, after making room for them.
     fn place(&mut self, len: usize, offset: u64) -> io::Result<Range<usize>> {
         let with_room = len.checked_add(PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
         if self.0.len() < with_room {
-            // Vec has no fallible way to zeroed memory, so the reservation is tried and given back first.
+            // Vec cannot allocate zeroed memory fallibly, so first try to reserve as much and
+            // release it.
             if with_room >= PROBED {
                 Vec::<u8>::new().try_reserve_exact(with_room)?;
             }
-            // The old bytes are not worth a copy, and the system hands out large vectors as zeros already.
+            // The old bytes are not worth copying, and the system hands out large allocations
+            // already zeroed.
             self.0 = Vec::new();
             self.0 = vec![0; with_room];
         }
@@ -100,10 +106,10 @@ fn in_page(offset: u64) -> usize {
     (offset % PAGE as u64) as usize
 }
 
-/// Memory for reads, kept for the next one.
+/// A pool of memory for reads.
 ///
-/// The first touch of a fresh page costs as much as copying it several times, so a read goes into memory that
-/// has been used before whenever there is any. Keeps at most `retain` bytes.
+/// The first touch of a fresh page costs as much as copying it several times, so a read goes into
+/// previously used memory whenever there is some. Keeps at most `retain` bytes.
 #[derive(Debug)]
 pub struct BufferPool {
     retain: usize,
@@ -117,14 +123,16 @@ struct Free {
 }
 
 impl BufferPool {
-    /// A pool that keeps up to `retain` bytes for later.
+    /// A pool that keeps up to `retain` bytes for reuse.
     pub fn new(retain: usize) -> Arc<Self> {
         Arc::new(Self { retain, free: Mutex::default() })
     }
 
-    /// A buffer of `len` bytes, filled by `fill`; they come from `offset` of a file. Its content before that is unspecified.
+    /// A buffer of `len` bytes, filled by `fill` with bytes from `offset` of a file. Its content
+    /// before that is unspecified.
     ///
-    /// A length that the system has no memory for is an error: a sparse file claims any length at no cost.
+    /// A length that the system has no memory for is an error: a sparse file can claim any length
+    /// at no cost.
     pub fn filled(
         self: &Arc<Self>,
         len: usize,
@@ -138,11 +146,11 @@ impl BufferPool {
         result.map(|()| buffer)
     }
 
-    /// The smallest kept buffer that is large enough.
+    /// The smallest pooled buffer that is large enough.
     fn take(&self, len: usize) -> Option<ReadBuffer> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = free.buffers.iter().enumerate().filter(|(_, b)| b.0.len() >= len);
-        // A buffer far larger than needed is better kept for a read that needs it.
+        // A buffer much larger than needed is better kept for a read that needs it.
         let (i, _) =
             fitting.min_by_key(|(_, b)| b.0.len()).filter(|(_, b)| b.0.len() / 4 <= len)?;
         let memory = free.buffers.swap_remove(i);

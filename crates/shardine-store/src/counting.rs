@@ -7,59 +7,59 @@ use crate::{
     StoreError,
 };
 
-/// One call that a [`CountingStore`] has seen. Calls that failed are among them.
+/// A call seen by a [`CountingStore`], including calls that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Call {
     /// An object was opened.
     Open {
-        /// Which.
+        /// Its key.
         key: Key,
     },
     /// A range was read, alone or in a batch.
     Read {
-        /// Of which object.
+        /// The object.
         key: Key,
-        /// As it was asked for.
+        /// The requested range.
         range: ReadRange,
-        /// How many came; 0 if the read failed.
+        /// How many bytes were returned; 0 if the read failed.
         bytes: u64,
     },
-    /// An open object was asked whether it is unchanged.
+    /// An open object was checked for changes.
     Check {
-        /// Which.
+        /// Its key.
         key: Key,
     },
-    /// A new object was begun.
+    /// A new object was started.
     Create {
-        /// Which.
+        /// Its key.
         key: Key,
     },
-    /// Bytes were added to a new object, from memory or from another object.
+    /// Bytes were appended to a new object, from memory or from another object.
     Append {
-        /// To which object.
+        /// The object.
         key: Key,
         /// How many.
         bytes: u64,
     },
-    /// Objects were published, in this order.
+    /// Objects were published.
     Publish {
-        /// Which.
+        /// Their keys, in the order of publication.
         keys: Vec<Key>,
     },
     /// An object was removed.
     Delete {
-        /// Which.
+        /// Its key.
         key: Key,
     },
     /// A prefix was listed.
     List {
-        /// Which; `None` is the root.
+        /// The prefix; `None` is the root.
         prefix: Option<Key>,
     },
-    /// A folder was to be removed if it is empty.
+    /// An attempt to remove a folder if it is empty.
     RemoveFolder {
-        /// Which.
+        /// The folder.
         folder: Key,
     },
 }
@@ -71,30 +71,30 @@ pub struct Counts {
     pub opens: u64,
     /// Ranges read, alone or in a batch.
     pub reads: u64,
-    /// Bytes that these reads brought.
+    /// Bytes returned by these reads.
     pub bytes_read: u64,
     /// Checks whether an open object is unchanged.
     pub checks: u64,
-    /// Objects begun.
+    /// Objects started.
     pub creates: u64,
-    /// Additions to new objects, from memory or from another object.
+    /// Appends to new objects, from memory or from another object.
     pub appends: u64,
-    /// Bytes that were to be added.
+    /// Bytes passed to these appends.
     pub bytes_appended: u64,
     /// Batches published.
     pub publishes: u64,
-    /// Removals.
+    /// Objects removed.
     pub deletes: u64,
     /// Prefixes listed.
     pub lists: u64,
-    /// Folders that were to be removed if empty.
+    /// Attempts to remove a folder if it is empty.
     pub folder_removals: u64,
 }
 
-/// Passes everything on to another store and remembers the calls, so that a test can tell what an
-/// operation costs. Clones share the memory.
+/// Forwards everything to another store and records the calls, so that a test can check what an
+/// operation costs. Clones share the record.
 ///
-/// Reads in a batch are counted one by one. Bytes that are moved from file to file are still moved in the
+/// Reads in a batch are counted one by one. Bytes moved from file to file are still moved in the
 /// kernel; they count as an append, not as a read. The capabilities [`folders`](Store::folders) and
 /// [`exchange`](Store::exchange) and the store [`above`](Store::above) are withheld, since calls to
 /// them would bypass the count.
@@ -116,17 +116,18 @@ impl Log {
 }
 
 impl<S> CountingStore<S> {
-    /// Counts from zero.
+    /// Wraps a store, with no calls recorded.
     pub fn new(inner: S) -> Self {
         Self { inner, log: Log::default(), passes_folders: false, passes_above: false }
     }
 
-    /// Passes [`folders`](Store::folders) on: what depends on objects being files is as it is without counting.
+    /// Forwards [`folders`](Store::folders), so that code that depends on objects being files
+    /// behaves as it does without counting.
     pub fn passing_folders(self) -> Self {
         Self { passes_folders: true, ..self }
     }
 
-    /// Passes [`above`](Store::above) on. What is asked of that store is not counted.
+    /// Forwards [`above`](Store::above). Calls to that store are not counted.
     pub fn passing_above(self) -> Self {
         Self { passes_above: true, ..self }
     }
@@ -136,12 +137,13 @@ impl<S> CountingStore<S> {
         &self.inner
     }
 
-    /// All calls since the beginning or the last [`reset`](Self::reset); those of several threads in the order in which they ended.
+    /// All calls since the start or the last [`reset`](Self::reset); calls from several threads are
+    /// in the order in which they ended.
     pub fn calls(&self) -> Vec<Call> {
         self.log.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many calls that were.
+    /// The number of these calls by kind.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for call in self.log.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {

@@ -2,26 +2,27 @@ use std::io;
 
 use crate::{Key, UnlistedKind};
 
-/// Why storage did not do what it was asked.
+/// Why a storage operation failed.
 ///
-/// The variant tells the culprit: [`NotFound`](Self::NotFound), [`OutOfRange`](Self::OutOfRange) and
-/// [`Key`](Self::Key) are wrong requests, [`Io`](Self::Io) is a failure of the storage,
-/// [`Changed`](Self::Changed) and [`Conflict`](Self::Conflict) are lost races.
+/// The variant identifies the culprit: [`NotFound`](Self::NotFound),
+/// [`OutOfRange`](Self::OutOfRange) and [`Key`](Self::Key) are wrong requests, [`Io`](Self::Io) is
+/// a failure of the storage, [`Changed`](Self::Changed) and [`Conflict`](Self::Conflict) are lost
+/// races.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no such object.
     #[error("no object \"{key}\" in {store}")]
     NotFound {
-        /// What was asked for.
+        /// The requested key.
         key: Key,
-        /// Where.
+        /// The store.
         store: String,
     },
     /// The range reaches past the end of the object.
     #[error("bytes {start}..{end} of \"{key}\" were asked for, but it has {len}")]
     OutOfRange {
-        /// What was asked for.
+        /// The requested key.
         key: Key,
         /// The first byte.
         start: u64,
@@ -30,7 +31,7 @@ pub enum StoreError {
         /// The object's length.
         len: u64,
     },
-    /// The object is larger than what it is read as may be.
+    /// The object is too large to be read whole.
     #[error("\"{key}\" has {len} bytes; at most {limit} are read of such an object")]
     TooLarge {
         /// The object.
@@ -40,13 +41,13 @@ pub enum StoreError {
         /// The limit.
         limit: u64,
     },
-    /// A folder that was to be walked is reached through a link.
+    /// A folder to be walked is reached through a link.
     #[error("\"{folder}\" is a link to a folder, or lies behind one, and is not walked")]
     LinkedFolder {
         /// The folder.
         folder: Key,
     },
-    /// Something that is no object and no folder is where one is needed.
+    /// Something that is neither an object nor a folder is where one is needed.
     #[error("\"{name}\" is {}, and is left out", kind.reason())]
     Unlisted {
         /// Its path below the root.
@@ -60,7 +61,7 @@ pub enum StoreError {
         /// The object.
         key: Key,
     },
-    /// The condition of a write does not hold: somebody else wrote first.
+    /// The condition of a write does not hold: someone else wrote first.
     #[error("\"{key}\" was written by somebody else in the meantime")]
     Conflict {
         /// The object.
@@ -82,7 +83,7 @@ pub enum StoreError {
         /// What it was asked to do.
         operation: &'static str,
     },
-    /// A staged object was handed to a store that did not make it.
+    /// A staged object was passed to a store that did not create it.
     #[error("\"{key}\" was staged by another store")]
     ForeignStaged {
         /// The object.
@@ -104,7 +105,7 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
-    /// What is stored makes no sense, so that what is asked for cannot be found in it.
+    /// The stored data makes no sense, so the requested part cannot be found in it.
     #[error("\"{key}\" is damaged: {reason}")]
     Damaged {
         /// The object.
@@ -117,14 +118,14 @@ pub enum StoreError {
     Io {
         /// What was being done.
         operation: &'static str,
-        /// To which file or object.
+        /// The file or object.
         path: String,
-        /// What the system said.
+        /// What the system reported.
         source: io::Error,
     },
 }
 
-/// An error for a head that does not have the length that was kept free.
+/// Fails if the head does not have the length reserved for it.
 pub(crate) fn check_head(head: &[u8], kept: u64) -> io::Result<()> {
     if head.len() as u64 == kept {
         return Ok(());

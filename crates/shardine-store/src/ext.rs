@@ -5,15 +5,15 @@ use crate::{Buffer, Condition, CreateOptions, Key, ReadRange, Reads, Store, Stor
 /// far smaller.
 pub const MAX_SMALL_OBJECT: u64 = 64 << 20;
 
-/// What every store can do by the methods of [`Store`]: whole small objects in one call, and reads
-/// in batches.
+/// What every store can do through the methods of [`Store`]: whole small objects in one call, and
+/// reads in batches.
 pub trait StoreExt: Store {
     /// All of an object, or `None` if there is none. One open and one read.
     ///
     /// An object of more than [`MAX_SMALL_OBJECT`] bytes is [`StoreError::TooLarge`], and none of
     /// it is read.
     fn get(&self, key: &Key) -> Result<Option<Buffer>, StoreError> {
-        // A store to which opening is free learns only at the first read that the object is
+        // A store where opening is free finds out only at the first read that the object is
         // missing.
         match self
             .open(key, None)
@@ -25,8 +25,8 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Whether there is an object. One open, and a read of nothing, as opening is free in some
-    /// stores and tells nothing there.
+    /// Whether there is an object. One open and an empty read, since in some stores opening is free
+    /// and checks nothing.
     fn contains(&self, key: &Key) -> Result<bool, StoreError> {
         match self.open(key, None).and_then(|object| object.read(ReadRange::Bounded(0..0))) {
             Ok(_) => Ok(true),
@@ -35,7 +35,7 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Writes an object of these bytes, durably and at once, if the condition holds.
+    /// Writes an object with these bytes, durably and atomically, if the condition holds.
     ///
     /// ```
     /// use shardine_store::{Condition, Key, MemoryStore, StoreError, StoreExt};
@@ -59,18 +59,18 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Whether the objects are files in folders of this machine.
+    /// Whether the objects are files in folders on this machine.
     fn has_folders(&self) -> bool {
         self.folders().is_some()
     }
 
-    /// Runs many reads and hands each answer to `deliver`, with its place in the batch, as it
-    /// comes.
+    /// Runs many reads and passes each answer, with its position in the batch, to `deliver` as it
+    /// arrives.
     ///
-    /// Answers come in any order and on any thread of `workers`; `reads` is drawn on the calling
-    /// thread, and only as fast as it allows, so a caller that waits for memory holds the batch
-    /// back. Returns when all answers are delivered. Local reads are made by the worker that uses
-    /// the answer. Of others as many are in flight
+    /// Answers arrive in any order and on any thread of `workers`. `reads` is drawn on the calling
+    /// thread, and only as fast as it allows, so a caller that waits for memory holds back the
+    /// batch. Returns when all answers have been delivered. Local reads are made by the worker that
+    /// uses the answer. For other stores, as many are in flight
     /// ([`Object::read_then`](crate::Object::read_then)) as [`Store::read_cost`] says.
     fn read_batch(&self, workers: &impl Workers, reads: &mut dyn Reads, deliver: Deliver<'_>) {
         let cost = self.read_cost();

@@ -8,7 +8,7 @@ use crate::{
     Store, StoreError, Version,
 };
 
-/// What a [`FaultStore`] can be told to fail.
+/// An operation that a [`FaultStore`] can be told to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -16,15 +16,16 @@ pub enum Operation {
     Open,
     /// A read, alone or in a batch.
     Read,
-    /// Beginning a new object.
+    /// Starting a new object.
     Create,
-    /// Adding to a new object, from memory or from another object.
+    /// Appending to a new object, from memory or from another object.
     Append,
-    /// Ending a new object.
+    /// Finishing a new object.
     Finish,
     /// Publishing one object. Those before it in its batch are published, those after it are not.
     Publish,
-    /// The answer to publishing a batch, counted in batches: all of it is published, and yet the caller is told that it failed.
+    /// The answer to publishing a batch, counted in batches: all of it is published, but the caller
+    /// gets an error.
     PublishAnswer,
     /// Removing an object.
     Delete,
@@ -51,8 +52,8 @@ impl Operation {
     }
 }
 
-/// Passes everything on to another store, but fails where it is told to, so that a test can show that
-/// nothing is torn. Clones share their faults.
+/// Forwards everything to another store, but fails where it is told to, so that a test can show
+/// that nothing is torn. Clones share their faults.
 ///
 /// The capabilities [`folders`](Store::folders) and [`exchange`](Store::exchange) and the store
 /// [`above`](Store::above) are withheld, since calls to them would bypass the faults.
@@ -74,7 +75,7 @@ pub struct FaultStore<S> {
     faults: Faults,
 }
 
-/// Operations that are to fail, with how many of them go well before.
+/// Operations that are to fail, with the number of them that succeed first.
 #[derive(Debug, Clone, Default)]
 struct Faults(Arc<Mutex<Vec<(Operation, u64)>>>);
 
@@ -101,7 +102,7 @@ impl Faults {
 }
 
 impl<S> FaultStore<S> {
-    /// Without faults so far.
+    /// Wraps a store, with no faults so far.
     pub fn new(inner: S) -> Self {
         Self { inner, faults: Faults::default() }
     }
@@ -111,17 +112,19 @@ impl<S> FaultStore<S> {
         &self.inner
     }
 
-    /// Lets `operation` go well `after` more times and then fail once. Several may be waiting.
+    /// Lets `operation` succeed `after` more times and then fail once. Several faults may be
+    /// pending.
     pub fn fail(&self, operation: Operation, after: u64) {
         self.faults.0.lock().unwrap_or_else(PoisonError::into_inner).push((operation, after));
     }
 
-    /// How many faults have not happened yet. A test that stepped past the last operation sees it here.
+    /// How many faults have not happened yet. A test that stepped past the last operation finds one
+    /// here.
     pub fn waiting(&self) -> usize {
         self.faults.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Takes back the faults that have not happened yet.
+    /// Cancels the faults that have not happened yet.
     pub fn clear(&self) {
         self.faults.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -169,7 +172,7 @@ impl<S: Store> layer::StoreLayer for FaultStore<S> {
         Ok(versions)
     }
 
-    /// Publishes immediately, so that faults come in the order in which objects are published.
+    /// Publishes immediately, so that faults occur in the order in which objects are published.
     fn publish_later(&self, staged: Vec<Staged>) -> Pending {
         Pending::done(Store::publish(self, staged))
     }

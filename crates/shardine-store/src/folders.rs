@@ -1,4 +1,4 @@
-//! Capabilities that only stores of files have.
+//! Capabilities that only file stores have.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -12,34 +12,34 @@ use crate::{
     StoreError, Survey,
 };
 
-/// Objects are files, in folders of this machine with paths, links and mounts.
+/// Objects are files in folders on this machine, with paths, links and mounts.
 ///
-/// A data set may then be reached by several paths, and lie next to things that are not objects.
+/// A data set may then be reachable by several paths, and lie next to things that are not objects.
 /// See [`Store::folders`].
 pub trait Folders: Debug + Send + Sync {
     /// The path of a key; `None` is the root. Does not touch the disk.
     fn path_of(&self, key: Option<&Key>) -> PathBuf;
 
-    /// A path without links, as far as it exists.
+    /// A path with links resolved, as far as it exists.
     fn resolved(&self, path: &Path) -> Result<PathBuf, StoreError>;
 
-    /// Whether there is a file where the root would be.
+    /// Whether there is a file where the root should be.
     fn root_is_file(&self) -> Result<bool, StoreError>;
 
-    /// The ids of `folder` and of all folders above it, with all links resolved; if it does not
-    /// exist, of those above it that do. Also whether it exists itself.
+    /// The ids of `folder` and all folders above it, with all links resolved, and whether the
+    /// folder exists. If it does not, the ids are those of the existing folders above it.
     fn folder_ids(&self, folder: Option<&Key>) -> Result<(Vec<FolderId>, bool), StoreError>;
 
-    /// Walks a folder and those inside it, without following links, and reports what is neither
-    /// object nor folder; stops at the first folder that is one of `unwanted`. Reads folders only:
-    /// one `stat` for each, and one for each link.
+    /// Walks a folder and its subfolders without following links, and reports everything that is
+    /// neither object nor folder. Stops at the first folder that is one of `unwanted`. Reads only
+    /// folders: one `stat` for each, and one for each link.
     fn survey(
         &self,
         folder: Option<&Key>,
         unwanted: &HashSet<FolderId>,
     ) -> Result<Survey, StoreError>;
 
-    /// A mount point inside a folder, if there is one: what is mounted there is not part of the
+    /// A mount point inside a folder, if there is one. What is mounted there is not part of the
     /// folder.
     fn mounted_inside(&self, folder: Option<&Key>) -> Result<Option<PathBuf>, StoreError>;
 
@@ -50,8 +50,8 @@ pub trait Folders: Debug + Send + Sync {
     /// followed.
     fn remove_unlisted_at(&self, key: &Key) -> Result<(), StoreError>;
 
-    /// The same store, except that new files get the mode and the owner of an open file instead of
-    /// those that the process gives them.
+    /// The same store, except that new files get the mode and owner of an open file instead of the
+    /// process's defaults.
     fn with_modes_of(&self, file: &File) -> Result<Arc<dyn Store>, StoreError>;
 }
 
@@ -61,43 +61,43 @@ pub trait Folders: Debug + Send + Sync {
 /// reader therefore checks that the data set is still the one it opened, and a writer holds the
 /// folder. See [`Store::exchange`].
 ///
-/// The jobs themselves work on the disk, in a folder next to that of the data set: they link, move
-/// and lock folders and set their modes. No other kind of store can do that, so this is the one
-/// place where a store gives out a concrete [`FileStore`] ([`beside`](Self::beside),
+/// The jobs themselves work on the disk, in a folder next to the data set's: they link, move and
+/// lock folders and set their modes. No other kind of store can do that, so this is the only place
+/// where a store exposes a concrete [`FileStore`] ([`beside`](Self::beside),
 /// [`beside_missing`](Self::beside_missing)).
 pub trait FolderExchange: Debug + Send + Sync {
     /// The state of a document; `None` if there is none. One `stat`.
     fn document_stamp(&self, key: &Key) -> Result<Option<DocumentStamp>, StoreError>;
 
-    /// Which folder is at a place now; `None` if there is none.
+    /// The identity of the folder that is now in this place; `None` if there is none.
     fn folder_identity(&self, folder: Option<&Key>) -> Result<Option<FolderIdentity>, StoreError>;
 
-    /// Keeps the folder of a data set in its place until the hold is dropped; waits for a job that
+    /// Keeps the folder of a data set in its place until the hold is dropped. Waits for a job that
     /// is exchanging it.
     ///
-    /// `None` where there are no locks to rely on, or the folder may not be opened.
-    /// [`StoreError::Io`] with `NotFound` if there is no folder.
+    /// `None` if there are no reliable locks, or the folder may not be opened. [`StoreError::Io`]
+    /// with `NotFound` if there is no folder.
     fn hold(&self, folder: Option<&Key>) -> Result<Option<FolderHold>, StoreError>;
 
-    /// Takes the lock `name` in a folder that exists; `None` if it is taken, by this process or
-    /// another one. [`StoreError::Unsupported`] where the file system has no locks.
+    /// Takes the lock `name` in an existing folder; `None` if it is taken, by this process or
+    /// another one. [`StoreError::Unsupported`] if the file system has no locks.
     fn lock_in(&self, folder: Option<&Key>, name: &str) -> Result<Option<FolderLock>, StoreError>;
 
-    /// A number that changes when any program writes to anything in a folder. A `stat` for each
+    /// A number that changes when any program writes to anything in a folder. One `stat` for each
     /// file.
     fn fingerprint(&self, folder: Option<&Key>) -> Result<u64, StoreError>;
 
-    /// The store of the folder that contains a folder, and the key of the latter in it.
+    /// The store of the parent of a folder, and the folder's key in it.
     ///
     /// Links are resolved first: what is next to a link to a folder is not next to the folder.
     fn beside(&self, folder: Option<&Key>) -> Result<(FileStore, Key), StoreError>;
 
     /// The same by the path alone, for a folder that may be missing. `None` if its name cannot be a
-    /// key, so that there is no job on it. Does not touch the disk.
+    /// key, in which case there is no job on it. Does not touch the disk.
     fn beside_missing(&self, folder: Option<&Key>) -> Option<(FileStore, Key)>;
 }
 
-// The work is done by the functions of `FileStore` with the same names.
+// The functions of `FileStore` with the same names do the work.
 
 impl Folders for FileStore {
     fn path_of(&self, key: Option<&Key>) -> PathBuf {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::{Store, StoreError};
 
-/// What a store keeps with an object beside its bytes.
+/// The name of a header that a store keeps with an object, besides its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum HeaderName {
@@ -10,34 +10,34 @@ pub enum HeaderName {
     CacheControl,
     /// `Content-Disposition`
     ContentDisposition,
-    /// `Content-Encoding`: what the stored bytes were compressed with. A reader undoes it.
+    /// `Content-Encoding`: how the stored bytes are compressed. A reader decodes it.
     ContentEncoding,
     /// `Content-Language`
     ContentLanguage,
     /// `Content-Type`
     ContentType,
-    /// What a user calls it.
+    /// User-defined metadata, by name.
     Metadata(String),
 }
 
 /// The headers of an object in an object store.
 ///
-/// Of objects in stores that know no such thing there are none.
+/// Empty for objects in stores without headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(BTreeMap<HeaderName, String>);
 
 impl Headers {
-    /// Adds one, in place of another with this name.
+    /// Adds a header, replacing one with the same name.
     pub fn insert(&mut self, name: HeaderName, value: String) {
         self.0.insert(name, value);
     }
 
-    /// Removes one.
+    /// Removes a header.
     pub fn remove(&mut self, name: &HeaderName) {
         self.0.remove(name);
     }
 
-    /// The value of one.
+    /// The value of a header.
     pub fn get(&self, name: &HeaderName) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -47,7 +47,7 @@ impl Headers {
         self.0.is_empty()
     }
 
-    /// An error if there are any, for a store that keeps none.
+    /// Fails if there are any, for a store that cannot keep them.
     pub fn refuse<S: Store + ?Sized>(&self, store: &S) -> Result<(), StoreError> {
         if self.is_empty() {
             return Ok(());

@@ -9,7 +9,7 @@ use crate::StoreError;
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// Checks that `text` is a key that cannot leave the root of a store.
+    /// Checks that `text` is a key, which cannot leave the root of a store.
     pub fn new(text: &str) -> Result<Self, StoreError> {
         let refuse = |reason| Err(StoreError::Key { text: text.to_owned(), reason });
         if text.is_empty() {
@@ -33,7 +33,7 @@ impl Key {
         &self.0
     }
 
-    /// The key of `text` below this one.
+    /// The key `text` below this one.
     pub fn join(&self, text: &str) -> Result<Self, StoreError> {
         Self::new(&format!("{self}/{text}"))
     }

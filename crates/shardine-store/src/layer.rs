@@ -1,13 +1,13 @@
 //! Stores and objects that wrap others.
 //!
-//! A [`StoreLayer`] implements what it changes; every other call reaches the store behind it, since
-//! that is what the default methods do. One blanket implementation makes each layer a [`Store`],
-//! and it does not compile until a new method of `Store` is forwarded. [`ObjectLayer`] does the
-//! same for objects. [`check_layer`](crate::conformance::check_layer) checks that a layer changes
-//! only what it declares.
+//! A [`StoreLayer`] implements only what it changes; the default methods forward every other call
+//! to the wrapped store. One blanket implementation makes each layer a [`Store`], and it does not
+//! compile until a new method of `Store` is forwarded. [`ObjectLayer`] does the same for objects.
+//! [`check_layer`](crate::conformance::check_layer) checks that a layer changes only what it
+//! declares.
 //!
-//! The methods have the names of those of `Store` and `Object`. To keep calls unambiguous, refer to
-//! these traits by path instead of importing them:
+//! The methods have the same names as those of `Store` and `Object`. To keep calls unambiguous,
+//! refer to these traits by path instead of importing them:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -50,11 +50,11 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// An object is opened, for reading or to be changed.
+    /// An object is opened, for reading or for editing.
     Open(&'a Key),
-    /// A new object is begun.
+    /// A new object is started.
     Create(&'a Key),
-    /// These are published.
+    /// These objects are published.
     Publish(&'a [Staged]),
     /// An object is removed.
     Delete(&'a Key),
@@ -99,7 +99,7 @@ macro_rules! store_layer {
 store_layer! {
     /// A store that wraps another one.
     ///
-    /// Beside the methods of [`Store`] there are three hooks that see all calls of a kind:
+    /// Besides the methods of [`Store`] there are three hooks that see all calls of a kind:
     /// [`before`](Self::before), [`object`](Self::object) and [`writer`](Self::writer). Use these
     /// to wrap objects: there are several ways to open one, and a hook misses none.
     trait {

@@ -1,8 +1,8 @@
-//! Where objects live: memory, files, and what later stores bring.
+//! Where objects live: in memory, in files, or wherever other stores keep them.
 //!
-//! A store knows keys, ranges and versions. It knows nothing of arrays, chunks
-//! or codecs. It is blocking; a store that is asynchronous inside hides its
-//! runtime. Every store passes the suite in [`conformance`].
+//! A store knows keys, ranges and versions. It knows nothing of arrays, chunks or codecs. Its
+//! interface is blocking; a store that is asynchronous inside hides its runtime. Every store passes
+//! the suite in [`conformance`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

@@ -16,14 +16,16 @@ use crate::{
 
 /// A store in memory. Clones are the same store.
 ///
-/// An open object is a snapshot, and reading it copies nothing: the buffer shares the object's memory.
+/// An open object is a snapshot, and reading it copies nothing: the buffer shares the object's
+/// memory.
 #[derive(Clone, Default)]
 pub struct MemoryStore(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     objects: RwLock<BTreeMap<Key, Stored>>,
-    /// Publications so far. A version is never given twice, so a key that is deleted and written again is not mistaken for its former self.
+    /// Publications so far. A version is never reused, so a key that is deleted and rewritten is
+    /// not mistaken for its former self.
     published: AtomicU64,
 }
 
@@ -185,7 +187,7 @@ impl Store for MemoryStore {
         let objects = self.0.objects.read().unwrap_or_else(PoisonError::into_inner);
         let mut listing = Listing::default();
         let mut from = prefix.clone();
-        // One step per object or folder: what is deep inside a folder is jumped over.
+        // One step per object or folder: everything deeper inside a folder is skipped.
         while let Some((key, stored)) =
             objects.range::<str, _>((Bound::Included(from.as_str()), Bound::Unbounded)).next()
         {
@@ -208,7 +210,7 @@ impl Store for MemoryStore {
         Ok(listing)
     }
 
-    /// What is not published is memory of its writer.
+    /// Unpublished objects are memory of their writers, so there are never any.
     fn leftovers(&self, _: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
         Ok(Vec::new())
     }
@@ -266,7 +268,7 @@ impl Object for MemoryObject {
         done(self.read(range));
     }
 
-    /// It is a snapshot.
+    /// Never fails, since the object is a snapshot.
     fn check_unchanged(&self) -> Result<(), StoreError> {
         Ok(())
     }

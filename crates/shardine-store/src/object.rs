@@ -9,24 +9,24 @@ use crate::{Buffer, Headers, Key, StoreError};
 pub enum ReadRange {
     /// All of it.
     All,
-    /// All of it if it has at most so many bytes, else [`StoreError::TooLarge`], before any of it
-    /// is read.
+    /// All of it if it has at most this many bytes, otherwise [`StoreError::TooLarge`], before any
+    /// of it is read.
     AtMost(u64),
-    /// These bytes. A range that reaches past the end is an error, never a short answer.
+    /// These bytes. A range that extends past the end is an error, never a short answer.
     Bounded(Range<u64>),
-    /// The last `n` bytes. An object that is shorter is an error.
+    /// The last `n` bytes. An object shorter than that is an error.
     Suffix(u64),
-    /// The first `need` bytes. More will be read of this object: up to `most` may be fetched by the
-    /// same request, and kept with the open object for the reads to come.
+    /// The first `need` bytes. More will be read from this object: up to `most` may be fetched by
+    /// the same request, and kept with the open object for later reads.
     Head {
-        /// Bytes that the answer has.
+        /// Bytes in the answer.
         need: u64,
         /// Bytes that may be fetched.
         most: u64,
     },
     /// The last `need` bytes, otherwise like [`Head`](Self::Head).
     Tail {
-        /// Bytes that the answer has.
+        /// Bytes in the answer.
         need: u64,
         /// Bytes that may be fetched.
         most: u64,
@@ -34,9 +34,9 @@ pub enum ReadRange {
 }
 
 impl ReadRange {
-    /// The bytes that this means in an object of `len` bytes, or [`StoreError::OutOfRange`].
+    /// The range of bytes in an object of `len` bytes, or [`StoreError::OutOfRange`].
     ///
-    /// What comes back lies in `0..len`, so it may be allocated once `len` is known to be real.
+    /// The result lies in `0..len`, so it may be allocated once `len` is known to be real.
     pub fn resolve(&self, key: &Key, len: u64) -> Result<Range<u64>, StoreError> {
         let (range, fits) = match self {
             Self::AtMost(limit) if len > *limit => {
@@ -59,7 +59,7 @@ impl ReadRange {
 
 /// The state of an object: two equal versions of one key have the same bytes.
 ///
-/// A file's inode, length and times, or an ETag; opaque to everyone but the store that made it.
+/// A file's inode, length and times, or an ETag; opaque to everyone but the store that created it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version(pub Arc<str>);
 
@@ -75,55 +75,53 @@ pub trait Object: Debug + Send + Sync {
     /// The length, if it is known without another request.
     fn len(&self) -> Option<u64>;
 
-    /// The version, if it is known without another request. Known at the latest after the first
-    /// read.
+    /// The version, if it is known without another request. Always known after the first read.
     fn version(&self) -> Option<Version>;
 
     /// Reads a range, whole or not at all. One request.
     fn read(&self, range: ReadRange) -> Result<Buffer, StoreError>;
 
-    /// Reads the bytes from `start` on into memory that the caller has, which they fill. One
-    /// request.
+    /// Reads the bytes from `start` on into the caller's memory, filling it. One request.
     ///
     /// A store that can read straight into the caller's memory says so with
     /// [`ReadCost::local`](crate::ReadCost); others copy what they receive ([`copy_into`]).
     fn read_into(&self, start: u64, into: &mut [u8]) -> Result<(), StoreError>;
 
-    /// Begins a read, and returns before the answer is there where the store has requests in
-    /// flight; `done` gets the answer, on whatever thread that comes. Where there is nothing to
-    /// wait for, it is `done(self.read(range))`.
+    /// Begins a read. In a store that keeps requests in flight, returns before the answer arrives
+    /// and calls `done` with it, on whatever thread receives it. Where there is nothing to wait
+    /// for, this is `done(self.read(range))`.
     ///
-    /// As it comes on a thread that others wait for, `done` does no more than pass it on.
+    /// Other reads may be waiting for that thread, so `done` must only pass the answer on.
     fn read_then(self: Arc<Self>, range: ReadRange, done: Done);
 
     /// Fails with [`StoreError::Changed`] if the bytes behind this open object were overwritten in
     /// place.
     ///
-    /// A store whose objects are only ever replaced whole has nothing to check and answers `Ok`. A
-    /// file can be overwritten by a program of another make; a caller that read several ranges of one
+    /// A store whose objects are only ever replaced whole has nothing to check and returns `Ok`. A
+    /// file can be overwritten by another program, so a caller that reads several ranges of one
     /// calls this after the last. One `fstat` on a file, no request elsewhere.
     fn check_unchanged(&self) -> Result<(), StoreError>;
 
-    /// Whether the object may be kept open from one read to the next, because
-    /// [`is_current`](Self::is_current) tells at once if it was replaced.
+    /// Whether the object may be kept open between reads, because [`is_current`](Self::is_current)
+    /// notices immediately if it was replaced.
     fn can_be_kept(&self) -> bool;
 
-    /// Whether the key still stands for this object, with the bytes that it had when it was opened.
+    /// Whether the key still refers to this object, with the bytes that it had when it was opened.
     ///
-    /// Reads of an object that was kept open see the version that was opened, so a caller that makes them
-    /// asks this after the last one and only then believes them. Costs less than opening the object
-    /// again. One that cannot be kept says no.
+    /// Reads of an object that was kept open see the version that was opened, so the caller calls
+    /// this after the last read and trusts what it read only if this is true. Cheaper than opening
+    /// the object again. Always false for an object that cannot be kept.
     fn is_current(&self) -> Result<bool, StoreError>;
 
-    /// The headers that the store keeps with the object, as far as they are known: at the latest
+    /// The headers that the store keeps with the object, as far as they are known. Always known
     /// after the first read.
     ///
-    /// None in a store without headers. Of an object whose bytes were decoded on the way the
-    /// encoding is not among them.
+    /// Empty in a store without headers. If the bytes are decoded while being read,
+    /// `Content-Encoding` is not included.
     fn headers(&self) -> Headers;
 
-    /// The open file behind the object, where there is one that holds the same bytes, so that they
-    /// can be moved in the kernel.
+    /// The open file behind the object, if there is one with the same bytes, so that they can be
+    /// moved in the kernel.
     fn file(&self) -> Option<&std::fs::File>;
 }
 
@@ -144,24 +142,23 @@ pub fn copy_into<O: Object + ?Sized>(
     Ok(())
 }
 
-/// Who gets the answer of a read.
+/// The callback that receives the answer to a read.
 pub type Done = Box<dyn FnOnce(Result<Buffer, StoreError>) + Send>;
 
 /// One read of a batch.
 #[derive(Debug, Clone)]
 pub struct Read {
-    /// From which object.
+    /// The object to read.
     pub object: Arc<dyn Object>,
     /// Which bytes.
     pub range: ReadRange,
 }
 
-/// The reads of a batch, one after the other.
+/// The reads of a batch, in order.
 ///
-/// An iterator of reads is one that never has to wait.
+/// An iterator of reads never has to wait.
 pub trait Reads {
-    /// The next one. If it must not wait, and would have to, it is to be asked
-    /// [`Later`](NextRead::Later).
+    /// The next read. [`Later`](NextRead::Later) if it would have to wait and `may_wait` is false.
     fn next_read(&mut self, may_wait: bool) -> NextRead;
 }
 
@@ -170,9 +167,9 @@ pub trait Reads {
 pub enum NextRead {
     /// This read.
     Read(Read),
-    /// Something, once answers of this batch have been used.
+    /// More reads, but only once answers of this batch have been used.
     Later,
-    /// Nothing.
+    /// There are no more reads.
     End,
 }
 

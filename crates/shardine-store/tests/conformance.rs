@@ -10,7 +10,7 @@ use shardine_store::{
 };
 use tempfile::TempDir;
 
-/// Stores on new folders that live as long as this.
+/// Stores in new folders, which live as long as this.
 struct Folders {
     parent: TempDir,
     made: AtomicU64,
@@ -23,7 +23,7 @@ impl Folders {
 
     fn store(&self) -> FileStore {
         let n = self.made.fetch_add(1, Ordering::Relaxed);
-        // Not made beforehand: a store makes its root itself.
+        // Not created beforehand: a store creates its root itself.
         FileStore::new(self.parent.path().join(format!("store/{n}")))
     }
 }
@@ -62,13 +62,13 @@ fn layers_pass_on_what_they_do_not_change() {
     conformance::check_layer(Arc::new, &[]);
     conformance::check_layer(Box::new, &[]);
     conformance::check_layer(|store| Arc::new(store) as Arc<dyn Store>, &[]);
-    // What goes past the methods of a store could be neither counted nor made to fail.
+    // Calls that bypass the methods of a store could be neither counted nor made to fail.
     conformance::check_layer(CountingStore::new, &["folders", "exchange", "above"]);
     let itself = ["folders", "exchange", "above", "publish_later"];
     conformance::check_layer(FaultStore::new, &itself);
 }
 
-/// A layer that answers in the place of the store behind it.
+/// A layer that answers in place of the store behind it.
 #[derive(Debug)]
 struct Forgetful<S>(S);
 

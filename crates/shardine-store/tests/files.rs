@@ -1,4 +1,4 @@
-//! What holds for objects as files beyond what holds for every store.
+//! What holds for objects as files, beyond what holds for every store.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -38,15 +38,16 @@ fn stage(store: &FileStore, at: &str, data: &[u8]) -> Staged {
     writer.finish(&[]).unwrap()
 }
 
-/// Fails the test, as one that could not run has not passed, unless the environment allows it.
+/// Fails a test that could not run, since it has not passed, unless the environment allows skipping
+/// it.
 fn left_out(why: &str) {
     let may = std::env::var_os("SHARDINE_MAY_SKIP").is_some();
     assert!(may, "{why}; with SHARDINE_MAY_SKIP=1 this test is left out");
-    // Past the capture of the test harness.
+    // Bypasses the output capture of the test harness.
     drop(writeln!(io::stderr(), "SKIPPED, {why}"));
 }
 
-/// All names in a folder, temporary ones too.
+/// All names in a folder, including temporary ones.
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(folder)
         .unwrap()
@@ -133,7 +134,7 @@ fn a_folder_is_not_an_object() {
     let staged = [stage(&store, "other", b"x"), stage(&store, "folder", b"x")];
     let error = store.publish(staged.into()).unwrap_err().to_string();
     assert!(error.starts_with("cannot replace the folder"), "{error}");
-    // Neither of them, and no leftover.
+    // Neither object, and no leftover.
     assert_eq!(names(folder.path()), ["folder"]);
     store.delete(&key("folder"), &Condition::None).unwrap();
     assert_eq!(names(folder.path()), ["folder"]);
@@ -391,7 +392,7 @@ fn who_changes_an_object_keeps_others_from_it_and_from_nothing_else() {
             put(&store, "b", b"beside it");
             store.delete(&key("b"), &Condition::None).unwrap();
             assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"old");
-            // A name that is taken is not free, whoever holds it.
+            // A name that is taken is not free, no matter who holds it.
             let absent = store.put(&key("a"), b"", Condition::Absent);
             assert!(matches!(absent, Err(StoreError::Conflict { .. })));
             drop(edit);
@@ -401,7 +402,7 @@ fn who_changes_an_object_keeps_others_from_it_and_from_nothing_else() {
     }
 }
 
-/// Makes an object and begins to change it, right before another one is to take its name.
+/// Creates an object and begins to change it, right before another one takes its name.
 #[derive(Debug)]
 struct Faster {
     folder: std::path::PathBuf,
@@ -433,7 +434,7 @@ fn an_object_that_was_made_meanwhile_and_is_being_changed_is_not_replaced_yet() 
     let store = FileStore::observed(folder.path(), Arc::clone(&faster) as _);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| put(&store, "a", b"second"));
-        // However slow the disk is, the one that is faster has come first.
+        // However slow the disk, the faster one has come first.
         while faster.edit.lock().unwrap().is_none() {
             assert!(!other.is_finished());
             std::thread::sleep(Duration::from_millis(1));
@@ -467,7 +468,7 @@ fn bytes_move_between_file_systems() {
 fn errors_name_what_was_done_and_where() {
     let (folder, store) = store();
     put(&store, "a", b"x");
-    // A name that is longer than file systems have.
+    // A name longer than file systems allow.
     let long = key(&"n".repeat(300));
     let error = store.open(&long, None).unwrap_err().to_string();
     let path = folder.path().display();
@@ -498,7 +499,7 @@ fn the_journal_of_an_object_that_is_gone_is_set_aside() {
         store.leftovers(None).unwrap().into_iter().map(|leftover| leftover.kind).collect()
     };
     assert!(matches!(store.recover(&key("a")).unwrap(), Recovery::Nothing));
-    // It is so young that its object may have been made in this moment.
+    // It is so young that its object may have just been created.
     assert_eq!(kinds(&store), [LeftoverKind::Journal]);
     let journal = fs::File::options().write(true).open(&path).unwrap();
     journal.set_modified(SystemTime::now() - Duration::from_secs(100)).unwrap();
@@ -508,7 +509,7 @@ fn the_journal_of_an_object_that_is_gone_is_set_aside() {
 
 #[test]
 fn a_file_that_was_all_guarded_ends_where_the_switch_says() {
-    // An index at the start of a shard without chunks is at its end, too.
+    // In a shard without chunks, an index at the start is also at the end.
     let (_folder, store) = store();
     put(&store, "a", &[1; 100]);
     let edit = store.edit(&key("a")).unwrap();
@@ -523,7 +524,7 @@ fn a_file_that_was_all_guarded_ends_where_the_switch_says() {
     assert!(bytes[..] == [vec![3; 100], vec![2; 1000]].concat(), "{}", bytes.len());
 }
 
-/// Keeps the modes of journals as they get their names.
+/// Records the modes of journals when they get their names.
 #[derive(Debug, Default)]
 struct Journals(Mutex<Vec<u32>>);
 

@@ -1,4 +1,4 @@
-//! What holds between processes, and what a process leaves that dies or cannot write.
+//! What holds between processes, and what a process leaves behind that dies or cannot write.
 //!
 //! Each test runs this same program again with a role to play.
 #![cfg(unix)]
@@ -24,11 +24,12 @@ fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
-/// Fails the test, as one that could not run has not passed, unless the environment allows it.
+/// Fails a test that could not run, since it has not passed, unless the environment allows skipping
+/// it.
 fn left_out(why: &str) {
     let may = std::env::var_os("SHARDINE_MAY_SKIP").is_some();
     assert!(may, "{why}; with SHARDINE_MAY_SKIP=1 this test is left out");
-    // Past the capture of the test harness.
+    // Bypasses the output capture of the test harness.
     drop(writeln!(io::stderr(), "SKIPPED, {why}"));
 }
 
@@ -39,7 +40,7 @@ fn actor(role: &str, root: &Path) -> Command {
     command
 }
 
-/// The same, started by a shell that does something first. `$0` and `"$@"` are the program.
+/// The same, started by a shell that runs `script` first. `$0` and `"$@"` are the program.
 fn actor_after(script: &str, role: &str, root: &Path) -> Command {
     let mut command = Command::new("sh");
     let script = format!("{script}; exec \"$0\" \"$@\"");
@@ -53,7 +54,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Removes what it takes for left behind.
+/// Removes everything it takes for a leftover.
 fn clear(store: &FileStore) {
     for leftover in store.leftovers(None).unwrap() {
         assert!(leftover.in_use);
@@ -61,7 +62,7 @@ fn clear(store: &FileStore) {
     }
 }
 
-/// Changes an object twice, in place if that may be.
+/// Changes an object twice, in place if possible.
 fn change(store: &FileStore) {
     for byte in 1..3 {
         let edit = store.edit(&key("a")).unwrap();
@@ -76,7 +77,7 @@ fn change(store: &FileStore) {
     }
 }
 
-/// Plays the role that the environment names; passes idly in an ordinary run.
+/// Plays the role named by the environment; does nothing in an ordinary run.
 #[test]
 fn act() {
     let Ok(role) = env::var(ROLE) else { return };
@@ -162,7 +163,7 @@ fn a_killed_writer_leaves_the_old_object_and_a_name_that_tells() {
     store.put(&key("a"), b"new", Condition::None).unwrap();
 }
 
-/// Writes more than there is room for, in both ways, and looks at what is left.
+/// Writes more than there is room for, in both ways, and checks what is left.
 fn overflow(store: &FileStore) {
     const LEN: u64 = 4 << 20;
     let source = store.open(&key("source"), None);
@@ -176,7 +177,7 @@ fn overflow(store: &FileStore) {
             }
             other => panic!("{other:?}"),
         }
-        // Not even if the failure went unheard.
+        // Not even if the failure was ignored.
         assert!(writer.finish(&[]).is_err());
         assert_eq!(names(store.root()).len(), only_source);
     };
@@ -203,7 +204,8 @@ fn a_write_past_the_limit_of_file_size_leaves_nothing() {
     assert_eq!(names(folder.path()).len(), 2);
 }
 
-/// Runs an actor in a mount space of its own, with a file system in memory as the root of its store.
+/// Runs an actor in its own mount namespace, with an in-memory file system as the root of its
+/// store.
 fn on_mount(options: &str, role: &str) -> bool {
     let folder = TempDir::new().unwrap();
     let mount = format!("mount -t tmpfs -o {options} none \"$SHARDINE_TEST_ROOT\"");
@@ -234,7 +236,7 @@ fn a_write_to_a_full_file_system_leaves_nothing() {
     }
 }
 
-/// Finds that nothing can be written or removed, and that the reason is told.
+/// Expects that nothing can be written or removed, and that the error says why.
 fn refused(store: &FileStore) {
     let error = store.put(&key("new"), b"x", Condition::None).unwrap_err();
     eprintln!("as it should: {error}");
@@ -282,7 +284,7 @@ fn a_file_of_another_user_can_be_changed_by_who_may_write_to_it() {
     let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     mode(folder.path(), 0o777);
     mode(&folder.path().join("a"), 0o666);
-    // Only root may run something as somebody else.
+    // Only root may run a program as another user.
     let spawned = actor("change", folder.path()).gid(65534).uid(65534).output();
     let Ok(output) = spawned else { return left_out("not root, or the program is not for all") };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

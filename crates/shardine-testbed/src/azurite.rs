@@ -21,7 +21,7 @@ pub struct Azurite {
 }
 
 impl Azurite {
-    /// The one account that exists.
+    /// The only account.
     pub const ACCOUNT: &str = "devstoreaccount1";
     /// Its key, the same in every Azurite.
     pub const KEY: &str =
@@ -33,7 +33,7 @@ impl Azurite {
         retried(|| Self::start_once(&azurite))
     }
 
-    /// The server that all tests of this process share; started by the first who asks.
+    /// The server shared by all tests of this process; started on first use.
     pub fn shared() -> std::result::Result<&'static Self, &'static BedError> {
         static SHARED: OnceLock<Result<Azurite>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
@@ -51,7 +51,7 @@ impl Azurite {
                 "127.0.0.1".into(),
                 "--blobPort".into(),
                 port.to_string().into(),
-                // It refuses versions of the protocol that are newer than itself.
+                // Otherwise it refuses protocol versions newer than itself.
                 "--skipApiVersionCheck".into(),
                 "--disableTelemetry".into(),
                 "--silent".into(),
@@ -79,9 +79,9 @@ impl Azurite {
         format!("http://{}/{}", self.addr, Self::ACCOUNT)
     }
 
-    /// Makes a container. One that exists is left as it is.
+    /// Creates a container. An existing one is left as it is.
     pub fn create_container(&self, name: &str) -> Result<()> {
-        // Node is there if Azurite is, and can sign.
+        // Where Azurite is installed, so is Node, which can sign.
         let output = Command::new("node")
             .args(["-e", include_str!("azurite_container.js"), "--"])
             .args([&self.addr.port().to_string(), Self::ACCOUNT, Self::KEY, name])

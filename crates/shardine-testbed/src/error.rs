@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-/// What keeps a server or a proxy from running.
+/// Why a server or a proxy cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BedError {
@@ -17,17 +17,17 @@ pub enum BedError {
         /// The environment variable that may say where it is.
         variable: &'static str,
     },
-    /// A server ended by itself while it was starting.
+    /// A server exited while it was starting.
     #[error("{server} ended while it was starting ({status}); the end of its log:\n{log}")]
     Ended {
         /// Which server.
         server: &'static str,
-        /// How it ended.
+        /// How it exited.
         status: String,
-        /// The last lines that it wrote.
+        /// The last lines of its log.
         log: String,
     },
-    /// A server runs, but cannot be used.
+    /// A server is running, but not usable.
     #[error("{server} was not ready after {waited:?}: {last}; the end of its log:\n{log}")]
     NotReady {
         /// Which server.
@@ -36,15 +36,15 @@ pub enum BedError {
         waited: Duration,
         /// What it answered last.
         last: String,
-        /// The last lines that it wrote.
+        /// The last lines of its log.
         log: String,
     },
-    /// A server refused to make a bucket, a container or a certificate.
+    /// A server refused to create a bucket, a container or a certificate.
     #[error("cannot make {what}: {answer}")]
     Refused {
-        /// What was to be made.
+        /// What was to be created.
         what: String,
-        /// What came back.
+        /// The answer.
         answer: String,
     },
     /// No free ports were found.
@@ -61,17 +61,17 @@ pub enum BedError {
         /// Why not.
         why: &'static str,
     },
-    /// Files, sockets or processes of this machine failed.
+    /// Files, sockets or processes on this machine failed.
     #[error("{what}: {source}")]
     Io {
         /// What was attempted.
         what: String,
-        /// What the system said.
+        /// What the system reported.
         source: io::Error,
     },
 }
 
-/// Says what was attempted when the system refused it.
+/// Adds to an error what was attempted.
 pub(crate) trait Attempt<T> {
     fn attempt(self, what: impl Into<String>) -> crate::Result<T>;
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::message::Messages;
 
-/// No server of a test bed thinks longer.
+/// No server of a test bed takes longer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What came back.
+/// An answer to a request.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// 200 and the like.
+    /// The status code.
     pub status: u16,
-    /// In their order, names in lower case.
+    /// In order, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body as it is on the wire: chunks keep their framing.
     pub body: Vec<u8>,
@@ -26,15 +26,15 @@ impl Answer {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body, to be shown.
+    /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// Makes one request over a connection of its own.
+/// Makes one request over its own connection.
 ///
-/// An answer that ends too early is an error; so is none for 30 s.
+/// An answer that ends too early is an error, and so is none within 30 s.
 pub fn request(
     addr: SocketAddr,
     method: &str,
@@ -64,7 +64,7 @@ pub fn request(
     Ok(Answer { status: head.status()?, headers: head.headers, body })
 }
 
-/// The answer to a GET whose status is below a limit; otherwise what is amiss.
+/// The answer to a GET if its status is below a limit; otherwise what is wrong.
 pub(crate) fn get_below(addr: SocketAddr, target: &str, limit: u16) -> Result<Answer, String> {
     let answer = request(addr, "GET", target, &[], b"").map_err(|error| error.to_string())?;
     if answer.status < limit {

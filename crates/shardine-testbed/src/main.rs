@@ -1,4 +1,4 @@
-//! Servers and the proxy from the command line, for benches and for trials by hand.
+//! Servers and the proxy on the command line, for benchmarks and manual experiments.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -129,7 +129,7 @@ fn proxy_options(options: &mut Options) -> Result<(std::net::SocketAddr, ProxyOp
     Ok((upstream.parse()?, choice))
 }
 
-/// Says where something is, and keeps it running.
+/// Prints where something is, and keeps it running.
 fn stay(place: &Value) -> Result<(), Error> {
     println!("{place}");
     loop {
@@ -137,7 +137,7 @@ fn stay(place: &Value) -> Result<(), Error> {
     }
 }
 
-/// Options that each have a value.
+/// Options with a value each.
 struct Options(HashMap<String, String>);
 
 impl Options {

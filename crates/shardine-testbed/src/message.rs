@@ -1,20 +1,20 @@
-//! HTTP/1.1 messages as they pass by: heads are parsed, bodies only measured.
+//! HTTP/1.1 messages in transit: heads are parsed, bodies only measured.
 
 use std::io::{self, Read};
 
 /// No head is longer than this.
 const MAX_HEAD: usize = 256 << 10;
 
-/// How much of a body is moved at once.
+/// How much of a body is moved at a time.
 const BUFFER: usize = 256 << 10;
 
 /// The first lines of a message, up to the empty one.
 pub(crate) struct Head {
-    /// As they came.
+    /// The lines as received.
     pub raw: Vec<u8>,
     /// The first line.
     pub line: String,
-    /// Names in lower case.
+    /// With names in lower case.
     pub headers: Vec<(String, String)>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Head {
 pub(crate) enum Framing {
     Length(u64),
     Chunked,
-    /// The connection ends with it.
+    /// The body ends with the connection.
     Close,
 }
 
@@ -56,7 +56,7 @@ impl Head {
         self.line.split(' ').nth(n).unwrap_or_default()
     }
 
-    /// Whether the connection is not used again after this message.
+    /// Whether the connection is closed after this message.
     pub fn is_last(&self) -> bool {
         self.says("connection", "close") || self.line.contains("HTTP/1.0")
     }
@@ -95,7 +95,7 @@ fn malformed(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Takes messages from a connection.
+/// Reads messages from a connection.
 pub(crate) struct Messages<R> {
     pub stream: R,
     buffer: Box<[u8]>,
@@ -112,7 +112,7 @@ impl<R: Read> Messages<R> {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Reads more into a buffer that has been used up; false at the end of the connection.
+    /// Refills a buffer that has been used up; false at the end of the connection.
     fn refill(&mut self) -> io::Result<bool> {
         loop {
             match self.stream.read(&mut self.buffer) {
@@ -126,7 +126,8 @@ impl<R: Read> Messages<R> {
         }
     }
 
-    /// Bytes up to and with the next `end`; `None` if the connection ends before the first.
+    /// Bytes up to and including the next `end`; `None` if the connection ends before the first
+    /// byte.
     fn read_until(&mut self, end: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let mut bytes: Vec<u8> = Vec::new();
         loop {
@@ -138,7 +139,7 @@ impl<R: Read> Messages<R> {
             }
             let old = bytes.len();
             bytes.extend_from_slice(self.buffered());
-            // The end may have begun in what was there before.
+            // The end may have begun in the bytes read before.
             let from = old.saturating_sub(end.len());
             let tail = bytes.get(from..).unwrap_or_default();
             if let Some(at) = tail.windows(end.len()).position(|window| window == end) {
@@ -159,8 +160,8 @@ impl<R: Read> Messages<R> {
         self.read_until(b"\r\n\r\n")?.map(Head::parse).transpose()
     }
 
-    /// Hands a body on piece by piece, as it is on the wire. With each piece comes how many of its bytes
-    /// are content, not the framing of chunks.
+    /// Passes on a body piece by piece, as it is on the wire. With each piece comes the number of
+    /// its bytes that are content, not chunk framing.
     pub fn body(
         &mut self,
         framing: Framing,
@@ -226,7 +227,7 @@ impl<R: Read> Messages<R> {
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time.
+    /// Returns one byte at a time.
     struct Drops<'a>(&'a [u8]);
 
     impl Read for Drops<'_> {

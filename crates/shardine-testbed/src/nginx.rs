@@ -1,4 +1,4 @@
-//! nginx: plain HTTP over a folder, with and without the things that a reader would like to have.
+//! nginx: plain HTTP for a folder, with and without the features that a reader would like to have.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::ports::{Ports, local};
 use crate::process::{Launch, Process, folder, retried};
 use crate::{BedError, Result, http, program};
 
-/// What an [`Nginx`] can do beyond reading.
+/// What an [`Nginx`] can do beyond serving reads.
 #[derive(Debug, Clone, Default)]
 pub struct NginxOptions {
     /// Whether it also listens with TLS.
@@ -23,7 +23,7 @@ pub struct NginxOptions {
 
 /// An nginx that serves one folder. Starts in a tenth of a second.
 ///
-/// The folder is below several paths:
+/// The folder is available under several paths:
 ///
 /// | path | |
 /// |---|---|
@@ -91,7 +91,7 @@ impl Nginx {
         self.tls.map(|addr| format!("https://{addr}"))
     }
 
-    /// The certificate to trust (PEM). It signed itself, and the file is there only with
+    /// The certificate to trust (PEM). It is self-signed, and the file exists only with
     /// [`NginxOptions::tls`].
     pub fn certificate(&self) -> PathBuf {
         self.process.folder().join("certificate.pem")
@@ -124,7 +124,7 @@ fn configuration(
     } else {
         ""
     };
-    // One process: a worker would live on if its master was killed.
+    // One process: a worker would survive if its master was killed.
     format!(
         "daemon off;
 master_process off;
@@ -150,8 +150,8 @@ http {{
     )
 }
 
-/// Makes a certificate that signed itself. It is not one of an authority: some libraries refuse those
-/// from servers.
+/// Creates a self-signed certificate. It is not a CA certificate: some libraries refuse those from
+/// servers.
 fn make_certificate(folder: &TempDir) -> Result<()> {
     let config = "[req]\nprompt = no\ndistinguished_name = name\nx509_extensions = extensions\n\
         [name]\nCN = localhost\n\

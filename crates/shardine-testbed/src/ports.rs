@@ -4,16 +4,16 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 
 use crate::{BedError, Result};
 
-/// Below the ports that the kernel gives to outgoing connections, which come and go.
+/// Below the ports that the kernel assigns to outgoing connections, which come and go.
 const RANGE: std::ops::Range<u16> = 10_000..32_000;
 
-/// How many ports are looked at for each one that is wanted.
+/// How many ports are tried for each one needed.
 const TRIES: usize = 200;
 
-/// Some TCP ports of 127.0.0.1 that were free a moment ago, and that no other test bed will choose.
+/// TCP ports of 127.0.0.1 that were free a moment ago, and that no other test bed will choose.
 ///
-/// A server binds its ports only some time after they were chosen. Until this is dropped the UDP
-/// ports of the same numbers are held, which servers of HTTP do not use: that keeps other test beds
+/// A server binds its ports only some time after they were chosen. Until this is dropped, it holds
+/// the UDP ports with the same numbers, which HTTP servers do not use: that keeps other test beds
 /// away, in any process.
 pub(crate) struct Ports {
     held: Vec<(u16, UdpSocket)>,
@@ -46,7 +46,7 @@ impl Ports {
     }
 }
 
-/// A port of this machine.
+/// A port on this machine.
 pub(crate) fn local(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }

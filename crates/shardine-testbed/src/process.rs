@@ -1,4 +1,4 @@
-//! A server process that does not outlive whoever started it.
+//! A server process that does not outlive its parent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::error::Attempt as _;
 use crate::{BedError, Result};
 
-/// How long a server may take to start; a machine that compiles at the same time is slow.
+/// How long a server may take to start; a machine that is compiling at the same time is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How much of a log is shown.
@@ -24,7 +24,7 @@ pub(crate) struct Launch<'a> {
     pub program: &'a Path,
     pub args: Vec<OsString>,
     pub env: Vec<(&'static str, String)>,
-    /// Files that the server leaves outside of its folder.
+    /// Files that the server leaves outside its folder.
     pub sockets: Vec<String>,
 }
 
@@ -54,14 +54,15 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A signal to the group of the test must not end the watchdog before it has cleaned up.
+            // A signal to the process group of the test must not end the watchdog before it has
+            // cleaned up.
             .process_group(0)
             .spawn()
             .attempt(format!("cannot start {}", launch.server))?;
         Ok(Self { server: launch.server, watchdog, log, folder })
     }
 
-    /// Waits until `ready` says so; it says what is amiss otherwise.
+    /// Waits until `ready` succeeds; its error says what is wrong.
     pub fn wait(
         &mut self,
         mut ready: impl FnMut() -> std::result::Result<(), String>,
@@ -88,7 +89,7 @@ impl Process {
         }
     }
 
-    /// The folder of the server, for files that go with it.
+    /// The folder of the server, for files that belong to it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -102,13 +103,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The end of its input tells the watchdog to stop the server.
+        // When its input ends, the watchdog stops the server.
         drop(self.watchdog.stdin.take());
         let _ = self.watchdog.wait();
     }
 }
 
-/// Starts a server, again with other ports if it ends at once: one of them may have been taken.
+/// Starts a server, again with other ports if it exits immediately: one of them may have been
+/// taken.
 pub(crate) fn retried<T>(mut start: impl FnMut() -> Result<T>) -> Result<T> {
     let mut attempts = 0;
     loop {

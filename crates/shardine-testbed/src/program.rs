@@ -7,7 +7,7 @@ use crate::{BedError, Result};
 /// A program that `cargo xtask servers` installs.
 pub(crate) struct Program {
     pub name: &'static str,
-    /// The environment variable that says where it is.
+    /// The environment variable that may say where it is.
     pub variable: &'static str,
     /// Where it is installed, below the root of the workspace.
     pub installed: &'static str,
@@ -35,7 +35,7 @@ impl Program {
         if let Ok(path) = self.existing(root.join(self.installed)) {
             return Ok(path);
         }
-        // Debian keeps nginx where only the search path of root leads.
+        // Debian installs nginx where only root's search path leads.
         let folders = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&folders)
             .chain([PathBuf::from("/usr/sbin")])

@@ -21,11 +21,11 @@ pub struct SeaweedFs {
 }
 
 impl SeaweedFs {
-    /// The one access key that exists; it may do everything.
+    /// The only access key; it may do everything.
     pub const ACCESS_KEY: &str = "testkey";
     /// Its secret.
     pub const SECRET_KEY: &str = "testsecret";
-    /// A region to sign for; the server takes any.
+    /// A region to sign for; the server accepts any.
     pub const REGION: &str = "us-east-1";
 
     /// Starts a server and waits until it can store objects.
@@ -34,7 +34,7 @@ impl SeaweedFs {
         retried(|| Self::start_once(&weed))
     }
 
-    /// The server that all tests of this process share; started by the first who asks.
+    /// The server shared by all tests of this process; started on first use.
     pub fn shared() -> std::result::Result<&'static Self, &'static BedError> {
         static SHARED: OnceLock<Result<SeaweedFs>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
@@ -62,7 +62,7 @@ impl SeaweedFs {
             ("ip.bind", "127.0.0.1".into()),
             ("master.port", master.to_string()),
             ("master.port.grpc", master_grpc.to_string()),
-            // Alone, it need not wait for others to elect a leader: saves 5 s.
+            // Without peers, it need not wait for others to elect a leader: saves 5 s.
             ("master.peers", "none".into()),
             ("master.telemetry", "false".into()),
             ("master.volumeSizeLimitMB", "256".into()),
@@ -94,7 +94,7 @@ impl SeaweedFs {
             server: "SeaweedFS",
             program: weed,
             args,
-            // Each bucket has volumes of its own; by default it would get seven at once.
+            // Each bucket has its own volumes; by default it would get seven immediately.
             env: vec![("WEED_MASTER_VOLUME_GROWTH_COPY_1", "2".into())],
             sockets: sockets
                 .iter()
@@ -122,7 +122,7 @@ impl SeaweedFs {
         format!("http://{}", self.s3)
     }
 
-    /// Makes a bucket, without the need to sign for it. One that exists is left as it is.
+    /// Creates a bucket, without having to sign for it. An existing one is left as it is.
     pub fn create_bucket(&self, name: &str) -> Result<()> {
         let answer = http::request(self.filer, "POST", &format!("/buckets/{name}/"), &[], b"")
             .attempt("cannot ask SeaweedFS for a bucket")?;

@@ -93,7 +93,7 @@ fn requests_pass_and_are_recorded() {
 fn one_connection_carries_many_requests_chunks_and_expectations() {
     let bed = bed(ProxyOptions::default());
     let mut stream = TcpStream::connect(bed.proxy.addr()).unwrap();
-    // Waits for the server's word before it sends the body.
+    // Waits for the server's `100 Continue` before it sends the body.
     stream
         .write_all(
             b"PUT /new HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",

@@ -1,4 +1,4 @@
-//! The servers start, answer, and end with whoever started them.
+//! The servers start, answer, and end with their parent.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -70,7 +70,7 @@ fn nginx_serves_a_folder_in_several_ways() {
     assert!(output.status.success(), "{url}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The program of this crate, told to serve a folder.
+/// The program of this crate, serving a folder.
 fn serve(folder: &std::path::Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shardine-testbed"));
     command.args(["nginx", "--tls", "yes", "--root"]).arg(folder).stdout(Stdio::piped());

@@ -1,4 +1,5 @@
-//! Writers in several processes and threads on one shard, each with chunks of its own, and readers beside them.
+//! Writers in several processes and threads on one shard, each with its own chunks, and concurrent
+//! readers.
 
 use std::fmt;
 use std::fs;
@@ -18,27 +19,27 @@ use crate::process::{self, wait_until, words};
 use crate::setup::{self, Setup, Shape, told};
 use crate::work::Log;
 
-/// The longest that a duel may take.
+/// The maximum duration of a duel.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Threads of a writer. Each has a block of chunks.
 const THREADS: usize = 2;
 
-/// Chunks of a block: one update writes all of them, so that one read must find them alike.
+/// Chunks of a block: one update writes all of them, so one read must find them in the same state.
 const BLOCK: usize = 3;
 
 /// A race for one shard.
 #[derive(Debug, Clone)]
 pub struct Duel {
-    /// The strategy of each writing process; `None` takes them in turn.
+    /// The strategy of each writing process; `None` alternates between them.
     writers: Vec<Option<Strategy>>,
     index_at_end: bool,
     zstd: bool,
     updates: usize,
     seed: u64,
-    /// Whether blocks are emptied again and again, so that the shard vanishes now and then.
+    /// Whether blocks are emptied repeatedly, so that the shard vanishes now and then.
     vanish: bool,
-    /// So many times a writer is killed, and another goes on in its place.
+    /// How many times a writer is killed and replaced by another.
     kills: usize,
 }
 
@@ -83,7 +84,7 @@ pub fn main(options: &Options) -> Result {
 }
 
 impl Duel {
-    /// One for each pair of strategies, with the other choices in turn.
+    /// One for each pair of strategies, cycling through the other choices.
     pub fn all(seed: u64, updates: usize) -> Vec<Self> {
         let kinds =
             [Some(Strategy::Rewrite), Some(Strategy::InPlace), Some(Strategy::Append), None];
@@ -221,7 +222,7 @@ fn expected(sequence: u32, block: usize) -> Vec<u32> {
     range(block).map(|at| value(sequence, at)).collect()
 }
 
-/// The update that a block holds, all of it.
+/// The update that all of a block holds.
 fn look(found: &[u32], block: usize) -> Result<u32> {
     let held = found[range(block)][63];
     if found[range(block)] == expected(held, block) {
@@ -231,7 +232,7 @@ fn look(found: &[u32], block: usize) -> Result<u32> {
     Err(format!("a mixture: its chunks seem to be of the updates {each:?}"))
 }
 
-/// One reader, and what it saw last.
+/// A reader, and what it saw last.
 struct Watch {
     seen: Vec<u32>,
 }
@@ -241,7 +242,8 @@ impl Watch {
         Self { seen: vec![0; blocks] }
     }
 
-    /// Reads the whole shard: a state that was there, and none before the last one.
+    /// Reads the whole shard: it must be in a state that existed, and none older than the last one
+    /// seen.
     fn whole(&mut self, array: &Array) -> Result {
         let len = range(self.seen.len() - 1).end;
         let found = setup::read(array, 0, len).map_err(|e| format!("a reader: {}", told(&e)))?;
@@ -274,7 +276,7 @@ impl Watch {
     }
 }
 
-/// A reader in a process of its own, until there is a file `stop`.
+/// A reader in a process of its own, which runs until there is a file `stop`.
 pub fn reader(options: &Options) -> Result {
     let folder = options.path("folder")?;
     let blocks: usize = options.need("blocks")?;
@@ -293,7 +295,7 @@ pub fn reader(options: &Options) -> Result {
     Ok(())
 }
 
-/// A writer of some blocks, a thread for each and one that reads.
+/// A writer of some blocks, with a thread for each and one that reads.
 pub fn writer(options: &Options) -> Result {
     let folder = options.path("folder")?;
     let number: usize = options.need("number")?;
@@ -338,7 +340,7 @@ impl Writing {
             .map_err(|e| format!("after a kill between {returned} and {begun}: {e}"))?;
         let strategies = [Strategy::InPlace, Strategy::Rewrite, Strategy::Append, Strategy::Auto];
         let mut watch = Watch::new(blocks);
-        // What was begun is done again: it may not have come to be.
+        // An update that was begun is repeated: it may not have taken place.
         for n in begun.max(1)..=self.updates {
             let sequence = sequence(n, self.vanish);
             let strategy = self.strategy.unwrap_or(strategies[(n + block) % strategies.len()]);

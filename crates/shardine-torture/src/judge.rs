@@ -1,4 +1,4 @@
-//! Looks at what a writer left.
+//! Examines what a writer left behind.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::plan::{Op, Plan};
 use crate::setup::{self, Setup, told};
 use crate::{Result, process};
 
-/// How far a writer came.
+/// The progress of a writer.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// So many of its calls had returned.
+    /// How many of its calls had returned.
     pub returned: usize,
-    /// Whether it was in another one.
+    /// Whether it was inside another one.
     pub begun: bool,
-    /// The steps, if it came to the end.
+    /// The steps, if it finished.
     pub steps: Option<String>,
 }
 
@@ -44,20 +44,20 @@ impl Progress {
     }
 }
 
-/// What a killed writer left, and how it is looked at.
+/// What a killed writer left behind, and how to examine it.
 pub struct Remains<'a> {
     pub folder: &'a Path,
     pub setup: &'a Setup,
     pub plan: &'a Plan,
     pub progress: &'a Progress,
-    /// Whether readers of any make must find it right before anybody has recovered it.
+    /// Whether every implementation must read it correctly before anybody has recovered it.
     pub readable: bool,
-    /// Whether it is a writer that comes first.
+    /// Whether a writer comes first, before any reader.
     pub writer_first: bool,
 }
 
 impl Remains<'_> {
-    /// Tells what is wrong with it.
+    /// Reports what is wrong with it.
     pub fn judge(&self, mut peer: Option<&mut Peer>) -> Result {
         let shape = &self.plan.shape;
         let mut old = vec![0; shape.len()];
@@ -107,7 +107,7 @@ impl Remains<'_> {
         Ok(())
     }
 
-    /// Goes on writing: a chunk of each shard.
+    /// Continues writing: a chunk of each shard.
     fn write_on(&self, old: &mut [u32], new: &mut [u32]) -> Result {
         let shape = &self.plan.shape;
         let array = setup::open(self.folder, 2)?;
@@ -128,7 +128,7 @@ impl Remains<'_> {
     }
 }
 
-/// Fails unless each part of what was found is wholly as in one of two states.
+/// Fails unless each part of what was found is entirely in one of two states.
 fn one_of<T: PartialEq>(who: &str, found: &[T], old: &[T], new: &[T], part: usize) -> Result {
     if found.len() != old.len() {
         return Err(format!("{who} finds {} in place of {}", found.len(), old.len()));

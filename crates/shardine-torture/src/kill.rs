@@ -1,4 +1,4 @@
-//! Writers that are killed, at a step or at any time.
+//! Writers that are killed, at a given step or at a random time.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::process::{self, words};
 use crate::setup::{self, Setup};
 use crate::{Result, slices};
 
-/// The longest that a writer may take.
+/// The maximum duration of a writer.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// When a writer is killed.
@@ -22,9 +22,9 @@ pub enum When {
     Never,
     /// Before a step.
     Before(usize),
-    /// In the middle of a step that writes.
+    /// In the middle of a writing step.
     Midway(usize),
-    /// After so many microseconds.
+    /// After this many microseconds.
     After(u64),
 }
 
@@ -35,7 +35,7 @@ pub struct Kill {
     pub scenario: Scenario,
     pub seed: u64,
     pub when: When,
-    /// Whether the shard itself, and not a file beside it, is cut in the middle of a write.
+    /// Whether the shard itself, rather than a file next to it, is cut in the middle of a write.
     pub torn: bool,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Kill {
 }
 
 impl Kill {
-    /// Runs the writer and judges what it leaves. Returns its steps if it came to the end.
+    /// Runs the writer and judges what it leaves behind. Returns its steps if it finished.
     pub fn run(&self, peer: Option<&mut Peer>, on_disk: bool) -> Result<Option<String>> {
         let folder = process::folder(on_disk)?;
         let outcome = self.run_in(folder.path(), peer);
@@ -85,7 +85,7 @@ impl Kill {
         if matches!(self.when, When::Never) && progress.steps.is_none() {
             return Err("the writer failed".to_owned());
         }
-        // Kept beside what is left, for who looks into a violation.
+        // Kept next to the remains, for the investigation of a violation.
         let before = folder.join("before");
         copy(&array, &before)?;
         let remains = Remains {
@@ -111,7 +111,7 @@ impl Kill {
         }
     }
 
-    /// All the kills at a step of one writer, which has run to its end once.
+    /// All kills at a step of one writer, which has already run to the end once.
     pub fn at_every_step(&self, steps: &str) -> Vec<Self> {
         let mut all = Vec::new();
         for (step, letter) in steps.chars().enumerate() {

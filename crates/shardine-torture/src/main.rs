@@ -1,7 +1,8 @@
-//! Kills writers of shards at every step and at any time, lets others race, and looks at what is left.
+//! Kills writers of shards at every step and at random times, lets others race, and examines what
+//! is left.
 //!
-//! `run` is the parent and judges; everything else is a child that it starts, and can be started by hand to see a
-//! violation again.
+//! `run` is the parent and judges; every other command is a child that it starts, and can be
+//! started by hand to reproduce a violation.
 
 mod duel;
 mod judge;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 
 use options::Options;
 
-/// What went wrong, for a person to read.
+/// An error is a message for a human.
 pub type Result<T = ()> = std::result::Result<T, String>;
 
 const USAGE: &str = "\

@@ -1,7 +1,9 @@
-//! Everything beside everything: readers, writers, appenders, `verify`, `repair` and `copy` beside a loop of jobs in place.
+//! Everything concurrently: readers, writers, appenders, `verify`, `repair` and `copy` next to a
+//! loop of jobs in place.
 //!
-//! The elements of a plane are all one number, which only grows. The parent knows of each plane which number was the last
-//! whose write has returned, and which was the last that was begun: whatever is read in between must lie between them.
+//! All elements of a plane are one number, which only grows. For each plane the parent knows the
+//! last number whose write has returned, and the last whose write was begun: whatever is read in
+//! between must lie between them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -36,7 +38,7 @@ enum Kind {
     Volume,
 }
 
-/// An array, and what is known of it.
+/// An array, and what is known about it.
 struct Scene {
     kind: Kind,
     folder: PathBuf,
@@ -71,7 +73,7 @@ impl Mix {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs the command line.
+    /// Runs the command line tool.
     fn run(&self, words: &[&str], input: &[u8]) -> Result<Output> {
         let mut command = Command::new(&self.shardine);
         command.args(words).args(["--threads", "1"]);
@@ -85,7 +87,7 @@ impl Mix {
         output.map_err(|e| format!("{words:?}: {e}"))
     }
 
-    /// The same, where exit status 2 with one of these reasons is an answer too. `None` for that.
+    /// The same, but exit status 2 with one of these reasons is accepted too and returns `None`.
     fn run_or_refused(
         &self,
         role: &str,
@@ -195,7 +197,7 @@ impl Scene {
         (0..PLANES).find_map(|plane| self.wrong(plane, written, &of_plane(plane)))
     }
 
-    /// Writes a plane, by a function that tells whether that is sure to be there.
+    /// Writes a plane with a function that returns whether the write is sure to have taken place.
     fn write(&self, plane: usize, write: impl FnOnce(&[u8]) -> Result<bool>) -> Result {
         let number = self.begun[plane].fetch_add(1, Ordering::SeqCst) + 1;
         let elements: Vec<u8> = number.to_le_bytes().repeat(PLANE);
@@ -206,7 +208,7 @@ impl Scene {
     }
 }
 
-/// A source of numbers that need not be good.
+/// A random number generator that need not be good.
 fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *seed >> 33
@@ -237,7 +239,7 @@ fn jobs(mix: &Mix, scene: &Scene, seed: u64) -> Result {
     Ok(())
 }
 
-/// A job that was refused is finished by the same command.
+/// A refused job is finished by the same command.
 fn finish_job(mix: &Mix, scene: &Scene, words: &[&str]) -> Result {
     let role = format!("{}: job", scene.name());
     while mix.run_or_refused(&role, words, REFUSED_JOB)?.is_none() && mix.goes_on() {}
@@ -261,7 +263,7 @@ fn cli_reader(mix: &Mix, scene: &Scene, seed: u64) -> Result {
     Ok(())
 }
 
-/// A handle that lives as long as all of this.
+/// A handle that stays open the whole time.
 fn handle_reader(mix: &Mix, scene: &Scene, seed: u64) -> Result {
     let array = scene.open().map_err(|e| e.to_string())?;
     let mut seed = seed;
@@ -284,7 +286,7 @@ fn handle_reader(mix: &Mix, scene: &Scene, seed: u64) -> Result {
     Ok(())
 }
 
-/// Writers have planes of their own, so that it is known what the last write was.
+/// Each writer has its own planes, so that its last write is known.
 fn cli_writer(mix: &Mix, scene: &Scene, seed: u64) -> Result {
     let mut seed = seed;
     let file = mix.root.join(format!("{}-plane", scene.name()));
@@ -375,7 +377,8 @@ fn copy(mix: &Mix, scene: &Scene) -> Result {
     Ok(())
 }
 
-/// Appends planes to an array whose every plane is its number, beside jobs on it.
+/// Appends planes to an array in which every plane contains its own number, with jobs running on
+/// it.
 fn append(mix: &Mix, scene: &Path, seed: u64) -> Result {
     let mut seed = seed;
     let url = scene.display().to_string();
@@ -435,7 +438,7 @@ fn append_jobs(mix: &Mix, scene: &Path, seed: u64) -> Result {
         ];
         let done = mix.run_or_refused("append: job", &words, &reasons.concat())?;
         if done.is_none() {
-            // What was being appended to may be another array by now.
+            // The array being appended to may have been replaced by now.
             let mut words = words;
             words.push("--restart");
             mix.run_or_refused("append: job", &words, &reasons.concat())?;
@@ -445,7 +448,7 @@ fn append_jobs(mix: &Mix, scene: &Path, seed: u64) -> Result {
     Ok(())
 }
 
-/// zarr-python takes no locks: what it gets is counted.
+/// zarr-python takes no locks, so what it gets is only counted.
 fn python(mix: &Mix, scene: &Scene, python: &Path) -> Result {
     let mut command = Command::new(python);
     command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -526,7 +529,7 @@ pub fn main(options: &Options) -> Result {
     let failures: Vec<String> = thread::scope(|scope| {
         let run = |role: Role<'_>| {
             let done = role();
-            // A role that cannot go on ends the others too.
+            // A role that cannot continue ends the others too.
             if done.is_err() {
                 mix.stop.store(true, Ordering::Relaxed);
             }

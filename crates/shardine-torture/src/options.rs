@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::Result;
 
-/// Options that stand alone.
+/// Options without a value.
 const FLAGS: &[&str] = &["plain", "midway", "vanish"];
 
 /// The options of a command, all of the form `--name value` or `--flag`.

@@ -1,4 +1,4 @@
-//! zarr-python, in a process that lives on.
+//! zarr-python, in a long-lived process.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::setup::Shape;
 
 const SCRIPT: &str = include_str!("../../../peers/torture_reader.py");
 
-/// A reader of another make.
+/// A reader of another implementation.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,

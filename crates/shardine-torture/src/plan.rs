@@ -1,4 +1,4 @@
-//! What a writer does: a sequence of updates that parent and child both know from the seed.
+//! What a writer does: a sequence of updates that parent and child both derive from the seed.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,12 +9,12 @@ use shardine::{Strategy, WriteOptions};
 use crate::Result;
 use crate::setup::{Setup, Shape};
 
-/// One call that writes.
+/// One writing call.
 #[derive(Debug, Clone)]
 pub struct Op {
-    /// Elements.
+    /// The elements written.
     pub range: Range<usize>,
-    /// What the values are made of; with 0 they are the fill value.
+    /// What the values are derived from; with 0 they are the fill value.
     pub sequence: u32,
     pub strategy: Strategy,
     pub max_gap: f64,
@@ -36,8 +36,8 @@ impl Op {
     }
 }
 
-/// The value of an element that was written in update `sequence`: noise in a part of each 64, so that the lengths of
-/// compressed chunks vary.
+/// The value of an element written by update `sequence`: noise in a part of each 64, so that the
+/// lengths of compressed chunks vary.
 pub fn value(sequence: u32, at: usize) -> u32 {
     if sequence == 0 {
         return 0;
@@ -56,7 +56,7 @@ fn mix(n: u64) -> u64 {
     n ^ (n >> 31)
 }
 
-/// A fast source of numbers.
+/// A fast random number generator.
 pub struct Random(u64);
 
 impl Random {
@@ -70,7 +70,7 @@ impl Random {
     }
 }
 
-/// What the shards are like when the kill comes.
+/// The state of the shards when the kill comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
     /// The shard does not exist yet.
@@ -79,11 +79,11 @@ pub enum Scenario {
     Existing,
     /// It has gaps.
     Gaps,
-    /// Chunks are emptied, up to the last.
+    /// Chunks are emptied, until none is left.
     Emptied,
     /// One call writes to several shards.
     Regions,
-    /// Every update is past the limit of gaps.
+    /// Every update exceeds the limit of gaps.
     Compaction,
     /// Shards that are streamed, and that `auto` changes in place.
     Large,
@@ -91,7 +91,7 @@ pub enum Scenario {
     Flood,
     /// The array grows slice by slice.
     Slices,
-    /// All of it, for long.
+    /// A long mix of everything.
     Random,
 }
 
@@ -131,9 +131,9 @@ impl FromStr for Scenario {
 pub struct Plan {
     pub shape: Shape,
     pub ops: Vec<Op>,
-    /// Elements that the array has at first.
+    /// The initial number of elements of the array.
     pub len: usize,
-    /// So many of the updates come before those that are to be killed.
+    /// How many of the updates come before those that are to be killed.
     pub prepared: usize,
 }
 
@@ -171,7 +171,7 @@ impl Making<'_> {
         self.add(start..start + count * self.shape.chunk, empty);
     }
 
-    /// Some chunks of one shard, and now and then only a part of them.
+    /// Some chunks of one shard, sometimes only a part of them.
     fn some(&mut self, shard: usize, most: usize, empty: bool) {
         let count = 1 + self.random.below(most);
         let first = self.random.below(self.shape.chunks - count + 1);

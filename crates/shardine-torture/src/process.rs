@@ -15,7 +15,7 @@ pub fn signal(process: u32, signal: i32) {
     unsafe { libc::kill(process as libc::pid_t, signal) };
 }
 
-/// Whether a file is one that the store makes for itself.
+/// Whether a file is one that the store creates for itself.
 pub fn is_own(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(shardine::store::is_own_file)
 }
@@ -32,7 +32,8 @@ pub fn start(arguments: &[String]) -> Result<Child> {
     this(arguments)?.spawn().map_err(|e| format!("cannot start a child: {e}"))
 }
 
-/// A folder in memory if there is one, for kills do not test the disk; every so often one on the disk all the same.
+/// A folder in memory if possible, since kills do not test the disk; every so often one on disk all
+/// the same.
 pub fn folder(on_disk: bool) -> Result<TempDir> {
     let memory = Path::new("/dev/shm");
     let made = match !on_disk && memory.is_dir() {
@@ -59,7 +60,7 @@ pub fn journal(folder: &Path) -> Option<PathBuf> {
     files(folder).into_iter().find(is_journal)
 }
 
-/// Waits until something holds; tells whether it came to that.
+/// Waits until a condition holds; returns whether it did within the limit.
 pub fn wait_until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     while !holds() {
@@ -86,7 +87,7 @@ pub fn finish(mut child: Child, limit: Duration) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Words from a line.
+/// The words of a line.
 pub fn words(line: &str) -> Vec<String> {
     line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! The parent of all: as many kills and duels as were asked for.
+//! The parent of everything: runs as many kills and duels as requested.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use crate::plan::{Random, Scenario};
 use crate::setup::Setup;
 use crate::{Result, stop};
 
-/// One kill of so many is on the disk, not in memory.
+/// One kill in this many is on disk, not in memory.
 const ON_DISK: usize = 25;
 
-/// After so many violations nothing new is learned.
+/// After this many violations nothing new is learned.
 const ENOUGH: usize = 10;
 
-/// Something to be done.
+/// Something to do.
 enum Task {
     /// A writer that is not killed, to learn its steps.
     Count(Kill),
@@ -101,7 +101,8 @@ fn writers(seed: u64) -> Vec<Kill> {
 }
 
 impl Run {
-    /// Does the tasks, several at once, each worker with a reader of another make of its own.
+    /// Performs the tasks, several in parallel, each worker with its own reader of another
+    /// implementation.
     fn perform(&self, jobs: usize, tasks: Vec<Task>, end: Option<Instant>) {
         lock(&self.tasks).extend(tasks);
         thread::scope(|scope| {

@@ -35,7 +35,7 @@ impl Setup {
         all
     }
 
-    /// Whether readers of any make find every shard right at all times, also after a kill.
+    /// Whether every implementation can read every shard correctly at all times, even after a kill.
     pub fn is_always_readable(&self) -> bool {
         !self.index_at_end || matches!(self.strategy, Strategy::Rewrite | Strategy::Auto)
     }
@@ -101,7 +101,7 @@ impl Shape {
     }
 }
 
-/// Makes a new array of `len` elements in a folder.
+/// Creates a new array of `len` elements in a folder.
 pub fn create(folder: &Path, shape: &Shape, setup: &Setup, len: usize) -> Result {
     let document = shape.document(setup, len);
     let metadata = match NodeMetadata::parse(document.as_bytes()) {

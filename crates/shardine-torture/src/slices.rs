@@ -9,7 +9,7 @@ use crate::plan::{Op, Plan};
 use crate::setup::{self, Setup, to_bytes, told};
 use crate::work::Log;
 
-/// Appends and commits what each update of the plan has.
+/// Appends and commits each update of the plan.
 pub fn write(array: ArrayNode, plan: &Plan, log: &mut Log) -> Result {
     let Some(first) = plan.ops.first() else { return Ok(()) };
     let options = SliceOptions::new().write(first.options());
@@ -27,7 +27,7 @@ pub fn write(array: ArrayNode, plan: &Plan, log: &mut Log) -> Result {
     Ok(())
 }
 
-/// The array must end at the last commit, or at the one that was under way, and hold all that lies before.
+/// The array must end at the last commit, or at the one in progress, and hold everything before.
 pub fn judge(remains: &Remains<'_>, mut peer: Option<&mut Peer>) -> Result {
     let (ops, returned) = (&remains.plan.ops, remains.progress.returned);
     let mut all = vec![0; remains.plan.shape.len()];
@@ -64,7 +64,7 @@ fn op_of(setup: &Setup) -> Op {
     Op { range: 0..0, sequence: 0, strategy: setup.strategy, max_gap: 0.25 }
 }
 
-/// Reads the array; tells its length.
+/// Reads the array; returns its length.
 fn check(remains: &Remains<'_>, lens: &[usize], all: &[u32]) -> Result<usize> {
     let array = setup::open(remains.folder, 2)?;
     let len = array.shape().first().map_or(0, |&len| len as usize);

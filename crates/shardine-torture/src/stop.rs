@@ -15,10 +15,10 @@ use crate::process::{self, wait_until, words};
 use crate::setup::{self, Setup, told};
 use crate::{Result, kill};
 
-/// So long nobody has to wait for anybody.
+/// Nobody should have to wait this long.
 const SOON: Duration = Duration::from_secs(10);
 
-/// So long one waits to see that somebody waits.
+/// How long to watch before concluding that someone is waiting.
 const WHILE: Duration = Duration::from_millis(100);
 
 pub fn main(_: &Options) -> Result {
@@ -59,7 +59,7 @@ fn stopped(setup: &Setup) -> Result {
         let _ = child.kill();
         let _ = child.wait();
         let blocked = outcome.map_err(|why| format!("stopped at step {step} ({letter}): {why}"))?;
-        // It is dead: whoever waited for it goes on.
+        // It is dead: the writer that waited for it continues.
         if let Some(blocked) = blocked {
             blocked
                 .recv_timeout(SOON)
@@ -71,7 +71,8 @@ fn stopped(setup: &Setup) -> Result {
 
 type Waiting = mpsc::Receiver<Result>;
 
-/// Writes beside a writer that is stopped. Returns the one that waits for it, if it holds the lock.
+/// Writes while another writer is stopped. Returns the writer that waits for it, if it holds the
+/// lock.
 fn beside(child: &Child, array: &Path, plan: &Plan) -> Result<Option<Waiting>> {
     if !wait_until(SOON, || is_stopped(child.id())) {
         return Err("it did not stop".to_owned());
@@ -88,7 +89,7 @@ fn beside(child: &Child, array: &Path, plan: &Plan) -> Result<Option<Waiting>> {
     }
 }
 
-/// Updates a chunk in a thread of its own.
+/// Updates a chunk in a separate thread.
 fn update(array: &Path, plan: &Plan, start: usize, strategy: Strategy) -> Waiting {
     let (tell, told_here) = mpsc::channel();
     let (array, chunk) = (array.to_owned(), plan.shape.chunk);
@@ -102,13 +103,13 @@ fn update(array: &Path, plan: &Plan, start: usize, strategy: Strategy) -> Waitin
                 false => Err("an update is not there after it returned".to_owned()),
             }
         });
-        // Nobody may be left to hear it.
+        // The receiver may be gone.
         let _ = tell.send(done);
     });
     told_here
 }
 
-/// Whether a process is stopped, by what the system says of it.
+/// Whether the system reports a process as stopped.
 fn is_stopped(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))

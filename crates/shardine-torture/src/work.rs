@@ -1,4 +1,4 @@
-//! One writer, which may die or stop at a step of its own choice.
+//! One writer, which may die or stop at a chosen step.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -14,7 +14,7 @@ use crate::plan::{Plan, Scenario};
 use crate::setup::{self, Setup, told};
 use crate::{Result, process, slices};
 
-/// What happens at the step that was chosen.
+/// What happens at the chosen step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Never,

@@ -1,4 +1,4 @@
-//! Stores planes as an instrument delivers them, and looks at them meanwhile.
+//! Stores planes as an instrument delivers them, and reads them while it is running.
 //!
 //! `cargo run -p shardine --example instrument -- FOLDER`
 
@@ -20,7 +20,7 @@ fn camera(pictures: u16) -> mpsc::Receiver<Vec<u16>> {
             thread::sleep(Duration::from_millis(2));
             let picture = (0..HEIGHT * WIDTH).map(|i| number + (i % 16) as u16).collect();
             if sender.send(picture).is_err() {
-                // Nobody wants any more pictures.
+                // The receiver is gone.
                 break;
             }
         }
@@ -31,8 +31,8 @@ fn camera(pictures: u16) -> mpsc::Receiver<Vec<u16>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("name a folder for the array")?;
 
-    // It has no planes yet, and grows. Chunks that are 8 planes long are written when 8 planes are
-    // there; until then the planes wait in memory.
+    // It starts with no planes, and grows. Chunks that are 8 planes long are written once 8 planes
+    // have arrived; until then the planes wait in memory.
     let array = Array::builder([0, HEIGHT as u64, WIDTH as u64], "uint16")
         .chunks([8, 64, 64])
         .shards([64, 256, 256])
@@ -41,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .overwrite()
         .create(&folder)?;
 
-    // With a commit every 16 planes: that is when others see them. A program that is killed loses
-    // what came after the last commit, and nothing else.
+    // Commit every 16 planes: that is when others see them. A program that is killed loses only
+    // what came after the last commit.
     let mut writer = SliceWriter::new(array, 0, SliceOptions::new().commit_every(16))?;
     for picture in camera(100) {
         writer.push(&picture)?;

@@ -1,4 +1,5 @@
-//! Writes one shard that is larger than memory, from a function, and tells how much memory that took.
+//! Writes one shard that is larger than memory, from a function, and prints how much memory that
+//! took.
 //!
 //! `cargo run --release -p shardine --example large_shard -- FOLDER [GIBIBYTES]`
 
@@ -21,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .overwrite()
         .create(&folder)?;
     let source = GeneratorSource::new(2, |start, shape, out| {
-        // Smooth along each axis, with four bits that no codec can foresee.
+        // Smooth along each axis, with four incompressible bits.
         let mut noise =
             (start[0] << 42 | start[1] << 21 | start[2]).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         for (i, element) in out.chunks_exact_mut(2).enumerate() {
@@ -40,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report = array.write_from(.., &source, &WriteOptions::new())?;
     let seconds = start.elapsed().as_secs_f64();
     println!("{gibibytes} GiB in one shard of {} bytes, {seconds:.1} s", report.bytes_written);
-    // Where there is no such file, the system's own tools tell.
+    // Where this file does not exist, use the system's own tools.
     if let Ok(status) = fs::read_to_string("/proc/self/status") {
         status.lines().filter(|line| line.starts_with("VmHWM")).for_each(|line| println!("{line}"));
     }

@@ -1,4 +1,4 @@
-//! Makes a volume for Neuroglancer of a Zarr array, and reads it like any other array.
+//! Makes a Neuroglancer volume from a Zarr array, and reads it like any other array.
 //!
 //! `cargo run -p shardine --example precomputed -- FOLDER`
 
@@ -30,14 +30,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("level {}: {:?} voxels of {:?}", level.level, level.shape, level.chunk_shape);
     })?;
 
-    // Whatever the format, a data set is opened by where it is.
+    // Whatever the format, a data set is opened by its location.
     let set = shardine::open(&target)?;
     assert_eq!((set.format(), set.kind()), ("precomputed", SetKind::Levels));
     let finest = set.array(0)?;
     println!("{:?} with axes {:?}", finest.shape(), finest.axis_names());
     assert_eq!(finest.read::<u64>((39..42, 30, 10, 0))?, [0, 42, 42]);
 
-    // What only a volume has is asked of the volume itself.
+    // What only volumes have is on the volume itself.
     let volume = set.downcast_ref::<Volume>().ok_or("no volume")?;
     println!("voxels of {:?} nm", volume.scale(0)?.resolution);
     Ok(())

@@ -1,5 +1,4 @@
-//! Packs the chunks of an array into shards, with progress and a way to stop it, and checks the
-//! result.
+//! Packs the chunks of an array into shards, with progress and cancellation, and checks the result.
 //!
 //! `cargo run -p shardine --example reshard -- FOLDER`
 
@@ -13,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("name a folder for the arrays")?;
     let folder = PathBuf::from(folder);
 
-    // An array with a file for each of its chunks, of which there are too many.
+    // An array with a file for each of its chunks, which are far too many.
     let array = Array::builder([256, 256], "uint8")
         .chunks([16, 16])
         .unsharded()
@@ -22,15 +21,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let elements: Vec<u8> = (0..256 * 256).map(|i| (i % 251) as u8 + 1).collect();
     array.write(.., &elements)?;
 
-    // What a job runs with: an engine, somebody to tell how far it is, and a token that stops it.
-    // Hand a clone of the token to whatever shall do that, such as a handler of Ctrl-C.
+    // The context of a job: an engine, a progress callback, and a token that cancels it. Pass a
+    // clone of the token to whatever may cancel the job, such as a Ctrl-C handler.
     let stop = CancelToken::new();
     let context = JobContext::new(&Engine::shared()?)
         .progress(|now| eprintln!("{} of {} chunks", now.done, now.total))
         .cancel(&stop);
 
-    // Chunks are moved as they are, not encoded again. A job that was stopped, or killed, is resumed
-    // by the same call.
+    // Chunks are moved unchanged, not re-encoded. Make the same call again to resume a job that was
+    // stopped or killed.
     let source = array.location();
     let target = Location::parse(folder.join("sharded.zarr").to_str().ok_or("not UTF-8")?)?;
     let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8])).overwrite(true);

@@ -1,4 +1,4 @@
-//! Changes parts of an array that exists, from several threads.
+//! Changes parts of an existing array, from several threads.
 //!
 //! `cargo run -p shardine --example update -- FOLDER`
 
@@ -16,19 +16,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         .create(&folder)?;
     array.write(.., &vec![1u32; 256 * 256])?;
 
-    // A part of a shard: chunks that it does not touch are moved as bytes, and a reader sees the old
+    // Part of a shard: chunks outside the region are copied as bytes, and a reader sees the old
     // shard or the new one, never a mixture.
     let report = array.write((0..64, 0..64), &vec![2u32; 64 * 64])?;
     println!("{} chunks encoded, {} kept", report.chunks_encoded, report.chunks_kept);
     assert_eq!((report.chunks_encoded, report.chunks_kept), (4, 60));
 
-    // The same where it lies: new chunks go into the file, then its index is switched. For small
-    // changes of large shards, in local files.
+    // The same, in place: new chunks go into the file, then its index is switched. For small
+    // changes to large shards, in local files.
     let in_place = WriteOptions::new().strategy(Strategy::InPlace);
     let report = array.write_with((70, 70), &[3u32], &in_place)?;
     println!("{} bytes written", report.bytes_written);
 
-    // Many regions in one go: each shard that they touch is changed once.
+    // Many regions in one call: each shard that they touch is changed once.
     let ones = [(0..1, &[4u32; 256][..]), (255..256, &[5; 256])];
     array.write_many(ones, &WriteOptions::new())?;
 

@@ -1,10 +1,11 @@
-//! Whether an open data set is still the one that is at its place.
+//! Checks that an open data set is still the one at its location.
 //!
-//! A handle has read a document, and from then on finds chunks by what that said. A job in place exchanges the whole
-//! folder for another one, in which the same keys mean something else. So whatever opens objects by key asks afterwards
-//! whether the document is still the same ([`Anchor::is_same`]), and is repeated on the new data set if not; what
-//! writes keeps the folder in its place meanwhile ([`Anchor::hold`]). Stores other than files exchange nothing, and
-//! have no anchors.
+//! A handle reads a document once and finds chunks by it from then on. An in-place job exchanges
+//! the whole folder for another, in which the same keys mean something else. So every operation
+//! that opens objects by key checks afterwards that the document is still the same
+//! ([`Anchor::is_same`]), and is retried on the new data set if it is not; writers hold the folder
+//! in place meanwhile ([`Anchor::hold`]). Only file stores exchange folders, so other stores have
+//! no anchors.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,10 +14,10 @@ use shardine_store::{DocumentStamp, FolderHold, FolderIdentity, Key, Store, Stor
 
 use crate::{Error, Location};
 
-/// Whether a document tells of the same data set as another one, as far as chunks depend on it.
+/// Whether a document describes the same data set as another, as far as chunks depend on it.
 type IsAlike = dyn Fn(&[u8]) -> bool + Send + Sync;
 
-/// What a data set of files was opened by.
+/// The folder and document that a data set on a file store was opened from.
 pub(crate) struct Anchor {
     is_alike: Box<IsAlike>,
     store: Arc<dyn Store>,
@@ -26,22 +27,24 @@ pub(crate) struct Anchor {
     folder_was: FolderIdentity,
     /// The state of the document when it was last known to describe the same data set.
     seen: Mutex<DocumentStamp>,
-    /// The hold that somebody has: shared by all that is done through this handle meanwhile, so that what is done as a
-    /// part of something else does not wait for a job that waits for that.
+    /// The current hold, shared by everything done through this handle meanwhile, so that a nested
+    /// operation does not wait for a job that is itself waiting for the outer one.
     held: Mutex<Weak<FolderHold>>,
 }
 
 impl Anchor {
-    /// Of the data set that the first of these documents makes at a place. To be called before the document is read, so
-    /// that a change between the two is noticed.
+    /// The anchor of the data set described by the first of these documents that exists. Call this
+    /// before reading the document, so that a change in between is noticed.
     ///
-    /// A document that was changed is another data set's unless [`with_alike`](Self::with_alike) says more.
+    /// A changed document counts as another data set's unless [`with_alike`](Self::with_alike) says
+    /// otherwise.
     ///
-    /// `None` if the store exchanges no folders, or there is no such document.
+    /// `None` if the store cannot exchange folders, or none of the documents exists.
     pub fn of(location: &Location, documents: &[&str]) -> Result<Option<Self>, Error> {
         let Some(exchange) = location.store.exchange() else { return Ok(None) };
         let folder = location.path.clone();
-        // The folder first: if it is exchanged in between, the document is not the one that is read.
+        // The folder first: if it is exchanged in between, the document is not the one that is
+        // read.
         let Some(folder_was) = exchange.folder_identity(folder.as_ref())? else { return Ok(None) };
         for name in documents {
             let document = location.key(name)?;
@@ -49,7 +52,7 @@ impl Anchor {
                 let is_alike: Box<IsAlike> = if seen.is_telling() {
                     Box::new(|_: &[u8]| false)
                 } else {
-                    // Its times cannot tell, so its bytes have to.
+                    // Its timestamps are not conclusive, so compare its bytes.
                     let before = location.store.get(&document)?.map(|bytes| bytes.to_vec());
                     Box::new(move |now: &[u8]| before.as_deref() == Some(now))
                 };
@@ -67,17 +70,18 @@ impl Anchor {
         Ok(None)
     }
 
-    /// With a function that says of a document whether chunks mean by it what they meant by the one that was read.
+    /// Adds a function that decides whether chunks mean the same under a given document as under
+    /// the one that was read.
     pub fn with_alike(self, is_alike: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Self {
         Self { is_alike: Box::new(is_alike), ..self }
     }
 
-    /// Whether the data set that was opened is still at its place: the folder is the same, and so is the document, or one
-    /// that is alike.
+    /// Whether the data set that was opened is still at its location: the folder is the same, and
+    /// the document is the same or alike.
     ///
-    /// One `stat` if nothing was changed.
+    /// One `stat` if nothing changed.
     pub fn is_same(&self) -> Result<bool, Error> {
-        // A store that exchanges nothing has no anchors.
+        // A store that cannot exchange folders has no anchors.
         let Some(exchange) = self.store.exchange() else { return Ok(true) };
         let Some(now) = exchange.document_stamp(&self.document)? else { return Ok(false) };
         let before = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,10 +97,10 @@ impl Anchor {
         Ok(true)
     }
 
-    /// Keeps the folder in its place until this is dropped. `None` where there are no locks to rely on: there jobs in
-    /// place are refused, unless their user says that nobody else is at work.
+    /// Keeps the folder in place until the hold is dropped. `None` where there are no reliable
+    /// locks: there, in-place jobs are refused unless the user asserts that nobody else is at work.
     ///
-    /// Whether the data set is still the same is to be asked after that.
+    /// Check that the data set is still the same only after taking the hold.
     pub fn hold(&self) -> Result<Option<Arc<FolderHold>>, StoreError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hold) = held.upgrade() {
@@ -108,14 +112,14 @@ impl Anchor {
         Ok(hold)
     }
 
-    /// The same, with [`Error::Replaced`] if it is another data set by then.
+    /// Like [`hold`](Self::hold), but [`Error::Replaced`] if another data set is there by then.
     pub fn hold_same(&self) -> Result<Option<Arc<FolderHold>>, Error> {
         let hold = self.hold()?;
         self.check_same()?;
         Ok(hold)
     }
 
-    /// An error if another data set has taken the place of this one.
+    /// An error if another data set has replaced this one.
     pub fn check_same(&self) -> Result<(), Error> {
         if self.is_same()? {
             return Ok(());

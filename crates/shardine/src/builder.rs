@@ -1,4 +1,4 @@
-//! Making a new Zarr array.
+//! Creating a new Zarr array.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::{Array, CodecChoice, Engine, Error, IntoLocation};
 
 /// A new Zarr array: its shape and type, and how it is to be stored.
 ///
-/// Comes from [`Array::builder`]. What is not said is chosen: chunks of about 64^3 elements, shards
-/// of about 64 MiB before compression, zstd, a fill value of zero. What does not fit is an error of
-/// [`create`](Self::create), which says what and why.
+/// Returned by [`Array::builder`]. The defaults are chunks of about 64^3 elements, shards of about
+/// 64 MiB before compression, zstd, and a fill value of zero. Settings that do not fit together are
+/// an error of [`create`](Self::create), which says what and why.
 ///
 /// ```
 /// use shardine::{Array, Location};
@@ -49,8 +49,8 @@ pub struct ArrayBuilder {
 impl Array {
     /// Begins a new Zarr array of this shape and type.
     ///
-    /// The type is a [`DataType`], or the name of one: `uint16`, `float32`, `bool`, `string`, or in
-    /// numpy's letters `<u2` and `f4`.
+    /// The type is a [`DataType`] or the name of one: `uint16`, `float32`, `bool`, `string`, or
+    /// numpy's `<u2` and `f4`.
     pub fn builder(
         shape: impl Into<Vec<u64>>,
         data_type: impl TryInto<DataType, Error: Into<DataTypeError>>,
@@ -77,29 +77,29 @@ impl Array {
 }
 
 impl ArrayBuilder {
-    /// With chunks of this shape, in elements.
+    /// Sets the shape of chunks, in elements.
     pub fn chunks(mut self, shape: impl Into<Vec<u64>>) -> Self {
         self.layout.chunk = Some(shape.into());
         self
     }
 
-    /// With shards of this shape, in elements. They hold whole chunks.
+    /// Sets the shape of shards, in elements. They hold whole chunks.
     pub fn shards(self, shape: impl Into<Vec<u64>>) -> Self {
         self.packing(Packing::Shard(shape.into()))
     }
 
-    /// With each chunk an object of its own.
+    /// Stores each chunk as an object of its own.
     pub fn unsharded(self) -> Self {
         self.packing(Packing::Unsharded)
     }
 
-    /// With chunks packed into shards by number or by size; see [`Packing`].
+    /// Packs chunks into shards by number or by size; see [`Packing`].
     pub fn packing(mut self, packing: Packing) -> Self {
         self.layout.packing = packing;
         self
     }
 
-    /// With chunks that go through this codec, behind those of earlier calls: `zstd:3`, `gzip:6`,
+    /// Adds a codec that chunks go through, after those of earlier calls: `zstd:3`, `gzip:6`,
     /// `blosc:lz4:5`, `crc32c`, `transpose:2,1,0`, or `none` for no codec at all. See
     /// [`codec_words`](crate::codec_words).
     pub fn codec(mut self, word: impl Into<String>) -> Self {
@@ -110,78 +110,78 @@ impl ArrayBuilder {
         self
     }
 
-    /// With chunks that go through these codecs, as metadata has them, the one that makes bytes of
-    /// elements among them.
+    /// Sets the codecs that chunks go through, in the form that metadata has, including the one
+    /// that turns elements into bytes.
     pub fn codecs(mut self, codecs: impl Into<Vec<CodecSpec>>) -> Self {
         self.layout.codecs = Some(CodecChoice::Codecs(codecs.into()));
         self
     }
 
-    /// With the index of each shard at its start or its end, which is the default.
+    /// Puts the index of each shard at its start or at its end; the end is the default.
     pub fn index(mut self, location: IndexLocation) -> Self {
         self.layout.index = Some(location);
         self
     }
 
-    /// With this as the value of elements that were never written: a number, a `bool`, JSON as in
-    /// metadata, or text as people write it, such as `"NaN"`.
+    /// Sets the value of elements that were never written: a number, a `bool`, JSON as in metadata,
+    /// or text such as `"NaN"`.
     pub fn fill(mut self, value: impl Into<FillChoice>) -> Self {
         self.layout.fill = Some(value.into());
         self
     }
 
-    /// With a name for each axis.
+    /// Names the axes.
     pub fn dimension_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names = names.into_iter().map(|name| Some(name.into()));
         self.layout.dimension_names = Some(names.collect());
         self
     }
 
-    /// With this attribute, beside those of earlier calls.
+    /// Adds an attribute to those of earlier calls.
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.layout.attributes.insert(name.into(), value.into());
         self
     }
 
-    /// With these attributes, in place of those of earlier calls.
+    /// Sets the attributes, replacing those of earlier calls.
     pub fn attributes(mut self, attributes: Map<String, Value>) -> Self {
         self.layout.attributes = attributes;
         self
     }
 
-    /// With objects named in this way.
+    /// Sets how objects are named.
     pub fn key_encoding(mut self, encoding: ChunkKeyEncoding) -> Self {
         self.layout.key_encoding = Some(encoding);
         self
     }
 
-    /// Stored as this says, in place of what earlier calls said.
+    /// Sets how the array is stored, replacing what earlier calls said.
     pub fn layout(mut self, layout: ArrayLayout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Replaces an array that is there already. A group is never replaced.
+    /// Replaces an array that already exists. A group is never replaced.
     pub fn overwrite(mut self) -> Self {
         self.options = self.options.overwrite(true);
         self
     }
 
-    /// The metadata that the array gets, and what is wrong with it if it cannot be made.
+    /// The metadata that the array would get, or why it cannot be created.
     pub fn metadata(&self) -> Result<ArrayMetadata, Error> {
         let data_type = self.data_type.as_ref().map_err(DataTypeError::clone)?;
         Ok(self.layout.metadata(&self.shape, data_type)?)
     }
 
-    /// Makes the array at a URL, a path or a [`Location`](crate::Location), on the shared engine.
+    /// Creates the array at a URL, a path or a [`Location`](crate::Location), on the shared engine.
     ///
-    /// The place must be empty, unless it is to be [overwritten](Self::overwrite). Costs a listing
-    /// and a write.
+    /// Nothing may be there already, unless it is to be [overwritten](Self::overwrite). Costs a
+    /// listing and a write.
     pub fn create(&self, at: impl IntoLocation) -> Result<ArrayNode, Error> {
         self.create_in(&Engine::shared()?, at)
     }
 
-    /// Makes the array on an engine of the caller. See [`create`](Self::create).
+    /// Creates the array on the caller's engine. See [`create`](Self::create).
     pub fn create_in(
         &self,
         engine: &Arc<Engine>,
@@ -211,7 +211,7 @@ impl From<f32> for FillChoice {
 }
 
 impl From<f64> for FillChoice {
-    /// Not the bits of a NaN: they are those of any `"NaN"`.
+    /// The bits of a NaN are not kept: every NaN becomes `"NaN"`.
     fn from(value: f64) -> Self {
         let name = match value {
             value if value.is_nan() => "NaN",

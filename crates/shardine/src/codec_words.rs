@@ -1,4 +1,4 @@
-//! Codecs in few words: `zstd:3`, `blosc:lz4:5:shuffle`. What is typed is what is shown.
+//! A short notation for codecs: `zstd:3`, `blosc:lz4:5:shuffle`. It is both accepted and displayed.
 //!
 //! ```
 //! use shardine::{DataType, codec_words};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shardine_codec::{CodecSpec, DataType, ElementSize, Kind};
 
-/// The codecs of chunks, as they are asked for.
+/// The codecs of chunks, as requested.
 ///
 /// ```
 /// use shardine::{CodecChoice, DataType};
@@ -26,14 +26,14 @@ use shardine_codec::{CodecSpec, DataType, ElementSize, Kind};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CodecChoice {
-    /// In the words of [`codec_words`](self), which say nothing of how elements become bytes.
+    /// In the notation of [`codec_words`](self), which does not say how elements become bytes.
     Words(Vec<String>),
     /// The whole chain, in the form that metadata has.
     Codecs(Vec<CodecSpec>),
 }
 
 impl CodecChoice {
-    /// The whole chain for elements of this type; refused are words that mean no codec.
+    /// The whole chain for elements of this type; an error if a word names no codec.
     pub fn codecs(&self, data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
         match self {
             Self::Words(words) => chain(words, data_type),
@@ -54,7 +54,7 @@ pub enum Word {
     None,
 }
 
-/// What elements become bytes by, and may be compressed by, if nothing else is asked for.
+/// The codec used if none is requested.
 pub const DEFAULT: &str = "zstd:3";
 
 fn spec(name: &str, configuration: Value) -> CodecSpec {
@@ -136,7 +136,7 @@ pub fn parse(word: &str, data_type: &DataType) -> Result<Word, String> {
     })
 }
 
-/// The codec that makes bytes of elements of this type.
+/// The codec that turns elements of this type into bytes.
 pub fn to_bytes(data_type: &DataType) -> CodecSpec {
     match data_type.kind() {
         Kind::Text => spec("vlen-utf8", Value::Null),
@@ -146,7 +146,7 @@ pub fn to_bytes(data_type: &DataType) -> CodecSpec {
     }
 }
 
-/// The whole chain of a chunk from its words, in their order.
+/// The whole chain of a chunk from its words, in order.
 pub fn chain(words: &[String], data_type: &DataType) -> Result<Vec<CodecSpec>, String> {
     let mut codecs = Vec::new();
     let mut on_bytes = Vec::new();
@@ -168,7 +168,7 @@ pub fn chain(words: &[String], data_type: &DataType) -> Result<Vec<CodecSpec>, S
     Ok(codecs)
 }
 
-/// A shard of such chunks.
+/// The sharding codec for such chunks.
 pub fn sharding(
     chunk: &[u64],
     codecs: &Value,
@@ -187,7 +187,7 @@ pub fn sharding(
     spec("sharding_indexed", configuration)
 }
 
-/// A codec in the words of [`parse`], where there are such words.
+/// A codec in the notation of [`parse`], where it can express it.
 pub fn show(codec: &CodecSpec) -> String {
     let member = |name: &str| match codec.configuration.get(name) {
         None | Some(Value::Null) => None,
@@ -219,7 +219,7 @@ pub fn show(codec: &CodecSpec) -> String {
     text
 }
 
-/// A chain in one line.
+/// A chain on one line.
 pub fn show_chain(codecs: &[CodecSpec]) -> String {
     codecs.iter().map(show).collect::<Vec<_>>().join(" -> ")
 }

@@ -1,4 +1,4 @@
-//! What there is at a place: the one detector, and the list of formats.
+//! Detects what is at a location: the one detector, and the list of formats.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::wkw::WebknossosWrap;
 use crate::zarr::Zarr;
 use crate::{Array, Engine, Error, IntoLocation, Location};
 
-/// The formats, in the order in which they are looked for.
+/// The formats, in the order in which they are tried.
 static FORMATS: [&dyn Format; 3] = [&Zarr, &Precomputed, &WebknossosWrap];
 
-/// Opens what is at a URL, a path or a [`Location`], in whatever format, on the shared engine.
+/// Opens the data set at a URL, a path or a [`Location`], in any format, on the shared engine.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -27,14 +27,15 @@ static FORMATS: [&dyn Format; 3] = [&Zarr, &Precomputed, &WebknossosWrap];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// One read for a Zarr array or group; of version 2, three to five; of what has an `info`, four; of
-/// webknossos-wrap five, or six and those of all magnifications. [`Error::NoNode`] if there is no
-/// document of any of these. What cannot be read is an error, never nothing.
+/// Costs one read for a Zarr array or group, three to five for version 2, four for anything with an
+/// `info`, and for webknossos-wrap five, or six plus those of all magnifications. [`Error::NoNode`]
+/// if there is no document of any of these formats. A document that cannot be read is an error,
+/// never taken for missing.
 pub fn open(at: impl IntoLocation) -> Result<Box<dyn DataSet>, Error> {
     open_in(&Engine::shared()?, at)
 }
 
-/// Opens what is at a place on an engine of the caller. See [`open`].
+/// Opens a data set on the caller's engine. See [`open`].
 pub fn open_in(engine: &Arc<Engine>, at: impl IntoLocation) -> Result<Box<dyn DataSet>, Error> {
     let location = &at.into_location()?;
     let _span = tracing::debug_span!("open", at = %location).entered();
@@ -47,8 +48,8 @@ pub fn open_in(engine: &Arc<Engine>, at: impl IntoLocation) -> Result<Box<dyn Da
 }
 
 impl Array {
-    /// Opens the array at a URL, a path or a [`Location`], in whatever format, on the shared
-    /// engine: the finest level of a data set that has several.
+    /// Opens the array at a URL, a path or a [`Location`], in any format, on the shared engine: the
+    /// finest level of a data set that has several.
     ///
     /// [`Error::NotAnArray`] if it is a group. See [`open`] for what it costs, and
     /// [`DataSet::array`] for other levels.
@@ -56,14 +57,15 @@ impl Array {
         open(at)?.array(0)
     }
 
-    /// Opens the array at a place on an engine of the caller. See [`Array::open`].
+    /// Opens an array on the caller's engine. See [`Array::open`].
     pub fn open_in(engine: &Arc<Engine>, at: impl IntoLocation) -> Result<Self, Error> {
         open_in(engine, at)?.array(0)
     }
 }
 
-/// All objects that the data set at a place may have, as its documents tell; `None` if there is none.
-/// Costs what [`open`] costs, and a read for each document that another one names.
+/// All objects that the data set at a location may have, according to its documents; `None` if
+/// there is no data set. Costs what [`open`] costs, plus a read for each document that another one
+/// names.
 pub(crate) fn contents(location: &Location) -> Result<Option<Contents>, ContentsError> {
     for format in FORMATS {
         if let Some(contents) = format.contents(location)? {
@@ -73,7 +75,7 @@ pub(crate) fn contents(location: &Location) -> Result<Option<Contents>, Contents
     Ok(None)
 }
 
-/// Refuses a folder with documents that name a folder outside of `within`. One read for each document
+/// Refuses a folder with documents that name a folder outside `within`. One read for each document
 /// in `listing` that names folders.
 pub(crate) fn check_inside(
     within: &Location,
@@ -88,7 +90,7 @@ pub(crate) fn document_names() -> impl Iterator<Item = DocumentNames> {
     FORMATS.iter().map(|format| format.documents())
 }
 
-/// When a document may appear among those of its folder; `None` if an object is no document.
+/// When a document may appear among those of its folder; `None` if the object is not a document.
 pub(crate) fn document_rank(key: &Key) -> Option<DocumentRank> {
     let name = last_part(key);
     document_names().find_map(|names| names.rank(name))

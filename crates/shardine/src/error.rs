@@ -18,7 +18,8 @@ use crate::zarr::metadata::MetadataError;
 
 /// Why an operation on an array or a group failed.
 ///
-/// The variant tells the culprit, and the message the object, the shard, the chunk and the bytes.
+/// The variant says what is at fault; the message names the object, the shard, the chunk and the
+/// bytes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,7 +42,7 @@ pub enum Error {
     /// The region or the buffer is wrong.
     #[error(transparent)]
     Region(#[from] RegionError),
-    /// Elements were asked for, or given, as values of a type that the array does not hold.
+    /// Elements were requested or given as values of a type that the array does not hold.
     #[error("{at} holds {}, not {asked}", held.name())]
     ElementType {
         /// Which array.
@@ -51,7 +52,7 @@ pub enum Error {
         /// The Rust type.
         asked: &'static str,
     },
-    /// A stored element is no value of its type.
+    /// A stored element is not a value of its type.
     #[error("{at}: {source}")]
     InvalidElement {
         /// Which array.
@@ -62,16 +63,16 @@ pub enum Error {
     /// There is no such data type.
     #[error(transparent)]
     DataType(#[from] DataTypeError),
-    /// Planes cannot be written one after the other as it was asked.
+    /// Planes cannot be written one after another as requested.
     #[error(transparent)]
     Slices(#[from] SliceError),
     /// Storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Chunks could not be read or written. What storage said, or what is wrong with a region, is never in here.
+    /// Chunks could not be read or written. Errors of the store and of regions are never in here.
     #[error(transparent)]
     Engine(EngineError),
-    /// Some of it was lost, which its copy in another form could not tell.
+    /// Part of it was lost, which a copy in another form could not record.
     #[error(
         "{at}: {} recorded by `repair` as lost or possibly old", chunks(*lost, *unproved)
     )]
@@ -89,7 +90,7 @@ pub enum Error {
         /// Which array.
         at: String,
     },
-    /// Another data set has taken the place of the one that was opened, and is no version of it.
+    /// Another data set, not a version of the one that was opened, has replaced it.
     #[error("{at} was replaced by something else while it was in use")]
     Replaced {
         /// Which data set.
@@ -107,7 +108,7 @@ pub enum Error {
         /// Where it was looked for.
         at: String,
     },
-    /// The `info` of a volume is not legal, or tells of something that cannot be used.
+    /// The `info` of a volume is not legal, or describes something that cannot be used.
     #[error("{object}: {source}")]
     Info {
         /// The document's key.
@@ -120,7 +121,7 @@ pub enum Error {
     NoLevel {
         /// Which volume.
         at: String,
-        /// As asked for.
+        /// The level requested.
         level: usize,
         /// How many there are.
         levels: usize,
@@ -136,7 +137,7 @@ pub enum Error {
         /// How many.
         copies: usize,
     },
-    /// Nothing tells how a folder of shards is sharded.
+    /// Nothing says how a folder of shards is sharded.
     #[error("nothing at {at} tells how its keys are sharded: there is no \"info\" that says so")]
     NoKeyValues {
         /// Where it was looked for.
@@ -157,9 +158,9 @@ pub enum Error {
         told.map_or_else(|| "no known number of".to_owned(), |n| n.to_string())
     )]
     MeshWithoutFragments {
-        /// Which.
+        /// Which key.
         key: u64,
-        /// Bytes of fragments that the manifest tells of; `None` if it is no manifest.
+        /// Bytes of fragments according to the manifest; `None` if the value is not a manifest.
         told: Option<u64>,
         /// Bytes of fragments that were given.
         given: u64,
@@ -170,15 +171,16 @@ pub enum Error {
         /// Which array.
         at: String,
     },
-    /// An append owns the end of the array that is under way or was killed; nobody here can tell which.
+    /// The end of the array is owned by an append that is either still running or was killed; it
+    /// cannot be determined from here which.
     #[error("an append to {at} by {owner} is under way, or was killed")]
     AppendOwned {
         /// Which array.
         at: String,
-        /// By whom.
+        /// Its owner.
         owner: String,
     },
-    /// The end of the array was taken over by another append, or the array is another one by now.
+    /// Another append has taken over the end of the array, or the array has been replaced.
     #[error(
         "this append no longer owns the end of {at}: another one has taken over, or the array was replaced"
     )]
@@ -186,7 +188,7 @@ pub enum Error {
         /// Which array.
         at: String,
     },
-    /// The header of a data set of webknossos-wrap contradicts the format.
+    /// The header of a webknossos-wrap data set contradicts the format.
     #[error("\"{object}\": {source}")]
     WkwHeader {
         /// The header.
@@ -202,7 +204,7 @@ pub enum Error {
         /// What is wrong with it.
         source: PropertiesError,
     },
-    /// Nothing tells how far an array of webknossos-wrap reaches.
+    /// Nothing says how far a webknossos-wrap array extends.
     #[error(
         "{at}: its extent is not known, as no datasource-properties.json tells it and its store \
          cannot list its files"
@@ -219,7 +221,7 @@ pub enum Error {
         /// Voxels along an edge of a block.
         edge: u64,
     },
-    /// Arrays of this format are only read.
+    /// Arrays of this format are read-only.
     #[error("{at} is stored as {format}, which is only read here")]
     OnlyRead {
         /// Which array.
@@ -227,19 +229,20 @@ pub enum Error {
         /// Its format.
         format: &'static str,
     },
-    /// There is a group where an array was asked for.
+    /// There is a group where an array was requested.
     #[error("{at} is a group, not an array")]
     NotAnArray {
         /// Where.
         at: String,
     },
-    /// There is an array where a group was asked for.
+    /// There is an array where a group was requested.
     #[error("{at} is an array, not a group")]
     NotAGroup {
         /// Where.
         at: String,
     },
-    /// A data set holds what the job would not take along, so that the result would not be the whole of it.
+    /// A data set holds something that the job would not carry over, so the result would be
+    /// incomplete.
     #[error("{at} is not copied or repacked without {what}")]
     LeftOut {
         /// The data set.
@@ -247,21 +250,22 @@ pub enum Error {
         /// What it holds, by name.
         what: String,
     },
-    /// Folders lie deeper than any hierarchy does.
+    /// Folders are nested deeper than in any hierarchy.
     #[error("{at} lies more than {most} groups deep")]
     TooDeep {
         /// Where.
         at: String,
-        /// The most that is looked at.
+        /// The limit.
         most: usize,
     },
-    /// There is something already where a new array or group was to be made.
+    /// Something already exists where a new array or group was to be created.
     #[error("{at} exists already")]
     Exists {
         /// Where.
         at: String,
     },
-    /// There is a group where a new array was to be made. It is never overwritten: what is in it would go too.
+    /// There is a group where a new array was to be created. It is never overwritten: its contents
+    /// would be lost too.
     #[error("there is a group at {at}, which an array cannot replace")]
     GroupExists {
         /// Where.
@@ -276,10 +280,10 @@ pub enum Error {
     /// A data set cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
-    /// The chunks of a data set cannot be packed anew as it was asked.
+    /// The chunks of a data set cannot be repacked as requested.
     #[error(transparent)]
     Repack(#[from] RepackError),
-    /// A data set cannot be converted as it was asked.
+    /// A data set cannot be converted as requested.
     #[error(transparent)]
     Convert(#[from] ConvertError),
     /// A file of elements cannot be read or written.
@@ -291,13 +295,13 @@ pub enum Error {
     /// Planes cannot be appended.
     #[error(transparent)]
     Append(#[from] AppendError),
-    /// A new array cannot be stored as it was asked.
+    /// A new array cannot be stored as requested.
     #[error(transparent)]
     ArrayLayout(#[from] ArrayLayoutError),
     /// A hierarchy cannot be migrated.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
-    /// What would change metadata of Zarr version 2, which is only read.
+    /// The operation would change Zarr version 2 metadata, which is read-only.
     #[error("{at} has metadata of Zarr version 2 (\"{object}\"), which is never changed")]
     ZarrV2 {
         /// Which node.
@@ -305,20 +309,22 @@ pub enum Error {
         /// Its document, or one of them.
         object: Key,
     },
-    /// The store cannot list, and there is no consolidated metadata that names the nodes of a group.
+    /// The store cannot list, and there is no consolidated metadata that names the nodes of a
+    /// group.
     #[error("its store cannot list what is in the group {at}, and it has no consolidated metadata")]
     UnlistedGroup {
         /// Where.
         at: String,
     },
-    /// The store cannot list, and the grid of an array has room for more objects than are asked for one by one.
+    /// The store cannot list, and the grid of an array has room for too many objects to probe one
+    /// by one.
     #[error(
         "its store cannot list the objects of {at}, and {objects} are too many to ask for each"
     )]
     UnlistedObjects {
         /// Which array.
         at: String,
-        /// How many there may be.
+        /// How many may exist.
         objects: u64,
     },
     /// The URL cannot be used.
@@ -332,8 +338,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do next, where there is something to be said. It is said to who uses the library; a program
-    /// of its own that knows a better way, such as an option, matches the variant.
+    /// What to do next, if there is anything to suggest. It is addressed to users of the library; a
+    /// program that knows a better way, such as an option, matches the variant.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Engine(error) => engine_hint(error),
@@ -426,7 +432,7 @@ impl From<EngineError> for Error {
     }
 }
 
-/// For functions that are given to the engine: it hands their errors back as they were.
+/// For callbacks passed to the engine: it returns their errors unchanged.
 impl From<Error> for EngineError {
     fn from(error: Error) -> Self {
         match error {
@@ -445,7 +451,7 @@ fn chunks(lost: u64, unproved: u64) -> String {
     }
 }
 
-/// What helps against a damaged chunk.
+/// What to do about a damaged chunk.
 fn rewrite(chunk: &[u64]) -> String {
     format!(
         "the other chunks can still be read; write the whole of chunk {chunk:?} again to replace it"

@@ -1,5 +1,5 @@
-//! What a format says of a place before a data set is open there: the names of its documents, and
-//! the objects that they tell of.
+//! What a format knows about a location before a data set is opened there: the names of its
+//! documents, and the objects that they describe.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,26 +9,27 @@ use shardine_store::{Key, Listing, StoreError};
 use crate::set::DataSet;
 use crate::{Engine, Error, Location};
 
-/// A format of data sets; `dataset.rs` has the list of them.
+/// A data set format; `dataset.rs` lists them all.
 pub(crate) trait Format: Sync {
     /// The names of its documents.
     fn documents(&self) -> DocumentNames;
 
-    /// Opens the data set at a place; `None` if none of its documents is there.
+    /// Opens the data set at a location; `None` if none of its documents is there.
     fn open(
         &self,
         engine: &Arc<Engine>,
         location: &Location,
     ) -> Result<Option<Box<dyn DataSet>>, Error>;
 
-    /// The objects that the data set at a place may have; `None` if none of its documents is there.
+    /// The objects that the data set at a location may have; `None` if none of its documents is
+    /// there.
     ///
-    /// Documents alone tell, and no array is opened: types and codecs that are not known here do not
+    /// Derived from documents alone, without opening any array: unknown types and codecs do not
     /// matter.
     fn contents(&self, location: &Location) -> Result<Option<Contents>, ContentsError>;
 
-    /// Refuses a folder with documents that name a folder outside of `within`. `listing` is what is
-    /// in the folder.
+    /// Refuses a folder with documents that name a folder outside `within`. `listing` is the
+    /// contents of the folder.
     fn check_inside(
         &self,
         _within: &Location,
@@ -38,21 +39,21 @@ pub(crate) trait Format: Sync {
         Ok(())
     }
 
-    /// Whether the name of an object says how it is encoded, so that its bytes stay as they are even
-    /// where headers that say the same are lost.
+    /// Whether the name of an object says how it is encoded, so that its bytes stay as they are
+    /// even where headers that say the same are lost.
     fn names_encoding(&self, _name: &str) -> bool {
         false
     }
 }
 
-/// The names of a format's documents, by the order in which those of one folder may appear.
+/// The names of a format's documents, in the order in which those of one folder may appear.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DocumentNames {
-    /// Those that add to one of the next.
+    /// Documents that add to one of `making`.
     pub before: &'static [&'static str],
-    /// Those that make a data set; the first of them that is there counts.
+    /// Documents that make a data set; the first one that exists counts.
     pub making: &'static [&'static str],
-    /// Those that tell of the data sets below.
+    /// Documents that describe the data sets below.
     pub after: &'static [&'static str],
 }
 
@@ -65,7 +66,7 @@ pub(crate) enum DocumentRank {
 }
 
 impl DocumentNames {
-    /// The rank of an object of this name; `None` if it is no document.
+    /// The rank of an object with this name; `None` if it is not a document.
     pub fn rank(self, name: &str) -> Option<DocumentRank> {
         let ranks = [
             (self.before, DocumentRank::Before),
@@ -79,18 +80,19 @@ impl DocumentNames {
 /// All objects that a data set may have.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    /// Documents, and what else has a name of its own. Of two with the same key the first counts.
+    /// Documents, and whatever else has a name of its own. Of two with the same key the first
+    /// counts.
     pub objects: Vec<PossibleKey>,
     pub grids: Vec<KeyGrid>,
 }
 
-/// An object that is stored, or may be.
+/// An object that is or may be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PossibleKey {
     pub key: Key,
-    /// Whether the data set is not whole without it.
+    /// Whether the data set is incomplete without it.
     pub needed: bool,
-    /// What may be there instead of it, if it is not there.
+    /// What may be there instead if it is missing.
     pub instead: Vec<PossibleKey>,
 }
 
@@ -98,11 +100,11 @@ pub(crate) struct PossibleKey {
 pub(crate) struct KeyGrid {
     /// The folder that they belong to.
     pub folder: Location,
-    /// Made as they are asked for: there may be millions.
+    /// Generated lazily: there may be millions.
     pub keys: KeyStream,
 }
 
-/// Keys that are yet to come.
+/// Keys generated lazily.
 pub(crate) type KeyStream = Box<dyn Iterator<Item = Result<PossibleKey, Error>> + Send>;
 
 impl fmt::Debug for KeyGrid {
@@ -119,7 +121,7 @@ impl PossibleKey {
 }
 
 impl Contents {
-    /// Adds an object without which the data set is not whole.
+    /// Adds an object without which the data set is incomplete.
     pub fn needs(&mut self, key: Key) {
         self.objects.push(PossibleKey { needed: true, ..PossibleKey::new(key) });
     }
@@ -140,16 +142,16 @@ impl Contents {
     }
 }
 
-/// Why it cannot be told which objects a data set has.
+/// Why the objects of a data set cannot be determined.
 #[derive(Debug)]
 pub(crate) enum ContentsError {
     /// Its documents do not name them all.
     Untold {
         reason: &'static str,
-        /// What helps.
+        /// What to do about it.
         advice: Option<&'static str>,
     },
-    /// A document names a folder outside of the place that was asked about.
+    /// A document names a folder outside the location in question.
     Outside {
         document: Key,
         folder: String,
@@ -169,8 +171,8 @@ impl From<StoreError> for ContentsError {
     }
 }
 
-/// The folder that a document at a place names by a relative path; [`ContentsError::Outside`] if it
-/// is not `within` another place of the same store, nor below that.
+/// The folder that a document at a location names by a relative path; [`ContentsError::Outside`] if
+/// it is neither `within` nor below it.
 pub(crate) fn folder_within(
     within: &Location,
     at: &Location,

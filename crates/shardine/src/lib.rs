@@ -1,12 +1,12 @@
-//! Sharded chunk storage: reads and writes n-dimensional arrays whose chunks are packed into shards.
+//! Sharded chunk storage: reads and writes n-dimensional arrays with chunks packed into shards.
 //!
-//! Zarr (version 3, and 2 to be read), Neuroglancer's precomputed volumes and webknossos-wrap, in
-//! local files, S3, Azure, Google Cloud Storage and over HTTP.
+//! Supports Zarr version 3, existing arrays of version 2, Neuroglancer precomputed volumes and
+//! webknossos-wrap (read-only), in local files, S3, Azure, Google Cloud Storage and over HTTP.
 //!
 //! # A tour
 //!
-//! **Make an array.** [`Array::builder`] takes a shape and a type; what else is not said is chosen.
-//! It is made at a path, a URL or a [`Location`].
+//! **Create an array.** [`Array::builder`] takes a shape and a type; everything else has a default.
+//! The array is created at a path, a URL or a [`Location`].
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,8 +23,8 @@
 //! # }
 //! ```
 //!
-//! **Write and read** regions as values of Rust. A region is given in ranges, one for each axis, or
-//! as text: see [`IntoRegion`]. Shards change atomically, and concurrent writers do not lose each
+//! **Write and read** regions as Rust values. A region is given as ranges, one for each axis, or as
+//! text: see [`IntoRegion`]. Shards change atomically, and concurrent writers do not lose each
 //! other's changes.
 //!
 //! ```
@@ -44,9 +44,9 @@
 //! # }
 //! ```
 //!
-//! **Open anything.** [`open`] finds out what is at a URL; [`Array::open`] is short for its finest
-//! level. Elements of variable length, such as strings, and arrays whose type is only known at run
-//! time have [`Array::read_elements`].
+//! **Open anything.** [`open`] detects what is at a URL; [`Array::open`] is short for its finest
+//! level. For variable-length elements, such as strings, and for arrays whose type is only known at
+//! run time, use [`Array::read_elements`].
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -61,9 +61,9 @@
 //! # }
 //! ```
 //!
-//! **Work on whole data sets** with the [`jobs`]: pack chunks into other shards, convert between
-//! formats, copy, check, repair. Most take an [`Engine`], or a [`jobs::JobContext`] with a callback
-//! for progress and a token that stops it; running a job again resumes it.
+//! **Work on whole data sets** with the [`jobs`]: repack chunks into other shards, convert between
+//! formats, copy, verify, repair. Most take an [`Engine`], or a [`jobs::JobContext`] with a
+//! progress callback and a cancellation token; running a job again resumes it.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -93,8 +93,8 @@
 //! # }
 //! ```
 //!
-//! The folder `examples` of this crate has whole programs: `make`, `update`, `instrument` (planes as
-//! they come), `reshard`, `s3` and `precomputed`.
+//! The `examples` folder of this crate has complete programs: `make`, `update`, `instrument`
+//! (writes planes as they arrive), `reshard`, `s3` and `precomputed`.
 //!
 //! # What is where
 //!
@@ -112,13 +112,13 @@
 //!
 //! # Elements in memory
 //!
-//! Typed calls give and take values in the byte order of the machine. The calls on bytes, such as
-//! [`Array::read_elements`], have them little-endian on every machine, in C order.
+//! Typed calls use the byte order of the machine. Calls on bytes, such as [`Array::read_elements`],
+//! use little-endian elements on every machine, in C order.
 //!
 //! # Tracing
 //!
-//! Each call that opens, reads or writes is a `tracing` span of level `debug`, each job one of level
-//! `info`. They cost next to nothing unless the program has a subscriber.
+//! Each call that opens, reads or writes is a `tracing` span at level `debug`, and each job is one
+//! at level `info`. They cost next to nothing unless the program has a subscriber.
 //!
 //! # Features
 //!
@@ -132,6 +132,7 @@ mod builder;
 pub mod codec_words;
 mod dataset;
 mod error;
+mod error_kind;
 pub mod files;
 mod format;
 pub mod jobs;
@@ -156,6 +157,7 @@ pub use dataset::{open, open_in};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use error::Error;
+pub use error_kind::ErrorKind;
 pub use half::{bf16, f16};
 pub use location::{IntoLocation, Location, LocationSpec};
 pub use num_complex::Complex;

@@ -9,18 +9,18 @@ use shardine_store::{FileStore, FolderHold, Key, MemoryStore, Store, StoreError}
 
 use crate::Error;
 
-/// A version of Zarr, by the documents that it has.
+/// A version of Zarr, by its documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ZarrFormat {
-    /// `.zarray`, `.zgroup` and `.zattrs`: read here, and left as they are.
+    /// `.zarray`, `.zgroup` and `.zattrs`
     V2,
     /// `zarr.json`
     V3,
 }
 
-/// Where a data set is: a store and a place in it.
+/// Where a data set is: a store and a path in it.
 ///
-/// One that was made from a URL knows it, and can be made again in another process:
+/// A location made from a URL remembers it, and can be recreated in another process:
 ///
 /// ```
 /// use shardine::{Location, LocationSpec};
@@ -37,10 +37,10 @@ pub enum ZarrFormat {
 pub struct Location {
     /// Where the objects live.
     pub store: Arc<dyn Store>,
-    /// The place of the node; `None` is the root of the store.
+    /// The path of the node; `None` is the root of the store.
     pub path: Option<Key>,
-    /// The version whose documents are looked at here and below; `None` looks for version 3 and, where that has none, for
-    /// version 2.
+    /// The version whose documents are used here and below; `None` looks for version 3 and, if
+    /// there is none, for version 2.
     pub format: Option<ZarrFormat>,
     origin: Origin,
 }
@@ -48,7 +48,7 @@ pub struct Location {
 /// What a store was made from.
 #[derive(Debug, Clone)]
 enum Origin {
-    /// It was given as it is.
+    /// It was passed in ready-made.
     Store,
     Files(FileStore),
     Remote {
@@ -57,12 +57,12 @@ enum Origin {
     },
 }
 
-/// A [`Location`] as plain data, for another process: the URL of its store, the place in it, and
-/// the options.
+/// A [`Location`] as plain data, for another process: the URL of its store, the path in it, and the
+/// options.
 ///
-/// It holds no secrets: [`Location::spec`] refuses what has some. The environment is not part of it
-/// either, so the other process takes credentials, and what else was not said by options, from its
-/// own.
+/// It holds no secrets: [`Location::spec`] refuses locations that have any. Nor does it include the
+/// environment: the other process takes credentials, and anything else that options do not set,
+/// from its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocationSpec {
@@ -84,11 +84,12 @@ struct StoreSpec {
     memory: u64,
 }
 
-/// What says where a data set is: a URL or a path as text, a [`Path`], or a [`Location`].
+/// Anything that says where a data set is: a URL or a path as text, a [`Path`], or a [`Location`].
 ///
-/// Text is understood by [`Location::parse`]. A `Path` is that of a file, whatever it looks like.
+/// Text is parsed by [`Location::parse`]. A `Path` is always a path in the file system, whatever it
+/// looks like.
 pub trait IntoLocation {
-    /// The place. Nothing needs to exist there, and no request is made.
+    /// The location. Nothing needs to exist there, and no request is made.
     fn into_location(self) -> Result<Location, Error>;
 }
 
@@ -146,22 +147,23 @@ impl Location {
         Self { store, path: None, format: None, origin: Origin::Store }
     }
 
-    /// The root of a new store in memory, which lives as long as something refers to it.
+    /// The root of a new in-memory store, which lives as long as something refers to it.
     pub fn memory() -> Self {
         Self::root(Arc::new(MemoryStore::new()))
     }
 
-    /// Understands a path, or a URL with `file://`, `s3://`, `gs://`, `az://`, `http://` or `https://`. Nothing needs
-    /// to exist there, and no request is made.
+    /// Parses a path, or a URL with `file://`, `s3://`, `gs://`, `az://`, `http://` or `https://`.
+    /// Nothing needs to exist there, and no request is made.
     ///
-    /// A path is taken as it is, and so is the name of an object in a bucket. In a `file://` URL `%20` is a space, and
-    /// so on; it names no host, or `localhost`. Of remote stores credentials and endpoints are taken from the usual
-    /// environment variables.
+    /// A path is taken literally, and so is the name of an object in a bucket. A `file://` URL is
+    /// percent-decoded, and names no host or `localhost`. Credentials and endpoints of remote
+    /// stores come from the usual environment variables.
     pub fn parse(url: &str) -> Result<Self, Error> {
         Self::with_options(url, &StoreOptions::new())
     }
 
-    /// The same with options for a remote store, which go before the environment.
+    /// Like [`parse`](Self::parse), with options for a remote store, which take precedence over the
+    /// environment.
     pub fn with_options(url: &str, options: &StoreOptions) -> Result<Self, Error> {
         let refuse = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
         let path = match url.split_once("://") {
@@ -199,8 +201,8 @@ impl Location {
         Ok(Self::of_files(FileStore::new(path)))
     }
 
-    /// Makes the place that another process has described. No request is made, and nothing needs to
-    /// exist there.
+    /// Makes the location that another process has described. Nothing needs to exist there, and no
+    /// request is made.
     pub fn from_spec(spec: &LocationSpec) -> Result<Self, Error> {
         let mut options = StoreOptions::new();
         if let Some(StoreSpec { options: pairs, single_writer, memory }) = &spec.store {
@@ -220,10 +222,10 @@ impl Location {
         Ok(Self::with_options(&spec.url, &options)?.at(path).with_format(format))
     }
 
-    /// Describes the place for another process.
+    /// Describes the location for another process.
     ///
-    /// [`Error::Url`] if its store was not made from a URL, or there is a secret in the URL or the
-    /// options: those belong into the environment of both processes.
+    /// [`Error::Url`] if its store was not made from a URL, or if the URL or the options contain a
+    /// secret: those belong in the environment of both processes.
     pub fn spec(&self) -> Result<LocationSpec, Error> {
         let refuse = |reason: &str| Error::Url { url: self.to_string(), reason: reason.to_owned() };
         let (url, store) = match &self.origin {
@@ -258,11 +260,11 @@ impl Location {
         Ok(LocationSpec { url, path, store, zarr_format })
     }
 
-    /// The URL of the place, without a user and a password; that of files is absolute.
-    /// [`parse`](Self::parse) makes the same place of it, if it gets the same options.
+    /// The URL of the location, without user and password; for files it is absolute.
+    /// [`parse`](Self::parse) turns it back into the same location, given the same options.
     ///
-    /// `None` if the store was not made from a URL, or no URL says it: a path that is not UTF-8, or
-    /// a `?` or `#` in the name of an object in a bucket.
+    /// `None` if the store was not made from a URL, or no URL can express the location: a path that
+    /// is not UTF-8, or a `?` or `#` in the name of an object in a bucket.
     pub fn url(&self) -> Option<String> {
         match &self.origin {
             Origin::Store => None,
@@ -271,18 +273,18 @@ impl Location {
         }
     }
 
-    /// The same place in another store, such as one that wraps this one. It has no URL.
+    /// The same path in another store, such as one that wraps this one. It has no URL.
     pub fn with_store(self, store: Arc<dyn Store>) -> Self {
         Self { store, origin: Origin::Store, ..self }
     }
 
-    /// The place of a child.
+    /// The location of a child.
     pub fn join(&self, name: &str) -> Result<Self, Error> {
         Ok(self.at(Some(self.key(name)?)))
     }
 
-    /// The place above, and the name that this one has there; `None` if nothing lies above, or the
-    /// store knows of nothing there. No request is made.
+    /// The parent location, and the name of this one in it; `None` if there is no parent, or it
+    /// lies outside what the store can see. No request is made.
     pub(crate) fn parent(&self) -> Result<Option<(Self, String)>, Error> {
         let Some(path) = &self.path else {
             let above = self.store.above();
@@ -294,7 +296,7 @@ impl Location {
         }))
     }
 
-    /// The place that a path means which is relative to this one; `None` if it leads out of the
+    /// The location that a path relative to this one refers to; `None` if it leads out of the
     /// store.
     pub(crate) fn resolved(&self, path: &str) -> Result<Option<Self>, Error> {
         let root = self.path.as_ref().map(Key::as_str);
@@ -317,18 +319,19 @@ impl Location {
         Ok(Some(self.at(path)))
     }
 
-    /// Another place in the same store.
+    /// Another path in the same store.
     pub fn at(&self, path: Option<Key>) -> Self {
         Self { path, ..self.clone() }
     }
 
-    /// The same place, where only the documents of one version are looked at.
+    /// The same location, restricted to the documents of one version.
     pub fn with_format(self, format: Option<ZarrFormat>) -> Self {
         Self { format, ..self }
     }
 
-    /// Keeps the folder of a data set in its place until this is dropped, so that no job in place exchanges it for
-    /// another one. `None` where nothing is exchanged, or there are no locks to rely on, or there is no folder.
+    /// Keeps the folder of a data set in place until the hold is dropped, so that no in-place job
+    /// exchanges it for another one. `None` where nothing is exchanged, there are no reliable
+    /// locks, or there is no folder.
     pub(crate) fn hold(&self) -> Result<Option<FolderHold>, Error> {
         let Some(exchange) = self.store.exchange() else { return Ok(None) };
         match exchange.hold(self.path.as_ref()) {
@@ -359,7 +362,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// The `file://` URL of a place in a store of files; `None` if its path is not UTF-8.
+/// The `file://` URL of a path in a file store; `None` if the path is not UTF-8.
 fn file_url(files: &FileStore, path: Option<&Key>) -> Option<String> {
     let root = files.root().to_str()?;
     let path = match path {
@@ -369,7 +372,7 @@ fn file_url(files: &FileStore, path: Option<&Key>) -> Option<String> {
     Some(format!("file://{}", path_in_url(&path)))
 }
 
-/// The path that a `file://` URL means, from what follows its `//`.
+/// The path that a `file://` URL refers to, from what follows its `//`.
 fn file_path(rest: &str) -> Result<String, &'static str> {
     let host_end = rest.find('/').unwrap_or(rest.len());
     let (host, path) = rest.split_at(host_end);
@@ -390,7 +393,7 @@ fn file_path(rest: &str) -> Result<String, &'static str> {
         let (Some(high), Some(low)) = (digit(), digit()) else {
             return Err("a % is not followed by two hexadecimal digits; a % itself is %25");
         };
-        // Two digits of base 16 are a byte.
+        // Two hexadecimal digits make a byte.
         decoded.push((high * 16 + low) as u8);
     }
     if decoded.contains(&0) {
@@ -448,7 +451,7 @@ mod tests {
         }
     }
 
-    /// The same place once more, by its URL and by its spec.
+    /// The same location again, from its URL and from its spec.
     fn again(location: &Location) -> [Location; 2] {
         let by_url = Location::parse(&location.url().unwrap()).unwrap();
         let json = serde_json::to_string(&location.spec().unwrap()).unwrap();
@@ -567,7 +570,7 @@ mod tests {
                 return Ok(());
             };
             let by_url = Location::parse(&url).unwrap();
-            // Whatever slashes a path ends in.
+            // Whatever trailing slashes a path has.
             let [now, before] = [&by_url, &location].map(Location::to_string);
             prop_assert_eq!(std::path::Path::new(&now), std::path::Path::new(&before));
             prop_assert_eq!(by_url.url(), Some(url));

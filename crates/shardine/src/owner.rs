@@ -1,4 +1,4 @@
-//! Which process has put a marker, and whether it still lives.
+//! Which process wrote a marker, and whether it is still alive.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -6,16 +6,16 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-/// The claims of this process that are markers.
+/// The claims of this process that are in use as markers.
 static LIVE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Who has put a marker.
+/// The writer of a marker.
 pub(crate) struct Owner {
     /// Its claim.
     pub id: String,
-    /// What tells its process from all others, if its system says so.
+    /// Distinguishes its process from all others, if its system provides that.
     process: Option<String>,
-    /// For people.
+    /// For display.
     pub shown: String,
 }
 
@@ -27,7 +27,7 @@ impl Owner {
         id
     }
 
-    /// A name that nothing else has.
+    /// A unique name.
     pub fn fresh_id() -> String {
         let number = || RandomState::new().build_hasher().finish();
         format!("{:016x}{:016x}", number(), number())
@@ -38,7 +38,7 @@ impl Owner {
         LIVE.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    /// What a marker says of this process and its claim.
+    /// What a marker records about this process and its claim.
     pub fn here(id: &str) -> Value {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let pid = std::process::id();
@@ -57,7 +57,7 @@ impl Owner {
         }
     }
 
-    /// Whether it is a process that can be seen here.
+    /// Whether it is a process that is visible from here.
     pub fn is_of_this_system(&self) -> bool {
         let system = self.process.as_deref().and_then(|process| process.split_once(' '));
         system.is_some_and(|(system, _)| this_system().as_deref() == Some(system))
@@ -74,22 +74,22 @@ impl Owner {
             return !self.is_here();
         }
         let Some((pid, start)) = process.split_once(' ') else { return false };
-        // It is a part of a path, and anybody may have written it.
+        // It becomes part of a path, and anyone may have written it.
         let Ok(pid) = pid.parse::<u32>() else { return false };
         match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-            // Another process may have its number by now.
+            // Another process may have been given its number since.
             Ok(stat) => started(&stat).is_some_and(|found| found != start),
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         }
     }
 
-    /// Whether it is a claim of this process that lives.
+    /// Whether it is a live claim of this process.
     fn is_here(&self) -> bool {
         LIVE.lock().unwrap_or_else(PoisonError::into_inner).contains(&self.id)
     }
 }
 
-/// What tells this running system, and what of it one sees, from all others.
+/// Identifies this running system, and the part of it that is visible from here.
 fn this_system() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
@@ -102,7 +102,8 @@ fn own_process() -> Option<String> {
     Some(format!("{} {pid} {}", this_system()?, started(&stat)?))
 }
 
-/// When a process was started, from what the kernel says of it. Its name may have anything in it, and comes before.
+/// When a process was started, from its kernel `stat`. The process name comes before that and may
+/// contain anything.
 fn started(stat: &str) -> Option<&str> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)
 }

@@ -1,8 +1,7 @@
 //! Data sets, whatever their format.
 //!
-//! A format implements [`DataSet`], and the list in `dataset.rs` names its opener. What works on any
-//! data set goes through the trait; what is special to a format asks for its type by
-//! `downcast_ref`.
+//! A format implements [`DataSet`], and the list in `dataset.rs` names its opener. What works on
+//! any data set goes through the trait; what is specific to a format downcasts with `downcast_ref`.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -13,10 +12,10 @@ use shardine_store::Key;
 use crate::engine::GridKey;
 use crate::{Array, Error, Location};
 
-/// How deep data sets may lie in data sets: deeper than any hierarchy that is not a loop of links.
+/// How deep data sets may be nested: deeper than any hierarchy that is not a loop of links.
 pub const MAX_DEPTH: usize = 64;
 
-/// A data set: what the documents at a place describe.
+/// A data set: what the documents at a location describe.
 ///
 /// ```
 /// use shardine::store::{Condition, Key, StoreExt};
@@ -42,19 +41,19 @@ pub trait DataSet: Any + Debug + Send + Sync {
     /// Where its documents are.
     fn location(&self) -> &Location;
 
-    /// The keys that its own documents have or may have; the last is the one without which there
-    /// is no data set. Sets inside of it have their own.
+    /// The keys that its own documents have or may have; the last is the one without which there is
+    /// no data set. Nested sets have their own.
     fn documents(&self) -> Result<Vec<Key>, Error>;
 
-    /// What it consists of, one by one: of an array the array itself, of levels the finest first.
+    /// Its parts: for an array the array itself, for levels the finest first.
     ///
     /// A part that cannot be opened does not hide the others: its name comes with the error. Costs
     /// what the format needs to open all of them: for a Zarr group a listing and a read for each
     /// folder, for the levels of a volume nothing.
     fn parts(&self) -> Result<Vec<SetPart>, Error>;
 
-    /// A new handle of the array that it is, or of one of its levels; 0 is the finest.
-    /// [`Error::NoLevel`] if there is no such level, [`Error::NotAnArray`] if it is a group.
+    /// A new handle to its array, or to one of its levels; 0 is the finest. [`Error::NoLevel`] if
+    /// there is no such level, [`Error::NotAnArray`] if it is a group.
     fn array(&self, level: usize) -> Result<Array, Error> {
         let at = || self.location().to_string();
         match self.kind() {
@@ -71,19 +70,19 @@ pub trait DataSet: Any + Debug + Send + Sync {
         }
     }
 
-    /// The name of its format, if data sets of it are only read: nothing writes to them, and no job
-    /// mends them. `None` for all others.
+    /// The name of its format, if that is read-only here: nothing writes to its data sets, and no
+    /// job repairs them. `None` for all others.
     fn only_read(&self) -> Option<&'static str> {
         None
     }
 
-    /// The attributes that a Zarr group made from it keeps, or with `level` the array of that level,
-    /// so that nothing its documents say is lost.
+    /// The attributes to keep in a Zarr group made from it, or with `level` in the array of that
+    /// level, so that nothing in its documents is lost.
     fn attributes(&self, _level: Option<usize>) -> Map<String, Value> {
         Map::new()
     }
 
-    /// What else its documents say that is worth showing, by name.
+    /// Other facts from its documents that are worth showing, by name.
     fn facts(&self) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
@@ -93,9 +92,9 @@ pub trait DataSet: Any + Debug + Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetKind {
-    /// It is one array.
+    /// A single array.
     Array,
-    /// Arrays that show the same at different resolutions, the finest first.
+    /// The same data at different resolutions, the finest first.
     Levels,
     /// Arrays and data sets, by name.
     Group,
@@ -107,12 +106,12 @@ pub enum SetKind {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SetPart {
-    /// Its name in the data set; empty if it is the whole of it.
+    /// Its name in the data set; empty if it is the whole data set.
     pub name: String,
     /// What it is, or why it cannot be opened.
     pub content: Result<PartContent, Error>,
-    /// Whether it was found where it is stored. If not, the store cannot list, and a document says
-    /// that it is there.
+    /// Whether it was found in the store. If not, the store cannot list, and a document says that
+    /// the part exists.
     pub listed: bool,
 }
 
@@ -139,12 +138,12 @@ impl SetPart {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyRole {
-    /// One of its documents, or of a set inside.
+    /// One of its documents, or of a nested set.
     Document,
-    /// An object of the array with this name, which may lie outside of its grid; or a folder that
-    /// keys of such objects go through.
+    /// An object of the array with this name, which may lie outside its grid; or a folder in the
+    /// path of such objects.
     Chunks(String),
-    /// Nothing of the data set.
+    /// Not part of the data set.
     Other,
 }
 
@@ -154,20 +153,21 @@ impl dyn DataSet {
         (self as &dyn Any).is::<T>()
     }
 
-    /// The data set as what it is, for what only its format has.
+    /// The data set as its concrete type, for what only its format has; `None` if it is not of this
+    /// type.
     pub fn downcast_ref<T: DataSet>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// The data set as what it is; `None` if it is not of this type.
+    /// The data set as its concrete type; `None` if it is not of this type.
     pub fn downcast<T: DataSet>(self: Box<Self>) -> Option<Box<T>> {
         let any: Box<dyn Any> = self;
         any.downcast().ok()
     }
 
-    /// Visits all its arrays in the order of their names, those of sets inside too.
+    /// Visits all its arrays in order of their names, including those of nested sets.
     ///
-    /// What cannot be opened is handed over as an error. Costs what [`parts`](DataSet::parts) costs
+    /// What cannot be opened is passed on as an error. Costs what [`parts`](DataSet::parts) costs
     /// for each set.
     pub fn each_array(
         &self,
@@ -180,7 +180,7 @@ impl dyn DataSet {
         }
     }
 
-    /// What an object or a folder below its place is to it, by its key alone.
+    /// The role of an object or a folder below its location, by key alone.
     ///
     /// Costs what [`parts`](DataSet::parts) costs for each set.
     pub fn role(&self, key: &Key) -> Result<KeyRole, Error> {

@@ -1,4 +1,4 @@
-//! How the chunks of an array lie in its store, and what can be wrong with them.
+//! How the chunks of an array are laid out in its store, and what can be wrong with them.
 //!
 //! [`Array::objects`](crate::Array::objects) lists its objects and
 //! [`Array::shard_entries`](crate::Array::shard_entries) reads the index of one.

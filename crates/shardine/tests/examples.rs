@@ -1,6 +1,6 @@
 //! The programs in `examples` do what they say: each is run, and checks itself.
 //!
-//! They are not compiled once more for it: `cargo test` builds examples before it runs tests.
+//! They are not compiled again for this: `cargo test` builds examples before it runs tests.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 

@@ -15,7 +15,7 @@ use shardine::{Array, ArrayNode, Engine, EngineOptions, Location};
 
 const BYTES: usize = 64 * 64 * 2;
 
-/// An array of one shard of 64 chunks, all elements of it with these bytes.
+/// An array of one shard of 64 chunks, filled with this byte.
 fn filled(folder: &Path, byte: u8) {
     let array = create_in(Arc::new(FileStore::new(folder)), &document_of(json!([bytes()])));
     write(&array, "", vec![byte; BYTES]);
@@ -82,7 +82,7 @@ fn a_file_that_is_replaced_by_a_rename_is_seen_at_once() {
     assert_all_are(&array, 1);
     let shard = |folder: &tempfile::TempDir| folder.path().join("c/0/0");
     for byte in [2, 1, 2] {
-        // As long as the old one, and with times of the same moment for all that a slow clock knows.
+        // As long as the old one, and with the same timestamps as far as a slow clock can tell.
         let source = if byte == 2 { &folders[1] } else { &folders[0] };
         let new = folders[0].path().join("new");
         if byte == 2 {
@@ -120,7 +120,7 @@ fn a_file_that_is_overwritten_in_place_is_read_anew() {
     assert_all_are(&array, 1);
     let other = tempfile::tempdir().unwrap();
     filled(other.path(), 2);
-    // The clock of files may tick slowly.
+    // File timestamps may tick slowly.
     std::thread::sleep(Duration::from_millis(20));
     let bytes = std::fs::read(other.path().join("c/0/0")).unwrap();
     std::fs::write(folder.path().join("c/0/0"), bytes).unwrap();
@@ -174,7 +174,8 @@ fn files_are_closed_with_their_array_and_not_too_many_are_open() {
     assert_eq!(open(), 0);
 }
 
-/// A shard of two shards of two chunks each; the index of the second one does not fit into it if `cut`.
+/// A shard of two shards of two chunks each; the index of the second one does not fit into it if
+/// `cut`.
 fn nested(byte: u8, cut: bool) -> Vec<u8> {
     let index = |entries: [[u64; 2]; 2]| {
         let numbers = entries.as_flattened().iter();
@@ -203,7 +204,7 @@ fn damage_in_a_file_that_was_replaced_is_not_told() {
     let (shard, new) = (folder.path().join("c/0"), folder.path().join("new"));
     std::fs::create_dir(folder.path().join("c")).unwrap();
     std::fs::write(&shard, nested(1, true)).unwrap();
-    // Opens the file, and reads nothing of what is wrong.
+    // Opens the file, and reads nothing of the damaged part.
     assert_eq!(read(&array, "0:8"), [1; 8]);
     let error = array.read_elements("8:12").unwrap_err();
     assert!(

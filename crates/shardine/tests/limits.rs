@@ -1,4 +1,5 @@
-//! Memory stays within what was promised. Each case runs in a process of its own, so that its peak is its own.
+//! Memory stays within the promised limits. Each case runs in a process of its own, so that its
+//! peak is its own.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -34,7 +35,8 @@ fn run_case(case: &str, folder: &std::path::Path, hard: u64) {
         .arg(test)
         .env("SHARDINE_LIMIT_CASE", case)
         .env("SHARDINE_LIMIT_FOLDER", folder)
-        // There may be no memory left for one, and then the child would hang instead of failing.
+        // There may be no memory left for a backtrace, and then the child would hang instead of
+        // failing.
         .env("RUST_BACKTRACE", "0")
         .output()
         .unwrap();

@@ -1,4 +1,4 @@
-//! What a program that traces sees: one span for each call, whatever it touches.
+//! What a tracing program sees: one span for each call, whatever it touches.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -50,7 +50,7 @@ fn spans() -> Vec<String> {
     std::mem::take(&mut *SPANS.lock().unwrap())
 }
 
-// One test: the subscriber is that of the whole process.
+// One test: the subscriber belongs to the whole process.
 #[test]
 fn a_call_is_one_span_however_many_chunks_it_touches() {
     tracing::subscriber::set_global_default(Listener(AtomicU64::new(0))).unwrap();
@@ -83,7 +83,7 @@ fn a_call_is_one_span_however_many_chunks_it_touches() {
     verify(&engine, &source, &VerifyOptions::new().decode(true), &mut |_| {}).unwrap();
     assert_eq!(spans(), [job("verify")]);
 
-    // One that reads every chunk through an array: that is not told.
+    // One that reads every chunk through an array: those reads have no spans.
     let options = RepackOptions::new()
         .chunk(&[8, 8])
         .packing(Packing::ChunksPerShard(vec![2]))

@@ -1,4 +1,5 @@
-//! Instructions of the paths that matter, with everything warm. Run by `cargo xtask bench --instructions`.
+//! Instructions of the paths that matter, with everything warm. Run by `cargo xtask bench
+//! --instructions`.
 
 use std::hint::black_box;
 

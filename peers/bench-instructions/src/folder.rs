@@ -1,16 +1,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A folder of its own for one benchmark, removed with all that is in it on drop.
+/// A folder for one benchmark, removed with everything in it on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes it in memory where the system has such a place: files are kept open on some file systems only, and those of
-    /// a container's temporary folder are not among them.
+    /// Creates it in memory if possible: files are kept open on some file systems only, and that of
+    /// a container's temporary folder is not among them.
     pub fn new() -> io::Result<Self> {
         let shared = Path::new("/dev/shm");
         let parent = if shared.is_dir() { shared.to_path_buf() } else { std::env::temp_dir() };
-        // Always as long, for a longer path takes more instructions.
+        // Always the same length, since a longer path takes more instructions.
         let path = parent.join(format!("shardine-instructions-{:010}", std::process::id()));
         std::fs::create_dir(&path)?;
         Ok(Self(path))

@@ -1,4 +1,4 @@
-//! The arrays that the benchmarks in `benches` work on: one shard each, in a file of its own.
+//! The arrays that the benchmarks in `benches` work on: one shard each, in its own file.
 
 pub mod callgrind;
 mod folder;
@@ -19,13 +19,13 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Edge of the one shard.
 pub const SHARD: u64 = 128;
 
-/// Edge of its chunks, unless told otherwise.
+/// Edge of its chunks, unless set otherwise.
 pub const CHUNK: u64 = 32;
 
 /// Bytes of an element.
 pub const ELEMENT: usize = 2;
 
-/// What sets one array apart from another.
+/// What distinguishes one array from another.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// The codecs of its chunks after `bytes`, as JSON with a comma in front of each.
@@ -52,7 +52,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Makes the array, and reads it to see that it is right.
+    /// Creates the array, and reads it to check that it is correct.
     pub fn new(options: Options) -> Result<Self> {
         let folder = Folder::new()?;
         // One thread: the count must not depend on who finds which piece of work first.
@@ -76,7 +76,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Writes the whole shard anew.
+    /// Rewrites the whole shard.
     pub fn write(&self) {
         let all = ElementsRef::Fixed(&self.elements);
         self.array
@@ -104,14 +104,14 @@ pub struct WarmRead {
 }
 
 impl WarmRead {
-    /// A read of a box, in C order or in Fortran's.
+    /// A read of a box, in C or Fortran order.
     pub fn new(options: Options, start: [u64; 3], shape: [u64; 3], fortran: bool) -> Result<Self> {
         let scene = Scene::new(options)?;
         let buffer = vec![0; shape.iter().product::<u64>() as usize * ELEMENT];
         let place = fortran.then(|| Placement::fortran(&shape, ELEMENT).ok_or("too large"));
         let region = Region::of_box(&start, &shape);
         let mut read = Self { scene, region, buffer, place: place.transpose()? };
-        // The first opens the file and leaves it open, the second finds it so.
+        // The first read opens the file and leaves it open, the second finds it open.
         read.run();
         read.run();
         Ok(read)
@@ -128,13 +128,14 @@ impl WarmRead {
     }
 }
 
-/// Waits until the engine's worker has gone to sleep, and until the path of an open file has not been looked up for so long
-/// that the next read does it in any case. Else both would depend on how busy the machine is.
+/// Waits until the engine's worker has gone to sleep, and until the path of an open file was last
+/// looked up so long ago that the next read does it in any case. Otherwise both would depend on how
+/// busy the machine is.
 pub fn settle() {
     std::thread::sleep(Duration::from_millis(200));
 }
 
-/// Elements that compress as an image does: smooth, with four bits of noise.
+/// Elements that compress like an image: smooth, with four bits of noise.
 fn elements() -> Vec<u8> {
     let mut noise = 7u64;
     let mut out = Vec::with_capacity((SHARD * SHARD * SHARD) as usize * ELEMENT);

@@ -1,5 +1,5 @@
-//! The driver: starts the server, makes the data, runs every implementation in a process of its own, in turns, and
-//! reports.
+//! The driver: starts the server, makes the data, runs every implementation in a process of its
+//! own, in turns, and reports.
 
 use std::fs;
 use std::path::PathBuf;

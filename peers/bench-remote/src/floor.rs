@@ -1,4 +1,5 @@
-//! The least that must be done for a whole read: the stored bytes are fetched, and nothing is made of them.
+//! The least that must be done for a whole read: the stored bytes are fetched, and nothing is made
+//! of them.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::{AmazonS3, AmazonS3Builder};

@@ -1,4 +1,5 @@
-//! What the driver asks of a worker, and what the worker answers. The Python worker speaks the same.
+//! What the driver asks of a worker, and what the worker answers. The Python worker speaks the
+//! same.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! Times the engine beside other Zarr implementations on an S3 server that is far away; `cargo xtask bench --remote`
-//! prepares and runs it.
+//! Times the engine beside other Zarr implementations on an S3 server that is far away; `cargo
+//! xtask bench --remote` prepares and runs it.
 //!
-//! `drive` starts the server, makes the data, starts one worker process per run and reports; `worker JOB` is one
-//! such process; `report RUNS OUT` makes the report of an earlier run again.
+//! `drive` starts the server, makes the data, starts one worker process per run and reports;
+//! `worker JOB` is one such process; `report RUNS OUT` makes the report of an earlier run again.
 
 mod block;
 mod drive;

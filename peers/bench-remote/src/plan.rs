@@ -64,7 +64,8 @@ pub const WORKLOADS: [Workload; 5] = [
 ];
 
 impl Scale {
-    /// The blocks of a workload. Those of R5 are others in each repeat, but the same for all implementations.
+    /// The blocks of a workload. Those of R5 are others in each repeat, but the same for all
+    /// implementations.
     pub fn blocks(&self, workload: &Workload, repeat: usize) -> Vec<Block> {
         match workload.name {
             "R2" => self.chunks(5, self.random_chunks),

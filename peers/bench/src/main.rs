@@ -1,7 +1,7 @@
 //! Times the engine beside other Zarr implementations; `cargo xtask bench` prepares and runs it.
 //!
-//! `drive` makes the data, starts one worker process per run and reports; `worker JOB` is one such process;
-//! `report RUNS OUT` makes the report of an earlier run again. `repack` and `precomputed`
+//! `drive` makes the data, starts one worker process per run and reports; `worker JOB` is one such
+//! process; `report RUNS OUT` makes the report of an earlier run again. `repack` and `precomputed`
 //! have the same and more for `cargo xtask bench --repack` and `--precomputed`.
 
 mod block;

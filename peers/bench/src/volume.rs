@@ -12,7 +12,8 @@ use crate::random::{Random, mix};
 /// Waves that the image is the sum of.
 const WAVES: usize = 10;
 
-/// How far the waves swing. Chosen, with the four bits of noise, for a zstd level 3 ratio near 1.46.
+/// How far the waves swing. Chosen, with the four bits of noise, for a zstd level 3 ratio near
+/// 1.46.
 const SWING: f64 = 3220.0;
 
 /// One wave: the product of a cosine along each axis.
@@ -90,7 +91,8 @@ pub fn segmentation(path: &Path, shape: Triple) -> Result {
     Ok(out.flush()?)
 }
 
-/// The seeds around a cell and their labels. Coordinates are shifted by one cell, so none is negative.
+/// The seeds around a cell and their labels. Coordinates are shifted by one cell, so none is
+/// negative.
 fn neighbours(cell: Triple) -> Vec<(Triple, u64)> {
     let mut seeds = Vec::with_capacity(27);
     for i in 0..27u64 {

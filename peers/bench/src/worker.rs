@@ -122,7 +122,8 @@ fn write(job: &Job, volume: &[u8], subject: &mut dyn Subject, measured: &mut Mea
     })
 }
 
-/// Where in the volume the elements come from that are written to a block: an update writes those of the next block.
+/// Where in the volume the elements come from that are written to a block: an update writes those
+/// of the next block.
 pub fn source_block(job: &Job, i: usize) -> Block {
     match job.action {
         Action::Update => job.blocks[(i + 1) % job.blocks.len()],
@@ -170,7 +171,8 @@ fn compare(job: &Job, volume: &[u8], block: &Block, elements: &[u8], order: Orde
 
 pub fn map(path: &Path) -> Result<Mmap> {
     let file = fs::File::open(path)?;
-    // SAFETY: the driver writes volumes under another name and renames them, so a mapped one never changes.
+    // SAFETY: the driver writes volumes under another name and renames them, so a mapped one never
+    // changes.
     Ok(unsafe { Mmap::map(&file)? })
 }
 

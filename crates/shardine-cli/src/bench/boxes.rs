@@ -1,15 +1,15 @@
-//! Boxes of an array, and which of very many are taken: the same ones in every run.
+//! Boxes of an array, and which of very many are picked: the same ones in every run.
 
 use shardine::Region;
 
 use crate::units;
 
-/// Numbers that look random and are the same every time.
+/// Pseudo-random numbers that are the same every time.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// Two benchmarks of one array touch the same chunks.
+    /// A fixed seed: two benchmarks of one array touch the same chunks.
     const SEED: u64 = 0x5a4d_1e5e_ed00_0001;
 
     pub fn new() -> Self {
@@ -33,7 +33,8 @@ impl Random {
         }
     }
 
-    /// At most `most` numbers below `n`, rising and all over the range: one from each of as many equal parts.
+    /// At most `most` numbers below `n`, ascending and spread over the range: one from each of as
+    /// many equal parts.
     pub fn spread(&mut self, n: u64, most: u64) -> Vec<u64> {
         if most >= n {
             return (0..n).collect();
@@ -59,7 +60,7 @@ impl Piece {
         units::elements(&self.shape)
     }
 
-    /// The same box, with its start counted from the start of another.
+    /// The same box, with its start relative to the start of another.
     pub fn moved(mut self, origin: &[u64]) -> Self {
         for (start, &origin) in self.start.iter_mut().zip(origin) {
             *start = start.saturating_add(origin);
@@ -67,7 +68,7 @@ impl Piece {
         self
     }
 
-    /// What of this box, counted from the start of another, lies inside that one.
+    /// The part of this box, given relative to the start of another, that lies inside that one.
     pub fn inside(mut self, outer: &Self) -> Self {
         for (k, len) in self.shape.iter_mut().enumerate() {
             *len = (*len).min(outer.shape[k].saturating_sub(self.start[k]));
@@ -75,14 +76,15 @@ impl Piece {
         self.moved(&outer.start)
     }
 
-    /// The parts of this box of at most `budget` elements, cut between chunks; of one chunk where that is more.
+    /// Parts of this box of at most `budget` elements, cut between chunks; a single chunk where
+    /// that is more.
     pub fn cut(&self, chunk: &[u64], budget: u64) -> impl Iterator<Item = Piece> {
         let tiles = Tiles::new(&self.shape, &grown(chunk, &self.shape, budget));
         (0..tiles.count()).map(move |i| tiles.at(i).moved(&self.start))
     }
 }
 
-/// An array cut into boxes of one shape; those at its end are smaller.
+/// An array divided into boxes of one shape; those at its end are smaller.
 #[derive(Debug, Clone)]
 pub struct Tiles {
     shape: Vec<u64>,
@@ -97,7 +99,7 @@ impl Tiles {
         Self { shape: shape.to_vec(), tile: tile.to_vec(), counts }
     }
 
-    /// How many there are, or the highest number there is.
+    /// The number of boxes, saturating.
     pub fn count(&self) -> u64 {
         units::elements(&self.counts)
     }
@@ -112,7 +114,7 @@ impl Tiles {
         self.of_cell(&cell)
     }
 
-    /// The box at this place of the grid of boxes. Empty if that is past the end.
+    /// The box at this position of the grid of boxes. Empty if that is beyond the end.
     pub fn of_cell(&self, cell: &[u64]) -> Piece {
         let start = cell.iter().zip(&self.tile).zip(&self.shape);
         let start: Vec<u64> = start.map(|((&i, &t), &n)| i.saturating_mul(t).min(n)).collect();
@@ -122,7 +124,8 @@ impl Tiles {
     }
 }
 
-/// A box of whole cells of a grid, long along the last axes, of at most `budget` elements; or one cell.
+/// A box of whole cells of a grid, long along the last axes, of at most `budget` elements; or a
+/// single cell.
 pub fn grown(cell: &[u64], shape: &[u64], budget: u64) -> Vec<u64> {
     let mut tile: Vec<u64> = cell.iter().zip(shape).map(|(&c, &n)| c.min(n).max(1)).collect();
     for k in (0..tile.len()).rev() {
@@ -137,7 +140,7 @@ pub fn grown(cell: &[u64], shape: &[u64], budget: u64) -> Vec<u64> {
     tile
 }
 
-/// Elements of all cells of a grid that a box can touch, wherever it lies.
+/// The elements of all cells of a grid that a box can touch, wherever it lies.
 pub fn touched(piece: &[u64], cell: &[u64], shape: &[u64]) -> u64 {
     let axes = piece.iter().zip(cell).zip(shape).map(|((&len, &cell), &n)| {
         let cells = len.saturating_sub(1).div_ceil(cell.max(1)).saturating_add(1);

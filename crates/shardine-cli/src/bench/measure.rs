@@ -1,4 +1,4 @@
-//! What one run takes: clocks, memory, and calls of the store.
+//! What one run costs: time, memory, and store calls.
 
 use std::fs;
 use std::path::Path;
@@ -11,21 +11,21 @@ use shardine::store::{CountingStore, Counts, Store};
 
 use crate::failure::Failure;
 
-/// A store that tells what it was asked for.
+/// A store that counts its calls.
 pub type CountedStore = CountingStore<Arc<dyn Store>>;
 
-/// What a run of a workload took.
+/// What a run of a workload cost.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
     pub seconds: f64,
-    /// User and system time of all threads; `None` where the system does not tell.
+    /// User and system time of all threads; `None` where the system does not report it.
     pub cpu_seconds: Option<f64>,
     /// Bytes of the elements that were read or written.
     pub decoded_bytes: u64,
     pub counts: Counts,
     /// The seconds of each call.
     pub latencies: Vec<f64>,
-    /// The most memory that the process had; `None` where the system does not tell.
+    /// The peak memory of the process; `None` where the system does not report it.
     pub peak_rss: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub struct Run {
 pub struct Meter {
     store: CountedStore,
     run: Run,
-    /// Whether the peak begins where the run does.
+    /// Whether the peak was reset at the start of the run.
     peak_is_ours: bool,
 }
 
@@ -59,13 +59,13 @@ impl Meter {
         run.seconds += seconds;
         run.latencies.push(seconds);
         run.cpu_seconds = run.cpu_seconds.zip(used).map(|(sum, used)| sum + used);
-        // The store remembers each call; taken away now, they do not pile up.
+        // The store records each call; taken away now, the records do not pile up.
         add(&mut run.counts, &self.store.counts());
         self.store.reset();
         Ok(result)
     }
 
-    /// So many bytes of elements came or went.
+    /// Counts bytes of elements read or written.
     pub fn decoded(&mut self, bytes: u64) {
         self.run.decoded_bytes += bytes;
     }
@@ -95,17 +95,18 @@ fn cpu_seconds() -> Option<f64> {
     Some(micros as f64 / 1e6)
 }
 
-/// Lets the peak of memory begin anew; whether that could be done.
+/// Resets the peak of memory; returns whether that worked.
 fn reset_peak() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
-/// A line of what the system tells about this process, in bytes.
+/// A field of the process status that the system reports, in bytes.
 fn status(field: &str) -> Option<u64> {
     kibibytes(&fs::read_to_string("/proc/self/status").ok()?, field)
 }
 
-/// Memory that this process could have without pushing other programs out, where the system tells.
+/// Memory that this process could use without pushing other programs out, where the system reports
+/// it.
 pub fn available_memory() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok();
     let free = meminfo.and_then(|text| kibibytes(&text, "MemAvailable:"));
@@ -116,7 +117,7 @@ pub fn available_memory() -> Option<u64> {
     free.into_iter().chain(limits.into_iter().flatten()).chain(group_limit()).min()
 }
 
-/// The least limit of the control groups that the process is in.
+/// The lowest limit of the control groups that the process is in.
 fn group_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -124,7 +125,7 @@ fn group_limit() -> Option<u64> {
     let group = root.join(path);
     let groups = group.ancestors().take_while(|group| group.starts_with(root));
     let limits = groups.filter_map(|group| fs::read_to_string(group.join("memory.max")).ok());
-    // Where there is none, the file says "max".
+    // Without a limit the file says "max".
     limits.filter_map(|limit| limit.trim().parse().ok()).min()
 }
 
@@ -133,7 +134,7 @@ fn kibibytes(text: &str, field: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The number below which a share of the numbers lies; `None` of none.
+/// The given quantile of the numbers; `None` if there are none.
 pub fn quantile(numbers: &mut [f64], share: f64) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     let last = numbers.len().checked_sub(1)?;

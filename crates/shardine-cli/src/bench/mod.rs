@@ -113,7 +113,7 @@ pub fn run(args: &Bench, machine: &Machine) -> Result<(), Failure> {
     let location = machine.location(&args.url)?;
     let subject = Subject::open(&engine, &location, args.level, &args.url, args.limit)?;
     let runner = Runner { machine, location: &location, subject: &subject, repeats: args.repeats };
-    // Before anything is measured, so that a place where no copy can be made is told at once.
+    // Before anything is measured, so that it fails immediately where no copy can be made.
     let scratch = match writes {
         true => Some(Scratch::new(&subject, &location, args.scratch.as_deref())?),
         false => None,

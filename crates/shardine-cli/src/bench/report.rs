@@ -23,7 +23,7 @@ pub struct Report<'a> {
     pub workloads: &'a [Workload],
 }
 
-/// The runs of a workload in few numbers.
+/// The runs of a workload, summarized.
 struct Summary {
     seconds: f64,
     least: f64,
@@ -64,7 +64,7 @@ impl Summary {
 }
 
 impl Report<'_> {
-    /// For programs. The names stay as they are.
+    /// For programs. The names are stable.
     pub fn json(&self) -> Value {
         let array = &self.subject.array;
         let workloads: Vec<Value> = self.workloads.iter().map(describe).collect();
@@ -113,7 +113,7 @@ impl Report<'_> {
         if summaries.iter().any(|summary| summary.counts.creates > 0) {
             return write_table(out, head, &rows);
         }
-        // Where nothing was written, nothing is said about it.
+        // Columns about writing only if something was written.
         let read_only = rows
             .into_iter()
             .map(|[label, opens, reads, read, .., peak]| [label, opens, reads, read, peak]);
@@ -200,7 +200,7 @@ fn describe_counts(counts: &Counts) -> Map<String, Value> {
     .collect()
 }
 
-/// The name of a workload for people.
+/// The displayed name of a workload.
 fn label(workload: &Workload) -> &'static str {
     match workload.name {
         "chunks_cached" => "chunks, cached",
@@ -212,7 +212,7 @@ fn label(workload: &Workload) -> &'static str {
 fn time_row(workload: &Workload, summary: &Summary) -> [String; 10] {
     let calls = workload.first.latencies.len();
     let of_many = |seconds| if calls > 1 { duration(seconds) } else { "-".to_owned() };
-    // Half of the way from the fastest run to the slowest.
+    // Half the distance between the fastest and the slowest run.
     let spread = match (workload.repeats.len(), summary.seconds) {
         (0..=1, _) | (_, 0.0) => "-".to_owned(),
         (_, median) => format!("±{:.0}%", (summary.most - summary.least) / 2.0 / median * 100.0),
@@ -249,7 +249,7 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
-/// A time for people, in three digits.
+/// A time for display, with three digits.
 fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
         s if s < 0.999_5e-3 => (s * 1e6, "µs"),

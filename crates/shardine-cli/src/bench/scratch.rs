@@ -20,16 +20,16 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{interrupt, units};
 
-/// Shards that are copied, at most.
+/// The most shards that are copied.
 const SHARDS: u64 = 64;
 
-/// Updates of a run, at most: each of them writes a shard.
+/// The most updates in a run: each of them writes a shard.
 const UPDATES: u64 = 32;
 
 /// The folder of the only scale of a copy.
 const SCALE: &str = "0";
 
-/// A folder with a part of an array, gone when this is dropped, and on Ctrl-C.
+/// A folder with a part of an array, removed when this is dropped, and on Ctrl-C.
 #[derive(Debug)]
 pub struct Scratch {
     folder: TempDir,
@@ -38,7 +38,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a new folder in `folder`, or beside the array if that is none. Nothing is in it yet.
+    /// Makes a new, empty folder in `folder`, or beside the array if that is `None`.
     pub fn new(
         subject: &Subject,
         location: &Location,
@@ -59,7 +59,7 @@ impl Scratch {
         subject.check_object_fits()?;
         let parent = parent(location, folder)?;
         let made = tempfile::Builder::new()
-            // Listings of a group leave such a name out.
+            // Listings of a group skip such names.
             .prefix(".shardine-bench-")
             .suffix(".tmp")
             .tempdir_in(&parent);
@@ -75,7 +75,7 @@ impl Scratch {
         Location::root(Arc::new(FileStore::new(self.folder.path())))
     }
 
-    /// Copies some shards as they are, in the kernel where it can.
+    /// Copies some shards unchanged, in the kernel where possible.
     pub fn copy(&self, subject: &Subject, from: &Location) -> Result<(), Failure> {
         let to = self.location();
         if let Some(volume) = subject.set.downcast_ref::<Volume>() {
@@ -84,7 +84,7 @@ impl Scratch {
         let node = ArrayNode::open(subject.array.engine(), from)?;
         let names = self.cells.iter().map(|cell| node.metadata().key_encoding().key(cell));
         let progress = Progress::things("copying shards", self.cells.len() as u64);
-        // Of an array of version 2 the copy is one of version 3 with the same chunks.
+        // The copy of a version 2 array is a version 3 array with the same chunks.
         let document = node.metadata().to_bytes();
         let put = to.store.put(&to.key("zarr.json")?, &document, Condition::Absent);
         put.map_err(shardine::Error::from)?;
@@ -96,7 +96,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// The same of a level of a volume, which becomes the only one of a volume.
+    /// Copies a level of a volume, which becomes the only one of a new volume.
     fn copy_level(
         &self,
         subject: &Subject,
@@ -106,7 +106,7 @@ impl Scratch {
     ) -> Result<(), Failure> {
         let mut keys: BTreeSet<Key> =
             self.cells.iter().filter_map(|cell| subject.keys.get(cell).cloned()).collect();
-        // A shard in its older form is two objects, and goes by the name of the first.
+        // A shard in the older form is two objects, and is listed under the name of the first.
         let older: Vec<&str> =
             keys.iter().filter_map(|key| key.as_str().strip_suffix(".index")).collect();
         let older = older.into_iter().map(|stem| Key::new(&format!("{stem}.data")));
@@ -135,7 +135,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Writes whole shards, one by one, with the elements that they have.
+    /// Writes whole shards, one by one, with their own elements.
     pub fn write(&self, runner: &Runner<'_>) -> Result<Workload, Failure> {
         let pieces = self.cells.iter().map(|cell| runner.subject.object(cell)).collect();
         let complete = self.cells.len() == runner.subject.cells.len();
@@ -182,13 +182,13 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Before it is forgotten: whenever Ctrl-C comes, the folder goes.
+        // Before it is forgotten: whenever Ctrl-C comes, the folder is removed.
         let _ = fs::remove_dir_all(self.folder.path());
         interrupt::forget(self.folder.path());
     }
 }
 
-/// The folder that the copy is made in: on the same file system as the array, unless it is named.
+/// The folder that the copy is made in: on the same file system as the array, unless one is given.
 fn parent(location: &Location, folder: Option<&Path>) -> Result<PathBuf, Failure> {
     let array = match fs::canonicalize(location.to_string()) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,

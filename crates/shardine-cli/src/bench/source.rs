@@ -6,7 +6,7 @@ use shardine::{Array, DataSet, Engine, Location, open_in};
 
 use crate::failure::Failure;
 
-/// What arrays without known indexes are made of.
+/// Creates arrays without cached indexes.
 #[derive(Debug)]
 pub struct Source {
     set: Box<dyn DataSet>,
@@ -14,12 +14,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// A level of the data set at a place.
+    /// A level of the data set at a location.
     pub fn open(engine: &Arc<Engine>, location: &Location, level: usize) -> Result<Self, Failure> {
         Ok(Self { set: open_in(engine, location)?, level })
     }
 
-    /// An array that knows no index.
+    /// An array without cached indexes.
     pub fn array(&self) -> Result<Array, Failure> {
         Ok(self.set.array(self.level)?)
     }

@@ -1,4 +1,4 @@
-//! The array that is measured, and what of it each workload touches.
+//! The array that is measured, and which parts of it each workload touches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::units;
 
-/// Bytes that an element of variable length is taken to have when it is planned how much to read.
+/// Bytes assumed for a variable-length element when planning how much to read.
 const VARIABLE: u64 = 64;
 
-/// Calls of one run, at most, where each is for an object of its own.
+/// The most calls in a run where each is for an object of its own.
 const MOST_OBJECTS: u64 = 65_536;
 
-/// Shards that chunks are picked from, at most: of each the index is read beforehand.
+/// The most shards that chunks are picked from: the index of each is read beforehand.
 const MOST_SHARDS: u64 = 256;
 
-/// Memory for the elements of one call where the system does not tell how much there is.
+/// Memory for the elements of one call where the system does not report how much there is.
 const UNKNOWN_MEMORY: u64 = 1 << 30;
 
-/// Elements of a region along each axis, and its bytes at most.
+/// Elements of a region along each axis, and its maximum size in bytes.
 const REGION: u64 = 100;
 const REGION_BYTES: u64 = 64 << 20;
 
@@ -36,18 +36,18 @@ pub struct Subject {
     /// Which level of it, where it has several.
     pub level: usize,
     pub array: Array,
-    /// The object that holds each of the places.
+    /// The object that holds each position.
     pub keys: BTreeMap<Vec<u64>, Key>,
-    /// The places of the objects that are stored. Where the chunks of a shard are no box, those of
+    /// The positions of the stored objects, or where the chunks of a shard do not form a box, of
     /// the chunks.
     pub cells: Vec<Vec<u64>>,
     /// Bytes of elements that a run may decode.
     pub limit: u64,
-    /// Bytes of elements that may be in memory at once.
+    /// Bytes of elements that may be in memory at the same time.
     share: u64,
 }
 
-/// Boxes for the calls of a run, and whether they are all there is.
+/// Boxes for the calls of a run, and whether they cover everything.
 #[derive(Debug, Clone)]
 pub struct Picked {
     pub pieces: Vec<Piece>,
@@ -55,9 +55,9 @@ pub struct Picked {
 }
 
 impl Subject {
-    /// Opens an array, or a level of a volume, and looks which objects it has: one read, or of a
-    /// volume five, and a listing for each folder. Of shards whose chunks are no box the indexes
-    /// are read too.
+    /// Opens an array, or a level of a volume, and finds its objects: one read, or five for a
+    /// volume, and a listing for each folder. For shards whose chunks do not form a box, the
+    /// indexes are read too.
     pub fn open(
         engine: &Arc<Engine>,
         location: &Location,
@@ -93,7 +93,8 @@ impl Subject {
         (self.set.kind() == SetKind::Levels).then_some(self.level)
     }
 
-    /// Whether it has shards whose chunks are no box, so that each chunk is taken for an object.
+    /// Whether it has shards whose chunks do not form a box, so that each chunk is treated as an
+    /// object.
     pub fn is_scattered(&self) -> bool {
         is_scattered(&self.array)
     }
@@ -111,12 +112,12 @@ impl Subject {
         }
     }
 
-    /// Whether a chunk is found by an index that can be kept.
+    /// Whether a chunk is found through an index that can be cached.
     pub fn has_indexes(&self) -> bool {
         self.array.entry_shape().is_some()
     }
 
-    /// Bytes of so many elements, or what is taken for that.
+    /// Bytes of this many elements, or an estimate.
     pub fn bytes(&self, elements: u64) -> u64 {
         let element = match self.array.data_type().size() {
             ElementSize::Fixed(size) => size as u64,
@@ -125,7 +126,7 @@ impl Subject {
         elements.saturating_mul(element.max(1))
     }
 
-    /// How many elements so many bytes are.
+    /// How many elements fit in this many bytes.
     fn elements(&self, bytes: u64) -> u64 {
         (bytes / self.bytes(1)).max(1)
     }
@@ -139,12 +140,12 @@ impl Subject {
         self.objects().count()
     }
 
-    /// The most that one object holds of the array.
+    /// The most bytes of the array that one object holds.
     fn object_bytes(&self) -> u64 {
         self.bytes(self.objects().at(0).elements())
     }
 
-    /// The array as one box, or if that is too much parts of it, cut between shards where that can be.
+    /// The array as one box, or if that is too much, parts of it, cut between shards if possible.
     pub fn whole(&self) -> Picked {
         let shape = self.array.shape();
         let total = self.bytes(units::elements(shape));
@@ -165,7 +166,8 @@ impl Subject {
         Picked { pieces, complete: tiles.count() <= most }
     }
 
-    /// Places of stored objects all over the array, as many as the limit allows; of any if none is stored.
+    /// Positions of stored objects all over the array, as many as the limit allows; any positions
+    /// if nothing is stored.
     pub fn some_cells(&self, most: u64) -> Vec<Vec<u64>> {
         let most = most.min(self.limit / self.object_bytes().max(1)).max(1);
         let mut random = Random::new();
@@ -185,7 +187,7 @@ impl Subject {
         self.objects().of_cell(cell)
     }
 
-    /// Objects one by one, and whether one was too much and is cut between chunks.
+    /// Objects one by one, and whether one was too large and is cut between chunks.
     pub fn shards(&self) -> (Picked, bool) {
         let cells = self.some_cells(MOST_OBJECTS);
         let mut complete = match self.cells.is_empty() {
@@ -212,14 +214,14 @@ impl Subject {
         (Picked { pieces, complete }, cut)
     }
 
-    /// Memory that the index of a shard takes, with those of the shards in it.
+    /// Memory that the index of a shard takes, including those of nested shards.
     fn index_bytes(&self) -> u64 {
         let axes = self.object_shape().iter().zip(self.array.chunk_shape());
         let counts: Vec<u64> = axes.map(|(&n, &c)| n.div_ceil(c.max(1))).collect();
         units::elements(&counts).saturating_mul(32).saturating_add(512)
     }
 
-    /// How many shards to pick chunks from, so that their indexes fit in so many bytes.
+    /// How many shards to pick chunks from so that their indexes fit in this many bytes.
     pub fn shards_with_indexes_in(&self, bytes: u64) -> u64 {
         if self.is_scattered() {
             // They are chunks, whose indexes have been read.
@@ -228,12 +230,13 @@ impl Subject {
         (bytes / self.index_bytes()).clamp(1, MOST_SHARDS)
     }
 
-    /// Memory in which the indexes of so many shards stay.
+    /// Memory in which the indexes of this many shards stay cached.
     pub fn memory_for_indexes(&self, shards: u64) -> u64 {
         self.index_bytes().saturating_mul(shards).saturating_mul(2)
     }
 
-    /// Chunks of these objects, in no order: different ones, and such as are stored where an index tells that.
+    /// Chunks of these objects, in random order: all different, and stored ones where an index says
+    /// which are.
     ///
     /// One open and one read for each object.
     pub fn chunks(&self, cells: &[Vec<u64>], most: u64) -> Result<Picked, Failure> {
@@ -262,7 +265,7 @@ impl Subject {
             true => None,
             false => self.array.shard_entries(cell)?,
         };
-        // Of a very large shard the places of its entries are not told.
+        // For a very large shard the positions of its entries are not reported.
         let found = found.filter(|found| found.grid.len() == object.shape.len());
         let entries = match (self.array.entry_shape(), found) {
             (Some(shape), Some(entries)) => {
@@ -275,7 +278,7 @@ impl Subject {
             }
             _ => vec![object.clone()],
         };
-        // Of a shard without chunks any one will do: it is filled.
+        // For a shard without chunks any one will do: it is filled.
         let entries = if entries.is_empty() { vec![object] } else { entries };
         let picked = random.spread(entries.len() as u64, most);
         let each = most.div_ceil(picked.len().max(1) as u64);
@@ -288,7 +291,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Boxes that do not care about chunks.
+    /// Boxes that are not aligned with chunks.
     pub fn regions(&self, most: u64) -> Picked {
         let shape = self.array.shape();
         let mut region: Vec<u64> = shape.iter().map(|&n| n.min(REGION)).collect();
@@ -304,14 +307,14 @@ impl Subject {
         Picked { pieces: pieces.collect(), complete: false }
     }
 
-    /// One plane across the middle of the axis where that means the most decoding, or the middle of that
-    /// plane; and which axis it is.
+    /// One plane across the middle of the axis where that means the most decoding, or the middle of
+    /// that plane; and which axis it is.
     pub fn plane(&self) -> (Picked, Option<usize>) {
         let (shape, unit) = (self.array.shape(), self.unit());
         let worst = |&k: &usize| {
             let others = (0..shape.len()).filter(|&j| j != k);
             let chunks: Vec<u64> = others.map(|j| shape[j].div_ceil(unit[j].max(1))).collect();
-            // An axis of one element is no axis to speak of.
+            // An axis of one element does not count.
             (shape[k] > 1, unit[k].min(shape[k]), units::elements(&chunks), k)
         };
         let axis = (0..shape.len()).max_by_key(worst);
@@ -327,7 +330,7 @@ impl Subject {
         (Picked { pieces: vec![Piece { start, shape: plane }], complete }, axis)
     }
 
-    /// Refuses objects whose elements would take too much memory at once.
+    /// Refuses objects whose elements would take too much memory at a time.
     pub fn check_object_fits(&self) -> Result<(), Failure> {
         if self.object_bytes() <= self.share {
             return Ok(());
@@ -341,18 +344,18 @@ impl Subject {
     }
 }
 
-/// Whether an array has shards whose chunks are no box.
+/// Whether an array has shards whose chunks do not form a box.
 fn is_scattered(array: &Array) -> bool {
     array.entry_shape().is_some() && array.shard_shape().is_none()
 }
 
-/// The chunks that are stored in shards, and which shard each is in; none if the store cannot list.
+/// The chunks stored in shards, and which shard each is in; none if the store cannot list.
 fn chunks_in(
     volume: &Volume,
     level: usize,
     shards: impl Iterator<Item = Key>,
 ) -> Result<BTreeMap<Vec<u64>, Key>, Failure> {
-    // In its older form a shard goes by the name of its index.
+    // A shard in the older form goes by the name of its index.
     let stem = |name: &str| {
         let name = name.rsplit('/').next().unwrap_or_default();
         name.split('.').next().unwrap_or_default().to_owned()
@@ -370,7 +373,7 @@ fn chunks_in(
     }
 }
 
-/// Halves the longest axis as long as a box is too much.
+/// Halves the longest axis as long as a box is too large.
 fn halve(shape: &mut [u64], too_much: impl Fn(&[u64]) -> bool) {
     while too_much(shape) {
         match shape.iter_mut().max() {

@@ -1,4 +1,4 @@
-//! Runs of what is measured.
+//! Runs the workloads that are measured.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::units;
 
-/// Random chunks of a run, at most.
+/// The most random chunks in a run.
 const CHUNKS: u64 = 2000;
 
-/// Random regions of a run, at most.
+/// The most random regions in a run.
 const REGIONS: u64 = 200;
 
 /// What was measured.
 #[derive(Debug)]
 pub struct Workload {
-    /// As programs know it.
+    /// Its name for programs.
     pub name: &'static str,
-    /// What each call did, for people.
+    /// What each call did, for display.
     pub what: String,
-    /// The shape that a call read or wrote; at the edge it was less.
+    /// The shape that a call read or wrote; less at the edge.
     pub shape: Vec<u64>,
     /// The axis that a plane is across.
     pub axis: Option<usize>,
-    /// Whether all of the array was touched (of a plane: all of that), or what the limit allowed.
+    /// Whether all of the array (or of the plane) was touched, or only what the limit allowed.
     pub complete: bool,
     /// The first run.
     pub first: Run,
@@ -39,14 +39,14 @@ pub struct Workload {
     pub repeats: Vec<Run>,
 }
 
-/// What a workload is called, and what each of its calls does.
+/// The name of a workload, and what each of its calls does.
 #[derive(Debug)]
 pub struct Title {
     pub name: &'static str,
     pub what: String,
 }
 
-/// How the elements are taken.
+/// Where elements are read to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Memory {
     /// Fresh memory for each call.
@@ -55,11 +55,11 @@ enum Memory {
     Reused,
 }
 
-/// Whether an array knows indexes when a run begins.
+/// Whether an array has its indexes cached when a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Indexes {
     Unknown,
-    /// Nor when a call begins.
+    /// Not even when a call begins.
     ReadForEach,
     Known,
 }
@@ -73,7 +73,7 @@ pub struct Runner<'a> {
     pub repeats: u64,
 }
 
-/// A place whose store counts.
+/// A location whose store counts calls.
 pub fn counted(location: &Location) -> (CountedStore, Location) {
     let store = CountingStore::new(Arc::clone(&location.store));
     let store = store.passing_folders().passing_above();
@@ -111,7 +111,7 @@ impl Runner<'_> {
         self.read(title, &picked, &self.machine.engine()?, Memory::Reused, Indexes::Unknown)
     }
 
-    /// Chunks by themselves, first with an index to be read for each, then with all indexes known.
+    /// Single chunks, first reading an index for each, then with all indexes cached.
     pub fn chunks(&self) -> Result<Vec<Workload>, Failure> {
         let most = self.subject.shards_with_indexes_in(self.machine.memory / 8);
         let cells = self.subject.some_cells(most);
@@ -192,13 +192,13 @@ impl Runner<'_> {
         }
         self.measure(title, picked, |progress| {
             if indexes != Indexes::Known {
-                // One that is opened anew knows no index.
+                // A reopened array has no cached index.
                 array = source.array()?;
             }
             let mut meter = Meter::start(&store);
             for piece in &picked.pieces {
                 if indexes == Indexes::ReadForEach {
-                    // The engine was told to keep none, but arrays of some formats keep their own.
+                    // The engine keeps none, but arrays of some formats keep their own.
                     array = source.array()?;
                 }
                 read_piece(&mut meter, &array, piece, buffer.as_deref_mut())?;
@@ -208,7 +208,7 @@ impl Runner<'_> {
         })
     }
 
-    /// The buffer of a workload that has one.
+    /// The buffer of a workload that uses one.
     fn buffer(&self, picked: &Picked, memory: Memory) -> Result<Option<Vec<u8>>, Failure> {
         let ElementSize::Fixed(size) = self.subject.array.data_type().size() else {
             return Ok(None);
@@ -223,12 +223,13 @@ impl Runner<'_> {
                 .hint("--limit makes it less")
         };
         let len = usize::try_from(bytes).map_err(|_| lacks())?;
-        // Asked first, since a vector that cannot be had ends the program.
+        // Checked first, since a failed allocation ends the program.
         Vec::<u8>::new().try_reserve_exact(len).map_err(|_| lacks())?;
         Ok(Some(vec![0; len]))
     }
 
-    /// Does a run as often as it takes. It has a call for every box, and tells of each when it is done.
+    /// Repeats a run as often as requested. It makes a call for every box, and reports each when it
+    /// is done.
     pub fn measure(
         &self,
         title: Title,

@@ -45,11 +45,13 @@ Run the same command again to resume one that was stopped: shards that are there
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
-    /// A Zarr v2 or v3 array or group, a precomputed volume, a webknossos-wrap data set, a .npy file, or a file of raw bytes
-    /// (.raw, .bin, or any with --shape and --dtype; - is standard input)
+    /// A Zarr v2 or v3 array or group, a precomputed volume, a webknossos-wrap data set, a .npy
+    /// file, or a file of raw bytes (.raw, .bin, or any with --shape and --dtype; - is standard
+    /// input)
     #[arg(value_name = "SRC")]
     source: String,
-    /// The data set that is to be made, or a file: .npy, or raw bytes in .raw, .bin or - (standard output)
+    /// The data set that is to be made, or a file: .npy, or raw bytes in .raw, .bin or - (standard
+    /// output)
     #[arg(value_name = "DST")]
     target: String,
     /// The length of each axis of raw bytes, such as 512,1024,512
@@ -58,12 +60,14 @@ pub struct Convert {
     /// The type of the elements; of a .npy file that is its own, or what --cast converts to
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an error
+    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// error
     #[arg(long, requires = "dtype")]
     cast: bool,
     #[command(flatten)]
     layout: Layout,
-    /// Chunks in a shard along each axis: one number for all of them, or one for each; 1 or none stores chunks by themselves
+    /// Chunks in a shard along each axis: one number for all of them, or one for each; 1 or none
+    /// stores chunks by themselves
     #[arg(long, value_name = "N|N,N,..|none", value_parser = per_shard_argument, conflicts_with = "shard")]
     chunks_per_shard: Option<PerShard>,
     /// Shards near this size, as some chunks of the input take when they are encoded
@@ -75,7 +79,8 @@ pub struct Convert {
     to: Format,
     #[command(flatten)]
     volume: VolumeArgs,
-    /// Between Zarr and precomputed volumes: store chunks of zeros too, which some readers of volumes expect
+    /// Between Zarr and precomputed volumes: store chunks of zeros too, which some readers of
+    /// volumes expect
     #[arg(long)]
     store_empty: bool,
     #[command(flatten)]
@@ -83,13 +88,13 @@ pub struct Convert {
 }
 
 impl Convert {
-    /// How chunks are to be packed, as far as that is said beside `--shard`.
+    /// How chunks are to be packed, as far as options besides `--shard` say so.
     fn packing(&self) -> Option<Packing> {
         let packing = self.chunks_per_shard.as_ref().map(|per| per.0.clone());
         packing.or(self.target_size.map(Packing::TargetSize))
     }
 
-    /// The first of the options that only volumes have, if it is given.
+    /// The first option given that only volumes have.
     fn of_volumes(&self) -> Option<&'static str> {
         self.volume.given().or(self.store_empty.then_some("--store-empty"))
     }
@@ -132,7 +137,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     }
 }
 
-/// From one data set to another: chunks are moved as they are, unless others are asked for.
+/// From one data set to another: chunks are moved unchanged, unless other ones are requested.
 fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let of_files = [
         ("--shape", args.shape.is_some()),
@@ -148,7 +153,7 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let (is_zarr, is_volume) = match open_in(&machine.engine()?, &source) {
         Ok(set) if set.kind() == SetKind::KeyValues => return Err(no_array(&*set, &source)),
         Ok(set) => (set.format().starts_with("zarr"), set.is::<Volume>()),
-        // What else is wrong is reported by the conversion, which looks closer.
+        // Anything else that is wrong is reported by the conversion, which looks closer.
         Err(Error::NoNode { .. } | Error::Metadata { .. } | Error::Layout { .. }) => (true, false),
         // The job would only say that there is no Zarr; and what cannot be read may be anything.
         Err(error) => return Err(error.into()),

@@ -49,12 +49,14 @@ pub struct Create {
     dtype: Option<String>,
     #[command(flatten)]
     layout: Layout,
-    /// The format: zarr3, or precomputed for a volume with the axes x, y, z and, if there are several, channel
+    /// The format: zarr3, or precomputed for a volume with the axes x, y, z and, if there are
+    /// several, channel
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
     to: Format,
     #[command(flatten)]
     volume: VolumeArgs,
-    /// Take the whole description from a zarr.json, or from the `info` of a volume, and keep it as it stands
+    /// Take the whole description from a zarr.json, or from the `info` of a volume, and keep it as
+    /// it stands
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "shape", "dtype", "chunk", "shard", "codec", "codecs", "index_codecs", "index", "fill",
         "dims", "attributes", "key_encoding", "separator",
@@ -74,7 +76,8 @@ pub struct Layout {
     /// The shape of chunks, in elements
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
     chunk: Option<Shape>,
-    /// The shape of shards, in elements: a multiple of the chunk; `none` stores each chunk by itself
+    /// The shape of shards, in elements: a multiple of the chunk; `none` stores each chunk by
+    /// itself
     #[arg(long, value_name = "N,N,..|none", value_parser = shard_argument)]
     shard: Option<ShardArgument>,
     /// A codec of the chunks: zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, crc32c,
@@ -84,13 +87,15 @@ pub struct Layout {
     /// The codecs of the chunks as a list in the metadata's own form
     #[arg(long, value_name = "JSON")]
     codecs: Option<String>,
-    /// The codecs of the shards' indexes as a list in the metadata's own form [default: bytes, crc32c]
+    /// The codecs of the shards' indexes as a list in the metadata's own form [default: bytes,
+    /// crc32c]
     #[arg(long, value_name = "JSON")]
     index_codecs: Option<String>,
     /// Where in a shard its index is; `start` suits arrays that will be updated [default: end]
     #[arg(long, value_enum)]
     index: Option<IndexPlace>,
-    /// What elements are that were never written: a number, NaN, a string, or a JSON value [default: zero]
+    /// What elements are that were never written: a number, NaN, a string, or a JSON value
+    /// [default: zero]
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     fill: Option<String>,
     /// Names of the axes, such as z,y,x
@@ -108,7 +113,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The first of the options that only a new array has, if it is given.
+    /// The first option given that only a new array has.
     pub fn of_new_arrays(&self) -> Option<&'static str> {
         let given = [
             ("--index-codecs", self.index_codecs.is_some()),
@@ -121,7 +126,7 @@ impl Layout {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// What is asked for of an array that exists; `packing` is what is said beside `--shard`.
+    /// What is requested for an existing array; `packing` comes from options besides `--shard`.
     pub fn asked(&self, packing: Option<Packing>) -> Asked<'_> {
         Asked {
             packing: packing.or(self.shard.as_ref().map(ShardArgument::packing)),
@@ -133,7 +138,7 @@ impl Layout {
         }
     }
 
-    /// How a new array is stored; `packing` is what is said beside `--shard`.
+    /// How a new array is stored; `packing` comes from options besides `--shard`.
     pub fn layout(&self, packing: Option<Packing>) -> Result<ArrayLayout, Failure> {
         let asked = self.asked(packing);
         let mut layout = ArrayLayout::default();
@@ -165,7 +170,7 @@ impl Layout {
     }
 }
 
-/// The parser would take a bare `Vec` for an option that may be repeated.
+/// The parser would treat a bare `Vec` as an option that may be repeated.
 #[derive(Debug, Clone)]
 pub struct Shape(pub Vec<u64>);
 
@@ -176,7 +181,7 @@ pub enum ShardArgument {
 }
 
 impl ShardArgument {
-    /// The same for an array that exists.
+    /// The packing of an existing array.
     pub fn packing(&self) -> Packing {
         match self {
             Self::None => Packing::Unsharded,
@@ -241,7 +246,8 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         return Err(Failure::new("--zarr-format 2: new arrays are of Zarr version 3"));
     }
     let location = machine.location(&args.url)?;
-    // A job that was killed may have left what is there without its name, and nothing else must get it.
+    // A killed job may have left the data set there without its name, and nothing else must take
+    // it.
     shardine::jobs::recover(&location)?;
     if let Some(info) = volume::wanted(args)? {
         return volume::create(args, machine, &location, info);
@@ -271,12 +277,12 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The metadata in a file, which stays as it stands there.
+/// The metadata in a file, which is kept unchanged.
 fn from_file(path: &Path) -> Result<ArrayMetadata, Failure> {
     let failed = |error: std::io::Error| Failure::file(path, &error);
     let file = File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
-    // One byte past the limit is enough to be refused.
+    // One byte beyond the limit is enough for it to be refused.
     file.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     match NodeMetadata::parse(&bytes) {
         Ok(NodeMetadata::Array(metadata)) => Ok(metadata),

@@ -36,13 +36,14 @@ pub struct VolumeArgs {
     /// How chunks are packed, in the form that an `info` has; @FILE reads it from a file
     #[arg(long, value_name = "JSON", conflicts_with = "shard")]
     pub sharding: Option<String>,
-    /// How chunks are compressed in their shards [default: gzip for raw and compressed_segmentation, else raw]
+    /// How chunks are compressed in their shards [default: gzip for raw and
+    /// compressed_segmentation, else raw]
     #[arg(long, value_name = "raw|gzip", value_parser = encoding)]
     pub data_encoding: Option<Encoding>,
 }
 
 impl VolumeArgs {
-    /// The first of these that is given.
+    /// The first of these options that is given.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--encoding", self.encoding.is_some()),
@@ -55,7 +56,7 @@ impl VolumeArgs {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// How chunks are to be encoded, if that is said.
+    /// The requested encoding of chunks, if given.
     pub fn chunk_encoding(&self) -> Result<Option<ChunkEncoding>, Failure> {
         match self.encoding.as_deref().map(ChunkEncoding::from_name) {
             Some(ChunkEncoding::Other { name }) => {
@@ -81,7 +82,7 @@ pub fn encoding(text: &str) -> Result<Encoding, String> {
     Encoding::from_name(text).ok_or_else(|| format!("\"{text}\" is not raw or gzip"))
 }
 
-/// The sharding that an argument is.
+/// The sharding that an argument describes.
 pub fn parse_sharding(text: &str) -> Result<Sharding, Failure> {
     let text = match text.strip_prefix('@') {
         Some(path) => {
@@ -98,7 +99,7 @@ pub fn parse_sharding(text: &str) -> Result<Sharding, Failure> {
     Sharding::from_json(&document).map_err(Failure::new)
 }
 
-/// The `info` of the volume that is to be made, if one is.
+/// The `info` of the volume to create, if it is to be a volume.
 pub fn wanted(args: &Create) -> Result<Option<VolumeInfo>, Failure> {
     if let Some(path) = &args.metadata {
         let failed = |error: std::io::Error| Failure::file(path, &error);
@@ -152,7 +153,7 @@ pub fn wanted(args: &Create) -> Result<Option<VolumeInfo>, Failure> {
         (None, Some(ShardArgument::Shape(shard))) => VolumePacking::Box(of("shard", shard)?),
         (None, None) => VolumePacking::Recommended,
     };
-    // What is said of a whole sharding counts, encodings included.
+    // A complete sharding takes precedence, encodings included.
     layout.data_encoding = given.data_encoding.filter(|_| given.sharding.is_none());
     layout.kind = given.kind.clone();
     layout.resolution = given.resolution.map(|Triple(values)| values);

@@ -94,7 +94,7 @@ enum Use {
     Archive,
 }
 
-/// The parser would take a bare `Vec` for an option that may be repeated.
+/// The parser would treat a bare `Vec` as an option that may be repeated.
 #[derive(Debug, Clone)]
 struct Shape(Vec<u64>);
 
@@ -159,7 +159,7 @@ pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
 }
 
 fn situation(args: &Plan, machine: &Machine, shape: &[u64], data_type: &DataType) -> Situation {
-    // What a string takes is a guess.
+    // The size of a string is a guess.
     let element = match data_type.size() {
         ElementSize::Fixed(size) => size as u64,
         ElementSize::Variable => 16,
@@ -182,7 +182,7 @@ fn situation(args: &Plan, machine: &Machine, shape: &[u64], data_type: &DataType
     Situation { screen: args.screen.0, view: args.view, ..situation }
 }
 
-/// The recommendation; a chunk of another rank is the fault of an argument.
+/// The recommendation; a chunk of the wrong rank is an error in an argument.
 fn advised(situation: &Situation) -> Result<Recommendation, Failure> {
     recommend(situation).map_err(|error| match &situation.chunk {
         Some(chunk) if chunk.len() != situation.shape.len() || chunk.contains(&0) => {
@@ -212,7 +212,7 @@ fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Resul
     Ok(Advice { name, dtype, codecs, situation, advice, command: Some(command) })
 }
 
-/// Everything below a place that is an array.
+/// Advises on all arrays below a location.
 fn of_data_set(
     args: &Plan,
     machine: &Machine,
@@ -292,7 +292,7 @@ fn of_array(
     if matches!(advice.action, Action::Reshard | Action::Rechunk) {
         index_flag(&mut command, &advice);
     }
-    // Only folders can be exchanged for others in one step.
+    // Only folders can be exchanged in one step.
     if !local && !command.is_empty() {
         let name = url.trim_end_matches('/').trim_end_matches(".zarr");
         command.push_str(&format!(" -o {}", quoted(&format!("{name}-new.zarr"))));
@@ -307,7 +307,7 @@ fn of_array(
     })
 }
 
-/// A shape as a word of a shell.
+/// A shape as one shell word.
 fn shape_words(shape: &[u64]) -> String {
     if shape.is_empty() { "''".to_owned() } else { units::shape_argument(shape) }
 }
@@ -323,7 +323,7 @@ fn packing_flags(advice: &Recommendation) -> String {
     format!("--chunk {} {}", shape_words(&advice.chunk), shard_flag(advice))
 }
 
-/// An index that goes somewhere else than where it is, or would be.
+/// The option for an index that goes elsewhere than where it is, or would be.
 fn index_flag(command: &mut String, advice: &Recommendation) {
     if let Some((IndexLocation::Start, _)) = &advice.index {
         command.push_str(" --index start");

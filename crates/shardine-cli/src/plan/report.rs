@@ -15,7 +15,7 @@ pub struct Advice {
     pub codecs: String,
     pub situation: Situation,
     pub advice: Recommendation,
-    /// What does it; `None` if nothing has to be done.
+    /// The command that does it; `None` if nothing has to be done.
     pub command: Option<String>,
 }
 
@@ -24,15 +24,15 @@ fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> io::R
     writeln!(out, "{name:<12} {value}")
 }
 
-/// The longest line of a text that is broken.
+/// The longest line of wrapped text.
 const WIDTH: usize = 96;
 
-/// Text below a line, broken between words.
+/// Text below a line, wrapped between words.
 fn below(out: &mut dyn Write, text: &str) -> io::Result<()> {
     below_from(out, text, 0)
 }
 
-/// The same where the line has so many letters already.
+/// Like [`below`], where the line already has this many characters.
 fn below_from(out: &mut dyn Write, text: &str, letters: usize) -> io::Result<()> {
     const INDENT: usize = 13;
     let mut indent = " ".repeat(INDENT - letters);
@@ -214,7 +214,7 @@ fn word(place: IndexLocation) -> &'static str {
     }
 }
 
-/// What a view shows: the axes that it has more than one element of.
+/// What a view shows: the axes along which it has more than one element.
 fn shown(view: &View) -> String {
     let long: Vec<u64> = view.shape.iter().copied().skip_while(|&n| n == 1).collect();
     units::shape(&long).replace("()", "of one element")
@@ -255,7 +255,7 @@ fn figures_json(figures: &Figures) -> Value {
     })
 }
 
-/// A figure of all arrays, as they are and as recommended.
+/// A figure summed over all arrays, as they are and as recommended.
 fn total(all: &[Advice], figure: &dyn Fn(&Figures) -> u64) -> (u64, u64) {
     let add = |n: u64, more: u64| n.saturating_add(more);
     let before = all.iter().filter_map(|one| one.advice.before.as_ref()).map(figure).fold(0, add);

@@ -1,4 +1,4 @@
-//! How the scales of a precomputed volume are best packed into shards.
+//! How best to pack the scales of a precomputed volume into shards.
 
 use std::io::{self, BufWriter, Write};
 
@@ -15,7 +15,7 @@ use crate::failure::{Failure, quoted};
 use crate::info::line;
 use crate::{units, volume};
 
-/// What is advised for one scale.
+/// What is recommended for one scale.
 struct Advice {
     name: String,
     size: [u64; 3],
@@ -43,7 +43,7 @@ pub fn of_volume(args: &Plan, url: &str, volume: &Volume) -> Result<(), Failure>
     tell(&advice.collect::<Vec<_>>(), args.json)
 }
 
-/// Advises on a volume that is to be made.
+/// Advises on a volume that does not exist yet.
 pub fn of_shape(args: &Plan, shape: &[u64], dtype: &str) -> Result<(), Failure> {
     let (size, channels) = match shape {
         [x, y, z] => ([*x, *y, *z], 1),
@@ -85,7 +85,7 @@ fn plan(args: &Plan, size: [u64; 3], chunk: [u64; 3], bytes: u64) -> ShardingPla
 }
 
 impl Advice {
-    /// The sharding that is advised: compressed as it is now, or as is usual.
+    /// The recommended sharding: compressed as it is now, or as usual.
     fn sharding(&self) -> Sharding {
         let (data, index) = match &self.current {
             Some(Some(current)) => (current.data_encoding, current.minishard_index_encoding),

@@ -10,7 +10,7 @@ pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
     build_with(config, 1)
 }
 
-/// As numcodecs has it: no bit need be kept.
+/// The numcodecs variant: it may keep no bits at all.
 pub(super) fn build_numcodecs(config: &Config<'_>) -> Result<Codec, CodecError> {
     build_with(config, 0)
 }
@@ -27,12 +27,12 @@ struct BitRound {
     keep: u32,
 }
 
-/// What elements are, as far as rounding is concerned.
+/// How elements are rounded.
 #[derive(Debug, Clone, Copy)]
 enum Form {
-    /// So many bytes, of whose bits so many are the mantissa.
+    /// This many bytes, this many of whose bits are the mantissa.
     Float(usize, u32),
-    /// So many bytes, with a sign or without.
+    /// This many bytes, signed or not.
     Integer(usize, bool),
 }
 
@@ -71,7 +71,7 @@ macro_rules! bits {
             }
 
             fn without(self, drop: u32) -> Self {
-                // All bits of an integer may go, and that is one too many for `>>`.
+                // All bits of an integer may be dropped, which is one too many for `>>`.
                 self.unbounded_shr(drop).unbounded_shl(drop)
             }
 
@@ -83,7 +83,7 @@ macro_rules! bits {
                 let sign = (1 as $type) << (Self::BITS - 1);
                 let exponent = (sign - 1) >> mantissa << mantissa;
                 if self & exponent == exponent {
-                    // Rounding could make an infinity or a zero of a NaN, so it only loses bits.
+                    // Rounding could turn a NaN into an infinity or a zero, so it only drops bits.
                     let quiet = (1 as $type) << (mantissa - 1);
                     let nan = self & !(exponent | sign) != 0;
                     return self.without(drop) | if nan { quiet } else { 0 };
@@ -97,7 +97,7 @@ macro_rules! bits {
                     return self;
                 }
                 let drop = width - keep;
-                // A carry into the sign, or past the top, would make another number of it.
+                // A carry into the sign, or past the top, would produce a different number.
                 self.rounded(drop)
                     .filter(|&value| !signed || (value ^ self).leading_zeros() > 0)
                     .unwrap_or_else(|| self.without(drop))

@@ -27,7 +27,7 @@ enum Shuffle {
 
 #[derive(Debug, Clone, Copy)]
 enum Compressor {
-    /// One that c-blosc has under this name.
+    /// A compressor that c-blosc has under this name.
     Linked(&'static CStr),
     Snappy,
 }
@@ -37,7 +37,7 @@ struct Blosc {
     compressor: Compressor,
     level: c_int,
     shuffle: Shuffle,
-    /// `None` while nobody has said how large elements are.
+    /// `None` until the element size is known.
     element_size: Option<usize>,
     block_size: usize,
 }
@@ -92,15 +92,15 @@ fn build_with(config: &Config<'_>, shuffle: Shuffle, least_size: i64) -> Result<
     })
 }
 
-/// Has c-blosc decode `input` to `out`, which has the length that its header says.
+/// Decodes `input` with c-blosc to `out`, which has the length given by the header.
 ///
-/// The header must be one that [`Header::read`] takes, with the length of `input` in it.
+/// The header must be one that [`Header::read`] accepts, with the length of `input` in it.
 fn decompress(input: &[u8], out: &mut [MaybeUninit<u8>]) -> Result<(), CodecError> {
     if out.is_empty() {
         return Ok(());
     }
-    // SAFETY: the header was checked against the length of `input`; c-blosc writes at most as
-    // many bytes as it is told there are, which is the length of `out`.
+    // SAFETY: the header was checked against the length of `input`; c-blosc writes at most as many
+    // bytes as it is told there are, which is the length of `out`.
     let written = unsafe {
         blosc_src::blosc_decompress_ctx(
             input.as_ptr().cast(),
@@ -126,7 +126,7 @@ impl Blosc {
         }
     }
 
-    /// Has c-blosc append the encoded form of `input`, at most [`MAX_INPUT`] bytes, to `out`.
+    /// Encodes `input`, at most [`MAX_INPUT`] bytes, with c-blosc and appends the result to `out`.
     fn compress(
         &self,
         compressor: &CStr,
@@ -138,10 +138,10 @@ impl Blosc {
             Filter::Bytes => blosc_src::BLOSC_SHUFFLE,
             Filter::Bits => blosc_src::BLOSC_BITSHUFFLE,
         };
-        // SAFETY: c-blosc has written as many bytes as it says.
+        // SAFETY: c-blosc has written as many bytes as it reports.
         unsafe {
             output::append(NAME, out, input.len() + HEADER, |spare| {
-                // SAFETY: both pointers go with the lengths of their slices, which do not overlap.
+                // SAFETY: both pointers match the lengths of their slices, which do not overlap.
                 let written = blosc_src::blosc_compress_ctx(
                     self.level,
                     shuffle as c_int,

@@ -11,29 +11,28 @@ const NAME: &str = "bytes";
 
 pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
     config.only(&["endian"])?;
-    // Required for types of several bytes, but arrays without it exist; all of them are
-    // little-endian.
+    // Required for multi-byte types, but arrays without it exist; all of them are little-endian.
     let choices = [("little", Endian::Little), ("big", Endian::Big)];
     let endian = config.choice("endian", &choices)?.unwrap_or(Endian::Little);
     Ok(Codec::ArrayToBytes(Arc::new(Bytes { endian })))
 }
 
-/// The elements one after the other, in one byte order.
+/// The elements one after another, in one byte order.
 #[derive(Debug)]
 struct Bytes {
     endian: Endian,
 }
 
-/// Turns the byte order of every element round, in place.
+/// Swaps the byte order of every element in place.
 fn swap_byte_order(data_type: &DataType, elements: &mut [u8]) {
     if let ElementSize::Fixed(size) = data_type.size() {
         strided::swap_units(elements, size, data_type.swap_units());
     }
 }
 
-/// For types narrower than a byte: their width, and whether they have a sign.
+/// For types narrower than a byte: their width, and whether they are signed.
 ///
-/// Their other bits mean nothing when stored, but have one value in memory.
+/// Their other bits are meaningless when stored, but have a fixed value in memory.
 fn narrow(data_type: &DataType) -> Option<(u32, bool)> {
     let bits = data_type.bits();
     match data_type.kind() {
@@ -44,7 +43,7 @@ fn narrow(data_type: &DataType) -> Option<(u32, bool)> {
     }
 }
 
-/// Gives the unused bits of each narrow element the value that they have in memory.
+/// Sets the unused bits of each narrow element to the value they have in memory.
 fn canonicalize(bits: u32, signed: bool, elements: &mut [u8]) {
     let unused = 8 - bits;
     if signed {

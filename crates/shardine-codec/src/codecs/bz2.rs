@@ -15,9 +15,9 @@ pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
     Ok(Codec::BytesToBytes(Arc::new(Bz2 { level: u32::try_from(level).unwrap_or(1) })))
 }
 
-/// Streams of bzip2; a decoder takes several in a row.
+/// bzip2 streams; the decoder accepts several in a row.
 ///
-/// bzip2 has no contexts that can be used again: each call allocates its own, up to 8 MB.
+/// bzip2 has no reusable contexts: each call allocates its own, up to 8 MB.
 #[derive(Debug)]
 struct Bz2 {
     level: u32,

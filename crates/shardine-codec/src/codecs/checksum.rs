@@ -61,7 +61,7 @@ fn fletcher32(bytes: &[u8]) -> u32 {
     let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
     let (words, odd) = bytes.as_chunks::<2>();
     let (mut low, mut high) = (0u32, 0u32);
-    // After 360 words the sums still fit, which is why that is the usual block.
+    // After 360 words the sums still fit, hence the usual block size.
     for block in words.chunks(360) {
         for &word in block {
             low += u32::from(u16::from_be_bytes(word));

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{CodecError, CodecSpec};
 
-/// Reads the members of a codec's configuration, naming the culprit in each error.
+/// Reads the members of a codec's configuration, naming the offending one in each error.
 ///
 /// A member that is `null` counts as absent: numcodecs writes its `None` that way.
 pub(super) struct Config<'a> {

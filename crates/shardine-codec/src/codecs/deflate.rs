@@ -31,7 +31,7 @@ pub(super) struct Wrapper {
         *mut usize,
         *mut usize,
     ) -> sys::libdeflate_result,
-    /// Whether streams may follow one another.
+    /// Whether several streams may be concatenated.
     members: bool,
 }
 
@@ -75,7 +75,7 @@ impl Drop for Decompressor {
     }
 }
 
-/// A worker's contexts, one compressor per level that it has met.
+/// A worker's contexts, with one compressor per level it has used.
 #[derive(Default)]
 struct Contexts {
     compressors: Vec<(u8, Compressor)>,
@@ -115,7 +115,7 @@ impl Contexts {
     }
 }
 
-/// The `level` of a configuration as numcodecs has it: 1 if absent, and -1 for zlib's default.
+/// The `level` of a numcodecs configuration: 1 if absent, and -1 for zlib's default.
 pub(super) fn numcodecs_level(config: &Config<'_>) -> Result<u8, CodecError> {
     let level = config.integer("level", -1..=9)?.unwrap_or(1);
     Ok(u8::try_from(level).unwrap_or(6))
@@ -123,7 +123,7 @@ pub(super) fn numcodecs_level(config: &Config<'_>) -> Result<u8, CodecError> {
 
 pub(super) fn encoded_size(wrapper: &Wrapper, input: u64) -> EncodedSize {
     match usize::try_from(input) {
-        // libdeflate's bound is not made for sizes near the end of its type.
+        // libdeflate's bound is not made for sizes near the maximum of its type.
         Ok(input) if input <= isize::MAX as usize => {
             EncodedSize::AtMost(bound(wrapper, input) as u64)
         }
@@ -131,9 +131,9 @@ pub(super) fn encoded_size(wrapper: &Wrapper, input: u64) -> EncodedSize {
     }
 }
 
-/// Most bytes that `input` bytes can become, at any level.
+/// The most bytes that `input` bytes can become, at any level.
 fn bound(wrapper: &Wrapper, input: usize) -> usize {
-    // SAFETY: a null compressor asks for the bound of all of them.
+    // SAFETY: with a null compressor it returns the bound for all of them.
     unsafe { (wrapper.bound)(std::ptr::null_mut(), input) }
 }
 
@@ -145,11 +145,11 @@ pub(super) fn encode(
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
     let compressor = context.slot::<Contexts>().compressor(wrapper.name, level)?;
-    // SAFETY: libdeflate has written as many bytes as it says.
+    // SAFETY: libdeflate has written as many bytes as it reports.
     unsafe {
         output::append(wrapper.name, out, bound(wrapper, input.len()), |spare| {
-            // SAFETY: the compressor is alive and used by this call alone; both pointers go with
-            // the lengths of their slices.
+            // SAFETY: the compressor is alive and used by this call alone; both pointers match the
+            // lengths of their slices.
             let written = (wrapper.compress)(
                 compressor.as_ptr(),
                 input.as_ptr().cast(),
@@ -180,8 +180,8 @@ fn decompress(
         let stream = input.get(from..).unwrap_or_default();
         let room = out.get_mut(to..).unwrap_or_default();
         let (mut read, mut written) = (0, 0);
-        // SAFETY: the decompressor is alive and used by this call alone; both pointers go with
-        // the lengths of their slices.
+        // SAFETY: the decompressor is alive and used by this call alone; both pointers match the
+        // lengths of their slices.
         let result = unsafe {
             (wrapper.decompress)(
                 decompressor.as_ptr(),
@@ -217,7 +217,7 @@ pub(super) fn decode(
     limit: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
-    // SAFETY: libdeflate has written as many bytes as it says.
+    // SAFETY: libdeflate has written as many bytes as it reports.
     unsafe {
         output::append_growing(wrapper.name, input.len(), claimed, limit, out, |spare| {
             decompress(wrapper, context, input, spare)
@@ -240,12 +240,12 @@ pub(super) fn decode_exact(
 
 /// zlib's CRC-32 of `bytes`.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
-    // SAFETY: pointer and length are those of one slice.
+    // SAFETY: pointer and length belong to one slice.
     unsafe { sys::libdeflate_crc32(0, bytes.as_ptr().cast(), bytes.len()) }
 }
 
 /// zlib's Adler-32 of `bytes`.
 pub(super) fn adler32(bytes: &[u8]) -> u32 {
-    // SAFETY: pointer and length are those of one slice.
+    // SAFETY: pointer and length belong to one slice.
     unsafe { sys::libdeflate_adler32(1, bytes.as_ptr().cast(), bytes.len()) }
 }

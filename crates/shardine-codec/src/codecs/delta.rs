@@ -13,16 +13,16 @@ pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
     Ok(Codec::ArrayToArray(Arc::new(Delta { types })))
 }
 
-/// The differences of neighbours in C order, after the first element itself.
+/// The differences between neighbours in C order, after the first element itself.
 ///
-/// Integers wrap round, so that they come back whatever the differences are; floating-point
-/// numbers come back as far as their precision allows.
+/// Integers wrap around, so they are restored exactly whatever the differences are; floating-point
+/// numbers are restored as far as their precision allows.
 #[derive(Debug)]
 struct Delta {
     types: NumericTypes,
 }
 
-/// The `dtype` and `astype` of a codec of numcodecs.
+/// The `dtype` and `astype` of a numcodecs codec.
 #[derive(Debug)]
 pub(super) struct NumericTypes {
     decoded: Option<Numeric>,
@@ -41,7 +41,7 @@ impl NumericTypes {
         Ok(Self { decoded: numeric("dtype")?, encoded: numeric("astype")? })
     }
 
-    /// The types before and after encoding, for arrays like `decoded`.
+    /// The types before and after encoding, for arrays with this spec.
     pub(super) fn resolve(
         &self,
         codec: &str,
@@ -72,7 +72,7 @@ pub(super) fn retyped(
     Ok(ArraySpec { shape: decoded.shape.clone(), data_type, fill: FillValue(fill) })
 }
 
-/// An error unless `input` has all elements of a chunk in numbers of type `numeric`.
+/// An error unless `input` holds all elements of a chunk as numbers of type `numeric`.
 pub(super) fn check_len(
     codec: &'static str,
     decoded: &ArraySpec,
@@ -87,7 +87,7 @@ fn differences<N: Number>(input: &[u8], out: &mut Vec<u8>) {
     let mut last = N::zero();
     for (i, element) in input.chunks_exact(size_of::<N>()).enumerate() {
         let value = N::read(element);
-        // The first is stored as it is: a difference from 0 would lose the sign of -0.0.
+        // The first is stored unchanged: a difference from 0 would lose the sign of -0.0.
         if i == 0 { value } else { value.sub(last) }.write(out);
         last = value;
     }

@@ -21,7 +21,7 @@ pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
     Ok(Codec::ArrayToArray(Arc::new(codec)))
 }
 
-/// `(x - offset) * scale`, rounded, in another type; as numpy computes it.
+/// `(x - offset) * scale`, rounded, in another type, as numpy computes it.
 #[derive(Debug)]
 struct FixedScaleOffset {
     offset: Parameter,
@@ -29,7 +29,7 @@ struct FixedScaleOffset {
     types: NumericTypes,
 }
 
-/// A Python number: whether it is an integer decides what numpy computes in.
+/// A Python number: whether it is an integer decides which type numpy computes in.
 #[derive(Debug, Clone, Copy)]
 struct Parameter {
     integer: Option<i64>,
@@ -61,7 +61,7 @@ impl Parameter {
     }
 }
 
-/// Rounds to the nearest integer, halves to the even one, as `numpy.around` does.
+/// Rounds to the nearest integer, halves to even, as `numpy.around` does.
 fn round(value: f64) -> f64 {
     value.round_ties_even()
 }
@@ -74,7 +74,7 @@ fn float(value: Scalar) -> f64 {
     }
 }
 
-/// A float type: all is computed in its own precision.
+/// A float type: everything is computed in its own precision.
 trait Float: Number {
     fn of(value: f64) -> Self;
     fn divided(self, by: Self) -> Self;

@@ -11,7 +11,7 @@ const NAME: &str = "lz4";
 /// The decoded size, before the block.
 const HEADER: usize = 4;
 
-/// The most that liblz4 takes at once.
+/// The largest input that liblz4 accepts in one call.
 pub(super) const MAX_INPUT: usize = 0x7e00_0000;
 
 /// No block decodes to more than this many times its length.
@@ -25,13 +25,13 @@ pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
     Ok(Codec::BytesToBytes(Arc::new(Lz4 { acceleration })))
 }
 
-/// One LZ4 block behind its decoded size, as numcodecs has it.
+/// One LZ4 block preceded by its decoded size, as numcodecs writes it.
 #[derive(Debug)]
 struct Lz4 {
     acceleration: c_int,
 }
 
-/// Bytes that a block has at most.
+/// The maximum size of a block.
 pub(super) fn bound(input: usize) -> usize {
     input + input / 255 + 16
 }
@@ -58,7 +58,7 @@ pub(super) fn decompress(
     let corrupt = || CodecError::corrupt(codec, block.len(), "the block is damaged or cut short");
     let from = c_int::try_from(block.len()).map_err(|_| corrupt())?;
     let to = c_int::try_from(out.len()).map_err(|_| corrupt())?;
-    // SAFETY: both pointers go with the lengths of their slices, which do not overlap.
+    // SAFETY: both pointers match the lengths of their slices, which do not overlap.
     let written = unsafe {
         lz4_sys::LZ4_decompress_safe(block.as_ptr().cast(), out.as_mut_ptr().cast(), from, to)
     };
@@ -76,11 +76,11 @@ pub(super) fn compress(
     let Ok(from) = c_int::try_from(input.len()) else {
         return Err(failed(format!("{} bytes, at most {MAX_INPUT} are possible", input.len())));
     };
-    // SAFETY: liblz4 has written as many bytes as it says.
+    // SAFETY: liblz4 has written as many bytes as it reports.
     unsafe {
         output::append(codec, out, bound(input.len()), |spare| {
             let to = c_int::try_from(spare.len()).unwrap_or(c_int::MAX);
-            // SAFETY: both pointers go with the lengths of their slices.
+            // SAFETY: both pointers match the lengths of their slices.
             let written = lz4_sys::LZ4_compress_fast(
                 input.as_ptr().cast(),
                 spare.as_mut_ptr().cast(),

@@ -1,7 +1,7 @@
-//! One LZ4 block and nothing before it, as in the files of webknossos-wrap.
+//! One bare LZ4 block, as in webknossos-wrap files.
 //!
-//! The name is ours: no Zarr array can be made with it that another reader would understand, and no
-//! registered codec has it. `numcodecs.lz4` is the same block with its decoded size before it, as a
+//! The name is our own: no registered codec has it, and no other reader would understand a Zarr
+//! array that uses it. `numcodecs.lz4` is the same block preceded by its decoded size, as a
 //! little-endian `u32`.
 
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
 #[derive(Debug)]
 struct Lz4Block;
 
-/// The bytes that have to be put before what one codec has encoded to make it what another one
-/// encodes, given how long it is when decoded; `None` if the two are not related like this.
+/// The bytes to put before what one codec has encoded to turn it into what another one encodes,
+/// given its decoded length; `None` if the two are not related this way.
 ///
 /// ```
 /// use shardine_codec::{CodecSpec, prefix_between};
@@ -37,13 +37,13 @@ struct Lz4Block;
 pub fn prefix_between(from: &CodecSpec, to: &CodecSpec, decoded_len: u64) -> Option<Vec<u8>> {
     let is_block = from.name == NAME;
     let has_length = matches!(&*to.name, "lz4" | "numcodecs.lz4");
-    // The length is that of a C int.
+    // The length is a C int.
     let len = i32::try_from(decoded_len).ok().filter(|_| is_block && has_length)?;
     Some(len.to_le_bytes().to_vec())
 }
 
-/// How long a block is when it is decoded, from the lengths of its sequences alone; `None` if it
-/// ends within one. One pass over what is not literals.
+/// The decoded length of a block, from the lengths of its sequences alone; `None` if it ends within
+/// one. One pass that skips the literals.
 fn decoded_len(block: &[u8]) -> Option<usize> {
     let mut rest = block.iter();
     let mut total = 0usize;
@@ -58,13 +58,13 @@ fn decoded_len(block: &[u8]) -> Option<usize> {
             // The last sequence has literals only.
             return Some(total);
         }
-        // Where the match is copied from.
+        // The offset of the match.
         rest.nth(1)?;
         total = total.checked_add(length(&mut rest, token & 15)?)?.checked_add(4)?;
     }
 }
 
-/// A length that begins in a token and, if it does not fit there, goes on behind it.
+/// A length that starts in a token and, if it does not fit there, continues after it.
 fn length(rest: &mut std::slice::Iter<'_, u8>, in_token: usize) -> Option<usize> {
     let mut length = in_token;
     if in_token == 15 {
@@ -123,7 +123,7 @@ impl BytesToBytes for Lz4Block {
         out: &mut [u8],
     ) -> Result<(), CodecError> {
         let expected = out.len();
-        // What went wrong is asked only then: a sound block is gone through once.
+        // What went wrong is determined only on failure: a valid block is walked once.
         lz4::decompress(NAME, input, output::as_uninit(out)).map_err(|corrupt| {
             match decoded_len(input) {
                 Some(actual) if actual != expected => {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_block_is_as_long_as_its_sequences_say() {
-        // 5 literals; "ab" and 8 bytes of it again, then 12 literals; 300 literals.
+        // 5 literals; "ab" repeated for another 8 bytes, then 12 literals; 300 literals.
         let long: Vec<u8> = [0xf0, 255, 30].into_iter().chain([7; 300]).collect();
         for (block, decoded) in [
             (&b"\x50hello"[..], 5),

@@ -11,15 +11,15 @@ use crate::{BytesToBytes, Codec, CodecError, Context, EncodedSize};
 
 const NAME: &str = "lzma";
 
-/// What a decoder may use. The strongest preset needs 65 MiB; a larger dictionary is of no use to
-/// a chunk, but a damaged header may ask for 4 GiB.
+/// The most memory that a decoder may use. The strongest preset needs 65 MiB; a larger dictionary
+/// is useless for a chunk, but a damaged header may ask for 4 GiB.
 const DECODER_MEMORY: u64 = 256 << 20;
 const LARGEST_DICTIONARY: i64 = 128 << 20;
 
 const DEFAULT_PRESET: u32 = 6;
 const EXTREME: i64 = 1 << 31;
 
-/// The containers, by the numbers that Python's `lzma` module gives them.
+/// The containers, with the numbers of Python's `lzma` module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Xz,
@@ -31,7 +31,7 @@ enum Format {
 enum Filter {
     Lzma1(Options),
     Lzma2(Options),
-    /// Its one property is the distance less 1.
+    /// Its only property is the distance minus 1.
     Delta(u8),
     X86,
     PowerPc,
@@ -41,7 +41,7 @@ enum Filter {
     Sparc,
 }
 
-/// The options of an LZMA filter; `None` is what the preset says.
+/// The options of an LZMA filter; `None` takes the preset's value.
 #[derive(Debug, Clone, Copy)]
 struct Options {
     preset: u32,
@@ -93,7 +93,7 @@ pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
     let codec = Lzma { format, check, preset: preset.unwrap_or(DEFAULT_PRESET), filters };
     if let Some(filters) = &codec.filters {
         let fits = format != Format::Alone || matches!(filters.as_slice(), [Filter::Lzma1(_)]);
-        // liblzma alone knows which filters go together.
+        // Only liblzma knows which filters can be combined.
         if !fits || chain(filters).and_then(|chain| Stream::new_raw_decoder(&chain)).is_err() {
             return Err(config.wrong("filters", "a chain that liblzma supports"));
         }
@@ -108,7 +108,7 @@ fn preset(config: &Config<'_>) -> Result<Option<u32>, CodecError> {
     }
 }
 
-/// A filter as a dictionary of Python's `lzma` module.
+/// Parses a filter given as a dictionary of Python's `lzma` module.
 fn filter(json: &Value) -> Result<Filter, CodecError> {
     let empty = Map::new();
     let config = Config::of("lzma filter", json.as_object().unwrap_or(&empty));

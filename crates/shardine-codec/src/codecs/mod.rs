@@ -33,10 +33,11 @@ use crate::{Codec, CodecError, CodecSpec};
 
 type Build = fn(&Config<'_>) -> Result<Codec, CodecError>;
 
-/// Every name and what makes its codec.
+/// Every codec name with its constructor.
 ///
 /// `numcodecs.*` is how zarr-python spells a codec of the numcodecs package in Zarr v3; the
-/// configuration is then that package's, which is why some names of one codec differ in `Build`.
+/// configuration is then that package's, which is why some names of the same codec have different
+/// `Build` functions.
 const CODECS: &[(&str, Build)] = &[
     ("transpose", transpose::build),
     ("bitround", bitround::build),

@@ -8,8 +8,8 @@ use crate::{ArraySpec, ArrayToArray, Codec, CodecError, Context, DataType, FillV
 
 const NAME: &str = "numcodecs.packbits";
 
-/// numcodecs' own way to pack booleans: an array of bytes, of which the first counts the padding
-/// bits, and the first element is the highest bit of the second.
+/// numcodecs' own packing of booleans: an array of bytes, of which the first is the number of
+/// padding bits, and the first element is the highest bit of the second.
 ///
 /// It differs from the registered `packbits` in the order of bits and in its kind.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Numbers as numpy computes with them, for the codecs that numcodecs defines in its terms.
+//! Numbers as numpy computes with them, for the codecs that numcodecs defines in those terms.
 
 use half::f16;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(super) enum Numeric {
     F64,
 }
 
-/// Its names: in numpy's short form without the byte order, and in Zarr's.
+/// The names: numpy's short form without the byte order, and Zarr's.
 const NAMES: [(Numeric, &str, &str); 11] = [
     (Numeric::I8, "i1", "int8"),
     (Numeric::I16, "i2", "int16"),
@@ -37,15 +37,15 @@ const NAMES: [(Numeric, &str, &str); 11] = [
 ];
 
 impl Numeric {
-    /// The type that numpy knows by this name; a byte order in it is skipped.
+    /// The type with this numpy name; a byte order in it is ignored.
     ///
-    /// Elements have one order in memory here, and the `bytes` codec says which one is stored.
+    /// Elements in memory have one byte order here, and the `bytes` codec says which one is stored.
     pub(super) fn from_numpy(name: &str) -> Option<Self> {
         let short = name.strip_prefix(['<', '>', '|', '=']).unwrap_or(name);
         NAMES.iter().find(|(_, numpy, zarr)| short == *numpy || name == *zarr).map(|found| found.0)
     }
 
-    /// The numbers that elements of `data_type` are; of times, their count of units.
+    /// The numbers that elements of `data_type` are; for times, their count of units.
     pub(super) fn of(data_type: &DataType) -> Option<Self> {
         match data_type.kind() {
             Kind::DateTime | Kind::TimeDelta => Some(Self::I64),
@@ -54,7 +54,7 @@ impl Numeric {
         }
     }
 
-    /// The narrowest floating-point type that numpy computes in with numbers of this type.
+    /// The narrowest floating-point type that numpy uses to compute with numbers of this type.
     fn as_float(self) -> Self {
         match self {
             Self::I8 | Self::U8 | Self::F16 => Self::F16,
@@ -69,7 +69,7 @@ impl Numeric {
 
     /// The type in which numpy adds numbers of type `self` to others of type `total`.
     ///
-    /// For integers, `total` itself: they wrap, so that nothing wider gives another sum.
+    /// For integers, `total` itself: they wrap, so a wider type would not change the sum.
     pub(super) fn to_sum(self, total: Self) -> Self {
         if !self.is_float() && !total.is_float() {
             return total;
@@ -101,9 +101,9 @@ pub(super) enum Scalar {
     Float(f64),
 }
 
-/// Numbers of one type, as the loops below are written for each of them.
+/// Numbers of one type; the loops below are instantiated for each.
 pub(super) trait Number: Copy {
-    /// From the bytes of one element; bytes that are missing count as zero.
+    /// From the bytes of one element; missing bytes count as zero.
     fn read(bytes: &[u8]) -> Self;
     fn write(self, out: &mut Vec<u8>);
     fn add(self, other: Self) -> Self;
@@ -111,7 +111,7 @@ pub(super) trait Number: Copy {
     fn mul(self, other: Self) -> Self;
     fn zero() -> Self;
     fn widen(self) -> Scalar;
-    /// As a C cast does it, where that is defined; wrapping between integers.
+    /// Like a C cast where that is defined; wrapping between integers.
     fn cast(value: Scalar) -> Self;
 }
 

@@ -2,13 +2,13 @@ use std::mem::MaybeUninit;
 
 use crate::CodecError;
 
-/// Output of this size may be reserved on the word of a header or for a first guess.
+/// Output up to this size may be reserved on a header's word or for a first guess.
 const CHEAP: usize = 1 << 20;
 
 /// How much an encoded byte may plausibly decode to, for a first guess.
 const PLAUSIBLE_RATIO: usize = 64;
 
-/// What a decoder says about the room it was given.
+/// The outcome of decoding into the room given.
 pub(super) enum Attempt {
     /// It wrote this many bytes from the start.
     Done(usize),
@@ -39,9 +39,9 @@ pub(super) unsafe fn append(
 /// Appends to `out` what `decode` writes, giving it more room until that suffices or `limit` is
 /// reached.
 ///
-/// `claimed` is what a header says the size is. It is believed as far as that is cheap or
-/// plausible for `input` bytes; beyond, the room grows only after the decoder has filled what it
-/// had. A decoder that runs again has its work counted at most 1.33 times over.
+/// `claimed` is the size that a header states. It is trusted as far as that is cheap or plausible
+/// for `input` bytes; beyond that the room grows only after the decoder has filled what it had. A
+/// decoder that runs again has its work counted at most 1.33 times over.
 ///
 /// # Safety
 ///
@@ -59,7 +59,7 @@ pub(super) unsafe fn append_growing(
     let mut room = guess.max(64).min(limit);
     loop {
         let mut done = false;
-        // SAFETY: the promise is the same; on `TooSmall`, nothing is said to be initialized.
+        // SAFETY: the contract is the same; `TooSmall` promises nothing about initialization.
         unsafe {
             append(codec, out, room, |spare| match decode(spare)? {
                 Attempt::Done(written) => {
@@ -79,7 +79,7 @@ pub(super) unsafe fn append_growing(
     }
 }
 
-/// The same bytes, for a decoder that takes uninitialized memory too.
+/// The same bytes, for a decoder that also accepts uninitialized memory.
 ///
 /// Such a decoder must not write uninitialized bytes; those of this crate write what C has written.
 pub(super) fn as_uninit(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
@@ -87,7 +87,7 @@ pub(super) fn as_uninit(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
 }
 
-/// Makes room for `more` bytes, or says that there is no memory for them.
+/// Makes room for `more` bytes; an error if there is not enough memory.
 pub(super) fn reserve(
     codec: &'static str,
     out: &mut Vec<u8>,

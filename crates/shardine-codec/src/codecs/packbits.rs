@@ -17,7 +17,7 @@ enum Padding {
     LastByte,
 }
 
-/// The wanted bits of each element, without gaps; the first is the lowest bit of the first byte.
+/// The selected bits of each element, without gaps; the first is the lowest bit of the first byte.
 #[derive(Debug)]
 struct PackBits {
     padding: Padding,
@@ -120,7 +120,7 @@ impl Layout {
             }
             return;
         }
-        // At most 7 bits wait for their byte when up to 64 join them.
+        // At most 7 bits are pending when up to 64 are added.
         let (mut waiting, mut count) = (0u128, 0);
         for component in elements.chunks_exact(self.bytes) {
             let mut word = [0; 8];

@@ -7,7 +7,7 @@ use crate::{BytesToBytes, Codec, CodecError, Context, EncodedSize};
 
 const NAME: &str = "shuffle";
 
-/// What numcodecs takes if nobody says how large elements are.
+/// numcodecs' default element size.
 const DEFAULT_SIZE: usize = 4;
 
 pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
@@ -25,7 +25,7 @@ struct Shuffle {
 
 type Reorder = fn(&[u8], usize, &mut [MaybeUninit<u8>]);
 
-/// Gathers the bytes of the elements in `input` by their place in the element.
+/// Gathers the bytes of the elements in `input` by their position in the element.
 pub(super) fn shuffle(input: &[u8], size: usize, out: &mut [MaybeUninit<u8>]) {
     match size {
         2 => gather::<2>(input, out),
@@ -75,14 +75,14 @@ fn scatter<const N: usize>(input: &[u8], out: &mut [MaybeUninit<u8>]) {
         std::array::from_fn(|byte| input.get(byte * count..(byte + 1) * count).unwrap_or_default());
     for (i, element) in elements.iter_mut().enumerate() {
         for (out, plane) in element.iter_mut().zip(planes) {
-            // All planes have `count` bytes; `get` keeps that from being a panic.
+            // All planes have `count` bytes; `get` avoids a panic in any case.
             out.write(plane.get(i).copied().unwrap_or_default());
         }
     }
 }
 
 impl Shuffle {
-    /// Writes all of `out`, or says why not.
+    /// Writes all of `out`, or returns an error.
     fn reorder(
         &self,
         reorder: Reorder,

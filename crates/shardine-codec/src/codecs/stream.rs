@@ -1,4 +1,4 @@
-//! Driving the decoders that only come as streams: `bz2` and `lzma`.
+//! Drives the decoders that only exist as streams: `bz2` and `lzma`.
 
 use super::output;
 use crate::CodecError;
@@ -6,19 +6,19 @@ use crate::CodecError;
 /// The first guess at how much room a stream needs, and the least it is given.
 const LEAST_ROOM: usize = 1 << 14;
 
-/// How far one step of a stream has come.
+/// The progress of one step of a stream.
 pub(super) struct Step {
-    /// How many bytes it has taken from its input.
+    /// How many bytes of its input it has read.
     pub(super) read: usize,
     /// Whether the stream is at its end.
     pub(super) ended: bool,
 }
 
-/// Runs `step` over `input` until the stream ends, and returns how much of the input that took.
+/// Runs `step` over `input` until the stream ends, and returns how much of the input it read.
 ///
-/// A step appends to the spare capacity of the vector it is given and to nothing else. The room
-/// doubles as the stream fills it, so memory follows what is really decoded. A stream that would
-/// make more than `limit` bytes is an error.
+/// A step appends to the spare capacity of the vector it gets and to nothing else. The room doubles
+/// as the stream fills it, so memory follows what is actually decoded. A stream that would produce
+/// more than `limit` bytes is an error.
 pub(super) fn run(
     codec: &'static str,
     input: &[u8],
@@ -32,8 +32,8 @@ pub(super) fn run(
         if made > limit {
             return Err(CodecError::TooLarge { codec, limit });
         }
-        // One byte past the limit lets a stream that is exactly full say that it is at its end,
-        // and one that is not give itself away.
+        // One byte past the limit lets a stream that is exactly full report its end, and exposes
+        // one that is not.
         let most = (limit - made).saturating_add(1);
         output::reserve(codec, out, made.max(LEAST_ROOM).min(most))?;
         let before = out.len();

@@ -43,7 +43,7 @@ struct Transpose {
 }
 
 impl Transpose {
-    /// The decoded axis that each encoded axis is, for arrays of `rank` dimensions.
+    /// The decoded axis of each encoded axis, for arrays of `rank` dimensions.
     fn axes(&self, rank: usize) -> Result<Vec<usize>, CodecError> {
         match &self.order {
             Order::Axes(axes) if axes.len() == rank => Ok(axes.clone()),
@@ -70,7 +70,7 @@ impl Transpose {
             return Err(CodecError::unsupported(NAME, reason));
         };
         output::check_size(NAME, len, input.len())?;
-        // Walk the result in C order; `strides` are those of the input along the result's axes.
+        // Walks the result in C order; `strides` are those of the input along the result's axes.
         let lengths: Vec<usize> =
             decoded.shape.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
         let (shape, strides): (Vec<usize>, Vec<usize>) = if encoding {

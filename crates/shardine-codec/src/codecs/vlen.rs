@@ -1,4 +1,4 @@
-//! `vlen-utf8` and `vlen-bytes`: each element behind its length.
+//! `vlen-utf8` and `vlen-bytes`: each element is preceded by its length.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     VariableElements,
 };
 
-/// The count of elements, and the length of each, are 32 bits.
+/// The number of elements and the length of each take 32 bits.
 const WORD: usize = 4;
 
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl ArrayToBytes for Vlen {
             Some(count) => return Err(corrupt(format!("{count} elements, {expected} expected"))),
             None => return Err(corrupt("the number of elements is cut short".into())),
         }
-        // What the lengths take is known; what they say is checked one by one.
+        // The size of the lengths is known; their values are checked one by one.
         let Some(bytes) = rest.len().checked_sub(expected.saturating_mul(WORD)) else {
             return Err(corrupt(format!("too short for the lengths of {expected} elements")));
         };

@@ -16,7 +16,7 @@ pub(super) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
 
 pub(super) fn build_numcodecs(config: &Config<'_>) -> Result<Codec, CodecError> {
     config.only(&["level", "checksum"])?;
-    // The bounds are those that the specification names, which are libzstd's.
+    // The bounds are those of the specification, which are libzstd's.
     let level = config.integer("level", -131_072..=22)?.unwrap_or(0);
     let checksum = config.boolean("checksum")?.unwrap_or(false);
     let parameters = Parameters { level: i32::try_from(level).unwrap_or(0), checksum };
@@ -34,7 +34,7 @@ struct Zstd {
     parameters: Parameters,
 }
 
-/// A worker's contexts; the compressor remembers how it is set up.
+/// A worker's contexts; the compressor remembers its parameters.
 #[derive(Default)]
 struct Contexts {
     compressor: Option<(CCtx<'static>, Parameters)>,
@@ -73,13 +73,13 @@ fn encode_error(code: usize) -> CodecError {
     CodecError::Encode { codec: NAME, reason: zstd_safe::get_error_name(code).into() }
 }
 
-/// Memory that libzstd may write to and nobody has initialized.
+/// Uninitialized memory that libzstd may write to.
 struct Spare<'a> {
     memory: &'a mut [MaybeUninit<u8>],
     written: usize,
 }
 
-// SAFETY: pointer and capacity are those of one slice; `as_slice` covers only what libzstd has
+// SAFETY: pointer and capacity belong to one slice; `as_slice` covers only what libzstd has
 // reported as written from its start.
 unsafe impl WriteBuf for Spare<'_> {
     fn as_slice(&self) -> &[u8] {
@@ -109,7 +109,7 @@ fn decompress(
     match context.slot::<Contexts>().decompressor()?.decompress(out, input) {
         Ok(written) => Ok(Attempt::Done(written)),
         Err(code) => {
-            // SAFETY: reads nothing but the number.
+            // SAFETY: only looks at the number.
             let kind = unsafe { zstd_sys::ZSTD_getErrorCode(code) };
             if kind == zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall {
                 return Ok(Attempt::TooSmall);
@@ -137,7 +137,7 @@ impl BytesToBytes for Zstd {
     ) -> Result<(), CodecError> {
         let compressor = context.slot::<Contexts>().compressor(self.parameters)?;
         let room = zstd_safe::compress_bound(input.len());
-        // SAFETY: libzstd has written as many bytes as it says.
+        // SAFETY: libzstd has written as many bytes as it reports.
         unsafe {
             output::append(NAME, out, room, |memory| {
                 let mut spare = Spare { memory, written: 0 };
@@ -154,14 +154,14 @@ impl BytesToBytes for Zstd {
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
         let claimed = match zstd_safe::get_frame_content_size(input) {
-            // A first frame that is skippable or not the only one has no say in the whole.
+            // A first frame that is skippable, or not the only one, says nothing about the total.
             Ok(Some(size)) if size > 0 => Some(usize::try_from(size).unwrap_or(usize::MAX)),
             _ => None,
         };
         output::check_limit(NAME, claimed.unwrap_or(0), limit)?;
-        // A damaged block can ask for more room without having filled any, again and again.
+        // A damaged block can ask for more room again and again without filling any.
         let room = limit.min(most(input.len()));
-        // SAFETY: libzstd has written as many bytes as it says.
+        // SAFETY: libzstd has written as many bytes as it reports.
         let result = unsafe {
             output::append_growing(NAME, input.len(), claimed, room, out, |memory| {
                 decompress(context, input, &mut Spare { memory, written: 0 })

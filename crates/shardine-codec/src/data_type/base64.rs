@@ -20,7 +20,8 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes that `text` stands for; `None` unless it is exactly what [`encode`] gives for some bytes.
+/// The bytes that `text` encodes; `None` unless it is exactly what [`encode`] returns for some
+/// bytes.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
     if !text.len().is_multiple_of(4) {
@@ -39,7 +40,8 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
         }
         joined <<= 6 * (4 - group.len());
         let [_, whole @ ..] = joined.to_be_bytes();
-        // Four digits hold three bytes, three hold two, two hold one; what is left over must be zero.
+        // Four digits hold three bytes, three hold two, two hold one; the remaining bits must be
+        // zero.
         let (kept, spare) = whole.split_at(group.len() - 1);
         if spare.iter().any(|&b| b != 0) {
             return None;

@@ -1,4 +1,4 @@
-//! What a data type is once its name and configuration are understood.
+//! A data type once its name and configuration are parsed.
 
 use super::float::{FLOAT16, FLOAT32, FLOAT64, FloatFormat};
 use super::{DataType, ElementSize, Kind, SwapUnit};
@@ -28,21 +28,21 @@ pub(super) enum Class {
     },
     Struct {
         fields: Vec<Field>,
-        /// Read under its old name, with which a fill value is base64.
+        /// Read under its old name, under which a fill value is base64.
         legacy: bool,
     },
     Text,
     Bytes,
 }
 
-/// Which of the opaque types it is.
+/// Which of the opaque types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RawStyle {
     /// `r*`
     Bits,
     /// `raw_bytes`
     Bytes,
-    /// `null_terminated_bytes`: zeros at the end are no part of the value
+    /// `null_terminated_bytes`: trailing zeros are not part of the value
     NullTerminated,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Field {
     pub(super) data_type: DataType,
 }
 
-/// What a date or a duration counts.
+/// The unit of a date or a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeUnit {
     Generic,
@@ -64,9 +64,9 @@ pub(super) enum TimeUnit {
     /// A fixed length: this many of a fraction of a second.
     Fixed {
         name: &'static str,
-        /// How many there are in a second (1 for whole seconds and longer).
+        /// How many fit in a second (1 for whole seconds and longer).
         per_second: u64,
-        /// How many seconds one has (1 for seconds and shorter).
+        /// How many seconds each has (1 for seconds and shorter).
         seconds: u32,
     },
 }
@@ -97,7 +97,7 @@ impl TimeUnit {
         })
     }
 
-    /// As numpy names it.
+    /// Its numpy name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Generic => "generic",
@@ -132,7 +132,7 @@ impl Class {
             Self::Bool => 1,
             Self::Int { bits, .. } => *bits,
             Self::Float(format) | Self::Complex(format) => format.bits(),
-            // An element is far below 2^29 bytes.
+            // An element is far smaller than 2^29 bytes.
             Self::Raw { len, .. } => (*len as u32).saturating_mul(8),
             Self::Time { .. } => 64,
             Self::FixedText { .. } | Self::Struct { .. } | Self::Text | Self::Bytes => 0,

@@ -1,4 +1,4 @@
-//! Types of Rust whose values are elements of an array.
+//! Rust types whose values are elements of an array.
 
 use std::fmt::Debug;
 
@@ -10,58 +10,59 @@ use super::DataType;
 use super::class::Class;
 use super::float::{BFLOAT16, FLOAT16, FLOAT32, FLOAT64};
 
-/// A type of Rust whose values are elements of arrays.
+/// A Rust type whose values are elements of arrays.
 ///
 /// | Rust | arrays |
 /// |---|---|
 /// | `u8` `u16` `u32` `u64` | `uint8` ... `uint64` |
-/// | `i8` `i16` `i32` `i64` | `int8` ... `int64`; `i64` also `numpy.datetime64` and `numpy.timedelta64`, whose elements are numbers of their unit |
+/// | `i8` `i16` `i32` `i64` | `int8` ... `int64` |
+/// | `i64` | also `numpy.datetime64` and `numpy.timedelta64`, as counts of their unit |
 /// | `f32` `f64` | `float32`, `float64` |
 /// | [`f16`](struct@f16) [`bf16`] | `float16`, `bfloat16` |
 /// | [`Complex<f32>`](Complex) `Complex<f64>` | `complex64`, `complex128` |
 /// | `bool` | `bool` |
 ///
-/// Nothing is converted: an array of one type is not read as another. Values have the byte order of
-/// the machine, whatever that of the stored ones. There are no other implementations.
+/// Nothing is converted: an array of one type is not read as another. Values have the machine's
+/// byte order, whatever order is stored. There are no other implementations.
 pub trait Element: Copy + Debug + PartialEq + Send + Sync + 'static + sealed::Sealed {
     /// Its name in Rust.
     const NAME: &'static str;
 
-    /// What an element looks like while it is read: itself, unless it has invalid values.
+    /// The type of an element while it is read: itself, unless it has invalid values.
     #[doc(hidden)]
     type Memory: Pod;
 
-    /// The type that an array of it has.
+    /// The data type of an array of these.
     fn data_type() -> DataType;
 
-    /// Whether elements of an array of this type are values of it.
+    /// Whether elements of an array of this type are values of this Rust type.
     fn is_in(data_type: &DataType) -> bool;
 
-    /// Makes values of what was read, in the same memory.
+    /// Converts what was read into values, in the same memory.
     #[doc(hidden)]
     fn from_memory(memory: Vec<Self::Memory>) -> Result<Vec<Self>, InvalidElement>;
 
-    /// Has `read` fill the memory of values that are there already.
+    /// Has `read` fill the memory of existing values.
     #[doc(hidden)]
     fn fill<E: From<InvalidElement>>(
         out: &mut [Self],
         read: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), E>;
 
-    /// The bytes of values, in the byte order of the machine.
+    /// The bytes of values, in the machine's byte order.
     #[doc(hidden)]
     fn as_bytes(elements: &[Self]) -> &[u8];
 }
 
-/// A stored element that is no value of its type: a `bool` that is neither 0 nor 1.
+/// A stored element that is not a value of its type: a `bool` that is neither 0 nor 1.
 #[derive(Debug, Clone, Copy, thiserror::Error, PartialEq, Eq)]
 #[error("element {index} of the region is 0x{byte:02x}, which is no {name}")]
 pub struct InvalidElement {
-    /// Which one of those that were read, in C order.
+    /// Its position among those that were read, in C order.
     pub index: usize,
-    /// What is stored.
+    /// The stored byte.
     pub byte: u8,
-    /// What it should be.
+    /// The expected type.
     pub name: &'static str,
 }
 
@@ -110,9 +111,9 @@ macro_rules! elements {
     };
 }
 
-/// Whether elements of one class are values of the Rust type of another one.
+/// Whether elements of one class are values of the Rust type of another.
 fn holds(class: &Class, wanted: &Class) -> bool {
-    // Dates and durations are numbers of some unit.
+    // Dates and durations are counts of a unit.
     let is_time = matches!(class, Class::Time { .. });
     class == wanted || (is_time && *wanted == int(64, true))
 }
@@ -154,7 +155,7 @@ impl Element for bool {
     }
 
     fn from_memory(memory: Vec<u8>) -> Result<Vec<Self>, InvalidElement> {
-        // The standard library collects this in the memory it comes from.
+        // The standard library reuses the memory for this collect.
         memory.into_iter().enumerate().map(to_bool).collect()
     }
 
@@ -162,7 +163,7 @@ impl Element for bool {
         out: &mut [Self],
         read: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // What is read could be anything, and must not be in a `bool` for a moment.
+        // The bytes read could be anything, and must not be in a `bool` even briefly.
         let mut memory = vec![0; out.len()];
         read(&mut memory)?;
         for (out, byte) in out.iter_mut().zip(memory.into_iter().enumerate()) {
@@ -185,7 +186,7 @@ fn to_bool((index, byte): (usize, u8)) -> Result<bool, InvalidElement> {
 }
 
 impl DataType {
-    /// The type of arrays whose elements are values of `T`.
+    /// The data type of arrays whose elements are values of `T`.
     ///
     /// ```
     /// # use shardine_codec::DataType;
@@ -196,7 +197,7 @@ impl DataType {
         T::data_type()
     }
 
-    /// The Rust type that its elements are values of; `None` if there is none and they are bytes.
+    /// The Rust type of its elements; `None` if there is none and they are bytes.
     pub fn rust_name(&self) -> Option<&'static str> {
         NAMES.iter().find(|(is_in, _)| is_in(self)).map(|&(_, name)| name)
     }

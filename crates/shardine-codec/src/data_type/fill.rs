@@ -1,4 +1,4 @@
-//! Fill values: between the JSON of a metadata document and an element's bytes.
+//! Fill values: conversion between the JSON of a metadata document and an element's bytes.
 
 use serde_json::{Map, Value};
 
@@ -97,7 +97,8 @@ fn write(data_type: &DataType, json: &Value, out: &mut Vec<u8>) -> Result<(), St
                     let value = members.get(&field.name).ok_or_else(|| at("is missing".into()))?;
                     write(&field.data_type, value, out).map_err(at)?;
                 }
-                // With every field there and names unique, more members means an unknown one.
+                // If every field is present and names are unique, more members means an unknown
+                // one.
                 if members.len() != fields.len() {
                     return Err("it has members that are not fields of the struct".into());
                 }
@@ -137,7 +138,7 @@ fn write_int(bits: u32, signed: bool, json: &Value, out: &mut Vec<u8>) -> Result
     if !(least..=most).contains(&number) {
         return Err(format!("it must be in {least}..={most}"));
     }
-    // In range, so that what is cut off is the sign's extension.
+    // In range, so only sign extension is cut off.
     out.extend_from_slice(&number.to_le_bytes()[..bits.div_ceil(8) as usize]);
     Ok(())
 }
@@ -174,7 +175,7 @@ fn write_float(format: &FloatFormat, json: &Value, out: &mut Vec<u8>) -> Result<
 }
 
 fn hex(text: &str) -> Option<u64> {
-    // from_str_radix would let a sign pass.
+    // `from_str_radix` would accept a sign.
     let digits = text.strip_prefix("0x")?;
     let legal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     if legal { u64::from_str_radix(digits, 16).ok() } else { None }
@@ -195,18 +196,18 @@ fn bytes_value(json: &Value) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The bytes of at most eight as a number.
+/// At most eight bytes, as a number.
 pub(super) fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// An integer of `bits` bits, whatever the bits above them are.
+/// An integer of `bits` bits, ignoring the bits above.
 pub(super) fn integer(bits: u32, signed: bool, bytes: &[u8]) -> i128 {
     let high = little_endian(bytes) << (64 - bits);
     if signed { i128::from(high as i64 >> (64 - bits)) } else { i128::from(high >> (64 - bits)) }
 }
 
-/// Text up to the zeros at its end; what is not a character becomes U+FFFD.
+/// Text without trailing zeros; anything that is not a character becomes U+FFFD.
 pub(super) fn fixed_text(bytes: &[u8]) -> String {
     let text: String = bytes
         .chunks(4)
@@ -218,19 +219,19 @@ pub(super) fn fixed_text(bytes: &[u8]) -> String {
     text.trim_end_matches('\0').into()
 }
 
-/// The bytes up to the zeros at their end.
+/// The bytes without trailing zeros.
 pub(super) fn without_zeros(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &bytes[..end]
 }
 
-/// The JSON of an element whose length is right.
+/// The JSON of an element of the right length.
 fn read(data_type: &DataType, bytes: &[u8]) -> Value {
     match &data_type.inner.class {
         Class::Bool => Value::Bool(bytes.iter().any(|&byte| byte != 0)),
         Class::Int { bits, signed } => {
             let number = integer(*bits, *signed, bytes);
-            // One of the two always holds it.
+            // One of the two always fits.
             i64::try_from(number)
                 .map(Value::from)
                 .or_else(|_| u64::try_from(number).map(Value::from))

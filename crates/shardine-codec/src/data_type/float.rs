@@ -1,9 +1,9 @@
 //! Binary floating point of any width up to 64 bits, described by a table and converted exactly.
 
-/// What the largest exponent and the sign bit of zero stand for.
+/// The meaning of the largest exponent and of negative zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Specials {
-    /// Infinities and NaNs in the largest exponent, as IEEE 754 has them.
+    /// Infinities and NaNs in the largest exponent, as in IEEE 754.
     Ieee,
     /// Numbers only.
     None,
@@ -11,7 +11,7 @@ enum Specials {
     NanAtTop,
     /// No infinity and no negative zero; NaN in its place.
     NanAtNegativeZero,
-    /// Powers of two alone: no sign, no zero, no infinity; NaN where every bit is set.
+    /// Only powers of two: no sign, no zero, no infinity; NaN where every bit is set.
     Scale,
 }
 
@@ -63,7 +63,7 @@ static OTHERS: [FloatFormat; 11] = [
     format("float4_e2m1fn", 2, 1, 1, Specials::None),
 ];
 
-/// The format of this name.
+/// The format with this name.
 pub(super) fn by_name(name: &str) -> Option<&'static FloatFormat> {
     all().find(|format| format.name == name)
 }
@@ -74,22 +74,22 @@ pub(super) fn all() -> impl Iterator<Item = &'static FloatFormat> {
 }
 
 impl FloatFormat {
-    /// How many bits an element has.
+    /// The number of bits of an element.
     pub(super) fn bits(&self) -> u32 {
         self.exponent + self.mantissa + u32::from(self.specials != Specials::Scale)
     }
 
-    /// How many bytes an element takes in memory.
+    /// The bytes of an element in memory.
     pub(super) fn bytes(&self) -> usize {
         (self.bits().div_ceil(8)) as usize
     }
 
-    /// The bits that an element has, all set.
+    /// All bits of an element set.
     pub(super) fn mask(&self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }
 
-    /// The bits below the sign, all set.
+    /// All bits below the sign set.
     fn magnitude_mask(&self) -> u64 {
         u64::MAX >> (64 - self.exponent - self.mantissa)
     }
@@ -121,8 +121,8 @@ impl FloatFormat {
 
     /// The bits of the value nearest to `significand * 2^exponent`, halves to even.
     ///
-    /// `None` if the type has nothing to round to: past the largest value of a type without infinity,
-    /// and zero or negative where only positive numbers exist.
+    /// `None` if the type has nothing to round to: past the largest value of a type without
+    /// infinity, or zero or negative for a type with only positive numbers.
     pub(super) fn nearest(&self, negative: bool, significand: u64, exponent: i32) -> Option<u64> {
         let scale = self.specials == Specials::Scale;
         if scale && (negative || significand == 0) {
@@ -142,7 +142,7 @@ impl FloatFormat {
         })
     }
 
-    /// The bits below the sign, as if exponents had no end.
+    /// The bits below the sign, as if exponents were unbounded.
     fn round(&self, significand: u64, exponent: i32) -> u64 {
         let scale = self.specials == Specials::Scale;
         let smallest = if scale { -self.bias } else { 1 - self.bias };
@@ -152,7 +152,7 @@ impl FloatFormat {
         let normal = top >= smallest;
         let quantum = top.max(smallest) - self.mantissa as i32;
         let shift = quantum - exponent;
-        // Of a normal number the leading bit is not stored: it adds one to the exponent's field.
+        // The leading bit of a normal number is not stored: it adds one to the exponent's field.
         let below = if normal { (top - smallest) as u64 } else { 0 };
         if shift <= 0 {
             let units = significand << shift.unsigned_abs();
@@ -164,9 +164,10 @@ impl FloatFormat {
         let rest = wide & ((1 << shift) - 1);
         let half = 1_u128 << (shift - 1);
         let bits = self.place(units, below, normal);
-        // The leading bit counts: without a mantissa it is the last one, so that a half always goes up.
+        // The leading bit counts: without a mantissa it is the last one, so a half always rounds
+        // up.
         let up = rest > half || (rest == half && units & 1 == 1);
-        // A type without zero stays at its smallest value however small the number.
+        // A type without zero stays at its smallest value however small the number is.
         if up && !(scale && units == 0) { bits + 1 } else { bits }
     }
 
@@ -188,7 +189,7 @@ impl FloatFormat {
         self.nearest(number.is_sign_negative(), significand, exponent)
     }
 
-    /// What `bits` stand for; bits that the type does not have are ignored.
+    /// The value of `bits`; bits that the type does not have are ignored.
     pub(super) fn value(&self, bits: u64) -> FloatValue {
         let magnitude = bits & self.magnitude_mask();
         let negative = self.specials != Specials::Scale && bits & (self.magnitude_mask() + 1) != 0;
@@ -216,16 +217,17 @@ impl FloatFormat {
         } else {
             (fraction | 1 << self.mantissa, field - self.bias)
         };
-        // Every format but float64 lies inside the normal range of float64, so both factors are exact.
+        // Every format but float64 lies inside the normal range of float64, so both factors are
+        // exact.
         let quantum = exponent - self.mantissa as i32;
         let quantum = f64::from_bits(((quantum + 1023) as u64) << 52);
         let number = units as f64 * quantum;
         FloatValue::Finite(if negative { -number } else { number })
     }
 
-    /// The finite number with the fewest digits that [`Self::nearest_to`] turns into `bits` again.
+    /// The finite number with the fewest digits that [`Self::nearest_to`] turns back into `bits`.
     pub(super) fn shortest(&self, bits: u64, exact: f64) -> f64 {
-        // A float64 prints in its fewest digits as it is; the others stand for a whole interval.
+        // A float64 prints in its fewest digits anyway; the others stand for a whole interval.
         (self.bits() < 64)
             .then(|| {
                 (0..9).find_map(|digits| {

@@ -1,11 +1,11 @@
-//! The letters by which numpy names its types.
+//! numpy's short names for its types.
 
 use serde_json::{Value, json};
 
 use super::{DataType, DataTypeError};
 
-/// The type of this name, whose byte order says nothing: elements in memory have that of the machine. Any
-/// other text is `unknown`.
+/// The type with this name, whose byte order does not matter: elements in memory have the
+/// machine's. Any other text is `unknown`.
 pub(super) fn by_name(text: &str, unknown: DataTypeError) -> Result<DataType, DataTypeError> {
     if let Some(found) = text.strip_prefix('>').and_then(data_type) {
         let reason = format!(
@@ -17,7 +17,7 @@ pub(super) fn by_name(text: &str, unknown: DataTypeError) -> Result<DataType, Da
     data_type(text.strip_prefix(['<', '|', '=']).unwrap_or(text)).ok_or(unknown)
 }
 
-/// The type that numpy names like this, without a byte order.
+/// The type with this numpy name, without a byte order.
 pub(super) fn data_type(name: &str) -> Option<DataType> {
     DataType::from_json(&metadata(name)?).ok()
 }

@@ -10,7 +10,7 @@ use super::{DataType, DataTypeError, ElementSize, numpy};
 
 type Configuration = Map<String, Value>;
 
-/// A JSON value for a message, cut short.
+/// A JSON value for a message, truncated.
 pub(super) fn shown(json: &Value) -> String {
     const MOST: usize = 100;
     let text = json.to_string();
@@ -167,7 +167,7 @@ fn raw_bits(name: &str) -> Option<&str> {
 
 fn raw_len(name: &str, bits: &str) -> Result<usize, DataTypeError> {
     let error = |reason: &str| Err(configuration_error(name, reason));
-    // Digits that do not fit are past the limit anyway.
+    // Digits that overflow are past the limit anyway.
     let count: u64 = bits.parse().unwrap_or(u64::MAX);
     if count == 0 {
         return error("an element must have at least 8 bits");
@@ -197,7 +197,7 @@ fn check_units(name: &str, units: usize) -> Result<(), DataTypeError> {
     Ok(())
 }
 
-/// The members of a configuration, each of which must be there, and no others.
+/// The members of a configuration: all of these must be present, and no others.
 fn members<'a, const N: usize>(
     name: &str,
     configuration: &'a Configuration,
@@ -287,7 +287,7 @@ fn structure(
     Ok(Class::Struct { fields, legacy: name == "structured" })
 }
 
-/// A field's name and type; the pair is the form of old documents.
+/// A field's name and type; old documents use a pair.
 fn field(json: &Value) -> Option<(&str, &Value)> {
     let (name, data_type) = match json {
         Value::Array(pair) => match pair.as_slice() {

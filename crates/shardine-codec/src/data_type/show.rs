@@ -1,4 +1,4 @@
-//! Data types and elements in the forms of other tools and of people.
+//! Data types and elements as other tools and people write them.
 
 use super::class::{Class, RawStyle, TimeUnit};
 use super::fill::{fixed_text, float_json, integer, without_zeros};
@@ -134,7 +134,7 @@ fn time(count: i128, unit: TimeUnit, scale: u32, delta: bool) -> String {
     if count == i128::from(i64::MIN) {
         return "NaT".into();
     }
-    // At most 2^94, and another 2^20 below.
+    // At most 2^94, plus another 2^20 below.
     let count = count * i128::from(scale);
     match unit {
         TimeUnit::Generic => count.to_string(),
@@ -164,7 +164,7 @@ fn time(count: i128, unit: TimeUnit, scale: u32, delta: bool) -> String {
 
 /// The Gregorian date this many days after 1970-01-01.
 fn date(days: i128) -> String {
-    // Count from a 1 March, so that the leap day is the last of its year, in spans of 400 years.
+    // Count from 1 March, so that the leap day is the last of its year, in spans of 400 years.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

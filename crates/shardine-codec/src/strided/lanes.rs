@@ -1,9 +1,9 @@
 //! Small blocks of elements, transposed in registers.
 //!
 //! A kernel reads rows of a few elements and writes each of their columns as one full register.
-//! Interleaving the first half of `N` registers of `N` lanes with the second half moves one bit of an
-//! element's row number over to its column number; after log2(N) rounds the two have changed places.
-//! Registers of 32 bytes do this to two blocks at once, one below the other.
+//! Interleaving the first half of `N` registers of `N` lanes with the second half moves one bit of
+//! an element's row number to its column number; after log2(N) rounds the two are swapped. 32-byte
+//! registers do this to two blocks in parallel, one below the other.
 
 /// A set of kernels for elements of 1, 2, 4 and 8 bytes.
 pub(super) trait Kernels {
@@ -14,8 +14,8 @@ pub(super) trait Kernels {
     ///
     /// # Safety
     /// The machine must have the instructions of these kernels. `BYTES / SIZE` rows of
-    /// [`columns(SIZE)`](columns) elements must be readable, `from` bytes apart, and as many rows as
-    /// there are columns must be writable, `BYTES` long and `to` bytes apart.
+    /// [`columns(SIZE)`](columns) elements must be readable, `from` bytes apart, and as many rows
+    /// as there are columns must be writable, `BYTES` long and `to` bytes apart.
     unsafe fn transpose<const SIZE: usize>(
         source: *const u8,
         from: usize,
@@ -26,8 +26,8 @@ pub(super) trait Kernels {
 
 /// How many elements a kernel reads of each source row.
 ///
-/// Sixteen registers of bytes and what it takes to interleave them do not fit in the register file,
-/// so bytes are taken eight columns at a time.
+/// Sixteen registers of bytes plus what it takes to interleave them do not fit in the register
+/// file, so bytes are processed eight columns at a time.
 pub(super) const fn columns(size: usize) -> usize {
     if size == 1 { 8 } else { 16 / size }
 }
@@ -43,7 +43,7 @@ pub(super) use x86_64::{Narrow, Wide};
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use Portable as Narrow;
 
-/// Kernels that move element by element, for machines without any of their own.
+/// Kernels that move element by element, for machines without kernels of their own.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 pub(super) struct Portable;
 
@@ -60,8 +60,8 @@ impl Kernels for Portable {
     ) {
         for j in 0..Self::BYTES / SIZE {
             for i in 0..columns(SIZE) {
-                // SAFETY: element `i` of source row `j` and element `j` of target row `i`, by contract;
-                // arrays of bytes need no alignment.
+                // SAFETY: element `i` of source row `j` and element `j` of target row `i`, by
+                // contract; arrays of bytes need no alignment.
                 unsafe {
                     let element = *source.add(j * from + i * SIZE).cast::<[u8; SIZE]>();
                     *target.add(i * to + j * SIZE).cast::<[u8; SIZE]>() = element;
@@ -71,8 +71,8 @@ impl Kernels for Portable {
     }
 }
 
-// Nothing here is a closure: code is compiled for AVX2 only once it is inlined into a function with
-// that feature, which is sure to happen to functions that are marked so.
+// No closures here: code is compiled for AVX2 only once it is inlined into a function with that
+// feature, which is guaranteed for functions marked so.
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use std::arch::x86_64::*;
@@ -92,7 +92,7 @@ mod x86_64 {
             target: *mut u8,
             to: usize,
         ) {
-            // SAFETY: passed on from the caller.
+            // SAFETY: upheld by the caller.
             unsafe { transpose::<__m128i, SIZE>(source, from, target, to) }
         }
     }
@@ -110,7 +110,7 @@ mod x86_64 {
             target: *mut u8,
             to: usize,
         ) {
-            // SAFETY: passed on from the caller.
+            // SAFETY: upheld by the caller.
             unsafe { transpose::<__m256i, SIZE>(source, from, target, to) }
         }
     }
@@ -118,8 +118,8 @@ mod x86_64 {
     /// A register and its instructions.
     ///
     /// # Safety
-    /// All methods ask for a machine with these instructions, and of the pointers what they say they
-    /// read or write there; no alignment.
+    /// All methods require a machine with these instructions, and pointers that are valid for what
+    /// the method says it reads or writes there; no alignment is required.
     trait Register: Copy {
         /// Reads 16 bytes; if the register has room for more, also those `distance` bytes on.
         unsafe fn row(source: *const u8, distance: usize) -> Self;
@@ -142,10 +142,11 @@ mod x86_64 {
         target: *mut u8,
         to: usize,
     ) {
-        // The rows of the lower block begin where those of the upper one end.
+        // The rows of the lower block start where those of the upper one end.
         let distance = 16 / SIZE * from;
-        // SAFETY: row numbers stay below 16 / SIZE, which is what is readable twice over if the register
-        // has room for two rows; of the rows, 8 bytes are read if elements are bytes and 16 otherwise.
+        // SAFETY: row numbers stay below 16 / SIZE, which is what is readable twice over if the
+        // register has room for two rows; of the rows, 8 bytes are read if elements are bytes and
+        // 16 otherwise.
         unsafe {
             match SIZE {
                 1 => {
@@ -166,8 +167,8 @@ mod x86_64 {
     }
 
     /// # Safety
-    /// `N` rows of 16 bytes, `from` bytes apart, must be readable at `source`, and as many `distance` bytes
-    /// on if the register has room for them.
+    /// `N` rows of 16 bytes, `from` bytes apart, must be readable at `source`, and as many
+    /// `distance` bytes on if the register has room for them.
     #[inline(always)]
     unsafe fn load<R: Register, const N: usize>(
         source: *const u8,

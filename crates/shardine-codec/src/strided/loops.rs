@@ -9,7 +9,7 @@ use super::transpose::{Cube, Stage, is_worthwhile};
 /// Edge of a tile in a transposing copy, in elements: two tiles of 8-byte elements fit in L1.
 const TILE: usize = 32;
 
-/// One loop: how often, and the bytes from one step to the next on either side.
+/// One loop: its count, and the bytes from one step to the next on either side.
 #[derive(Clone, Copy)]
 pub(super) struct Loop {
     pub n: usize,
@@ -30,7 +30,7 @@ impl Loops {
             .filter(|&k| shape[k] != 1)
             .map(|k| Loop { n: shape[k], from: from[k], to: to[k] })
             .collect();
-        // Walking the target in the order of its memory keeps writes sequential.
+        // Walking the target in memory order keeps writes sequential.
         axes.sort_by(|a, b| b.to.cmp(&a.to).then(b.from.cmp(&a.from)));
         let mut loops: Axes<Loop> = SmallVec::new();
         for axis in axes {
@@ -63,17 +63,18 @@ impl Loops {
     /// Copies the box.
     ///
     /// # Safety
-    /// Every offset of the box must lie inside the memory behind the two pointers, which must not overlap.
+    /// Every offset of the box must lie inside the memory behind the two pointers, which must not
+    /// overlap.
     pub(super) unsafe fn run(&self, source: *const u8, target: *mut u8, stores: Stores) {
         let rows = &self.loops[..self.loops.len() - usize::from(self.row_bytes() > self.unit)];
         if stores == Stores::Streaming
             && streams(target, self.row_bytes(), rows.iter().map(|l| l.to))
         {
-            // SAFETY: passed on from the caller.
+            // SAFETY: upheld by the caller.
             unsafe { self.run_with::<Streaming>(source, target) };
             Streaming::finish();
         } else {
-            // SAFETY: passed on from the caller.
+            // SAFETY: upheld by the caller.
             unsafe { self.run_with::<Cached>(source, target) };
         }
     }
@@ -81,7 +82,7 @@ impl Loops {
     /// # Safety
     /// As for [`run`](Self::run).
     unsafe fn run_with<P: Put>(&self, source: *const u8, target: *mut u8) {
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe {
             match self.unit {
                 1 => self.elements::<1, P>(source, target),
@@ -100,14 +101,15 @@ impl Loops {
         }
     }
 
-    /// Copies rows of a length known to the compiler, so that a row is a few moves and no call.
+    /// Copies rows of a length known to the compiler, so that a row is a few moves rather than a
+    /// call.
     ///
     /// # Safety
     /// As for [`run`](Self::run); `N` must be a multiple of [`LINE`].
     unsafe fn rows<const N: usize, P: Put>(&self, source: *const u8, target: *mut u8) {
         let lined = self.loops.iter().fold(target.addr(), |all, l| all | l.to);
-        // SAFETY: passed on from the caller. Rows are streamed only if they all begin on a line, and AVX is
-        // used only if the machine has it.
+        // SAFETY: upheld by the caller. Rows are streamed only if they all start on a line, and AVX
+        // is used only if the machine has it.
         unsafe {
             if P::STREAMS && lined.is_multiple_of(LINE) {
                 return self.rows_with::<N, P>(source, target);
@@ -120,20 +122,21 @@ impl Loops {
         }
     }
 
-    /// The same with stores of 32 bytes. The processor fetches the lines for as many stores at once as can
-    /// wait, so that half as many stores fetch twice as many lines.
+    /// The same with 32-byte stores. The processor fetches the lines for as many stores as can be
+    /// pending, so half as many stores fetch twice as many lines.
     ///
     /// # Safety
     /// As for [`run`](Self::run), on a machine with AVX.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx")]
     unsafe fn rows_wide<const N: usize>(&self, source: *const u8, target: *mut u8) {
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe { self.rows_with::<N, Cached>(source, target) };
     }
 
     /// # Safety
-    /// As for [`run`](Self::run); if `P` streams, all rows must begin on a line and `N` be lines.
+    /// As for [`run`](Self::run); if `P` streams, all rows must start on a line and `N` must be
+    /// whole lines.
     #[inline(always)]
     unsafe fn rows_with<const N: usize, P: Put>(&self, source: *const u8, target: *mut u8) {
         walk(&self.loops, |from, to| {
@@ -142,11 +145,11 @@ impl Loops {
         });
     }
 
-    /// Copies single elements, or what is contiguous on both sides and no longer than one.
+    /// Copies single elements, or runs that are contiguous on both sides and no longer than one.
     ///
     /// # Safety
     /// As for [`run`](Self::run).
-    // Not inlined, so that other copies do without the stage on their stack.
+    // Not inlined, so that other copies do not have the stage on their stack.
     #[inline(never)]
     unsafe fn elements<const N: usize, P: Put>(&self, source: *const u8, target: *mut u8) {
         match transposed(&self.loops) {
@@ -158,11 +161,12 @@ impl Loops {
                 let cube = Cube { near, across, along };
                 let mut stage = Stage::new();
                 walk(outer, |from, to| {
-                    // SAFETY: the box is made up of these boxes; `across` and `along` are contiguous.
+                    // SAFETY: the box is made up of these boxes; `across` and `along` are
+                    // contiguous.
                     unsafe { cube.copy::<N, P>(source.add(from), target.add(to), &mut stage) };
                 });
             }
-            // SAFETY: passed on from the caller.
+            // SAFETY: upheld by the caller.
             _ => unsafe { self.units::<N>(source, target) },
         }
     }
@@ -188,7 +192,8 @@ impl Loops {
     /// Every offset of the box must lie inside the memory behind `target`.
     pub(super) unsafe fn fill(&self, element: &[u8], row: &[u8], target: *mut u8) {
         let put = |bytes: &[u8], to: usize| {
-            // SAFETY: `to` is an offset of the box, and `bytes` no longer than what is contiguous there.
+            // SAFETY: `to` is an offset of the box, and `bytes` is no longer than what is
+            // contiguous there.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.add(to), bytes.len()) }
         };
         if row.is_empty() {

@@ -8,27 +8,27 @@ pub enum Stores {
     /// Ordinary stores. Each line of the target is read into the cache before it is changed.
     #[default]
     Cached,
-    /// Stores that go to memory past the cache, wherever a copy produces whole lines of the target:
-    /// they neither read the target first nor push anything else out of the cache.
+    /// Stores that bypass the cache wherever a copy produces whole lines of the target: they
+    /// neither read the target first nor evict anything else from the cache.
     ///
     /// For targets that are larger than the cache and not read again soon. A copy falls back to
-    /// ordinary stores where lines are not whole (so a large target should begin at a multiple of 64
-    /// bytes), where they would be slower, and on machines other than x86-64.
+    /// ordinary stores where lines are not whole (so a large target should start at a multiple of
+    /// 64 bytes), where streaming would be slower, and on machines other than x86-64.
     Streaming,
 }
 
-/// Bytes of a cache line: what memory moves at once.
+/// Bytes of a cache line: the unit of memory transfers.
 pub(super) const LINE: usize = 64;
 
-/// Lines whose distances are all multiples of this share a memory channel. A burst of streaming stores
-/// waits for it, while the cache writes back at leisure.
+/// Lines whose distances are all multiples of this share a memory channel. A burst of streaming
+/// stores waits for it, while the cache writes back at leisure.
 const CHANNEL: usize = 512;
 
 /// Rows at least this long are streamed even if their ends lie inside lines.
 const LONG: usize = 1024;
 
-/// Whether streaming pays for rows of `row` bytes that begin at `target` and at these distances from
-/// each other.
+/// Whether streaming pays off for rows of `row` bytes that start at `target` and at these distances
+/// from each other.
 pub(super) fn streams(
     target: *const u8,
     row: usize,
@@ -45,10 +45,10 @@ pub(super) fn streams(
 
 /// A way to store rows of bytes.
 pub(super) trait Put {
-    /// Whether lines go past the cache.
+    /// Whether lines bypass the cache.
     const STREAMS: bool;
 
-    /// Bytes of transposed lines that are worth collecting before they are stored.
+    /// Bytes of transposed lines worth collecting before they are stored.
     const STAGE: usize;
 
     /// Copies `N` bytes.
@@ -58,13 +58,13 @@ pub(super) trait Put {
     /// streamed, `target` and `N` must be multiples of [`LINE`].
     unsafe fn put<const N: usize>(source: *const u8, target: *mut u8);
 
-    /// Copies `len` bytes to and from any address.
+    /// Copies `len` bytes between any addresses.
     ///
     /// # Safety
     /// `len` bytes must be readable at `source` and writable at `target`, and not overlap.
     unsafe fn row(source: *const u8, target: *mut u8, len: usize);
 
-    /// Orders what was stored before everything that the thread stores from now on.
+    /// Orders everything stored so far before anything the thread stores from now on.
     fn finish();
 }
 
@@ -119,7 +119,7 @@ impl Put for Streaming {
         let head = (target.addr().wrapping_neg() % LINE).min(len);
         let lines = (len - head) / LINE;
         let tail = head + lines * LINE;
-        // SAFETY: three pieces that make up the `len` bytes; the middle one begins on a line.
+        // SAFETY: three pieces that make up the `len` bytes; the middle one starts on a line.
         unsafe {
             std::ptr::copy_nonoverlapping(source, target, head);
             for at in (head..tail).step_by(LINE) {
@@ -129,9 +129,10 @@ impl Put for Streaming {
         }
     }
 
-    /// Streaming stores are exempt from the order in which other cores see this one's stores: what the
-    /// caller does next to say that the box is filled (unlocking, or setting a flag) could be seen before
-    /// the bytes are. The fence restores the order that every release operation takes for granted.
+    /// Streaming stores are exempt from the order in which other cores see this one's stores:
+    /// whatever the caller does next to signal that the box is filled (unlocking, or setting a
+    /// flag) could become visible before the bytes. The fence restores the order that every release
+    /// operation assumes.
     fn finish() {
         // SAFETY: SSE is part of x86-64.
         unsafe { std::arch::x86_64::_mm_sfence() }

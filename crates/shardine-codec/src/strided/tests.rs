@@ -56,8 +56,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Boxes of whole lines or nearly so: the target's rows begin `shift` bytes into a line of memory,
-    /// a whole number of lines apart, so that streaming stores have something to stream.
+    /// Boxes of whole lines or nearly so: the target's rows start `shift` bytes into a line of
+    /// memory, a whole number of lines apart, so that streaming stores have something to stream.
     fn lined_boxes()(rank in 1usize..5)(
         fast in prop::sample::select(vec![16usize, 32, 64, 70, 128, 300, 1200]),
         slow in prop::collection::vec(1usize..40, rank - 1).prop_map(|mut s| {
@@ -86,7 +86,7 @@ prop_compose! {
     }
 }
 
-/// Copies with both kinds of stores and compares with the slow way; the target begins `shift` bytes
+/// Copies with both kinds of stores and compares with the slow way; the target starts `shift` bytes
 /// into a line.
 fn check_copy(shape: &[usize], from: &Placement, to: &Placement, size: usize, shift: usize) {
     let source: Vec<u8> =
@@ -153,7 +153,7 @@ fn a_box_past_the_end_is_refused_before_anything_is_written() {
     assert_eq!(target, [0; 8]);
 }
 
-/// Every pair of extents around the edges of kernels, lines and stages.
+/// Every pair of extents around the boundaries of kernels, lines and stages.
 #[test]
 fn planes_of_every_extent_are_transposed() {
     let extents = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129];

@@ -1,8 +1,8 @@
 //! Copies between boxes that are contiguous along different axes.
 //!
-//! Element by element, such a copy touches a line of the target again and again, and at the strides of
-//! large arrays (powers of two, often) the line has left the cache in between. So whole lines of the
-//! target are made first, in a stage that stays in cache: blocks of one line's length to the side are
+//! Element by element, such a copy touches a line of the target again and again, and at the strides
+//! of large arrays (often powers of two) the line has left the cache in between. So whole lines of
+//! the target are built first, in a stage that stays in cache: square blocks one line long are
 //! transposed in registers, and each line is stored once. Enough lines are collected that they can
 //! be stored in the order of the target's memory.
 
@@ -17,7 +17,8 @@ const LINES: usize = 4;
 
 /// Three nested loops over elements of one size.
 pub(super) struct Cube {
-    /// The loop that is neither of the other two, and the closest in the target if there are several.
+    /// The loop that is neither of the other two, and the closest in the target if there are
+    /// several.
     pub near: Loop,
     /// The loop that is contiguous in the source.
     pub across: Loop,
@@ -67,10 +68,10 @@ impl Cube {
     ) {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the machine has AVX2; the rest is passed on from the caller.
+            // SAFETY: the machine has AVX2; the rest is upheld by the caller.
             return unsafe { self.copy_wide::<SIZE, P>(source, target, stage) };
         }
-        // SAFETY: the narrow kernels run on every machine; the rest is passed on from the caller.
+        // SAFETY: the narrow kernels run on every machine; the rest is upheld by the caller.
         unsafe { self.copy_with::<Narrow, SIZE, P>(source, target, stage) };
     }
 
@@ -84,7 +85,7 @@ impl Cube {
         target: *mut u8,
         stage: &mut Stage,
     ) {
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe { self.copy_with::<lanes::Wide, SIZE, P>(source, target, stage) };
     }
 
@@ -119,13 +120,14 @@ impl Cube {
                             target.add(r * near.to + i * across.to + j * SIZE),
                         )
                     };
-                    // Only whole lines are streamed, so what comes before the first one goes by itself.
+                    // Only whole lines are streamed, so what comes before the first one is copied
+                    // separately.
                     let lead = if P::STREAMS { target.addr() % LINE / SIZE } else { 0 };
                     let rows = if lead > 0 { edge - lead } else { edge * lines }.min(along.n - j);
                     for (b, j) in (0..rows).step_by(edge).enumerate() {
                         for r in 0..planes {
-                            // SAFETY: up to `edge` rows of `columns` elements, all of the box. The stage
-                            // has room for `depth * lines` blocks.
+                            // SAFETY: up to `edge` rows of `columns` elements, all of the box. The
+                            // stage has room for `depth * lines` blocks.
                             unsafe {
                                 let source = source.add(r * near.from + j * along.from);
                                 let stage = stage.add((r * lines + b) * block);
@@ -151,8 +153,8 @@ impl Cube {
 /// Fills a block of the stage: `columns` lines of `rows` elements, both at most a line's worth.
 ///
 /// # Safety
-/// `rows` rows of `columns` elements, `from` bytes apart, must be readable at `source`, and a block must
-/// be writable at `stage`.
+/// `rows` rows of `columns` elements, `from` bytes apart, must be readable at `source`, and a block
+/// must be writable at `stage`.
 #[inline(always)]
 unsafe fn fill<K: Kernels, const SIZE: usize>(
     columns: usize,
@@ -163,8 +165,8 @@ unsafe fn fill<K: Kernels, const SIZE: usize>(
 ) {
     let edge = LINE / SIZE;
     if SIZE == 1 && columns == edge {
-        // A kernel for bytes reads 16 or 32 rows, and comes back to each of them 8 times. Rows that lie a
-        // power of two apart would push each other out of the cache, so they are first brought together.
+        // A kernel for bytes reads 16 or 32 rows, and returns to each of them 8 times. Rows a power
+        // of two apart would evict each other from the cache, so they are gathered first.
         let mut lines = MaybeUninit::<[u8; LINE * LINE]>::uninit();
         let lines = lines.as_mut_ptr().cast::<u8>();
         for j in 0..rows {
@@ -174,7 +176,7 @@ unsafe fn fill<K: Kernels, const SIZE: usize>(
         // SAFETY: the same rows at another place.
         unsafe { transpose::<K, SIZE>(columns, rows, lines, LINE, stage) };
     } else {
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe { transpose::<K, SIZE>(columns, rows, source, from, stage) };
     }
 }
@@ -190,7 +192,7 @@ unsafe fn transpose<K: Kernels, const SIZE: usize>(
     stage: *mut u8,
 ) {
     let edge = LINE / SIZE;
-    // SAFETY: passed on from the caller; the kernels are given as many rows and columns as they need.
+    // SAFETY: upheld by the caller; the kernels get as many rows and columns as they need.
     unsafe {
         if columns == edge && rows == edge {
             // The compiler knows these bounds.
@@ -210,8 +212,8 @@ unsafe fn transpose<K: Kernels, const SIZE: usize>(
     }
 }
 
-/// Fills a block of the stage with kernels of one kind. The last one in either direction ends at the
-/// edge; what it has in common with the one before is staged twice.
+/// Fills a block of the stage with kernels of one kind. The last one in either direction ends at
+/// the edge; where it overlaps the one before, elements are staged twice.
 ///
 /// # Safety
 /// As for [`fill`]; there must be enough rows and columns for a kernel.
@@ -237,10 +239,11 @@ unsafe fn kernels<K: Kernels, const SIZE: usize>(
     }
 }
 
-/// Stores the staged lines; each goes on for `len` bytes, over blocks that are `block` bytes apart.
+/// Stores the staged lines; each continues for `len` bytes, over blocks that are `block` bytes
+/// apart.
 ///
 /// # Safety
-/// The lines must have been staged, and their places in the target be writable.
+/// The lines must have been staged, and their places in the target must be writable.
 #[inline(always)]
 unsafe fn empty<P: Put>(
     [outer, inner]: [Step; 2],
@@ -254,8 +257,8 @@ unsafe fn empty<P: Put>(
     let aligned = (target.addr() | outer.to | inner.to).is_multiple_of(LINE);
     for a in 0..outer.n {
         for b in 0..inner.n {
-            // SAFETY: a staged line and its place; streamed only if that place, like all the others,
-            // begins on a line.
+            // SAFETY: a staged line and its place; streamed only if that place, like all the
+            // others, starts on a line.
             unsafe {
                 let stage = stage.add(a * outer.from + b * inner.from);
                 let target = target.add(a * outer.to + b * inner.to);

@@ -1,4 +1,4 @@
-//! The codecs that see elements.
+//! The codecs that operate on elements.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -244,7 +244,7 @@ fn bitround_rounds_integers_from_their_highest_bit() {
         keep(3, "uint8", &[0b1011_0101, 0b1001_0000]),
         [0b1010_0000 + 0b0010_0000, 0b1000_0000]
     );
-    // What would carry past the top, or into the sign, is cut off instead.
+    // Anything that would carry past the top, or into the sign, is truncated instead.
     assert_eq!(keep(1, "uint8", &[255]), [128]);
     assert_eq!(keep(1, "int8", &[127, 0x80]), [64, 0x80]);
     assert_eq!(keep(8, "int8", &[127, 0xff, 3]), [127, 0xff, 3]);

@@ -1,4 +1,4 @@
-//! Blosc with snappy: frames that tensorstore wrote, every way of our own, and hostile ones.
+//! Blosc with snappy: frames that tensorstore wrote, all our own variants, and hostile ones.
 //!
 //! `tests/golden/codec/blosc_snappy/make.py` made the frames.
 
@@ -52,7 +52,7 @@ fn blosc(
     )
 }
 
-/// Decodes in both ways, which must agree.
+/// Decodes both ways, which must agree.
 fn decode(codec: &dyn BytesToBytes, frame: &[u8], size: usize) -> Result<Vec<u8>, CodecError> {
     let context = &mut Context::new();
     let (mut decoded, mut exact) = (vec![], vec![0; size]);
@@ -60,7 +60,7 @@ fn decode(codec: &dyn BytesToBytes, frame: &[u8], size: usize) -> Result<Vec<u8>
     let exactly = codec.decode_exact(context, frame, &mut exact);
     match (&result, &exactly) {
         (Ok(()), Ok(())) => assert!(decoded == exact),
-        // The exact way refuses what is shorter, too.
+        // The exact way also refuses what is shorter.
         (Ok(()), Err(_)) => assert_ne!(decoded.len(), size),
         (Err(_), _) => assert!(exactly.is_err() && decoded.is_empty()),
     }
@@ -138,7 +138,7 @@ proptest! {
             frame[12..16].copy_from_slice(&len.to_le_bytes());
         }
         for (place, byte) in places {
-            // Not the length of the whole: it is checked first, and hides what comes after.
+            // Not the total length: it is checked first, and hides what comes after.
             let place = place % frame.len();
             if !(12..16).contains(&place) {
                 frame[place] = byte;
@@ -169,7 +169,7 @@ proptest! {
 fn two_blocks() -> Vec<u8> {
     let words = |numbers: &[u32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>();
     let mut frame = [vec![2, 1, 0x40, 2], words(&[400, 300, 0, 24, 0])].concat();
-    // 150 bytes of 7: their number, one as it is, two copies of 64 and one of 21 from 1 back.
+    // 150 bytes of 7: their number, one literal, two copies of 64 and one of 21 from 1 back.
     let sevens = [&[0x96, 1, 0, 7][..], &[0xfe, 1, 0, 0xfe, 1, 0, 0x52, 1, 0]].concat();
     for _ in 0..2 {
         frame.extend(words(&[13]));
@@ -177,7 +177,7 @@ fn two_blocks() -> Vec<u8> {
     }
     let second = frame.len() as u32;
     frame[20..24].copy_from_slice(&second.to_le_bytes());
-    // 100 bytes as they are.
+    // 100 bytes uncompressed.
     frame.extend(words(&[100]));
     frame.extend([9; 100]);
     let len = frame.len() as u32;
@@ -192,7 +192,7 @@ fn every_lie_in_a_snappy_frame_is_named() {
     let expected = [vec![7; 300], vec![9; 100]].concat();
     assert!(decode(&*codec, &good, 400).unwrap() == expected);
     for flag in [1, 4] {
-        // All bytes of a block are the same, so shuffled they are, too.
+        // All bytes of a block are the same, so they are also the same shuffled.
         let mut shuffled = good.clone();
         shuffled[2] |= flag;
         assert!(decode(&*codec, &shuffled, 400).unwrap() == expected);

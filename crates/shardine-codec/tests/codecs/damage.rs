@@ -1,4 +1,5 @@
-//! Bytes that no encoder wrote: an error or other data, never a panic, and never more than asked.
+//! Bytes that no encoder wrote: an error or other data, never a panic, and never more than
+//! requested.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -146,7 +147,7 @@ fn a_bomb_stops_at_its_limit() {
 #[test]
 fn a_header_that_lies_takes_no_memory() {
     let context = &mut Context::new();
-    // Frames of zstd that claim 2^40 and 2^62 bytes, and hold none.
+    // zstd frames that claim 2^40 and 2^62 bytes, and hold none.
     for size in [1u64 << 40, 1 << 62] {
         let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xc0, 0x50];
         frame.extend(size.to_le_bytes());
@@ -156,7 +157,7 @@ fn a_header_that_lies_takes_no_memory() {
         assert!(zstd.decode(context, &frame, usize::MAX, &mut out).is_err());
         assert!(out.capacity() <= 4 << 20, "{}", out.capacity());
     }
-    // A header of blosc with lz4 that claims 2 GB in one block.
+    // A blosc header with lz4 that claims 2 GB in one block.
     let mut frame = vec![2, 1, 0x20, 1];
     frame.extend([0x7000_0000u32, 0x1000_0000, 40].map(u32::to_le_bytes).concat());
     frame.resize(40, 20);

@@ -1,7 +1,7 @@
 //! The codecs against their promises: round trips, damage, limits, configurations, and the bytes
 //! that numcodecs writes.
 
-// What helps a test may panic as the test itself does.
+// Test support may panic like a test itself.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod arrays;

@@ -1,5 +1,5 @@
-//! The encodings of precomputed volumes: chunks that others wrote (`tests/golden/neuroglancer/make.py` made them),
-//! and what each promises.
+//! The encodings of precomputed volumes: chunks that others wrote
+//! (`tests/golden/neuroglancer/make.py` made them), and what each codec promises.
 
 mod compresso;
 mod images;
@@ -17,7 +17,7 @@ fn file(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// Reads every chunk of a codec, calls `f` with what is in it, and returns how many there were.
+/// Reads every chunk of a codec, calls `f` with its contents, and returns how many there were.
 fn golden(codec: &str, f: impl Fn(&Value, &ArraySpec, &[u8])) -> usize {
     let cases: Vec<Value> = serde_json::from_slice(&file("cases.json")).unwrap();
     let cases = cases.iter().filter(|case| case["codec"] == codec);

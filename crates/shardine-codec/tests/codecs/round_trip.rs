@@ -4,7 +4,7 @@ use shardine_codec::{Context, EncodedSize};
 
 use crate::support::all_bytes_to_bytes;
 
-/// Bytes as chunks have them: noise, runs, or slow ramps of two-byte elements.
+/// Bytes typical of chunks: noise, runs, or slow ramps of two-byte elements.
 pub fn data() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         vec(any::<u8>(), 0..3000),

@@ -114,7 +114,7 @@ fn an_lzma_header_may_not_ask_for_all_memory() {
     let big = json!({"filters": [{"id": 33, "preset": 0, "dict_size": 128 << 20}]});
     let lzma = bytes_to_bytes("lzma", big);
     decodes_to(&*lzma, &encode(&*lzma, b"hello"), b"hello");
-    // A header that wants a dictionary of 4 GiB for its 5 bytes.
+    // A header that asks for a dictionary of 4 GiB for its 5 bytes.
     let alone = bytes_to_bytes("lzma", json!({"format": 2}));
     let mut encoded = encode(&*alone, b"hello");
     encoded[1..5].copy_from_slice(&u32::MAX.to_le_bytes());

@@ -46,7 +46,7 @@ pub fn chunk(data_type: &str, shape: &[u64]) -> ArraySpec {
     ArraySpec { shape: shape.to_vec(), fill: data_type.default_fill(), data_type }
 }
 
-/// Every `bytes -> bytes` codec, in configurations that take different ways.
+/// Every `bytes -> bytes` codec, in configurations that take different paths.
 pub fn all_bytes_to_bytes() -> Vec<(String, Arc<dyn BytesToBytes>)> {
     let mut configurations = vec![
         ("zstd", json!({"level": 3})),

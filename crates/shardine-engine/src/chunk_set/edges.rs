@@ -2,17 +2,19 @@ use shardine_codec::strided::Axes;
 
 use crate::layout::Layout;
 
-/// How cells at the end of an axis are encoded, where they are cut off there and not filled up.
+/// How cells at the end of an axis are encoded if they are clipped there instead of padded.
 #[derive(Debug)]
 pub struct EdgeLayouts {
     /// Cells along each axis.
     grid: Axes<u64>,
-    /// By the axes, as bits, at whose end a cell is cut off; `None` where no cell is.
+    /// Indexed by the set of axes, as bits, at whose end a cell is clipped; `None` where no cell
+    /// is.
     layouts: Vec<Option<Layout>>,
 }
 
 impl EdgeLayouts {
-    /// Makes the layouts of all shapes that cells of an array have: `layout` is asked for each but the usual one.
+    /// Builds the layouts for all shapes that cells of an array have; `layout` is called for each
+    /// shape but the regular one.
     pub fn new<E>(
         shape: &[u64],
         cell: &[u64],
@@ -40,11 +42,11 @@ impl EdgeLayouts {
     pub(super) fn get(&self, cell: &[u64]) -> Option<&Layout> {
         let last = cell.iter().zip(&self.grid).enumerate();
         let edges = last.map(|(axis, (&i, &n))| usize::from(i + 1 == n) << axis).sum::<usize>();
-        // The last cell of an axis that is not cut off has the usual length.
+        // The last cell along an axis that is not clipped has the regular length.
         self.layouts.get(edges & self.cut()).and_then(Option::as_ref)
     }
 
-    /// The axes at whose end cells are cut off.
+    /// The axes at whose end cells are clipped.
     fn cut(&self) -> usize {
         (0..self.grid.len()).map(|axis| 1 << axis).filter(|&bit| self.layouts[bit].is_some()).sum()
     }

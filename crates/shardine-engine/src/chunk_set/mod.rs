@@ -20,10 +20,11 @@ pub use edges::EdgeLayouts;
 pub use objects::PossibleObject;
 pub use shards::{First, IndexedShard, actual_length, first_read};
 
-/// The chunks of an array: where their objects live, which object holds which chunk, and how chunks are encoded.
+/// The chunks of an array: where their objects live, which object holds which chunk, and how chunks
+/// are encoded.
 ///
-/// The array is cut into a grid of *cells*. What a cell is, the packing says: an object of its own, be it a chunk or a shard
-/// of chunks, or a chunk that shares an object with others.
+/// The array is divided into a grid of *cells*. The packing defines what a cell is: an object of
+/// its own (a chunk or a shard), or a chunk that shares an object with others.
 #[derive(Debug)]
 pub struct ChunkSet {
     /// Unique among the chunk sets of an engine.
@@ -37,10 +38,10 @@ pub struct ChunkSet {
     pub shape: Vec<u64>,
     /// How each cell is encoded; its shape is that of a cell.
     pub layout: Layout,
-    /// Where cells are cut off at the end of the array: how those are encoded.
+    /// How clipped cells at the end of the array are encoded, if there are any.
     edges: Option<EdgeLayouts>,
-    /// How often an object was looked for by its key to be read. What was open before cannot have become another
-    /// array's.
+    /// How many times an object was looked up by its key to be read. An object that was open before
+    /// cannot have become another array's.
     pub(crate) lookups: AtomicU64,
 }
 
@@ -57,7 +58,7 @@ impl ChunkSet {
         Self { id, engine, store, packing, shape, layout, edges: None, lookups }
     }
 
-    /// The same where cells at the end of the array are cut off.
+    /// The same, with cells clipped at the end of the array.
     pub fn with_edges(mut self, edges: EdgeLayouts) -> Self {
         self.edges = Some(edges);
         self
@@ -68,15 +69,15 @@ impl ChunkSet {
         &self.engine
     }
 
-    /// How often an object was looked for by its key to be read.
+    /// How many times an object was looked up by its key to be read.
     pub fn lookups(&self) -> u64 {
         self.lookups.load(Ordering::Relaxed)
     }
 
     /// Where a cell is stored; `None` if it is not.
     ///
-    /// In a remote store a cell that is an object of its own is not asked for here: its first read tells whether it is
-    /// there.
+    /// In a remote store this makes no request for a cell that is an object of its own: its first
+    /// read shows whether it exists.
     pub fn find(&self, cell: &[u64]) -> Result<Option<StoredBytes>, StoreError> {
         packing::find(&*self.packing, &*self.store, cell)
     }
@@ -86,7 +87,7 @@ impl ChunkSet {
         &self.layout.spec().shape
     }
 
-    /// Whether cells at the end of an axis are cut off there, and not padded.
+    /// Whether cells are clipped at the end of an axis instead of padded.
     pub fn cuts_edges(&self) -> bool {
         self.edges.is_some()
     }
@@ -102,24 +103,25 @@ impl ChunkSet {
         axes.map(|((&i, &n), &len)| n.min(len.saturating_sub(i.saturating_mul(n)))).collect()
     }
 
-    /// Reads what selections select of the array, each to its own place in `target`.
+    /// Reads the selected elements of the array, each selection to its own place in `target`.
     ///
-    /// What several of them want of one object is read together.
+    /// What several selections need from one object is read together.
     ///
     /// # Safety
-    /// Nobody else may touch the target's window at the same time, and no two elements have the same place.
+    /// Nobody else may touch the target's window at the same time, and no two elements may share a
+    /// place.
     pub unsafe fn read(
         &self,
         wanted: &[(Selection, Placement)],
         target: &Target<'_>,
     ) -> Result<(), Error> {
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe { read::read(&self.engine, self, wanted, target) }
     }
 
-    /// Writes elements to selections of the array; where they overlap, the later ones count.
+    /// Writes elements to selections of the array; where they overlap, the later one wins.
     ///
-    /// Each object is changed in one step.
+    /// Each object changes atomically.
     pub fn write(
         &self,
         patches: &[Patch<'_>],
@@ -128,7 +130,8 @@ impl ChunkSet {
         write::write(&self.engine, self, patches, options)
     }
 
-    /// Squeezes the gaps out of the object at a place, if it is there. Nothing is decoded, and other writers wait.
+    /// Removes the gaps from the object of this cell, if it exists. Nothing is decoded, and other
+    /// writers wait.
     pub fn compact(&self, place: &[u64]) -> Result<(), Error> {
         write::compact(&self.engine, self, place)
     }

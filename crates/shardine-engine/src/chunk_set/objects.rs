@@ -1,4 +1,4 @@
-//! Which objects of an array there are.
+//! Which objects of an array exist.
 
 use std::ops::ControlFlow;
 
@@ -7,23 +7,24 @@ use shardine_store::{Key, Object, ReadRange, StoreError};
 use super::ChunkSet;
 use crate::{Cells, Error, StoredObject, in_order};
 
-/// An object of an array's grid that is stored, or may be.
+/// An object of an array's grid that is stored, or may be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PossibleObject {
     /// Its key.
     pub key: Key,
-    /// Its place in the grid.
+    /// Its position in the grid.
     pub cell: Vec<u64>,
-    /// Its length in bytes when it was listed. `None` if the store cannot list: then it may not be there at all.
+    /// Its length in bytes when it was listed. `None` if the store cannot list: then the object may
+    /// not exist.
     pub listed: Option<u64>,
 }
 
-/// Objects of a grid that are asked for one by one where a store cannot list them.
+/// The most objects of a grid that are probed one by one if the store cannot list them.
 const MOST_ASKED: u64 = 10_000;
 
 impl PossibleObject {
-    /// An object at a place, which was listed with this length or may not be there.
+    /// An object at a position in the grid, with its listed length, or `None` if it may not exist.
     pub fn new(key: Key, cell: Vec<u64>, listed: Option<u64>) -> Self {
         Self { key, cell, listed }
     }
@@ -32,8 +33,9 @@ impl PossibleObject {
 impl ChunkSet {
     /// The objects of the grid that are stored, in the order of their cells.
     ///
-    /// A listing for each folder. Where the store cannot list, every object that the grid has room for is asked for: one request
-    /// each, many at once, and [`Error::Unlisted`] if there may be more than 10,000.
+    /// One listing per folder. If the store cannot list, every object the grid has room for is
+    /// probed: one request each, many in parallel, and [`Error::Unlisted`] if there may be more
+    /// than 10,000.
     pub fn objects(&self) -> Result<Vec<StoredObject>, Error> {
         let possible = self.possible_objects()?;
         let most = match possible.first() {
@@ -63,17 +65,17 @@ impl ChunkSet {
         failed.map_or(Ok(objects), |error| Err(error.into()))
     }
 
-    /// The objects of the grid that are stored, in the order of their cells: those that are listed, or where the store cannot
-    /// list, all that may be there.
+    /// The objects of the grid that are stored, in the order of their cells: those that are listed
+    /// or, if the store cannot list, all that may exist.
     ///
-    /// A listing for each folder, some at once in a remote store. [`Error::Unlisted`] if the store cannot list
-    /// and the grid has room for more than 10,000.
+    /// One listing per folder, several in parallel in a remote store. [`Error::Unlisted`] if the
+    /// store cannot list and the grid has room for more than 10,000 objects.
     pub fn possible_objects(&self) -> Result<Vec<PossibleObject>, Error> {
         let objects = match self.packing.list(&self.engine, &*self.store) {
             Err(Error::Store(StoreError::Unsupported { .. })) => return self.asked_objects(),
             listed => listed?,
         };
-        // Of shards by key only those are listed that have room for a cell.
+        // Shards by key are listed only if they have room for a cell.
         let shares = self.packing.shared().is_some();
         let inside = |object: &StoredObject| {
             let axes = object.cell.iter().zip(self.cell_shape()).zip(&self.shape);
@@ -89,7 +91,7 @@ impl ChunkSet {
             .collect())
     }
 
-    /// All objects that there may be, where the store cannot list them.
+    /// All objects that may exist, for stores that cannot list.
     fn asked_objects(&self) -> Result<Vec<PossibleObject>, Error> {
         let packing = &self.packing;
         let too_many = |objects| Error::Unlisted { objects };
@@ -120,7 +122,7 @@ impl ChunkSet {
         Cells::new(axes.map(|(&len, &n)| len.div_ceil(n.max(1))).collect())
     }
 
-    /// Bytes that a cell of the grid takes; `None` if it is not stored.
+    /// The stored size of a cell in bytes; `None` if it is not stored.
     pub fn cell_length(&self, cell: &[u64]) -> Result<Option<u64>, StoreError> {
         let Some(found) = self.find(cell)? else { return Ok(None) };
         match found.range.map_or_else(|| ask_length(&*found.object), |r| Ok(r.end - r.start)) {
@@ -130,7 +132,7 @@ impl ChunkSet {
         }
     }
 
-    /// The length of an object that may not be there.
+    /// The length of an object; `None` if it does not exist.
     pub fn length(&self, key: &Key) -> Result<Option<u64>, StoreError> {
         let asked = self.store.open(key, None).and_then(|object| ask_length(&*object));
         match asked {
@@ -141,7 +143,7 @@ impl ChunkSet {
     }
 }
 
-/// The length of an open object, if need be by a request for none of its bytes.
+/// The length of an open object, if necessary by a request for none of its bytes.
 pub(super) fn ask_length(object: &dyn Object) -> Result<u64, StoreError> {
     if let Some(len) = object.len() {
         return Ok(len);

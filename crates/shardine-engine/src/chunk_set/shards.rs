@@ -1,4 +1,4 @@
-//! What the indexes of shards say.
+//! What shard indexes contain.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::shard::{IndexLocation, ShardError, ShardIndex};
 use crate::tuning::{AHEAD, REREADS, REREADS_BESIDE_A_WRITER, WRITER_WAIT};
 use crate::{Error, ShardEntries, SharedPacking, in_order};
 
-/// A shard whose index was read from the object that is open.
+/// A shard whose index was read from the open object.
 #[derive(Debug)]
 pub struct IndexedShard {
-    /// The object that is open.
+    /// The open object.
     pub object: Arc<dyn Object>,
     /// Its index.
     pub index: ShardIndex,
@@ -27,13 +27,14 @@ pub struct IndexedShard {
     pub len: u64,
 }
 
-/// What came of looking at a shard.
+/// The outcome of reading the entries of a shard.
 type FoundEntries = Result<Option<ShardEntries>, Error>;
 
 impl ChunkSet {
-    /// What the index of the shard at `cell` says; `None` if there is no such shard, or the array is not sharded.
+    /// The entries in the index of the shard at `cell`; `None` if there is no such shard, or the
+    /// array is not sharded.
     ///
-    /// One open and one read. Of nested shards these are the entries of the outer one;
+    /// One open and one read. For nested shards these are the entries of the outer one;
     /// `Array::entry_shape` is the shape of what they hold.
     pub fn shard_entries(&self, cell: &[u64]) -> Result<Option<ShardEntries>, Error> {
         let key = match self.packing.shared() {
@@ -47,17 +48,17 @@ impl ChunkSet {
         self.entries_of(&PossibleObject { key, cell, listed: None })
     }
 
-    /// What the indexes of these objects say, in this order; see
+    /// The entries in the indexes of these objects, in the given order; see
     /// [`shard_entries`](Self::shard_entries).
     ///
-    /// One read each; a remote store is asked in parallel, as far as its limit on requests in
-    /// flight and the engine's memory allow. Stops when `visit` breaks.
+    /// One read each; a remote store is read in parallel, as far as its limit on requests in flight
+    /// and the engine's memory allow. Stops when `visit` breaks.
     pub fn each_shard(
         &self,
         objects: &[PossibleObject],
         visit: &mut dyn FnMut(&PossibleObject, FoundEntries) -> ControlFlow<()>,
     ) {
-        // The index as read and as decoded, and what waits for its turn.
+        // The index as read and as decoded, and what is waiting for its turn.
         let index = self.layout.addressable().map_or(0, |shard| shard.index.len());
         let index = self.packing.shared().map_or(index, SharedPacking::index_bytes);
         let each = index.saturating_mul(2 + 2 * AHEAD as u64);
@@ -75,7 +76,7 @@ impl ChunkSet {
         self.attempts(stored, &mut |listed| self.entries_now(shard, stored, listed))
     }
 
-    /// Retries while the object is replaced under the reader; `None` if it is not there.
+    /// Retries while the object is replaced during the read; `None` if it does not exist.
     fn attempts<T>(
         &self,
         stored: &PossibleObject,
@@ -96,7 +97,7 @@ impl ChunkSet {
         Err(Error::Unstable { object: stored.key.clone(), attempts: REREADS })
     }
 
-    /// What the index says of one version of a shard.
+    /// The entries of one version of a shard.
     fn entries_now(
         &self,
         shard: &ShardLayout,
@@ -110,7 +111,8 @@ impl ChunkSet {
             .map_err(|source| Error::shard(key, cell, source))
     }
 
-    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
+    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not
+    /// sharded.
     pub fn open_shard(&self, cell: &[u64]) -> Result<Option<IndexedShard>, Error> {
         let Some(shard) = self.layout.addressable() else { return Ok(None) };
         let (key, cell) = (self.packing.key(cell)?, cell.to_vec());
@@ -146,21 +148,22 @@ impl ChunkSet {
             if !matches!(found, Err(Error::Shard { .. })) {
                 break;
             }
-            // It may be being changed in place, or have been when its writer died.
+            // A writer may be changing it in place, or may have died doing so.
             let version = object.version();
             let mut is_last = false;
             match store.recover(key)? {
-                // Each change makes another version: this one is damaged, whatever the writer does.
+                // Each change creates a new version: this one is damaged, whatever the writer does.
                 Recovery::Done | Recovery::Before(_) if version.is_some() && version == suspect => {
                     break;
                 }
                 Recovery::Done | Recovery::Before(_) if attempt == REREADS_BESIDE_A_WRITER => {
                     return Err(Error::Store(StoreError::Changed { key: key.clone() }));
                 }
-                // Only a file can be read while it is changed.
+                // Only a file can be read while it is being changed.
                 Recovery::Nothing if !store.has_folders() || attempt >= REREADS => is_last = true,
                 Recovery::Nothing => {
-                    // The change has ended since it was read, or it is damaged, and stays so.
+                    // Either the change has finished since the read, or the shard is damaged and
+                    // stays so.
                     let again = store.open(key, None)?;
                     is_last = again.version().is_some_and(|now| version == Some(now));
                     object = again;
@@ -185,10 +188,10 @@ impl ChunkSet {
     }
 }
 
-/// Reads the index of a shard, and returns it with the shard's length; no bytes if the shard is
+/// Reads the index of a shard and returns it with the shard's length; no bytes if the shard is
 /// shorter than an index.
 ///
-/// One request. A length that was listed and is not that of the object is [`StoreError::Changed`].
+/// One request. A listed length that differs from the object's is [`StoreError::Changed`].
 fn read_index(
     shard: &ShardLayout,
     key: &Key,
@@ -209,7 +212,7 @@ fn read_index(
     }
 }
 
-/// The length of an object, as far as it or the outcome of a read tells.
+/// The length of an object, if the object or the outcome of a read reveals it.
 pub fn actual_length<T>(object: &dyn Object, read: &Result<T, StoreError>) -> Option<u64> {
     object.len().or(match read {
         Err(StoreError::OutOfRange { len, .. }) => Some(*len),
@@ -217,17 +220,17 @@ pub fn actual_length<T>(object: &dyn Object, read: &Result<T, StoreError>) -> Op
     })
 }
 
-/// What the first read of an object tells whose length is not known.
+/// What the first read reveals about an object of unknown length.
 #[derive(Debug)]
 pub struct First {
     /// Its length in bytes.
     pub len: u64,
-    /// The bytes of its index, if it is a shard and not shorter than that.
+    /// The bytes of its index, if it is a shard that is long enough to have one.
     pub index: Option<Buffer>,
 }
 
-/// Learns the length of an object by one request, which brings the index if it is a shard, and may bring up to `most` bytes
-/// for the reads to come.
+/// Learns the length of an object with one request, which also returns the index if it is a shard,
+/// and may return up to `most` bytes for later reads.
 pub fn first_read(
     shard: Option<&ShardLayout>,
     object: &dyn Object,

@@ -1,4 +1,4 @@
-//! Writing a shard anew, with some of its values replaced and the others moved as they are.
+//! Rewrites a shard with some of its values replaced and the others moved unchanged.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,18 +14,19 @@ use crate::{
     Batch, Engine, Finished, NewObject, Piece, Publish, Slots, Taken, Uint64Frame, attempts,
 };
 
-/// What became of a value that is written.
+/// The outcome of encoding a value.
 pub enum Encoded {
-    /// There is none from now on.
+    /// The key has no value any more.
     Absent,
-    /// It was appended; so many bytes of what was appended come before it and belong to it without being part of it.
+    /// The value was appended. The first `before` bytes of what was appended belong to it without
+    /// being part of it.
     Value {
-        /// How many.
+        /// How many bytes.
         before: usize,
     },
-    /// It is moved from another object as it is, nothing was appended.
+    /// The value is moved unchanged from another object; nothing was appended.
     Moved {
-        /// Where it is.
+        /// The object that holds it.
         object: Arc<dyn Object>,
         /// The bytes before it that belong to it without being part of it.
         before: Range<u64>,
@@ -34,36 +35,37 @@ pub enum Encoded {
     },
 }
 
-/// The value that a key had: the shard, and where it is in it, or why that is not to be believed.
+/// The previous value of a key: the shard and its range in it, or why that range is damaged.
 pub type OldValue<'a> = Option<(&'a dyn Object, Result<Range<u64>, StoreError>)>;
 
-/// Makes the value of the key with this number, appended to the buffer.
+/// Encodes the value of the key with this number and appends it to the buffer.
 pub type EncodeValue<'a> =
     dyn Fn(&mut Context, usize, OldValue<'_>, &mut Vec<u8>) -> Result<Encoded, Error> + Sync + 'a;
 
-/// What is to become of one object that holds values by key.
+/// A change to one object that holds values by key.
 pub struct Change<'a> {
     /// The number of the object.
     pub object: u64,
     /// The keys whose values are written or removed, each once. All of them are in this object.
     pub keys: &'a [u64],
-    /// Whether no other key of the shard stays.
+    /// Whether the shard keeps no other key.
     pub replaces_all: bool,
-    /// Whether bytes that lie before a value and belong to no other stay with it.
+    /// Whether bytes before a value that belong to nothing else stay with it.
     pub keep_before: bool,
     /// Memory for one value.
     pub value_bytes: u64,
-    /// Whether the calling thread does all the work while it holds the shard's lock. Required where workers may be waiting
-    /// for that lock: waiting for them would deadlock.
+    /// Whether the calling thread does all the work while it holds the shard's lock. Required if
+    /// workers may be waiting for that lock: waiting for them would deadlock.
     pub inline: bool,
-    /// Makes the value of a key.
+    /// Encodes the value of a key.
     pub encode: &'a EncodeValue<'a>,
-    /// Where new shards wait to be made visible together, if they replace all of the old ones. The caller finishes it.
+    /// Where new shards wait to be published together, if they replace all of the old ones. The
+    /// caller finishes it.
     pub publisher: &'a dyn Publish,
 }
 
 impl<'a> Change<'a> {
-    /// One that keeps all values: what is rewritten is without its gaps.
+    /// A change that keeps all values: rewriting the shard removes its gaps.
     pub fn nothing(object: u64, publisher: &'a dyn Publish) -> Self {
         Self {
             object,
@@ -81,13 +83,13 @@ impl<'a> Change<'a> {
 /// What a change did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChangeReport {
-    /// Whether there is a shard now that was written.
+    /// Whether a shard was written and exists now.
     pub written: bool,
     /// Whether a shard was removed.
     pub removed: bool,
     /// Values that were encoded and stored.
     pub encoded: u64,
-    /// Values that were moved as they were.
+    /// Values that were moved unchanged.
     pub kept: u64,
     /// Keys that have no value now.
     pub absent: u64,
@@ -107,15 +109,15 @@ enum Action {
         before: Range<u64>,
         range: Range<u64>,
     },
-    /// A damaged entry is an error only for who wants the old value.
+    /// A damaged entry is an error only if the old value is needed.
     Encode {
         number: usize,
         old: Option<Result<Range<u64>, Uint64Error>>,
     },
 }
 
-/// Changes a shard in one step. Other writers wait, or if they were faster, their change is kept and this one is made on
-/// top of it.
+/// Changes a shard atomically. Other writers wait; if another writer was faster, its change is kept
+/// and this one is made on top of it.
 pub fn change_shard(
     engine: &Engine,
     shards: &KeyedShards,
@@ -126,17 +128,18 @@ pub fn change_shard(
     let done = attempts(local, &key, || attempt(engine, shards, change, &key));
     shards.forget(change.object);
     let (report, staged) = done?;
-    // Not one of the attempts: what becomes of others that wait to be published is no reason to repeat this one.
+    // Not part of the attempts: a failure of other shards waiting to be published is no reason to
+    // repeat this one.
     if let Some(staged) = staged {
         change.publisher.add(staged, report.bytes)?;
     }
     Ok(report)
 }
 
-/// What stands where a shard is to be changed.
+/// What exists where a shard is to be changed.
 struct Old {
     object: Arc<dyn Object>,
-    /// `None` if it is in its older form, of two objects.
+    /// `None` if it is in the older form, two objects.
     edit: Option<Edit>,
 }
 
@@ -158,7 +161,7 @@ fn old_shard(
     }
 }
 
-/// Returns the new shard too if it is yet to be published.
+/// Also returns the new shard if it still has to be published.
 fn attempt(
     engine: &Engine,
     shards: &KeyedShards,
@@ -181,11 +184,11 @@ fn attempt(
     };
     let slots = plan(&shards.sharding, change, key, &indexes)?;
     let is_older = old.as_ref().is_some_and(|old| old.edit.is_none());
-    // In a remote store each of these would be a request for what is hardly ever there.
+    // In a remote store each of these would be a request for something that hardly ever exists.
     let has_older = store.read_cost().local && shards.has_older(change.object)?;
     let object = old.as_ref().map(|old| &old.object);
     let (mut report, mut waiting) = (ChangeReport::default(), None);
-    // Only where something is left, or may be.
+    // Only if something is left, or may be.
     if !slots.is_empty() {
         let values: Vec<(u64, u64)> = slots.iter().map(|slot| (slot.minishard, slot.key)).collect();
         let frame = Uint64Frame { sharding: &shards.sharding, key, values: &values };
@@ -211,7 +214,7 @@ fn attempt(
             let Finished { staged, len } = laid_down.finish(engine)?;
             report.bytes = len;
             report.written = true;
-            // What is left of the older form goes when the new one is there.
+            // The remains of the older form are removed once the new one is published.
             match change.replaces_all && !has_older {
                 true => waiting = Some(staged),
                 false => change.publisher.now(staged)?,
@@ -221,7 +224,7 @@ fn attempt(
     if !report.written {
         report.removed = remove(shards, change, key, &condition, old.is_some() && !is_older)?;
     }
-    // What is left of the older form would be found again as soon as the shard is removed.
+    // Otherwise the remains of the older form would be found again as soon as the shard is removed.
     if is_older || has_older {
         report.removed |= !report.written;
         for older in shards.older_keys(change.object)? {
@@ -231,7 +234,7 @@ fn attempt(
     Ok((report, waiting))
 }
 
-/// Removes a shard in which nothing is left; tells whether there was one.
+/// Removes a shard that has become empty; returns whether there was one.
 fn remove(
     shards: &KeyedShards,
     change: &Change<'_>,
@@ -245,7 +248,7 @@ fn remove(
         return Ok(false);
     }
     match store.delete(key, condition) {
-        // What cannot be removed safely becomes a shard without values.
+        // A shard that cannot be deleted safely becomes a shard without values.
         Err(StoreError::Unsupported { .. }) => {
             let head = shards.sharding.table_len();
             let options = CreateOptions { head, condition: condition.clone() };
@@ -273,7 +276,7 @@ fn plan(
     for (i, (minishard, entry)) in old.entries().enumerate() {
         let range = old.range(entry);
         match numbers.binary_search_by_key(&entry.key, |(key, _)| *key) {
-            // The first of several counts, and only where readers look for it.
+            // The first of several wins, and only in the minishard where readers look for it.
             Ok(at) if sharding.place(entry.key).minishard == minishard => {
                 old_ranges[at].get_or_insert(range);
             }
@@ -290,20 +293,20 @@ fn plan(
         let minishard = sharding.place(key).minishard;
         slots.push(Slot { minishard, key, action: Action::Encode { number, old } });
     }
-    // Stable: of several values of a key the first stays the first, and the others are not seen by anybody.
+    // Stable: the first of several values of a key stays first; readers never see the others.
     slots.sort_by_key(|slot| (slot.minishard, slot.key));
     slots.dedup_by_key(|slot| (slot.minishard, slot.key));
     Ok(slots)
 }
 
-/// For each entry the bytes before its value that nothing refers to.
+/// For each entry, the bytes before its value that nothing refers to.
 pub fn before_values(old: &ShardIndexes) -> Vec<Range<u64>> {
     let values: Vec<Range<u64>> =
         old.entries().map(|(_, entry)| old.range(entry).unwrap_or(0..0)).collect();
     bytes_before(&values, &old.index_ranges, old.table_len)
 }
 
-/// For each value the bytes before it that neither the table, an index nor a value has.
+/// For each value, the bytes before it that belong to neither the table, an index nor a value.
 pub fn bytes_before(
     values: &[Range<u64>],
     indexes: &[Range<u64>],
@@ -318,7 +321,7 @@ pub fn bytes_before(
     let mut last: Option<usize> = None;
     for i in order {
         let start = values[i].start;
-        // Two keys with the same value share what is before it.
+        // Two keys with the same value share the bytes before it.
         if let Some(last) = last.filter(|&last| values[last].start == start) {
             before[i] = before[last].clone();
             continue;
@@ -371,7 +374,7 @@ fn encode_batch(
                             object.check_unchanged()?;
                             continue;
                         }
-                        // It may be replaced or changed meanwhile.
+                        // It may be replaced or changed in the meantime.
                         batch.unlocked = true;
                         if !before.is_empty() {
                             batch.push_moved(None, &object, before);

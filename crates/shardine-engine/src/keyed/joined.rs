@@ -1,4 +1,4 @@
-//! A shard in its older form: two objects, of which the second continues the first.
+//! A shard in its older form: two objects, the second continuing the first.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Joins two objects. Where their lengths are not known, they are asked for.
+    /// Joins two objects. Lengths that are not known are requested.
     pub fn new(
         key: Key,
         first: Arc<dyn Object>,
@@ -86,7 +86,7 @@ impl Object for Joined {
         Headers::default()
     }
 
-    /// There are two.
+    /// There is no single file.
     fn file(&self) -> Option<&std::fs::File> {
         None
     }

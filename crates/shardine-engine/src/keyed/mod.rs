@@ -1,4 +1,4 @@
-//! Shards of values by 64-bit key as they are stored: found, listed and changed.
+//! Stored shards of values by 64-bit key: finding, listing and changing them.
 
 mod change;
 mod gzip;

@@ -17,28 +17,29 @@ use crate::shard::uint64::{
 };
 use crate::tuning::{INDEX_GAP, KEPT_INDEXES, KEPT_TABLES, MAX_MERGED_READ, REREADS, WHOLE_TABLE};
 
-/// Keys that one shard may have.
+/// The most keys that one shard may have.
 const MAX_ENTRIES: usize = 1 << 26;
 
-/// A shard that is open.
+/// An open shard.
 pub struct OpenShard {
     /// Its key.
     pub key: Key,
     /// The open object.
     pub object: Arc<dyn Object>,
-    /// The version that it is read in, where the object learns its own only by reading.
+    /// The version being read, for objects that learn their own only by reading.
     expected: Option<Version>,
-    /// Whether it is in its older form, of two objects.
+    /// Whether it is in the older form, two objects.
     is_older: bool,
-    /// The length, as far as it is known.
+    /// The length, as far as known.
     len: u64,
     table: Option<Arc<ShardTable>>,
-    /// Where no value can be: the table, and all indexes if the table is known. In order and apart.
+    /// Where no value can be: the table, and all indexes if the table is known. Sorted and
+    /// disjoint.
     taken: Arc<[Range<u64>]>,
 }
 
 impl OpenShard {
-    /// The version that is read, as far as it is known.
+    /// The version being read, as far as known.
     fn version(&self) -> Option<Version> {
         self.object.version().or_else(|| self.expected.clone())
     }
@@ -55,22 +56,22 @@ struct ByMemory;
 
 impl Weighter<u64, Arc<OpenShard>> for ByMemory {
     fn weight(&self, _: &u64, shard: &Arc<OpenShard>) -> u64 {
-        // An open file is worth something too: not more than some dozens are kept.
+        // An open file has a price too: only a few dozen are kept.
         shard.table.as_ref().map_or(0, |table| table.len() * 32) + (64 << 10)
     }
 }
 
-/// The index of a minishard, and where it lies in its shard.
+/// The index of a minishard, and its range in the shard.
 type PlacedIndex = (Arc<Minishard>, Range<u64>);
 
-/// The index of a minishard, with the version of its shard and where it lies in it.
+/// The index of a minishard, with the version of its shard and its range in it.
 type KnownIndex = (Option<Version>, Arc<Minishard>, Range<u64>);
 
-/// A read of several indexes of a shard.
+/// One read that covers several indexes of a shard.
 struct IndexRead {
     shard: Arc<OpenShard>,
     range: Range<u64>,
-    /// The indexes, and where each lies.
+    /// The indexes and their ranges.
     indexes: Vec<(KeyPlace, Range<u64>)>,
 }
 
@@ -80,11 +81,11 @@ impl Weighter<KeyPlace, KnownIndex> for ByMemory {
     }
 }
 
-/// The shards of one folder, with what is known of their indexes.
+/// The shards of one folder, with what is known about their indexes.
 pub struct KeyedShards {
     /// Where the shards live.
     pub store: Arc<dyn Store>,
-    /// The folder that they are in; `None` is the root of the store.
+    /// The folder that holds them; `None` is the root of the store.
     pub folder: Option<Key>,
     /// Which key is in which shard.
     pub sharding: Sharding,
@@ -108,9 +109,9 @@ pub struct ShardIndexes {
     pub table_len: u64,
     /// Where the indexes of minishards are.
     pub index_ranges: Vec<Range<u64>>,
-    /// Where these and the table are: in order and apart.
+    /// The ranges of these and of the table, sorted and disjoint.
     taken: Vec<Range<u64>>,
-    /// The minishards, as they are stored.
+    /// The minishards, as stored.
     pub minishards: Vec<(u64, Minishard)>,
 }
 
@@ -120,7 +121,7 @@ impl ShardIndexes {
         entry.range_outside(self.len, &self.taken)
     }
 
-    /// Minishard and entry of each value.
+    /// The minishard and entry of each value.
     pub fn entries(&self) -> impl Iterator<Item = (u64, &MinishardEntry)> {
         let minishards = self.minishards.iter();
         minishards.flat_map(|(number, index)| index.entries().iter().map(move |e| (*number, e)))
@@ -132,7 +133,7 @@ pub(super) fn damaged(key: &Key, error: &Uint64Error) -> StoreError {
 }
 
 impl KeyedShards {
-    /// The shards of a folder. No read.
+    /// The shards of a folder. Reads nothing.
     pub fn new(store: Arc<dyn Store>, folder: Option<Key>, sharding: Sharding) -> Self {
         let cache = |bytes| {
             let (hash, lifecycle) = (RandomState::default(), DefaultLifecycle::default());
@@ -156,7 +157,7 @@ impl KeyedShards {
         self.object_key(&self.sharding.shard_name(shard))
     }
 
-    /// The two objects that are a shard in its older form.
+    /// The two objects that make up a shard in its older form.
     pub fn older_keys(&self, shard: u64) -> Result<[Key; 2], StoreError> {
         let stem = self.sharding.shard_stem(shard);
         Ok([self.object_key(&format!("{stem}.index"))?, self.object_key(&format!("{stem}.data"))?])
@@ -178,14 +179,16 @@ impl KeyedShards {
             self.refuse_wrapped(shard)?;
             return Ok(None);
         };
-        // A table without values is a shard without them.
+        // A table without values is an empty shard.
         let Some(second) = open(&*self.store, &data)? else { return Ok(Some(first)) };
         Ok(Some(Arc::new(Joined::new(index, first, second)?)))
     }
 
-    /// Refuses a shard that somebody has compressed as a whole: nobody could read it, and it is not missing.
+    /// Refuses a shard that was compressed as a whole: no reader could use it, yet it is not
+    /// missing.
     fn refuse_wrapped(&self, shard: u64) -> Result<(), StoreError> {
-        // In object stores such a thing has a header, and its own name. What can only be asked for is asked for.
+        // In object stores such a shard has a header, and its own name. Where names cannot be
+        // listed, it is probed.
         if !self.store.has_folders() && self.store.can_list() {
             return Ok(());
         }
@@ -202,7 +205,7 @@ impl KeyedShards {
         }
     }
 
-    /// Whether there is something of the older form of a shard.
+    /// Whether any part of a shard's older form exists.
     pub fn has_older(&self, shard: u64) -> Result<bool, StoreError> {
         for key in self.older_keys(shard)? {
             if open(&*self.store, &key)?.is_some() {
@@ -212,17 +215,18 @@ impl KeyedShards {
         Ok(false)
     }
 
-    /// Whether there is a shard in its usual form.
+    /// Whether a shard exists in its usual form.
     pub fn is_there(&self, shard: u64) -> Result<bool, StoreError> {
         Ok(open(&*self.store, &self.shard_key(shard)?)?.is_some())
     }
 
-    /// Forgets what is known of a shard.
+    /// Forgets what is known about a shard.
     pub fn forget(&self, shard: u64) {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard);
     }
 
-    /// The shard, open, and whether it was so before. With `trust` one that was is not asked whether it is still current.
+    /// The open shard, and whether it was open before. With `trust`, one that was open is not
+    /// checked for being current.
     fn shard(
         &self,
         number: u64,
@@ -262,8 +266,9 @@ impl KeyedShards {
         Ok(Some((shard, false)))
     }
 
-    /// Opens a shard again of which it is known what is in one version, and that version, as an object that was open for long
-    /// may not tell that another has taken its place. `None` if one has, or nothing tells.
+    /// Reopens a shard whose contents are known for one version, requiring that version: an object
+    /// that has been open for long may not notice that it was replaced. `None` if it was replaced,
+    /// or if that cannot be determined.
     fn reopen(&self, known: &OpenShard) -> Result<Option<OpenShard>, StoreError> {
         let Some(version) = known.version().filter(|_| !known.is_older) else { return Ok(None) };
         let object = match self.store.open(&known.key, Some(&version)) {
@@ -298,7 +303,7 @@ impl KeyedShards {
                 None => object.read(ReadRange::Head { need, most: need.max(128 << 10) }),
             };
             let bytes = match read {
-                // A store to which opening is free finds out now.
+                // A store whose opens are free finds out now.
                 Err(StoreError::NotFound { .. }) => return Ok(None),
                 read => read?,
             };
@@ -315,7 +320,7 @@ impl KeyedShards {
         Ok(Some(OpenShard { key, object, expected: None, is_older: false, len, table, taken }))
     }
 
-    /// Where the index of a minishard lies.
+    /// The range of a minishard's index.
     fn index_range(
         &self,
         shard: &OpenShard,
@@ -354,7 +359,7 @@ impl KeyedShards {
         Ok(Some((index, range)))
     }
 
-    /// Reads bytes of a shard, and tells the version that they are of, if that is certain.
+    /// Reads bytes of a shard and returns their version, if it is certain.
     fn read_versioned(
         &self,
         shard: &OpenShard,
@@ -363,19 +368,19 @@ impl KeyedShards {
         // The version of a file may become certain while it is read, and be that of later bytes.
         let before = shard.version();
         let bytes = shard.object.read(ReadRange::Bounded(range.clone()))?;
-        // All reads of a remote object are of one version, which the first one tells.
+        // All reads of a remote object are of one version, which the first one determines.
         let version = before.or_else(|| shard.version().filter(|_| !self.store.read_cost().local));
         Ok((version, bytes))
     }
 
-    /// The index of a minishard, if it was read in this version of its shard.
+    /// The index of a minishard, if it was read from this version of its shard.
     fn known_index(&self, place: &KeyPlace, version: Option<&Version>) -> Option<PlacedIndex> {
         let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         let (of, index, range) = indexes.get(place)?;
         (of.is_some() && of.as_ref() == version).then(|| (Arc::clone(index), range.clone()))
     }
 
-    /// Decodes the index of a minishard, and keeps it.
+    /// Decodes the index of a minishard and caches it.
     fn keep_index(
         &self,
         shard: &OpenShard,
@@ -392,7 +397,7 @@ impl KeyedShards {
         Ok(index)
     }
 
-    /// Where the value of a key is; `None` if there is none.
+    /// Finds the value of a key; `None` if there is none.
     #[expect(clippy::type_complexity, reason = "it is a shard and a range")]
     pub fn find(
         &self,
@@ -403,9 +408,10 @@ impl KeyedShards {
         Ok(found.and_then(|(shard, ranges, _)| Some((shard, ranges.into_iter().next()??))))
     }
 
-    /// Opens a shard and finds values in it, and tells whether it was open before; `None` if there is no such shard.
+    /// Opens a shard, finds values in it, and returns whether it was open before; `None` if there
+    /// is no such shard.
     ///
-    /// With `trust`, a shard that was open may be out of date: the caller checks that after reading.
+    /// With `trust`, a shard that was open may be out of date: the caller checks after reading.
     #[expect(clippy::type_complexity, reason = "it is a shard, ranges and a flag")]
     pub fn find_in(
         &self,
@@ -419,13 +425,13 @@ impl KeyedShards {
             let ranges: Result<Vec<_>, _> =
                 keys.iter().map(|&key| self.range_of(&shard, key, context)).collect();
             match ranges {
-                // Nobody has been asked whether that is still so.
+                // It has not been checked whether this is still true.
                 Ok(ranges)
                     if known
                         && !shard.object.can_be_kept()
                         && ranges.iter().any(Option::is_none) => {}
                 Ok(ranges) => return Ok(Some((shard, ranges, known))),
-                // It was replaced since it was opened.
+                // It was replaced after it was opened.
                 Err(StoreError::Changed { .. }) => {}
                 Err(_) if known && trust && !shard.object.is_current()? => {}
                 Err(error) => return Err(error),
@@ -435,7 +441,7 @@ impl KeyedShards {
         Err(StoreError::Changed { key: self.shard_key(number)? })
     }
 
-    /// Where the value of a key is in its shard.
+    /// The range of a key's value in its shard.
     fn range_of(
         &self,
         shard: &OpenShard,
@@ -447,7 +453,7 @@ impl KeyedShards {
         else {
             return Ok(None);
         };
-        // Of a table that is too large to be read whole, at least this index is known.
+        // If the table is too large to be read whole, at least this index is known.
         let range = entry
             .range_outside(shard.len, &shard.taken)
             .and_then(|range| entry.range_outside(shard.len, &[own]).map(|_| range))
@@ -455,7 +461,8 @@ impl KeyedShards {
         Ok(Some(range))
     }
 
-    /// Runs `work` on where a value is, again if the shard was replaced meanwhile; `None` if there is no value.
+    /// Runs `work` on the range of a value, and retries if the shard is replaced meanwhile; `None`
+    /// if there is no value.
     pub fn with_value<T>(
         &self,
         key: u64,
@@ -477,10 +484,10 @@ impl KeyedShards {
         Err(StoreError::Changed { key: self.shard_key(number)? })
     }
 
-    /// Has the indexes read that lead to some keys, many in parallel and neighbours together: from a remote store each request is
-    /// a time to wait.
+    /// Prefetches the indexes that lead to some keys, many in parallel and neighbours together:
+    /// every request to a remote store costs a round trip.
     ///
-    /// What goes wrong is found out again, and reported, when the key is looked for.
+    /// Errors are ignored here; they occur again, and are reported, when the key is looked up.
     pub fn prepare(&self, keys: &[u64], at_once: usize) {
         let places: BTreeSet<KeyPlace> = keys.iter().map(|&key| self.sharding.place(key)).collect();
         let places: Vec<KeyPlace> = places.into_iter().collect();
@@ -498,7 +505,7 @@ impl KeyedShards {
         let reads = reads.into_inner().unwrap_or_else(PoisonError::into_inner);
         side_by_side(at_once, &reads, |read| drop(self.read_together(read)));
         if self.sharding.table_len() > WHOLE_TABLE {
-            // Each index is found by a read of its own.
+            // Each index takes a read of its own.
             side_by_side(at_once, &places, |&place| {
                 if let Ok(Some((shard, _))) = self.shard(place.shard, false) {
                     drop(self.index(&shard, place, &mut Context::default()));
@@ -507,7 +514,7 @@ impl KeyedShards {
         }
     }
 
-    /// The reads that bring the indexes of minishards which are not known yet.
+    /// The reads that fetch the minishard indexes not known yet.
     fn index_reads(&self, shard: &Arc<OpenShard>, places: &[KeyPlace]) -> Vec<IndexRead> {
         let version = shard.version();
         let mut ranges: Vec<(KeyPlace, Range<u64>)> = places
@@ -533,7 +540,7 @@ impl KeyedShards {
         reads
     }
 
-    /// Reads neighbouring indexes of a shard, and keeps them.
+    /// Reads neighbouring indexes of a shard and caches them.
     fn read_together(&self, read: &IndexRead) -> Result<(), StoreError> {
         let IndexRead { shard, range, indexes } = read;
         let (version, bytes) = self.read_versioned(shard, range)?;
@@ -570,7 +577,7 @@ impl KeyedShards {
                 ranges.push((minishard, range));
             }
         }
-        // Indexes that overlap could be any number of times as long as the shard.
+        // Overlapping indexes could add up to any multiple of the shard's length.
         if total > len {
             let reason =
                 format!("its indexes are said to have {total} bytes in all, and it has {len}");
@@ -601,7 +608,8 @@ impl KeyedShards {
                 let index = Minishard::decode(&self.sharding, context, *minishard, encoded);
                 let index = index.map_err(wrong)?;
                 entries += index.entries().len();
-                // A compressed index may have any number of keys; few of them can be without bytes.
+                // A compressed index may have any number of keys; only a few of them can have empty
+                // values.
                 let most = len.saturating_add(1 << 16).min(MAX_ENTRIES as u64);
                 if entries as u64 > most {
                     let reason = format!("it has more than {most} keys, which is not believed");
@@ -616,13 +624,14 @@ impl KeyedShards {
         Ok(ShardIndexes { len, table_len: need, index_ranges, taken: table.taken(), minishards })
     }
 
-    /// The number of the shard that an object of this name is, or in the older form leads to.
+    /// The number of the shard that an object with this name holds or, in the older form, belongs
+    /// to.
     pub fn number_of(&self, name: &str) -> Option<u64> {
         let stem = name.strip_suffix(".shard").or_else(|| name.strip_suffix(".index"))?;
         self.sharding.shard_number(stem)
     }
 
-    /// The shards that are stored, in either form, by number.
+    /// The numbers of the stored shards, in either form, sorted.
     pub fn stored(&self) -> Result<Vec<u64>, StoreError> {
         let listing = self.store.list(self.folder.as_ref())?;
         let number = |name: &str| self.number_of(name);
@@ -636,13 +645,13 @@ impl KeyedShards {
     }
 }
 
-/// Whether two ranges, the first of which does not begin later, are read together.
+/// Whether two ranges are close enough to be read together; the first must not start later.
 fn are_near(read: &Range<u64>, next: &Range<u64>) -> bool {
     next.start <= read.end.saturating_add(INDEX_GAP)
         && next.end.max(read.end) - read.start <= MAX_MERGED_READ
 }
 
-/// Refuses an index that is longer than is believed.
+/// Refuses an index longer than is plausible.
 fn check_index(key: &Key, minishard: u64, range: &Range<u64>) -> Result<(), StoreError> {
     let len = range.end - range.start;
     if len > MAX_INDEX as u64 {
@@ -652,7 +661,8 @@ fn check_index(key: &Key, minishard: u64, range: &Range<u64>) -> Result<(), Stor
     Ok(())
 }
 
-/// Does something to each item, many at once, each on a thread of its own as it waits for a store.
+/// Runs `work` on each item, many in parallel, each on a thread of its own since it waits for a
+/// store.
 pub(crate) fn side_by_side<T: Sync>(at_once: usize, items: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     on_threads(at_once.min(items.len()), &|| {
@@ -662,7 +672,7 @@ pub(crate) fn side_by_side<T: Sync>(at_once: usize, items: &[T], work: impl Fn(&
     });
 }
 
-/// Opens an object; `None` if there is none.
+/// Opens an object; `None` if it does not exist.
 fn open(store: &dyn Store, key: &Key) -> Result<Option<Arc<dyn Object>>, StoreError> {
     let object = match store.open(key, None) {
         Ok(object) => object,
@@ -672,7 +682,7 @@ fn open(store: &dyn Store, key: &Key) -> Result<Option<Arc<dyn Object>>, StoreEr
     if object.version().is_some() || store.read_cost().local {
         return Ok(Some(object));
     }
-    // A store to which opening is free finds out with the first read.
+    // A store whose opens are free finds out with the first read.
     match object.read(ReadRange::Bounded(0..0)) {
         Ok(_) => Ok(Some(object)),
         Err(StoreError::NotFound { .. }) => Ok(None),

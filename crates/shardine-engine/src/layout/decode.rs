@@ -7,7 +7,8 @@ use super::{Layout, Leaf, ShardLayout, StagedLayout, select};
 use crate::selection::Selection;
 use crate::shard::ShardError;
 
-/// Bytes of a handle, which stands for a variable-length element while elements are put in place.
+/// Bytes of a handle, which stands for a variable-length element while elements are moved into
+/// place.
 pub const HANDLE: usize = 8;
 
 /// The handle of the fill value.
@@ -31,7 +32,7 @@ pub enum DecodeError {
         /// What is wrong with it.
         source: Box<DecodeError>,
     },
-    /// A chunk and the memory it goes to do not fit; a bug here and not in the data.
+    /// A chunk does not fit the memory it goes to; a bug here, not in the data.
     #[error(transparent)]
     Place(#[from] OutOfMemory),
     /// There are more variable-length elements than handles.
@@ -39,29 +40,29 @@ pub enum DecodeError {
     TooManyElements,
 }
 
-/// Where decoded elements go.
+/// The destination of decoded elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
-    /// Where elements go.
+    /// The memory that elements go to.
     pub window: Window<'a>,
     /// Bytes of an element or of a handle.
     pub element: usize,
-    /// What absent elements are, or the handle of it.
+    /// The fill value for absent elements, or its handle.
     pub fill: &'a [u8],
-    /// For variable-length types: where the elements behind the handles are kept.
+    /// For variable-length types: holds the elements behind the handles.
     pub table: Option<&'a VariableTable>,
-    /// How they are stored there.
+    /// Which kind of stores writes them.
     pub stores: Stores,
 }
 
-/// The elements behind the handles of a read, chunk by chunk.
+/// The elements behind the handles of one read, chunk by chunk.
 #[derive(Debug, Default)]
 pub struct VariableTable {
     chunks: Mutex<Vec<VariableElements>>,
 }
 
 impl VariableTable {
-    /// Keeps elements and tells the handle of the first; the others follow it.
+    /// Adds elements and returns the handle of the first; the others follow it.
     fn add(&self, elements: VariableElements) -> Result<u64, DecodeError> {
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let number = u32::try_from(chunks.len()).map_err(|_| DecodeError::TooManyElements)?;
@@ -106,7 +107,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// With elements stored past the caches: for a large target that has been used before.
+    /// Stores elements past the caches: for a large target that has been used before.
     pub fn streaming(self) -> Self {
         Self { stores: Stores::Streaming, ..self }
     }
@@ -116,7 +117,7 @@ impl<'a> Target<'a> {
     /// # Safety
     /// Nobody else may touch the box at the same time.
     pub unsafe fn fill(&self, selection: &Selection, place: &Placement) -> Result<(), DecodeError> {
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe { strided::fill_into(&counts(selection), self.fill, &self.window, place)? };
         Ok(())
     }
@@ -126,14 +127,14 @@ pub(super) fn counts(selection: &Selection) -> Axes<usize> {
     selection.axes.iter().map(|a| a.count as usize).collect()
 }
 
-/// Where the first element of a part goes.
+/// The place of the first element of a part.
 pub fn advance(place: &Placement, at: &[u64]) -> Placement {
     let ahead: usize = at.iter().zip(&place.strides).map(|(&i, &s)| i as usize * s).sum();
     Placement { start: place.start + ahead, strides: place.strides.clone() }
 }
 
 impl Layout {
-    /// Decodes what is selected of an encoded chunk or shard to its place.
+    /// Decodes the selected elements of an encoded chunk or shard into place.
     ///
     /// # Safety
     /// Nobody else may touch the box at `place` at the same time.
@@ -146,7 +147,7 @@ impl Layout {
         place: &Placement,
     ) -> Result<(), DecodeError> {
         match self {
-            // SAFETY: passed on from the caller.
+            // SAFETY: upheld by the caller.
             Self::Chunk(leaf) => unsafe { leaf.decode(context, encoded, selection, target, place) },
             // SAFETY: as above.
             Self::Shard(shard) => unsafe {
@@ -159,7 +160,7 @@ impl Layout {
         }
     }
 
-    /// Decodes all elements, in C order along the axes of the array, into `out`.
+    /// Decodes all elements into `out`, in C order along the axes of the array.
     pub fn decode_whole(
         &self,
         context: &mut Context,
@@ -176,7 +177,7 @@ impl Layout {
 }
 
 impl Leaf {
-    /// Where the selected elements lie in the decoded chunk, by axis of the array.
+    /// The placement of the selected elements in the decoded chunk, by axis of the array.
     pub fn selected(&self, selection: &Selection) -> Placement {
         select(&self.strides, selection)
     }
@@ -203,7 +204,7 @@ impl Leaf {
             let first = table.add(selected)?;
             let handles: Vec<u8> = (first..first + count).flat_map(u64::to_le_bytes).collect();
             let source = Placement::contiguous(&selection.shape(), HANDLE).ok_or(OutOfMemory)?;
-            // SAFETY: passed on from the caller.
+            // SAFETY: upheld by the caller.
             unsafe {
                 strided::copy_into(&shape, HANDLE, &handles, &source, &target.window, place)?
             };
@@ -211,12 +212,12 @@ impl Leaf {
         }
         if selection.covers(&self.codec.spec().shape) && from.strides == place.strides {
             let len = self.codec.stored().byte_len().ok_or(OutOfMemory)?;
-            // SAFETY: the whole chunk lies in one piece at `place`, which is the caller's alone.
+            // SAFETY: the whole chunk is contiguous at `place`, which belongs to the caller alone.
             let out = unsafe { target.window.slice(place.start, len) }.ok_or(OutOfMemory)?;
             return Ok(self.codec.decode_into(context, encoded, out)?);
         }
         let decoded = self.codec.decode(context, encoded)?;
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe {
             strided::copy_into_with(
                 &shape,
@@ -281,7 +282,7 @@ impl ShardLayout {
             let entry = self.entry(&cell.index);
             let place = advance(&place, &cell.at);
             match index.get(entry)? {
-                // SAFETY: each cell's box is a part of the caller's box.
+                // SAFETY: each cell's box is part of the caller's box.
                 None => unsafe { target.fill(&cell.selection, &place)? },
                 Some(range) => {
                     let chunk = &bytes[range.start as usize..range.end as usize];
@@ -325,7 +326,7 @@ impl StagedLayout {
         let all = Placement::contiguous(&self.spec.shape, target.element).ok_or(OutOfMemory)?;
         let from = select(&all.strides, selection);
         let shape = counts(selection);
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe {
             strided::copy_into(&shape, target.element, &elements, &from, &target.window, place)?;
         }

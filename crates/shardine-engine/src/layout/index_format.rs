@@ -8,7 +8,7 @@ use shardine_codec::{
 
 use crate::shard::{IndexLocation, ShardError, ShardIndex};
 
-/// How the index of a shard is encoded, and where it stands.
+/// How the index of a shard is encoded, and where it lies.
 #[derive(Debug, Clone)]
 pub struct IndexFormat {
     codec: ChunkCodec,
@@ -19,11 +19,11 @@ pub struct IndexFormat {
     ends_with_crc32c: bool,
 }
 
-/// The codecs that tell a damaged index from a sound one, and zeros from an index.
+/// Codecs that reveal a damaged index, and tell an index from zeros.
 const CHECKSUMS: [&str; 3] = ["crc32c", "crc32", "adler32"];
 
 impl IndexFormat {
-    /// Binds the index codecs to a grid of chunks. Refuses codecs whose output has no fixed size.
+    /// Binds the index codecs to a grid of chunks. Refuses codecs whose output size varies.
     pub fn new(
         codecs: &[Codec],
         grid: &[u64],
@@ -53,7 +53,7 @@ impl IndexFormat {
         }
     }
 
-    /// How many entries the index has.
+    /// The number of entries.
     pub fn chunks(&self) -> usize {
         self.chunks
     }
@@ -64,17 +64,18 @@ impl IndexFormat {
         self.len
     }
 
-    /// At which end of the shard the index lies.
+    /// The end of the shard at which the index lies.
     pub fn location(&self) -> IndexLocation {
         self.location
     }
 
-    /// Whether a torn index can be told from a sound one.
+    /// Whether a torn index can be detected.
     pub fn is_checksummed(&self) -> bool {
         self.checksummed
     }
 
-    /// Whether the last bytes of the index are the crc32c of all others, so that it can be looked for.
+    /// Whether the last bytes of the index are the crc32c of all the others, so that it can be
+    /// searched for.
     pub fn ends_with_crc32c(&self) -> bool {
         self.ends_with_crc32c
     }
@@ -87,7 +88,7 @@ impl IndexFormat {
         }
     }
 
-    /// Where the index lies in a shard of `shard_len` bytes.
+    /// The range of the index in a shard of `shard_len` bytes.
     pub fn range(&self, shard_len: u64) -> Result<Range<u64>, ShardError> {
         if shard_len < self.len {
             return Err(ShardError::Truncated { actual: shard_len, index: self.len });
@@ -129,7 +130,8 @@ impl IndexFormat {
         Ok(out)
     }
 
-    /// The entries with axes permuted as a transpose among the index codecs asks; `None` without one.
+    /// The entries with their axes permuted by a transpose among the index codecs; `None` without
+    /// one.
     fn reordered(&self, entries: &[u8], decode: bool) -> Option<Vec<u8>> {
         let order = self.codec.axis_order();
         if order.is_sorted() {

@@ -1,8 +1,8 @@
-//! How a stored object is made: a chunk, or a shard of chunks, and so on inwards.
+//! How a stored object is encoded: a chunk, or a shard of chunks, recursively.
 //!
-//! A [`Layout`] is the codec chain of an array bound to its chunk shape. It knows where things
-//! are and how to turn bytes into elements and back; it does no I/O, so the same code serves a whole
-//! shard in memory, a chunk that was just read, and a shard inside a shard.
+//! A [`Layout`] is the codec chain of an array bound to its chunk shape. It knows where things are
+//! and converts between bytes and elements. It does no I/O, so the same code serves a whole shard
+//! in memory, a chunk that was just read, and a shard inside a shard.
 
 mod decode;
 mod index_format;
@@ -35,9 +35,9 @@ use crate::shard::{ShardError, morton_order};
 pub enum Layout {
     /// A chunk: decoded as a whole.
     Chunk(Box<Leaf>),
-    /// A shard: an index and chunks that can be decoded one by one.
+    /// A shard: an index and chunks that can be decoded individually.
     Shard(Box<ShardLayout>),
-    /// Array-to-array codecs that need all elements at once, in front of a shard.
+    /// Array-to-array codecs that need all elements together, in front of a shard.
     Staged(Box<StagedLayout>),
 }
 
@@ -65,9 +65,9 @@ pub struct ShardLayout {
     pub index: IndexFormat,
     /// How each of its chunks is encoded.
     pub inner: Layout,
-    /// Codecs that encode the shard as a whole, index and all.
+    /// Codecs that encode the shard as a whole, including its index.
     pub after: ByteStages,
-    /// The entries along the Morton curve, worked out when they are first needed.
+    /// The entries in Morton order, computed on first use.
     pub morton: OnceLock<Arc<[u32]>>,
 }
 
@@ -100,7 +100,7 @@ impl Layout {
         }
     }
 
-    /// Whether its innermost chunks can be reached, as they are encoded, without decoding anything but indexes.
+    /// Whether the encoded innermost chunks can be reached without decoding anything but indexes.
     pub fn is_addressable_throughout(&self) -> bool {
         match self {
             Self::Chunk(_) => true,
@@ -109,9 +109,9 @@ impl Layout {
         }
     }
 
-    /// In which object an innermost chunk is, and by which entries it is reached there.
+    /// The object that holds an innermost chunk, and the entries that lead to it there.
     ///
-    /// The other way round from [`chunk_coordinates`](Self::chunk_coordinates).
+    /// The inverse of [`chunk_coordinates`](Self::chunk_coordinates).
     pub fn find_chunk(&self, chunk: &[u64]) -> (Vec<u64>, SmallVec<[u32; 4]>) {
         let Self::Shard(shard) = self else { return (chunk.to_vec(), SmallVec::new()) };
         let (stored, inner) = shard.inner.find_chunk(&shard.to_stored(chunk));
@@ -134,38 +134,39 @@ impl Layout {
         }
     }
 
-    /// Where the chunk at the end of a path of entries stands in the array's grid of chunks of that depth.
+    /// The position of the chunk at the end of a path of entries, in the array's grid of chunks of
+    /// that depth.
     ///
-    /// `cell` is where the object stands in the grid of objects.
+    /// `cell` is the object's position in the grid of objects.
     pub fn chunk_coordinates(&self, cell: &[u64], path: &[u32]) -> Vec<u64> {
         let (Self::Shard(shard), [entry, rest @ ..]) = (self, path) else { return cell.to_vec() };
         let inside = shard.cell(*entry as usize);
         let stored = shard.to_stored(cell);
         let axes = stored.iter().zip(&shard.grid).zip(&inside);
-        // A chunk that lies outside the array may be past what can be counted.
+        // The coordinates of a chunk outside the array may overflow.
         let place =
             |((&at, &grid), &i): ((&u64, &u64), &u64)| at.saturating_mul(grid).saturating_add(i);
         let stored: Vec<u64> = axes.map(place).collect();
         shard.to_array_order(&shard.inner.chunk_coordinates(&stored, rest))
     }
 
-    /// Bytes that one element takes while it is moved: its own, or those of a handle.
+    /// Bytes that an element takes while it is moved: its own, or those of a handle.
     pub fn element_size(&self) -> usize {
         element_size(self.spec())
     }
 
-    /// Bytes of all decoded elements, for accounting.
+    /// Bytes of all decoded elements, for memory accounting.
     pub fn decoded_len(&self) -> u64 {
         let n = self.spec().shape.iter().fold(1u64, |n, &d| n.saturating_mul(d));
         n.saturating_mul(self.element_size() as u64)
     }
 }
 
-/// Where the selected elements of a box lie, given the strides of its elements.
+/// The placement of the selected elements of a box, given the strides of its elements.
 pub fn select(strides: &[usize], selection: &Selection) -> Placement {
     let axes = selection.axes.iter().zip(strides);
     let start = axes.clone().map(|(axis, &stride)| axis.start as usize * stride).sum();
-    // A step is taken only where there is more than one element, and then it stays inside the box.
+    // A step is taken only if there is more than one element, and then it stays inside the box.
     let stride = |(axis, &stride): (&Axis, &usize)| {
         if axis.count > 1 { axis.step as usize * stride } else { stride }
     };
@@ -181,12 +182,12 @@ pub fn element_size(spec: &ArraySpec) -> usize {
 }
 
 impl ShardLayout {
-    /// How many chunks the shard has room for.
+    /// The number of chunks the shard has room for.
     pub fn chunks(&self) -> usize {
         self.index.chunks()
     }
 
-    /// The entries along the Morton curve.
+    /// The entries in Morton order.
     pub fn morton(&self) -> Result<Arc<[u32]>, ShardError> {
         if let Some(order) = self.morton.get() {
             return Ok(Arc::clone(order));
@@ -211,12 +212,12 @@ impl ShardLayout {
         cell
     }
 
-    /// What is by array axis, by stored axis.
+    /// Reorders values from array axes to stored axes.
     pub fn to_stored<T: Copy>(&self, by_axis: &[T]) -> Axes<T> {
         self.order.iter().map(|&k| by_axis[k]).collect()
     }
 
-    /// What is by stored axis, by array axis.
+    /// Reorders values from stored axes to array axes.
     pub fn to_array_order<T: Copy + Default>(&self, stored: &[T]) -> Vec<T> {
         let mut by_axis = vec![T::default(); stored.len()];
         for (&k, &value) in self.order.iter().zip(stored) {
@@ -225,12 +226,12 @@ impl ShardLayout {
         by_axis
     }
 
-    /// A selection by stored axes.
+    /// The selection, by stored axis.
     pub fn selection_to_stored(&self, selection: &Selection) -> Selection {
         Selection { axes: self.order.iter().map(|&k| selection.axes[k]).collect() }
     }
 
-    /// A placement by stored axes.
+    /// The placement, by stored axis.
     pub fn placement_to_stored(&self, place: &Placement) -> Placement {
         Placement { start: place.start, strides: self.to_stored(&place.strides) }
     }

@@ -1,4 +1,4 @@
-//! Chunks whose bytes are their elements: any part of one can be read without the rest.
+//! Chunks whose bytes are their elements: any part can be read without the rest.
 
 use std::ops::Range;
 
@@ -9,22 +9,23 @@ use super::Leaf;
 use super::decode::{DecodeError, Target, counts};
 use crate::selection::{Axis, Selection};
 
-/// Bytes of a plain chunk that are read in one go.
+/// Bytes of a plain chunk that are read together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainRun {
-    /// Which elements of the chunk are wanted of them.
+    /// The elements of the chunk needed from them.
     pub selection: Selection,
-    /// Where these stand in the selection that the run is a part of.
+    /// Their offset in the selection that the run is part of.
     pub at: Axes<u64>,
-    /// The bytes, from the first wanted element to the last.
+    /// The bytes, from the first needed element to the last.
     pub bytes: Range<usize>,
 }
 
 impl Leaf {
-    /// The runs of bytes that hold what is selected of a chunk that is stored as it lies in memory.
+    /// The runs of bytes that hold the selected elements of a chunk that is stored as it lies in
+    /// memory.
     ///
-    /// A hole of up to `gap` bytes does not end a run, and a run has no more than `most` bytes unless an
-    /// element has. `None` if the chunk has to be decoded as a whole.
+    /// A hole of up to `gap` bytes does not end a run, and a run has at most `most` bytes unless a
+    /// single element is larger. `None` if the chunk has to be decoded as a whole.
     pub fn plain_runs(
         &self,
         selection: &Selection,
@@ -42,9 +43,11 @@ impl Leaf {
         Some(runs)
     }
 
-    /// The part of the target that `len` stored bytes fill as they are, if what is selected lies there in one piece.
+    /// The part of the target that `len` stored bytes fill unchanged, if the selection is
+    /// contiguous there.
     ///
-    /// The bytes must be those of the selection: the whole chunk, if all of it is selected, or a run of it.
+    /// The bytes must be those of the selection: the whole chunk if all of it is selected, or a run
+    /// of it.
     ///
     /// # Safety
     /// Nobody else may touch the box at `place` while the slice lives.
@@ -55,13 +58,13 @@ impl Leaf {
         place: &Placement,
         len: u64,
     ) -> Option<&'a mut [u8]> {
-        // Elements in memory are little-endian, whatever the machine is.
+        // Elements in memory are little-endian on every machine.
         if self.codec.plain() != Some(Endian::Little) || target.table.is_some() {
             return None;
         }
         let len = usize::try_from(len).ok()?;
         let shape = counts(selection);
-        // As many bytes as there are elements, at the same strides: neither side has a hole.
+        // As many bytes as elements take, at the same strides: neither side has holes.
         let from = self.selected(selection);
         let axes = shape.iter().zip(from.strides.iter().zip(&place.strides));
         let alike = axes.clone().all(|(&n, (a, b))| n == 1 || a == b);
@@ -70,11 +73,12 @@ impl Leaf {
         if !(alike && whole) {
             return None;
         }
-        // SAFETY: passed on from the caller; the box has no hole, so it is this slice.
+        // SAFETY: upheld by the caller; the box has no holes, so it is this slice.
         unsafe { target.window.slice(place.start, len) }
     }
 
-    /// Puts the elements of a run in place; `bytes` are the run's and `skipped` those of the chunk before it.
+    /// Puts the elements of a run in place; `bytes` are the run's, `skipped` is the number of the
+    /// chunk's bytes before it.
     ///
     /// # Safety
     /// Nobody else may touch the box at `place` at the same time.
@@ -101,7 +105,7 @@ impl Leaf {
         };
         let source = swapped.as_deref().unwrap_or(bytes);
         let shape = counts(selection);
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe {
             strided::copy_into(&shape, target.element, source, &from, &target.window, place)?;
         }
@@ -114,7 +118,7 @@ impl Leaf {
 
 struct Cutter<'a> {
     leaf: &'a Leaf,
-    /// The axes, the one with the widest stride first.
+    /// The axes, widest stride first.
     order: Axes<usize>,
     element: usize,
     gap: usize,
@@ -122,7 +126,7 @@ struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    /// Cuts along the axes from number `k` on.
+    /// Splits along the axes from number `k` on.
     fn cut(&self, k: usize, selection: Selection, at: Axes<u64>, runs: &mut Vec<PlainRun>) {
         let Some(&axis) = self.order.get(k) else {
             return runs.push(self.run(selection, at));
@@ -136,7 +140,7 @@ impl Cutter<'_> {
         let together = if stride - inner.min(stride) > self.gap {
             1
         } else {
-            // As many as fit, the last of them without the hole behind it.
+            // As many as fit, the last one without the hole after it.
             (self.most.saturating_sub(inner) / stride + 1) as u64
         };
         if together >= count {

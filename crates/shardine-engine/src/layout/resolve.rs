@@ -10,22 +10,22 @@ use shardine_codec::{
 use super::{IndexFormat, Layout, Leaf, ShardLayout, StagedLayout, element_size};
 use crate::shard::{IndexLocation, MAX_CHUNKS_PER_SHARD};
 
-/// How deep shards may lie in shards.
+/// How deep shards may be nested.
 const MAX_DEPTH: usize = 16;
 
 /// Why the codecs of an array cannot be used.
 #[derive(Debug, Clone, thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// A codec does not fit.
+    /// A codec cannot be used here.
     #[error("{at}: {source}")]
     Codec {
         /// Where in the metadata.
         at: String,
-        /// What the codec says.
+        /// The codec's error.
         source: CodecError,
     },
-    /// The configuration of a sharding codec is not legal.
+    /// The configuration of a sharding codec is invalid.
     #[error("{at}: {reason}")]
     Sharding {
         /// Where in the metadata.
@@ -48,7 +48,7 @@ pub enum LayoutError {
         /// The shard's length on it.
         shard: u64,
     },
-    /// A list of codecs inside the configuration is not legal.
+    /// A list of codecs inside the configuration is invalid.
     #[error("{at}: {source}")]
     Codecs {
         /// Where in the metadata.
@@ -65,8 +65,8 @@ impl Layout {
     }
 }
 
-/// `pushed` are elementwise codecs of an outer shard: encoding element by element commutes with cutting into
-/// chunks, so they are applied to each chunk and the shard stays addressable.
+/// `pushed` are elementwise codecs of an outer shard: encoding element by element commutes with
+/// splitting into chunks, so they are applied to each chunk and the shard stays addressable.
 fn resolve(
     specs: &[CodecSpec],
     spec: ArraySpec,
@@ -106,7 +106,7 @@ fn resolve(
         bytes.push(codec);
     }
 
-    // Everything up to the last codec that needs all elements at once is applied to the whole.
+    // Everything up to the last codec that needs all elements together is applied to the whole.
     let whole = arrays
         .iter()
         .rposition(|c| c.permutation().is_none() && !c.is_elementwise())
@@ -157,8 +157,8 @@ fn resolve_shard(
     };
     let codecs_at = format!("{at}.codecs");
     let inner = resolve(&configuration.codecs, inner_spec, &pushed, &codecs_at, depth + 1)?;
-    // Writers may leave gaps, so that a shard has no largest size; four times what its chunks come to is
-    // taken for real.
+    // Writers may leave gaps, so a shard has no maximum size; up to four times the size of its
+    // chunks is considered plausible.
     let room = inner.decoded_len().saturating_mul(index.chunks() as u64).saturating_mul(4);
     let after = ByteStages::new(bytes, EncodedSize::Unbounded, element_size(&spec))
         .with_limit(room.saturating_add(index.len()));
@@ -190,7 +190,7 @@ fn grid(shard: &[u64], chunk: &[u64], at: &str) -> Result<Vec<u64>, LayoutError>
     Ok(grid)
 }
 
-/// The codecs with their places in the list, of which `specs` is the part from `first` on.
+/// The codecs with their positions in the list, of which `specs` is the part from `first` on.
 fn instantiate(
     specs: &[CodecSpec],
     at: &str,
@@ -200,7 +200,7 @@ fn instantiate(
     for (i, spec) in (first..).zip(specs) {
         match from_spec(spec) {
             Ok(codec) => codecs.push((i, codec)),
-            // A codec that need not be understood may be passed over.
+            // A codec that need not be understood may be skipped.
             Err(CodecError::Unknown { .. }) if !spec.must_understand => {}
             Err(source) => return Err(codec_error(&format!("{at}[{i}]"), source)),
         }
@@ -225,7 +225,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Checks a configuration, which lies at this place of the metadata.
+    /// Checks a configuration found at this place in the metadata.
     pub fn parse(json: &Map<String, Value>, at: &str) -> Result<Self, LayoutError> {
         let refuse = |member: &str, reason: &str| LayoutError::Sharding {
             at: format!("{at}.{member}"),

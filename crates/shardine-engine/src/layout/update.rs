@@ -14,7 +14,7 @@ use crate::source::{MemorySource, Source, SourceError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// What was there before cannot be decoded, so nothing can be merged with it.
+    /// The previous contents cannot be decoded, so nothing can be merged with them.
     #[error("the chunk that is to be updated cannot be read: {0}")]
     Old(#[from] DecodeError),
     /// A codec refused the elements.
@@ -28,7 +28,7 @@ pub enum EncodeError {
         /// Why not.
         source: Box<EncodeError>,
     },
-    /// The elements could not be had.
+    /// The source failed to provide the elements.
     #[error("the elements to be written cannot be had: {0}")]
     Source(SourceError),
 }
@@ -45,12 +45,12 @@ impl From<OutOfMemory> for EncodeError {
     }
 }
 
-/// How chunks are laid down.
+/// How chunks are encoded and laid out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EncodeOptions {
     /// The order of chunks in new shards.
     pub order: WriteOrder,
-    /// Store chunks that hold nothing but the fill value.
+    /// Stores chunks that hold nothing but the fill value.
     pub store_empty: bool,
 }
 
@@ -59,20 +59,20 @@ pub struct EncodeOptions {
 pub struct SourceView<'a> {
     /// Where elements come from.
     pub source: &'a dyn Source,
-    /// Where the selected elements of the chunk begin in the source, by axis of the chunk.
+    /// Where the chunk's selected elements start in the source, by axis of the chunk.
     pub at: Axes<u64>,
-    /// Which axis of the source each axis of the chunk is.
+    /// The source axis of each axis of the chunk.
     pub axes: Axes<usize>,
 }
 
 impl<'a> SourceView<'a> {
-    /// A source, seen from this place of it.
+    /// A view of a source that starts at this position.
     pub fn new(source: &'a dyn Source, at: Axes<u64>) -> Self {
         let axes = (0..at.len()).collect();
         Self { source, at, axes }
     }
 
-    /// The same by the stored axes of a shard.
+    /// The same view, by the stored axes of a shard.
     pub fn to_stored(&self, shard: &ShardLayout) -> Self {
         Self {
             source: self.source,
@@ -81,18 +81,18 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// The same, further on.
+    /// The same view, moved forward.
     pub fn advance(&self, by: &[u64]) -> Self {
         let at = self.at.iter().zip(by).map(|(&a, &b)| a + b).collect();
         Self { source: self.source, at, axes: self.axes.clone() }
     }
 
-    /// Where the elements begin in the source, by its axes.
+    /// Where the elements start in the source, by its axes.
     pub fn start(&self) -> Axes<u64> {
         self.by_source_axis(&self.at)
     }
 
-    /// What is by axis of the chunk, by axis of the source.
+    /// Reorders values from chunk axes to source axes.
     fn by_source_axis<T: Copy + Default>(&self, values: &[T]) -> Axes<T> {
         let mut out: Axes<T> = values.iter().map(|_| T::default()).collect();
         for (&k, &value) in self.axes.iter().zip(values) {
@@ -107,7 +107,7 @@ impl<'a> SourceView<'a> {
         self.source.copy_box(&start, &shape, target, &to).map_err(EncodeError::Source)
     }
 
-    /// The elements of a box, with their places in it: `places` is visited in the same order.
+    /// The elements of a box, with their positions in it: `places` is visited in the same order.
     fn variable(
         &self,
         shape: &[u64],
@@ -120,14 +120,14 @@ impl<'a> SourceView<'a> {
     }
 }
 
-/// What became of a chunk, or of the innermost chunks of a shard.
+/// The outcome for a chunk, or for the innermost chunks of a shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether there is anything to store.
     pub stored: bool,
     /// Chunks that were encoded and are stored.
     pub encoded: u64,
-    /// Chunks, or shards of them, that were moved as they were.
+    /// Chunks, or inner shards, that were moved unchanged.
     pub kept: u64,
     /// Chunks that hold nothing but the fill value and are not stored.
     pub empty: u64,
@@ -138,7 +138,7 @@ impl Outcome {
         Self { stored, encoded: u64::from(stored), kept: 0, empty: u64::from(!stored) }
     }
 
-    /// Adds what became of others.
+    /// Adds the outcome for other chunks.
     pub fn add(&mut self, other: Self) {
         self.encoded += other.encoded;
         self.kept += other.kept;
@@ -146,10 +146,10 @@ impl Outcome {
     }
 }
 
-/// What is to be written to a chunk or shard.
+/// What is written to a chunk or shard.
 #[derive(Clone)]
 pub struct Update<'a> {
-    /// Which elements of it.
+    /// The elements that are written.
     pub selection: &'a Selection,
     /// How much of it lies inside the array.
     pub bounds: &'a [u64],
@@ -160,7 +160,7 @@ pub struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// Whether nothing of what was there before is left.
+    /// Whether none of the previous contents remain.
     fn covers_all(&self) -> bool {
         self.selection.covers(self.bounds)
     }
@@ -169,8 +169,9 @@ impl Update<'_> {
 impl Layout {
     /// Appends the encoded form of a chunk or shard after an update to `out`.
     ///
-    /// `old` is what was there before, if anything; it is not looked at where the update covers all.
-    /// Where there is nothing to store, `out` is as it was. Chunks that are not touched are moved as they are.
+    /// `old` is the previous encoded form, if any; it is not looked at if the update covers
+    /// everything. If there is nothing to store, `out` is unchanged. Untouched chunks are moved
+    /// unchanged.
     pub fn update(
         &self,
         context: &mut Context,
@@ -186,7 +187,7 @@ impl Layout {
         }
     }
 
-    /// The same after several updates, one on top of the other. The outcome is that of the last.
+    /// The same for several updates applied in order. The outcome is that of the last.
     pub fn update_all(
         &self,
         context: &mut Context,
@@ -233,8 +234,8 @@ impl Leaf {
         Ok(Outcome::of_chunk(store))
     }
 
-    /// Fills `elements` with what the chunk is after the update, in stored order; tells whether there is
-    /// anything to store.
+    /// Fills `elements` with the chunk's elements after the update, in stored order; returns
+    /// whether there is anything to store.
     fn merge(
         &self,
         context: &mut Context,
@@ -274,7 +275,7 @@ impl Leaf {
         };
         let to = self.selected(update.selection);
         let (new, shape, to) = update.source.variable(&update.selection.shape(), &to)?;
-        // For each place of the chunk the number of the new element that goes there, if any.
+        // For each position in the chunk, the number of the new element that goes there, if any.
         let mut numbers: Vec<Option<usize>> = Vec::new();
         let bytes = count.saturating_mul(size_of::<Option<usize>>());
         numbers
@@ -357,7 +358,7 @@ impl ShardLayout {
                     outcome.kept += 1;
                     true
                 }
-                // There is one selection, which touches the entry.
+                // There is only one selection, and it touches the entry.
                 Some(Action::Encode { cells, bounds, old }) => {
                     let [(_, cell)] = &*cells else { continue };
                     let update = Update {
@@ -436,24 +437,25 @@ impl StagedLayout {
         if outcome.stored {
             return Ok(outcome);
         }
-        // The encoded elements are all the encoded fill value, which does not mean that the decoded ones are.
+        // All encoded elements equal the encoded fill value; that does not imply that the decoded
+        // ones are all fill.
         update.options.store_empty = true;
         self.inner.update(context, None, &update, out)
     }
 }
 
-/// The encoded forms of some chunks, or inner shards, one after the other.
+/// The encoded forms of some chunks or inner shards, one after another.
 pub struct EncodedChunks<'a> {
     layout: &'a Layout,
     bytes: Vec<u8>,
-    /// For chunks that are stored as they lie in memory, of how many bytes: they are made in their place, in
-    /// memory that has the length of all of them from the start.
+    /// For chunks that are stored as they lie in memory, their size in bytes: they are built in
+    /// place, in memory that is allocated for all of them up front.
     plain: Option<(&'a Leaf, usize)>,
     end: usize,
 }
 
 impl<'a> EncodedChunks<'a> {
-    /// Room for up to `count` of them.
+    /// Allocates room for up to `count` of them.
     pub fn new(
         layout: &'a Layout,
         count: usize,
@@ -472,7 +474,7 @@ impl<'a> EncodedChunks<'a> {
         Ok(Self { layout, bytes, plain, end: 0 })
     }
 
-    /// Adds a chunk after updates, as [`Layout::update_all`] does, and tells where it is.
+    /// Adds a chunk after updates, as [`Layout::update_all`] does, and returns its range.
     pub fn add(
         &mut self,
         context: &mut Context,
@@ -509,7 +511,7 @@ impl<'a> EncodedChunks<'a> {
         Ok((outcome, start..self.end))
     }
 
-    /// All bytes, and with plain chunks some that mean nothing behind them.
+    /// All bytes; with plain chunks, unused ones may follow them.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! Which entries of a shard an update keeps, and which it encodes anew.
+//! Which entries of a shard an update keeps, and which it re-encodes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,29 +10,30 @@ use super::ShardLayout;
 use crate::selection::{Cell, Part, Selection};
 use crate::shard::{ShardError, ShardIndex, WriteOrder};
 
-/// What becomes of one entry of a shard in an update.
+/// What an update does with one entry of a shard.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "few exist at a time, and each for a moment")]
 pub enum Action {
-    /// Its bytes stay as they are.
+    /// Its bytes stay unchanged.
     Keep {
         /// Where they are.
         old: Range<u64>,
     },
-    /// It is encoded again.
+    /// It is re-encoded.
     Encode {
-        /// What goes into it, each with the number of its selection, one after the other.
+        /// What goes into it, in order, each with the number of its selection.
         cells: SmallVec<[(usize, Cell); 1]>,
         /// How much of it lies inside the array.
         bounds: Axes<u64>,
-        /// Where its bytes are, if they have to be looked at.
+        /// Where its bytes are, if they are needed.
         old: Option<Range<u64>>,
     },
 }
 
-/// What an update makes of the entries of a shard.
+/// What an update does with the entries of a shard.
 ///
-/// Actions are worked out one by one: a shard of a million chunks costs its order, not a million plans.
+/// Actions are computed one by one: a shard of a million chunks costs its order, not a million
+/// plans.
 pub struct UpdatePlan<'a> {
     shard: &'a ShardLayout,
     old: Option<&'a ShardIndex>,
@@ -45,7 +46,8 @@ pub struct UpdatePlan<'a> {
 }
 
 impl<'a> UpdatePlan<'a> {
-    /// `selections` and `bounds` are by axis of the array. Where selections overlap, the later ones count.
+    /// `selections` and `bounds` are by axis of the array. Where selections overlap, the later one
+    /// wins.
     pub fn new(
         shard: &'a ShardLayout,
         old: Option<&'a ShardIndex>,
@@ -62,7 +64,7 @@ impl<'a> UpdatePlan<'a> {
             WriteOrder::Arrival => {
                 let mut entries = all_entries(shard)?;
                 if let Some(old) = old {
-                    // What stays can be moved in long runs if it keeps the order it had.
+                    // Kept entries can be moved in long runs if they stay in their old order.
                     entries.sort_by_cached_key(|&entry| {
                         let at = old.raw(entry as usize).map_or(u64::MAX, |(offset, _)| offset);
                         let kept = !plan.touches(entry as usize);
@@ -75,12 +77,12 @@ impl<'a> UpdatePlan<'a> {
         Ok(plan)
     }
 
-    /// The order in which a new shard is laid down.
+    /// The order in which a new shard is written.
     pub fn order(&self) -> WriteOrder {
         self.order
     }
 
-    /// The entries in the order in which they are laid down.
+    /// The entries in the order in which they are written.
     pub fn entries(&self) -> &[u32] {
         &self.entries
     }
@@ -102,7 +104,7 @@ impl<'a> UpdatePlan<'a> {
         self.selections.iter().any(|s| self.parts(s, &index).all(|part| part.is_some()))
     }
 
-    /// What becomes of an entry; `None` if it stays absent.
+    /// What happens to an entry; `None` if it stays absent.
     pub fn action(&self, entry: usize) -> Result<Option<Action>, ShardError> {
         let old = || self.old.map_or(Ok(None), |index| index.get(entry));
         let mut cells = self.cells(entry);
@@ -112,20 +114,20 @@ impl<'a> UpdatePlan<'a> {
         let bounds = self.shard.chunk_bounds(&cell.index, &self.bounds);
         let covers = |(_, cell): &(usize, Cell)| cell.selection.covers(&bounds);
         let covering = cells.iter().rposition(covers);
-        // What comes before something that covers all of the chunk is not seen.
+        // Whatever comes before a cell that covers the whole chunk is overwritten.
         cells.drain(..covering.unwrap_or(0));
-        // What is replaced as a whole may be damaged: that is how it is mended.
+        // A chunk that is replaced as a whole may be damaged: that is how it gets repaired.
         let old = if covering.is_none() { old()? } else { None };
         Ok(Some(Action::Encode { cells, bounds, old }))
     }
 
-    /// What a selection has of a cell along each axis.
+    /// The part of a cell that a selection covers along each axis.
     fn parts(&self, selection: &Selection, index: &[u64]) -> impl Iterator<Item = Option<Part>> {
         let axes = selection.axes.iter().zip(&self.shard.chunk_shape).zip(index);
         axes.map(|((axis, &chunk), &i)| axis.part_in(chunk, i))
     }
 
-    /// What the selections have of an entry, each with its number.
+    /// The parts of an entry that the selections cover, each with the selection's number.
     fn cells(&self, entry: usize) -> SmallVec<[(usize, Cell); 1]> {
         let index = self.shard.cell(entry);
         let cell = |(number, selection): (usize, &Selection)| {

@@ -1,4 +1,4 @@
-//! What is around the chunks of an object, in each of the formats.
+//! What surrounds the chunks of an object, in each format.
 
 use shardine_codec::{CodecError, Context};
 use shardine_store::{Key, StoreError};
@@ -8,21 +8,22 @@ use crate::layout::ShardLayout;
 use crate::shard::uint64::{Sharding, Uint64ShardIndexes};
 use crate::shard::{IndexLocation, ShardError, ShardIndex};
 
-/// The first and the last bytes of an object.
+/// The first and last bytes of an object.
 pub struct Ends {
     pub head: Vec<u8>,
     pub tail: Vec<u8>,
 }
 
-/// How an object tells where its chunks are.
+/// How an object records where its chunks are.
 pub trait Frame: Sync {
     /// Bytes before the first chunk.
     fn head(&self) -> u64;
 
-    /// A list of places in which no chunk has one yet.
+    /// An index in which no chunk has a range yet.
     fn places(&self) -> Result<ShardIndex, Error>;
 
-    /// What comes before the chunks and after them, given where they lie and where the last one ends.
+    /// The bytes before and after the chunks, given where the chunks lie and where the last one
+    /// ends.
     fn close(&self, context: &mut Context, placed: &ShardIndex, end: u64) -> Result<Ends, Error>;
 }
 
@@ -32,7 +33,7 @@ pub struct IndexedFrame<'a> {
     pub shard: &'a ShardLayout,
     /// Its key, for errors.
     pub key: &'a Key,
-    /// Its place in the grid.
+    /// Its position in the grid.
     pub cell: &'a [u64],
 }
 
@@ -70,7 +71,7 @@ pub struct Uint64Frame<'a> {
     pub sharding: &'a Sharding,
     /// Its key, for errors.
     pub key: &'a Key,
-    /// Minishard and key of each place, in order.
+    /// The minishard and key of each value, in order.
     pub values: &'a [(u64, u64)],
 }
 

@@ -1,8 +1,9 @@
-//! Writing one object, whatever its format: chunks are laid down as they are ready, then what is around them.
+//! Writes one object of any format: chunks as they are ready, then what surrounds them.
 //!
-//! A format says with a [`Frame`] how long the head of an object is and what head and tail are, once it is known where
-//! each chunk lies. All else is here, once: workers bring batches of chunks, encoded or to be moved, and the
-//! [`Sequencer`] gives them their places.
+//! A format implements [`Frame`]: how long the head of an object is, and what head and tail contain
+//! once it is known where each chunk lies. Everything else is implemented once, here: workers
+//! deliver batches of chunks, encoded or to be moved, and the [`Sequencer`] assigns them their
+//! places.
 
 mod frame;
 mod sequencer;
@@ -21,21 +22,21 @@ pub use frame::{Frame, IndexedFrame, Uint64Frame};
 pub use sequencer::{Batch, Piece};
 pub use slots::{MakeBatch, Sink, Slots, Taken};
 
-/// An object that is to be written.
+/// An object to be written.
 pub struct NewObject<'a> {
-    /// Where it is to live.
+    /// The store it is written to.
     pub store: &'a dyn Store,
     /// Its key.
     pub key: &'a Key,
-    /// What must stand there when it is published.
+    /// What must be there when it is published.
     pub condition: Condition,
-    /// What is around its chunks.
+    /// What surrounds its chunks.
     pub frame: &'a dyn Frame,
-    /// Whether batches are laid down as they come.
+    /// Whether batches are written in the order they arrive.
     pub any_order: bool,
 }
 
-/// An object whose chunks are written, without what is around them.
+/// An object whose chunks are written, but not yet what surrounds them.
 pub struct LaidDown<'a> {
     writer: Opening<'a>,
     /// Where each chunk lies.
@@ -44,16 +45,16 @@ pub struct LaidDown<'a> {
     end: u64,
 }
 
-/// An object that is written and can be published.
+/// An object that is fully written and can be published.
 pub struct Finished {
-    /// What publishes it.
+    /// The handle that publishes it.
     pub staged: Staged,
     /// Its length.
     pub len: u64,
 }
 
 impl NewObject<'_> {
-    /// Has the workers make slots, as many at the same time as the budget allows, and lays them down.
+    /// Has the workers make slots, as many in parallel as the budget allows, and writes them.
     pub fn lay_down<S: Sync, E: From<Error> + Send>(
         &self,
         engine: &Engine,
@@ -70,8 +71,8 @@ impl NewObject<'_> {
         Ok(LaidDown { writer, placed, end })
     }
 
-    /// Lays down bytes that have their places already: `write` puts them there, and says which chunk is where and where the
-    /// last byte is.
+    /// Writes bytes whose places are already decided: `write` puts them there and returns where
+    /// each chunk is and where the last byte ends.
     pub fn lay_down_as_is<E: From<Error>>(
         &self,
         write: impl FnOnce(&dyn ObjectWriter) -> Result<(ShardIndex, u64), E>,
@@ -82,7 +83,8 @@ impl NewObject<'_> {
     }
 }
 
-/// The writer of a new object, which is made when the first byte is written: many an object turns out to be empty.
+/// The writer of a new object, created when the first byte is written: many objects turn out to be
+/// empty.
 struct Opening<'a> {
     new: &'a NewObject<'a>,
     writer: OnceLock<Box<dyn ObjectWriter>>,
@@ -108,7 +110,7 @@ impl<'a> Opening<'a> {
             return Ok(&**writer);
         }
         let created = self.create()?;
-        // Of two who were as fast, one's is dropped, and nothing is left of it.
+        // If two threads race, one's writer is dropped and leaves nothing behind.
         Ok(&**self.writer.get_or_init(|| created))
     }
 
@@ -126,7 +128,7 @@ impl LaidDown<'_> {
         self.placed.all_absent()
     }
 
-    /// Writes what is around the chunks.
+    /// Writes what surrounds the chunks.
     pub fn finish(self, engine: &Engine) -> Result<Finished, Error> {
         let Self { writer, placed, end } = self;
         let NewObject { key, frame, .. } = writer.new;

@@ -1,4 +1,4 @@
-//! Lays the chunks of a new object down in order, while workers finish them in any order.
+//! Writes the chunks of a new object in order while workers finish them in any order.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -10,19 +10,20 @@ use shardine_store::{Object, StoreError};
 use super::Opening;
 use crate::shard::ShardIndex;
 
-/// Bytes that are laid down: a chunk, or what belongs to one without being part of it, which gets no entry.
+/// Bytes to be written: a chunk, or bytes that belong to one without being part of it, which get no
+/// entry.
 #[derive(Debug)]
 pub enum Piece {
     /// Encoded bytes: a part of the batch's buffer.
     New {
-        /// Which place it has in the list of places.
+        /// Its number in the index.
         entry: Option<usize>,
         /// Which part.
         range: Range<usize>,
     },
     /// Bytes of one of the batch's objects.
     Moved {
-        /// Which place it has in the list of places.
+        /// Its number in the index.
         entry: Option<usize>,
         /// Which of the objects.
         object: usize,
@@ -38,14 +39,14 @@ pub struct Batch {
     pub pieces: Vec<Piece>,
     /// The encoded bytes that new pieces are parts of.
     pub encoded: Vec<u8>,
-    /// What bytes are moved from.
+    /// The objects that bytes are moved from.
     pub objects: Vec<Arc<dyn Object>>,
-    /// Whether somebody else may change these meanwhile, so that they are asked after bytes were moved.
+    /// Whether others may change these objects meanwhile, so that they are checked after the move.
     pub unlocked: bool,
 }
 
 impl Batch {
-    /// Adds bytes that are in memory.
+    /// Adds bytes from memory.
     pub fn push_bytes(&mut self, entry: Option<usize>, bytes: &[u8]) {
         let start = self.encoded.len();
         self.encoded.extend_from_slice(bytes);
@@ -70,13 +71,13 @@ impl Batch {
     }
 }
 
-/// A new object in the making.
+/// A new object being written.
 pub(super) struct Sequencer<'a> {
     writer: &'a Opening<'a>,
-    /// Whether batches are laid down as they come.
+    /// Whether batches are written in the order they arrive.
     any_order: bool,
     state: Mutex<State>,
-    /// Told when batches were laid down.
+    /// Notified when batches have been written.
     moved_on: Condvar,
 }
 
@@ -85,19 +86,20 @@ struct State {
     next: usize,
     waiting: HashMap<usize, Batch>,
     bytes: u64,
-    /// Batches that have their place and are not written yet.
+    /// Batches that have their place but are not written yet.
     ready: VecDeque<(u64, Batch)>,
-    /// Whether somebody writes them. Two at once would only wait for each other in the kernel.
+    /// Whether a thread is writing them. Two would only wait for each other in the kernel.
     writing: bool,
-    /// The bytes that were moved last, and where to.
+    /// The bytes that were moved last, and their destination.
     moved: Option<Moved>,
-    /// How many batches are written.
+    /// The number of batches written.
     written: usize,
-    /// Memory of batches that are written.
+    /// Memory of batches that have been written, for reuse.
     spare: Vec<Vec<u8>>,
-    /// Somebody failed: nobody is to wait any more.
+    /// A worker failed: nobody should wait any more.
     given_up: bool,
-    /// How many wait for their turn. Waking nobody would still be a system call.
+    /// Number of threads waiting for their turn: a notification costs a system call even if nobody
+    /// waits.
     early: usize,
 }
 
@@ -128,10 +130,11 @@ impl<'a> Sequencer<'a> {
         Self { writer, any_order, state, moved_on }
     }
 
-    /// Waits until batch `number` is among the `window` next ones, so that few wait to be written, and gives it the
-    /// memory of one that is. `false` means that it is not wanted any more: somebody failed.
+    /// Waits until batch `number` is among the next `window`, so that few batches wait to be
+    /// written, and gives the context the memory of a written one. `false` means that the batch is
+    /// no longer needed because a worker failed.
     ///
-    /// The worker with the next batch has started already and never waits here.
+    /// The worker with the next batch has already started and never waits here.
     pub fn wait_for_turn(&self, number: usize, window: usize, context: &mut Context) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while number >= state.written.saturating_add(window) && !state.given_up {
@@ -145,16 +148,16 @@ impl<'a> Sequencer<'a> {
         !state.given_up
     }
 
-    /// Keeps everybody from waiting for a batch that will not come, and from beginning with others.
+    /// Makes sure that nobody waits for a batch that will never arrive, or starts another one.
     pub fn give_up(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).given_up = true;
         self.moved_on.notify_all();
     }
 
-    /// Takes batch number `number`, and writes what can be written.
+    /// Takes batch `number` and writes what can be written.
     ///
-    /// Never blocks: an early batch is kept, and written by the worker that brings the missing one or is already
-    /// writing.
+    /// Never blocks: an early batch is kept, and written by the worker that delivers the missing
+    /// one or is already writing.
     pub fn finish(&self, number: usize, batch: Batch) -> Result<(), StoreError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if self.any_order {
@@ -202,7 +205,8 @@ impl<'a> Sequencer<'a> {
         }
     }
 
-    /// Gives a batch its place. Where the store can take it later, without the lock, it is made ready for that.
+    /// Assigns a batch its place. If the store can write it later, without the lock, it is queued
+    /// for that.
     fn lay_down(&self, state: &mut State, batch: Batch) -> Result<(), StoreError> {
         if let Some(bytes) = new_bytes(&batch)
             && let Some(offset) = self.writer.get()?.reserve(bytes.len() as u64)?
@@ -222,14 +226,15 @@ impl<'a> Sequencer<'a> {
         Ok(())
     }
 
-    /// Where all that was laid down is, and its bytes; `None` if a batch still waits for another, or to be written.
+    /// The places of everything written, and the total number of bytes; `None` if a batch still
+    /// waits for another, or to be written.
     pub fn into_places(self) -> Option<(ShardIndex, u64)> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let done = state.waiting.is_empty() && state.ready.is_empty();
         done.then_some((state.places, state.bytes))
     }
 
-    /// Writes a batch; neighbours go in one call.
+    /// Writes a batch; adjacent pieces go in one call.
     fn write(&self, state: &mut State, batch: &Batch) -> Result<(), StoreError> {
         let mut pieces = batch.pieces.as_slice();
         while let Some(first) = pieces.first() {
@@ -251,7 +256,7 @@ impl<'a> Sequencer<'a> {
                         && moved.range == *range
                         && Arc::ptr_eq(&moved.object, object)
                     {
-                        // Entries that meant the same bytes still do.
+                        // Entries that shared the same bytes still do.
                         let at = moved.to;
                         if let Some(entry) = entry {
                             state.places.set(*entry, at..at + (range.end - range.start));
@@ -261,7 +266,7 @@ impl<'a> Sequencer<'a> {
                     }
                     let len = now.iter().map(Piece::len).sum::<u64>();
                     let start = range.start;
-                    // Nothing can lie anywhere, past the end too.
+                    // An empty piece can lie anywhere, even past the end.
                     let at = match len {
                         0 => self.writer.get()?.append(&[])?,
                         _ => self.writer.get()?.append_from(&**object, start..start + len)?,
@@ -282,14 +287,14 @@ impl<'a> Sequencer<'a> {
         Ok(())
     }
 
-    /// A mistake of ours, which must not become an index that leads to other bytes.
+    /// A bug of ours, which must not become an index that points to the wrong bytes.
     fn impossible(&self, reason: &str) -> StoreError {
         StoreError::Damaged { key: self.writer.key().clone(), reason: reason.to_owned() }
     }
 }
 
 impl State {
-    /// Notes where pieces are that lie one after the other from `at` on.
+    /// Records the places of pieces that lie one after another from `at` on.
     fn set_run(&mut self, run: &[Piece], mut at: u64) {
         for piece in run {
             let end = at + piece.len();
@@ -316,7 +321,7 @@ impl Piece {
     }
 }
 
-/// Where the bytes of a batch are, if it has nothing but encoded ones, without gaps.
+/// The range of a batch's bytes, if it has only encoded ones, without gaps.
 fn new_bytes(batch: &Batch) -> Option<Range<usize>> {
     let (Some(Piece::New { range: first, .. }), Some(Piece::New { range: last, .. })) =
         (batch.pieces.first(), batch.pieces.last())
@@ -327,7 +332,7 @@ fn new_bytes(batch: &Batch) -> Option<Range<usize>> {
     whole.then_some(first.start..last.end)
 }
 
-/// Whether the bytes of `b` follow those of `a`, in the same place.
+/// Whether the bytes of `b` directly follow those of `a`.
 fn adjacent(a: &Piece, b: &Piece) -> bool {
     match (a, b) {
         (Piece::New { range: a, .. }, Piece::New { range: b, .. }) => a.end == b.start,

@@ -1,4 +1,4 @@
-//! The chunks of one object: shared out among workers in batches, and handed on in turn.
+//! The chunks of one object: distributed over workers in batches, and delivered in order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,15 +12,16 @@ use crate::Error;
 use crate::first_error::FirstError;
 use crate::tuning::{BATCH_BYTES, BATCH_MADE, BATCH_SLOTS, OVERHEAD};
 
-/// Who takes finished batches.
+/// Receives finished batches.
 pub trait Sink: Sync {
-    /// Waits until batch `number` is among the `window` next ones. `false` means that it is not wanted any more.
+    /// Waits until batch `number` is among the next `window`. `false` means that it is no longer
+    /// needed.
     fn wait_for_turn(&self, number: usize, window: usize, context: &mut Context) -> bool;
 
-    /// Takes batch number `number`.
+    /// Takes batch `number`.
     fn finish(&self, number: usize, batch: Batch) -> Result<(), StoreError>;
 
-    /// Keeps everybody from waiting for a batch that will not come.
+    /// Makes sure that nobody waits for a batch that will never arrive.
     fn give_up(&self);
 }
 
@@ -38,7 +39,7 @@ impl Sink for Sequencer<'_> {
     }
 }
 
-/// Where a worker panics, nobody waits for what it was to bring.
+/// If a worker panics, nobody waits for its batch.
 struct GiveUp<'a>(&'a dyn Sink);
 
 impl Drop for GiveUp<'_> {
@@ -49,19 +50,19 @@ impl Drop for GiveUp<'_> {
     }
 }
 
-/// What becomes of the places of an object, in the order in which they are laid down.
+/// What is written to the places of an object, in order.
 pub struct Slots<'a, S> {
     /// One item for each place.
     pub slots: &'a [S],
-    /// Whether a worker makes the bytes of a slot, and does not only say which bytes are moved there.
+    /// Whether a worker makes the bytes of a slot, rather than only naming bytes to be moved.
     pub is_made: &'a (dyn Fn(&S) -> bool + Sync),
-    /// How many slots go to one worker, one group after the other; empty if that does not matter.
+    /// How many slots go to one worker, group by group; empty if that does not matter.
     pub groups: Vec<usize>,
-    /// Memory for one chunk that is made.
+    /// Memory for one chunk that a worker makes.
     pub chunk: u64,
-    /// How many times that is taken: by elements, by their encoded form, by what was there before.
+    /// How many times that is needed: for elements, their encoded form, the previous contents.
     pub copies: u64,
-    /// Whether the calling thread does it all, and waits neither for workers nor for memory.
+    /// Whether the calling thread does everything, and waits neither for workers nor for memory.
     pub inline: bool,
 }
 
@@ -79,7 +80,7 @@ pub struct Taken<'a, S> {
 /// Makes a batch.
 pub type MakeBatch<'m, S, E> = dyn Fn(&mut Context, &Taken<'_, S>) -> Result<Batch, E> + Sync + 'm;
 
-/// The slots that nobody has begun with.
+/// The slots that no worker has started.
 struct Rest<'a, S> {
     slots: &'a [S],
     first: usize,
@@ -117,14 +118,16 @@ impl<'a, S> Rest<'a, S> {
 }
 
 impl<'a, S: Sync> Slots<'a, S> {
-    /// Slots that are all made, from a source that is in memory beside their elements and their encoded form.
+    /// Slots that are all made by workers, from a source held in memory beside their elements and
+    /// their encoded form.
     pub fn made(slots: &'a [S], chunk: u64) -> Self {
         Self { slots, is_made: &|_| true, groups: Vec::new(), chunk, copies: 3, inline: false }
     }
 
-    /// Has the workers make batches, as many at the same time as the budget allows, and hand them to the sink.
+    /// Has the workers make batches, as many in parallel as the budget allows, and pass them to the
+    /// sink.
     ///
-    /// All of them are finished afterwards.
+    /// Returns when all of them are finished.
     pub fn make_all<E: From<Error> + Send>(
         self,
         engine: &Engine,
@@ -138,7 +141,7 @@ impl<'a, S: Sync> Slots<'a, S> {
         let cost = batch.saturating_mul(copies).saturating_add(OVERHEAD);
         let affordable = (engine.memory_in_flight() / cost).max(1) as usize;
         let workers = if inline { 1 } else { engine.threads().min(affordable) };
-        // Batches that are being made, and some that are early.
+        // Batches being made, and a few that are early.
         let window = affordable.min(workers * 4);
         let _permit = if inline { None } else { engine.admit(cost.saturating_mul(window as u64)) };
         let first_error = FirstError::default();

@@ -1,19 +1,20 @@
-//! Which chunks go into which shard, where shards are found by 64-bit key.
+//! Which chunks go into which shard, for shards addressed by 64-bit key.
 
 use super::ObjectCells;
 use crate::Cells;
 use crate::shard::uint64::{KeyHash, MortonCode, Sharding};
 use crate::tuning::SORTED_KEYS;
 
-/// Whether the chunks of each shard are a box, and no two boxes share a shard; then how many chunks it has along each axis.
+/// The number of chunks of a shard along each axis, if the chunks of each shard form a box and no
+/// two boxes share a shard.
 pub fn shard_box(sharding: &Sharding, code: MortonCode) -> Option<[u64; 3]> {
     let low = sharding.preshift_bits.saturating_add(sharding.minishard_bits);
     let all = low.saturating_add(sharding.shard_bits);
     (sharding.hash == KeyHash::Identity && all >= code.bits()).then(|| code.box_of_low_bits(low))
 }
 
-/// All shards that have room for a chunk of the grid, each with all its keys. Memory is that of the keys of one shard, or
-/// where shards are no boxes of about a million of them.
+/// All shards that have room for a chunk of the grid, each with all its keys. Memory is that of the
+/// keys of one shard or, if shards are not boxes, of about a million keys.
 pub(super) fn key_shards(
     sharding: &Sharding,
     code: MortonCode,
@@ -24,8 +25,8 @@ pub(super) fn key_shards(
     }
 }
 
-/// The numbers of all shards that may have room for a chunk of the grid, without their keys: memory is small however many
-/// chunks a shard has.
+/// The numbers of all shards that may have room for a chunk of the grid, without their keys: memory
+/// stays small however many chunks a shard has.
 pub fn shard_numbers(
     sharding: &Sharding,
     code: MortonCode,
@@ -61,7 +62,7 @@ fn boxes(
     })
 }
 
-/// Goes through all keys as often as it takes to sort some of the shards at a time.
+/// Makes several passes over all keys, and collects some of the shards in each.
 fn scattered(sharding: Sharding, code: MortonCode) -> impl Iterator<Item = ObjectCells> + Send {
     let grid = code.grid().to_vec();
     let shards = 1u128 << sharding.shard_bits.min(64);

@@ -1,4 +1,4 @@
-//! Which objects hold the cells of a grid: the part of a data set's format that reading needs.
+//! Which objects hold the cells of a grid: the part of a format that reading needs.
 
 mod key_shards;
 mod uint64;
@@ -25,15 +25,16 @@ pub use uint64::Uint64Packing;
 pub use wkw::WkwPacking;
 pub use wkw_cubes::wkw_cubes;
 
-/// How cells are packed into objects. Unless [`shared`](Self::shared) says otherwise, each cell is an object of its own.
+/// How cells are packed into objects. Unless [`shared`](Self::shared) says otherwise, each cell is
+/// an object of its own.
 pub trait Packing: Debug + Send + Sync {
     /// The key of the object that holds a cell.
     fn key(&self, cell: &[u64]) -> Result<Key, StoreError>;
 
-    /// What the object or folder of this key is to the grid.
+    /// What the object or folder with this key is to the grid.
     fn named(&self, key: &Key) -> GridKey;
 
-    /// The objects that are stored, in the order of their places. An error if the store cannot list.
+    /// The stored objects, in grid order. An error if the store cannot list.
     fn list(&self, engine: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, Error>;
 
     /// How cells share objects; `None` if each has its own.
@@ -42,50 +43,52 @@ pub trait Packing: Debug + Send + Sync {
     }
 }
 
-/// A packing of several cells into one object, whose number and place follow from the cells.
+/// A packing of several cells into one object; the object's number and position follow from the
+/// cells.
 pub trait SharedPacking: Send + Sync {
     /// The number of a cell, by which it is found in its object.
     fn number(&self, cell: &[u64]) -> u64;
 
-    /// The cell with a number; `None` if it is outside the grid.
+    /// The cell with this number; `None` if it is outside the grid.
     fn cell(&self, number: u64) -> Option<SmallVec<[u64; 4]>>;
 
     /// The object that holds the cell with this number.
     fn object_of(&self, number: u64) -> u64;
 
-    /// Cells along each axis of an object; `None` if the cells of an object are no box.
+    /// Cells along each axis of an object; `None` if the cells of an object do not form a box.
     fn object_shape(&self) -> Option<SmallVec<[u64; 4]>>;
 
     /// The key of an object.
     fn object_key(&self, object: u64) -> Result<Key, StoreError>;
 
-    /// The object at a place in the grid of objects, or with this number where objects are no boxes; `None` if there is no
-    /// such place.
+    /// The object at a position in the grid of objects or, if objects are not boxes, with this
+    /// number; `None` if there is no such position.
     fn object_at(&self, place: &[u64]) -> Option<u64>;
 
-    /// The places of all objects that there may be.
+    /// The positions of all objects that may exist.
     fn places(&self) -> Box<dyn Iterator<Item = Vec<u64>> + '_>;
 
-    /// All objects that have room for a cell, each with all its cells in the order in which they are laid down.
+    /// All objects that have room for a cell, each with all its cells in the order in which they
+    /// are written.
     fn all_objects(&self) -> Box<dyn Iterator<Item = ObjectCells> + Send + '_>;
 
-    /// Whether an object has room for so little that several are written in parallel, each by one worker.
+    /// Whether objects are so small that several are written in parallel, each by one worker.
     fn is_small(&self, cell_bytes: u64) -> bool;
 
-    /// Bytes of memory for what the index of an object says.
+    /// Bytes of memory for the contents of an object's index.
     fn index_bytes(&self) -> u64;
 
-    /// What the index of the object at a place says; `None` if it is not stored.
+    /// The entries in the index of the object at this position; `None` if it is not stored.
     fn entries(&self, engine: &Engine, place: &[u64]) -> Result<Option<ShardEntries>, Error>;
 
-    /// The numbers of the cells that are stored in the object at a place.
+    /// The numbers of the cells stored in the object at this position.
     ///
-    /// For objects whose cells are no box: there the place alone does not say which they are.
+    /// For objects whose cells do not form a box, where the position alone does not determine them.
     fn stored_cells(&self, engine: &Engine, place: &[u64]) -> Result<Vec<u64>, Error>;
 
-    /// Opens an object, and tells where these cells are in it; `None` if there is no such object.
+    /// Opens an object and finds these cells in it; `None` if there is no such object.
     ///
-    /// With `trust`, one that was open before need not be the current one: the caller asks it after reading.
+    /// With `trust`, one that was open before may be out of date: the caller checks after reading.
     fn open(
         &self,
         object: u64,
@@ -93,17 +96,18 @@ pub trait SharedPacking: Send + Sync {
         trust: bool,
     ) -> Result<Option<SharedObject>, StoreError>;
 
-    /// Has what leads to cells read, many at the same time: from a remote store each would be a time to wait.
+    /// Prefetches what leads to these cells, many in parallel: every request to a remote store
+    /// costs a round trip.
     fn prepare(&self, cells: &[&[u64]], at_once: usize);
 
-    /// Forgets what is known of an object.
+    /// Forgets what is known about an object.
     fn forget(&self, object: u64);
 
     /// Why objects cannot be changed in place.
     fn in_place_refusal(&self) -> &'static str;
 
-    /// Changes an object in one step. Other writers wait, or if they were faster, their change is kept and this one is made
-    /// on top of it.
+    /// Changes an object atomically. Other writers wait; if another writer was faster, its change
+    /// is kept and this one is made on top of it.
     fn change(&self, engine: &Engine, change: &Change<'_>) -> Result<ChangeReport, Error>;
 }
 
@@ -119,11 +123,11 @@ pub struct ObjectCells {
 /// What a key stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GridKey {
-    /// The object at this place, which may lie outside of the grid.
+    /// The object at this position, which may lie outside the grid.
     Object(Vec<u64>),
-    /// A folder that the keys of objects go through whose places begin like this.
+    /// A folder on the path to objects whose positions start with these coordinates.
     Folder(Vec<u64>),
-    /// Nothing of the grid.
+    /// Not part of the grid.
     Other,
 }
 
@@ -133,13 +137,14 @@ pub enum GridKey {
 pub struct StoredObject {
     /// Its key.
     pub key: Key,
-    /// Its place in the grid of objects. Of shards by 64-bit key whose chunks are no box, its number.
+    /// Its position in the grid of objects; for shards by 64-bit key whose chunks do not form a
+    /// box, its number.
     pub cell: Vec<u64>,
     /// Its length in bytes.
     pub len: u64,
 }
 
-/// What the index of a shard says.
+/// The contents of a shard's index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardEntries {
@@ -147,26 +152,28 @@ pub struct ShardEntries {
     pub key: Key,
     /// Its length in bytes.
     pub len: u64,
-    /// Where the index lies; of a shard by 64-bit key, the table that leads to its indexes.
+    /// Where the index lies; for a shard by 64-bit key, the table that leads to its indexes.
     pub index_range: Range<u64>,
-    /// Entries along each axis of the array. Of shards by 64-bit key whose chunks are no box, how many chunks are stored.
+    /// Entries along each axis of the array; for shards by 64-bit key whose chunks do not form a
+    /// box, the number of stored chunks.
     pub grid: Vec<u64>,
-    /// Where each chunk lies (each inner shard, where the chunks are in shards in shards), in C order along
-    /// the axes of the array; `None` for absent ones. Where chunks are no box, those that are stored, by key.
+    /// Where each chunk lies (each inner shard, if shards are nested), in C order along the axes of
+    /// the array; `None` for absent ones. If chunks do not form a box, only those that are stored,
+    /// by key.
     pub entries: Vec<Option<Range<u64>>>,
     /// Bytes that neither the index nor an entry refers to.
     pub gap_bytes: u64,
 }
 
 impl StoredObject {
-    /// An object at a place, of so many bytes.
+    /// An object at this position, with its length in bytes.
     pub fn new(key: Key, cell: Vec<u64>, len: u64) -> Self {
         Self { key, cell, len }
     }
 }
 
 impl ShardEntries {
-    /// What the index of an indexed shard says, which lies at `index_range`.
+    /// The contents of an indexed shard's index, which lies at `index_range`.
     pub fn of_index(
         key: &Key,
         shard: &ShardLayout,
@@ -187,7 +194,7 @@ impl ShardEntries {
     }
 }
 
-/// An object that several cells share.
+/// An object shared by several cells.
 #[derive(Debug)]
 pub struct SharedObject {
     /// The open object.
@@ -203,12 +210,12 @@ pub struct SharedObject {
 pub struct StoredBytes {
     /// The object that holds them.
     pub object: Arc<dyn Object>,
-    /// `None` if it is all of the object, whose length may not be known yet.
+    /// `None` for the whole object, whose length may not be known yet.
     pub range: Option<Range<u64>>,
 }
 
 impl StoredBytes {
-    /// Which bytes to ask for.
+    /// The range to request.
     pub fn read_range(&self) -> ReadRange {
         match &self.range {
             Some(range) => ReadRange::Bounded(range.clone()),
@@ -216,17 +223,17 @@ impl StoredBytes {
         }
     }
 
-    /// The same with bytes that lie before it.
+    /// The same range extended to the `bytes` before it.
     pub fn starting_before(self, bytes: u64) -> Self {
         let range = self.range.map(|range| range.start.saturating_sub(bytes)..range.end);
         Self { range, ..self }
     }
 
-    /// Whether the same bytes are there, and here. They are read piece by piece, so that both pieces are in the cache when
-    /// they are compared.
+    /// Whether the two hold the same bytes. They are read piece by piece, so that both pieces are
+    /// still in the cache when they are compared.
     pub fn has_bytes_of(&self, other: &Self) -> Result<bool, StoreError> {
         let (Some(a), Some(b)) = (&self.range, &other.range) else {
-            // Of a remote store the length is not known before it is read.
+            // The length of a remote object is not known before it is read.
             let here = self.object.read(self.read_range());
             return match (here, other.object.read(other.read_range())) {
                 (here, Err(StoreError::NotFound { .. })) => {
@@ -253,7 +260,7 @@ impl StoredBytes {
         Ok(true)
     }
 
-    /// What brings chunks of one object together, in the order in which they lie there.
+    /// A sort key that groups chunks by object, in the order in which they lie there.
     pub fn place(&self) -> (usize, u64) {
         let start = self.range.as_ref().map_or(0, |range| range.start);
         (Arc::as_ptr(&self.object).cast::<()>().addr(), start)
@@ -262,7 +269,8 @@ impl StoredBytes {
 
 /// Finds a cell of a grid; `None` if it is not stored.
 ///
-/// In a remote store a cell that is an object of its own is not asked for here: its first read tells whether it is there.
+/// In a remote store this makes no request for a cell that is an object of its own: its first read
+/// shows whether it exists.
 pub(super) fn find(
     packing: &dyn Packing,
     store: &dyn Store,

@@ -19,13 +19,13 @@ use crate::shard::uint64::MortonCode;
 use crate::tuning::STREAM;
 use crate::tuning::TOLD_BY_PLACE;
 
-/// Bytes of memory for an entry: encoded, decoded, and as it is told.
+/// Bytes of memory per entry: encoded, decoded, and as reported.
 const ENTRY: u64 = 64;
 
-/// Cells that are packed into shards by number, whatever their place.
+/// Cells packed into shards by number rather than by position.
 #[derive(Debug, Clone)]
 pub struct Uint64Packing {
-    /// Where they are.
+    /// The shards.
     pub shards: Arc<KeyedShards>,
     /// The numbers of cells, by their first three coordinates.
     pub code: MortonCode,
@@ -34,7 +34,7 @@ pub struct Uint64Packing {
 }
 
 impl Uint64Packing {
-    /// Chunks along each axis of a shard; `None` if the chunks of a shard are no box.
+    /// Chunks along each axis of a shard; `None` if the chunks of a shard do not form a box.
     fn shard_box(&self) -> Option<[u64; 3]> {
         shard_box(&self.shards.sharding, self.code)
     }
@@ -61,7 +61,8 @@ impl Uint64Packing {
         self.code.decode(key?)
     }
 
-    /// The place of a shard: in the grid of shards where they are boxes, else its number. `None` if no cell is in it.
+    /// The position of a shard: in the grid of shards if they are boxes, otherwise its number.
+    /// `None` if no cell is in it.
     fn place_of(&self, shard: u64) -> Option<Vec<u64>> {
         let Some(shape) = self.shard_box() else { return Some(vec![shard]) };
         let first = self.first_cell(shard)?;
@@ -70,7 +71,7 @@ impl Uint64Packing {
         Some(place)
     }
 
-    /// The values of a shard by their places in its box, in C order.
+    /// The values of a shard by position in its box, in C order.
     fn in_box(
         &self,
         shard: u64,
@@ -79,7 +80,7 @@ impl Uint64Packing {
     ) -> (Vec<u64>, Vec<Option<Range<u64>>>) {
         let first = self.first_cell(shard).unwrap_or_default();
         let all = self.code.grid();
-        // A box may reach far beyond the volume.
+        // A box may extend far beyond the volume.
         let mut grid: Vec<u64> =
             (0..3).map(|axis| shape[axis].min(all[axis].saturating_sub(first[axis]))).collect();
         let mut entries = vec![None; grid.iter().product::<u64>() as usize];
@@ -98,7 +99,7 @@ impl Uint64Packing {
     }
 }
 
-/// Bytes in any of some ranges.
+/// The number of bytes covered by at least one of the ranges.
 fn union(mut ranges: Vec<Range<u64>>) -> u64 {
     ranges.sort_unstable_by_key(|range| (range.start, range.end));
     let (mut total, mut end) = (0u64, 0u64);
@@ -129,7 +130,7 @@ impl Packing for Uint64Packing {
     fn list(&self, _: &Engine, store: &dyn Store) -> Result<Vec<StoredObject>, Error> {
         let listing = store.list(self.shards.folder.as_ref())?;
         listing.refuse_unlisted(|name| self.shards.number_of(name).is_some())?;
-        // In its older form a shard is two objects; it goes by the name of its index.
+        // In its older form a shard is two objects; it is listed under the name of its index.
         let mut found: BTreeMap<Vec<u64>, StoredObject> = BTreeMap::new();
         for (key, len) in listing.objects {
             let name = key.as_str().rsplit('/').next().unwrap_or_default();
@@ -194,7 +195,8 @@ impl SharedPacking for Uint64Packing {
         Box::new(shards.filter_map(|shard| self.place_of(shard)))
     }
 
-    /// Memory is that of the keys of one shard, or where shards are no boxes of about a million of them.
+    /// Memory is that of the keys of one shard or, if shards are not boxes, of about a million
+    /// keys.
     fn all_objects(&self) -> Box<dyn Iterator<Item = ObjectCells> + Send + '_> {
         let sharding = &self.shards.sharding;
         Box::new(key_shards(sharding, self.code).map(|mut shard| {

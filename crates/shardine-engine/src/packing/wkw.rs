@@ -20,8 +20,8 @@ use crate::shard::wkw::{WkwError, WkwHeader, WkwTable, wkw_block_number, wkw_blo
 use crate::tuning::{KEPT_JUMP_TABLES, REREADS, STREAM};
 use crate::{Cells, Engine, Error};
 
-/// Blocks in cubes: files `z{Z}/y{Y}/x{X}.wkw`, each of which holds as many blocks along each axis.
-/// A missing file has zeros. It is only read.
+/// Blocks in cubes: files `z{Z}/y{Y}/x{X}.wkw`, each with the same number of blocks along each
+/// axis. A missing file reads as zeros. Read-only.
 pub struct WkwPacking {
     store: Arc<dyn Store>,
     folder: Option<Key>,
@@ -40,11 +40,11 @@ impl fmt::Debug for WkwPacking {
     }
 }
 
-/// A file that is open.
+/// An open file.
 #[derive(Debug)]
 struct OpenCube {
     object: Arc<dyn Object>,
-    /// The version that it is read in, where the object learns its own only by reading.
+    /// The version being read, for objects that learn their own only by reading.
     expected: Option<Version>,
     len: u64,
     table: Arc<WkwTable>,
@@ -61,7 +61,7 @@ struct ByMemory;
 
 impl Weighter<u64, Arc<OpenCube>> for ByMemory {
     fn weight(&self, _: &u64, cube: &Arc<OpenCube>) -> u64 {
-        // An open file is worth something too: not more than some hundreds are kept.
+        // An open file has a price too: only a few hundred are kept.
         cube.table.memory() as u64 + (64 << 10)
     }
 }
@@ -71,8 +71,8 @@ fn damaged(key: &Key, error: &WkwError) -> StoreError {
 }
 
 impl WkwPacking {
-    /// The files of a folder whose blocks are as `header` says, for an array of so many voxels along
-    /// x, y and z; `None` if it has 2^64 blocks or more. No request is made.
+    /// The files of a folder whose blocks are as `header` describes, for an array of this many
+    /// voxels along x, y and z; `None` if it has 2^64 blocks or more. Makes no request.
     pub fn new(
         store: Arc<dyn Store>,
         folder: Option<Key>,
@@ -100,17 +100,17 @@ impl WkwPacking {
         }
     }
 
-    /// The number of the block of a cell in its file.
+    /// The number of a cell's block in its file.
     fn block(&self, cell: &[u64]) -> u64 {
         wkw_block_number(first_three(cell).map(|at| at % self.header.file_edge()))
     }
 
-    /// Where a cell is in a file.
+    /// The range of a cell in a file.
     fn range(&self, key: &Key, cube: &OpenCube, cell: &[u64]) -> Result<Range<u64>, StoreError> {
         cube.table.block(self.block(cell), cube.len).map_err(|error| damaged(key, &error))
     }
 
-    /// Reads what is before the blocks of a file; `None` if there is no such file after all. One
+    /// Reads everything before the blocks of a file; `None` if there is no such file after all. One
     /// request.
     fn read_table(
         &self,
@@ -123,7 +123,7 @@ impl WkwPacking {
             None => object.read(ReadRange::Head { need, most: need.max(128 << 10) }),
         };
         let bytes = match read {
-            // A store to which opening is free finds out now.
+            // A store whose opens are free finds out now.
             Err(StoreError::NotFound { .. }) => return Ok(None),
             Err(StoreError::OutOfRange { len, .. }) if object.len().is_none_or(|n| n == len) => {
                 let error = WkwError::Truncated { actual: len, needed: need };
@@ -138,8 +138,8 @@ impl WkwPacking {
         Ok(Some((table, object.len().unwrap_or(u64::MAX))))
     }
 
-    /// A file, open, and whether it was so before; `None` if there is none. With `trust` one that
-    /// was is not asked whether it is still current.
+    /// The open file, and whether it was open before; `None` if there is none. With `trust`, one
+    /// that was open is not checked for being current.
     fn cube(&self, number: u64, trust: bool) -> Result<Option<(Arc<OpenCube>, bool)>, StoreError> {
         let key = self.object_key(number)?;
         let known = {
@@ -168,8 +168,9 @@ impl WkwPacking {
         Ok(Some((cube, false)))
     }
 
-    /// Opens a file again in the version whose table is known, as an object that was open for long
-    /// may not tell that another has taken its place. `None` if one has, or nothing tells.
+    /// Reopens a file in the version whose table is known: an object that has been open for long
+    /// may not notice that it was replaced. `None` if it was replaced, or if that cannot be
+    /// determined.
     fn reopen(&self, key: &Key, known: &OpenCube) -> Result<Option<OpenCube>, StoreError> {
         let Some(version) = known.version() else { return Ok(None) };
         let object = match self.store.open(key, Some(&version)) {
@@ -196,14 +197,14 @@ impl WkwPacking {
         (0..self.header.count()).filter_map(cell).collect()
     }
 
-    /// The place of a file, by its number.
+    /// The position of the file with this number.
     fn place_of(&self, object: u64) -> [u64; 3] {
         let [x, y, _] = self.cubes.map(|n| n.max(1));
         [object % x, object / x % y, object / x / y]
     }
 }
 
-/// The number of a place in a grid, x fastest. The places of a grid are fewer than 2^64.
+/// The number of a position in a grid, x fastest. A grid has fewer than 2^64 positions.
 fn numbered(place: [u64; 3], counts: [u64; 3]) -> u64 {
     let row = place[2].wrapping_mul(counts[1]).wrapping_add(place[1]);
     row.wrapping_mul(counts[0]).wrapping_add(place[0])
@@ -287,7 +288,7 @@ impl SharedPacking for WkwPacking {
     }
 
     fn index_bytes(&self) -> u64 {
-        // The table as it is stored, and as it is told.
+        // The table as stored, and as reported.
         self.header.head_len().saturating_add(self.header.count().saturating_mul(24))
     }
 
@@ -303,7 +304,7 @@ impl SharedPacking for WkwPacking {
         object.check_unchanged()?;
         let edge = self.header.file_edge();
         let grid = vec![edge, edge, edge, 1];
-        // Blocks beyond the end of the array are stored as well, and nobody reads them.
+        // Blocks beyond the end of the array are stored too, but never read.
         let inside = |cell: &[u64; 3]| {
             let at = |axis: usize| place.get(axis).map_or(0, |&n| n * edge) + cell[axis];
             (0..3).all(|axis| at(axis) < self.grid[axis])
@@ -367,7 +368,7 @@ impl SharedPacking for WkwPacking {
         let objects: BTreeSet<u64> =
             cells.iter().map(|cell| self.object_of(self.number(cell))).collect();
         let objects: Vec<u64> = objects.into_iter().collect();
-        // What goes wrong is found out again, and reported, when a cell is looked for.
+        // Errors are ignored here; they occur again, and are reported, when a cell is looked up.
         side_by_side(at_once, &objects, |&object| drop(self.cube(object, false)));
     }
 

@@ -8,20 +8,20 @@ use super::{GridKey, StoredObject};
 use crate::tuning::LISTING;
 use crate::{Engine, in_order};
 
-/// The number in a name such as `z12`; there is one way to write each.
+/// The number in a name such as `z12`; each has only one spelling.
 fn number_in(name: &str, before: &str, after: &str) -> Option<u64> {
     let digits = name.strip_prefix(before)?.strip_suffix(after)?;
     let number: u64 = digits.parse().ok()?;
     (number.to_string() == digits).then_some(number)
 }
 
-/// What the name of an object or a folder below that of the array tells.
+/// What the name of an object or folder below the array's means.
 pub(super) fn place_in(name: &str) -> GridKey {
     let mut parts = name.split('/');
     let mut next = |before, after| parts.next().map(|name| number_in(name, before, after));
     match (next("z", ""), next("y", ""), next("x", ".wkw"), next("", "")) {
         (Some(Some(z)), Some(Some(y)), Some(Some(x)), None) => GridKey::Object(vec![x, y, z, 0]),
-        // The names of folders tell the last axes, so places have no beginning in common.
+        // Folder names give the last axes, so the positions share no prefix.
         (Some(Some(_)), None | Some(Some(_)), None, None) => GridKey::Folder(Vec::new()),
         _ => GridKey::Other,
     }
@@ -31,7 +31,7 @@ fn last_name(key: &Key) -> &str {
     key.as_str().rsplit('/').next().unwrap_or_default()
 }
 
-/// The listings of folders, some in parallel in a remote store.
+/// The listings of folders, several in parallel in a remote store.
 fn listings(
     engine: &Engine,
     store: &dyn Store,
@@ -52,8 +52,8 @@ fn listings(
     failed.map_or(Ok(found), Err)
 }
 
-/// The files of a folder, by their places x, y and z: a listing for the folder, each `z` and each
-/// `y` in it. What stands where a file belongs and cannot be listed is an error.
+/// The files of a folder, by their positions x, y and z: one listing for the folder and one for
+/// each `z` and each `y` in it. Anything where a file belongs that cannot be listed is an error.
 pub fn wkw_cubes(
     engine: &Engine,
     store: &dyn Store,

@@ -1,4 +1,4 @@
-//! What to do with the bytes that a fetch brought.
+//! Decodes the bytes that a fetch returned.
 
 use shardine_codec::Context;
 use shardine_codec::strided::Placement;
@@ -14,22 +14,22 @@ use crate::tuning::{DECODE_PIECE, MANY_CHUNKS};
 struct Job<'a, 'b> {
     /// Which of the opened objects.
     object: usize,
-    /// Which of the parts that are wanted of it.
+    /// Which of its parts.
     part: usize,
     layout: &'a Layout,
     bytes: &'b [u8],
-    /// Where they begin in the object.
+    /// Where they start in the object.
     start: u64,
     selection: Selection,
     place: Placement,
     path: Path,
-    /// Bytes of a plain chunk before them.
+    /// The number of the plain chunk's bytes before them.
     skipped: Option<usize>,
 }
 
 impl<'a> Reading<'a> {
-    /// Where the bytes of a fetch can be read to without decoding: a plain chunk, or a run of one, that lies in the
-    /// output as it is stored.
+    /// Where the bytes of a fetch can be read to without decoding: a plain chunk, or a run of one,
+    /// that lies in the output as it is stored.
     ///
     /// # Safety
     /// Nobody else may touch the chunk's box in the target while the slice lives.
@@ -41,15 +41,16 @@ impl<'a> Reading<'a> {
         let mut nodes = plan.nodes(fetch);
         let (Some(node), None) = (nodes.next(), nodes.next()) else { return None };
         let Layout::Chunk(leaf) = node.layout else { return None };
-        // What is fetched as a whole chunk may have the wrong length, and that of a part by chance.
+        // A fetch of a whole chunk may have the wrong length, which may happen to be that of a
+        // part.
         if node.skipped.is_none() && !node.selection.covers(&leaf.codec.spec().shape) {
             return None;
         }
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         unsafe { leaf.plain_place(&node.selection, self.target, &node.place, fetch.len()) }
     }
 
-    /// Decodes what a fetch brought, on this thread.
+    /// Decodes what a fetch returned, on this thread.
     pub(super) fn decode_here(
         &self,
         opened: &[Opened],
@@ -76,7 +77,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Decodes what some fetches brought, in parallel if there is much of it. Notes what fails.
+    /// Decodes what some fetches returned, in parallel if there is much of it. Records failures.
     pub(super) fn decode_all(
         &self,
         opened: &[Opened],
@@ -99,7 +100,7 @@ impl<'a> Reading<'a> {
         self.share_jobs(opened, &jobs, parallel);
     }
 
-    /// Decodes chunks, in parallel if there are many. Notes what fails.
+    /// Decodes chunks, in parallel if there are many. Records failures.
     fn share_jobs(&self, opened: &[Opened], jobs: &[Job<'a, '_>], parallel: bool) {
         let each = jobs.first().map_or(0, |job| job.layout.decoded_len());
         let together = (DECODE_PIECE / each.max(1)).max(1) as usize;
@@ -117,7 +118,7 @@ impl<'a> Reading<'a> {
         });
     }
 
-    /// Takes shards in memory apart, down to the chunks that are wanted.
+    /// Splits shards in memory down to the chunks that are needed.
     fn unpack<'b>(
         &self,
         opened: &[Opened],
@@ -191,8 +192,8 @@ impl<'a> Reading<'a> {
     ) -> Result<(), DecodeError> {
         let Chunk { layout, bytes, skipped } = chunk;
         match (skipped, layout) {
-            // SAFETY: the window is this read's alone by the contract of `read`, and each chunk's box in it belongs
-            // to that chunk, which is decoded by one worker.
+            // SAFETY: by the contract of `read` the window belongs to this read alone, and each
+            // chunk's box in it belongs to that chunk, which one worker decodes.
             (Some(skipped), Layout::Chunk(leaf)) => unsafe {
                 leaf.decode_run(context, bytes, skipped, selection, self.target, place)
             },
@@ -209,7 +210,7 @@ struct Chunk<'a> {
     skipped: Option<usize>,
 }
 
-/// The bytes of a node among those of its fetch, and where they begin in the object.
+/// The bytes of a node within those of its fetch, and where they start in the object.
 fn part_of<'b>(fetch: &Fetch, node: &Node<'_>, bytes: &'b [u8]) -> (&'b [u8], u64) {
     let base = fetch.range.as_ref().map_or(0, |r| r.start);
     let range = node.range.clone().unwrap_or(0..bytes.len() as u64);

@@ -12,15 +12,15 @@ use crate::budget::Permit;
 use crate::engine::PoolWorkers;
 use crate::tuning::INLINE_READ;
 
-/// What is done with the bytes of a read, given its number.
+/// Uses the bytes of the read with this number.
 type UseBytes<'a> = dyn Fn(usize, &[u8]) -> Result<(), Error> + Sync + 'a;
 
-/// A worker's memory for the bytes that it reads and decodes at once.
+/// A worker's buffer for bytes that it reads and decodes right away.
 #[derive(Default)]
 pub(super) struct Scratch(pub ReadBuffer);
 
 impl<'a> Reading<'a> {
-    /// Reads what is wanted, merged where that is cheaper, and decodes it.
+    /// Reads what is needed, merged where that is cheaper, and decodes it.
     pub(super) fn fetch(
         &self,
         opened: &[Opened],
@@ -31,7 +31,8 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         let plan = self.merge(std::mem::take(wanted));
-        // One chunk cannot be shared out, and little is decoded here; but requests in flight are worth having.
+        // One chunk cannot be split among workers, and a small amount is decoded here; but requests
+        // in flight still pay off.
         let few = plan.fetches.len() == 1 || self.local;
         let inline = inline || (few && (plan.work <= INLINE_READ || plan.is_one_chunk()));
         let parallel = !self.engine.on_worker() && plan.work > INLINE_READ;
@@ -55,11 +56,11 @@ impl<'a> Reading<'a> {
         self.check()
     }
 
-    /// Has each fetch read and decoded by the same worker, while it is in its cache.
+    /// Has each fetch read and decoded by the same worker, while it is in that core's cache.
     fn local(&self, opened: &[Opened], plan: &Plan<'a>, workers: usize) {
         let longest = plan.longest();
         let workers = workers.min((self.engine.budget.total() / longest.max(1)).max(1) as usize);
-        // What is this small need not be accounted for.
+        // Something this small need not be accounted for.
         let small = workers == 1 && longest <= INLINE_READ;
         let _permit = if small { None } else { self.engine.admit(longest * workers as u64) };
         self.engine.share(workers, plan.fetches.len(), &|i, context| {
@@ -83,8 +84,8 @@ impl<'a> Reading<'a> {
     ) -> Result<(), Error> {
         let Some(range) = &fetch.range else { return Ok(()) };
         let object = &*opened[fetch.object].object;
-        // SAFETY: the window is this read's alone by the contract of `read`, and each chunk's box in it belongs
-        // to that chunk.
+        // SAFETY: by the contract of `read` the window belongs to this read alone, and each chunk's
+        // box in it belongs to that chunk.
         if let Some(out) = unsafe { self.straight_into(plan, fetch) }
             && !ReadBuffer::is_better_than(out, range.start)
         {
@@ -101,7 +102,7 @@ impl<'a> Reading<'a> {
                 .and_then(|()| self.decode_here(opened, plan, fetch, room, context)),
             Err(_) => Err(self.no_memory(opened, fetch)),
         };
-        // All workers together keep no more than half of what may be in flight.
+        // Together, all workers keep at most half of what may be in flight.
         if fetch.len() <= self.engine.budget.total() / self.engine.threads() as u64 / 2 {
             *context.slot::<Scratch>() = scratch;
         }
@@ -114,7 +115,7 @@ impl<'a> Reading<'a> {
         StoreError::Io { operation: "read", path, source }.into()
     }
 
-    /// Reads first and decodes then, both in parallel: for reads of many chunks each, but not many reads.
+    /// Reads first and decodes afterwards, both in parallel: for a few reads of many chunks each.
     fn local_in_two_steps(&self, opened: &[Opened], plan: &Plan<'a>) {
         let total = plan.fetches.iter().map(Fetch::len).fold(0, u64::saturating_add);
         if total > self.engine.budget.total() {
@@ -144,7 +145,8 @@ impl<'a> Reading<'a> {
         self.decode_all(opened, plan, &fetches, true);
     }
 
-    /// Notes what went wrong with an object: it changed, it is gone, or the whole read has failed.
+    /// Records what went wrong with an object: it changed, it is gone, or the whole read has
+    /// failed.
     pub(super) fn failed(&self, opened: &[Opened], object: usize, error: Error) {
         match error {
             Error::Store(StoreError::Changed { .. }) => self.lose(object, Lost::Changed),
@@ -157,7 +159,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Runs reads within the memory budget and hands each answer to `use_bytes`.
+    /// Runs reads within the memory budget and passes each result to `use_bytes`.
     pub(super) fn batch(
         &self,
         opened: &[Opened],
@@ -192,7 +194,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Reads that come when there is memory for them.
+/// Yields reads as memory becomes available.
 struct Admitted<'b, 'a, I: Iterator> {
     reading: &'b Reading<'a>,
     opened: &'b [Opened],
@@ -214,7 +216,7 @@ impl<I: Iterator<Item = (usize, (usize, ReadRange, u64))>> Reads for Admitted<'_
         };
         *self.permits[i].lock().unwrap_or_else(PoisonError::into_inner) = permit;
         match self.reads.next() {
-            // The rest of a read that failed is not asked for.
+            // After a failure the remaining reads are not requested.
             Some(_) if self.reading.first_error.is_set() => NextRead::End,
             Some((_, (object, range, _))) => {
                 let object = std::sync::Arc::clone(&self.opened[object].object);

@@ -1,4 +1,4 @@
-//! Reading a region: region -> objects -> chunks -> byte ranges -> decoded straight into place.
+//! Reads a region: region -> objects -> chunks -> byte ranges -> decoded straight into place.
 
 mod decode;
 mod fetch;
@@ -30,42 +30,42 @@ use crate::tuning::{
     WRITER_WAIT,
 };
 
-/// What is wanted of one object for one of the selections, and where that goes.
+/// What one of the selections needs from one object, and where it goes.
 struct Part {
     cell: Cell,
     place: Placement,
 }
 
-/// The parts that are wanted of one object.
+/// The parts needed from one object.
 type Parts = SmallVec<[Part; 1]>;
 
 /// An object that exists.
 struct Opened {
     key: Key,
-    /// Which cell of the grid it is, or the first that is wanted if it holds several.
+    /// Its cell in the grid, or the first one needed if it holds several.
     index: SmallVec<[u64; 4]>,
-    /// What is wanted of it, and is there.
+    /// What is needed from it and present.
     parts: Parts,
-    /// If it holds several cells. Behind a pointer, as most do not and are moved about.
+    /// Set if it holds several cells. Boxed, since most objects do not and are moved around.
     shared: Option<Box<Shared>>,
     object: Arc<dyn Object>,
-    /// The version that the reads are pinned to, where the store learns it only by reading.
+    /// The version that reads are pinned to, for stores that learn it only by reading.
     expected: Option<Version>,
     /// Whether it was open before, and may be out of date.
     kept: bool,
 }
 
-/// What is known of an object that holds several cells.
+/// What is known about an object that holds several cells.
 struct Shared {
     number: u64,
-    /// Where the parts are.
+    /// The ranges of the parts.
     ranges: Vec<Range<u64>>,
-    /// What is wanted of it, and is not there.
+    /// What is needed from it but absent.
     absent: Vec<Part>,
 }
 
 impl Opened {
-    /// The bytes of one of its parts, as far as they are known.
+    /// The bytes of one of its parts, as far as known.
     fn range_of(&self, part: usize) -> Option<Range<u64>> {
         match &self.shared {
             Some(shared) => shared.ranges.get(part).cloned(),
@@ -73,22 +73,22 @@ impl Opened {
         }
     }
 
-    /// An object that is a cell.
+    /// An object that is a single cell.
     fn whole(key: Key, index: SmallVec<[u64; 4]>, parts: Parts, object: Arc<dyn Object>) -> Self {
         Self { key, index, parts, shared: None, object, expected: None, kept: false }
     }
 
-    /// The same, which was open before.
+    /// The same, marked as open before.
     fn kept(self) -> Self {
         Self { kept: true, ..self }
     }
 
-    /// The version that is read, as far as it is known.
+    /// The version being read, as far as known.
     fn version(&self) -> Option<Version> {
         self.object.version().or_else(|| self.expected.clone())
     }
 
-    /// Whether the bytes that were read are those of one version, and of one that was current during this read.
+    /// Whether the bytes read belong to one version, which was current during this read.
     fn is_sound(&self) -> Result<bool, StoreError> {
         if self.kept {
             return self.object.is_current();
@@ -101,20 +101,20 @@ impl Opened {
     }
 }
 
-/// Why an object could not be read to the end.
+/// Why an object could not be read completely.
 enum Lost {
-    /// Another version took its place.
+    /// It was replaced by another version.
     Changed,
-    /// It is not there.
+    /// It does not exist.
     Missing,
 }
 
-/// Reads what selections select of the array, each to its own place in `target`.
+/// Reads the selected elements of the array, each selection to its own place in `target`.
 ///
-/// What several of them want of one object is read together.
+/// What several selections need from one object is read together.
 ///
 /// # Safety
-/// Nobody else may touch the target's window at the same time, and the places are distinct.
+/// Nobody else may touch the target's window at the same time, and the places must be distinct.
 pub unsafe fn read(
     engine: &Engine,
     grid: &ChunkSet,
@@ -138,12 +138,12 @@ pub unsafe fn read(
     };
     if let [(selection, place)] = wanted
         && !selection.is_empty()
-        // SAFETY: passed on from the caller.
+        // SAFETY: upheld by the caller.
         && unsafe { reading.read_single(selection, place) }.is_some()
     {
         return Ok(());
     }
-    // Indexes that are in memory at once stay a small part of the budget.
+    // Indexes in memory together stay a small part of the budget.
     let index = grid.layout.addressable().map_or(0, |shard| shard.index.len());
     let most = if cost.local || index > 0 { READ_WAVE } else { REMOTE_READ_WAVE };
     let wave = (engine.budget.total() / 4 / index.max(1)).clamp(1, most as u64) as usize;
@@ -179,9 +179,9 @@ pub unsafe fn read(
     }
 }
 
-/// The objects that selections touch, each once, with the parts that are wanted of it.
+/// The objects that selections touch, each once, with the parts needed from it.
 ///
-/// Of one selection they are worked out one after the other; of several all at once.
+/// For one selection they are computed one by one; for several all together.
 fn objects<'b>(
     wanted: &'b [(Selection, Placement)],
     cell_shape: &'b [u64],
@@ -207,19 +207,21 @@ struct Reading<'a> {
     engine: &'a Engine,
     grid: &'a ChunkSet,
     target: &'a Target<'a>,
-    /// What requests cost, as far as it was known when the read began.
+    /// The cost of requests, as known when the read started.
     cost: ReadCost,
-    /// Whether the store is on this machine.
+    /// Whether the store is local.
     local: bool,
     first_error: FirstError<Error>,
-    /// Objects that changed or vanished while they were read.
+    /// Objects that changed or vanished while they were being read.
     lost: Mutex<Vec<(usize, Lost)>>,
-    /// Objects that are being changed in place, or were when their writer died, as they were before.
+    /// Objects that are being changed in place, or were when their writer died, as they were
+    /// before.
     before: Mutex<Vec<(Key, Arc<dyn Object>)>>,
-    /// What was wrong in this attempt with an object whose times would not show a change since.
+    /// What was wrong in this attempt with an object whose timestamps would not reveal a later
+    /// change.
     damage: Mutex<Option<Error>>,
-    /// Versions that made no sense while a writer was at work, and in which attempt. One that makes no
-    /// sense in a later attempt either is damaged, whatever the writer does.
+    /// Versions that were inconsistent while a writer was at work, and in which attempt. One that
+    /// is still inconsistent in a later attempt is damaged, whatever the writer does.
     suspects: Mutex<Vec<(Key, Version, usize)>>,
     attempt: AtomicUsize,
     /// Whether an object was lost in this attempt because it was being changed in place.
@@ -269,7 +271,7 @@ impl<'a> Reading<'a> {
                 }
             }
             match why {
-                // A shard in another form may have taken the place of one that is gone.
+                // A missing shard may have been replaced by one in another form.
                 Lost::Missing if opened.shared.is_none() => self.fill_all(&opened.parts)?,
                 Lost::Changed | Lost::Missing => {
                     let mut parts = opened.parts;
@@ -281,7 +283,7 @@ impl<'a> Reading<'a> {
         Ok(again)
     }
 
-    /// Opens objects, in parallel where that takes time. Opening an object of a remote store costs nothing.
+    /// Opens objects, in parallel if that takes time. Opening an object of a remote store is free.
     fn open_all<T: Send>(
         &self,
         objects: Vec<T>,
@@ -295,7 +297,7 @@ impl<'a> Reading<'a> {
         self.engine.pool.install(|| objects.into_par_iter().filter_map(open).collect())
     }
 
-    /// What is wanted, by the objects that hold it.
+    /// Groups what is needed by the objects that hold it.
     fn by_object(&self, packing: &dyn SharedPacking, cells: Vec<Parts>) -> Vec<(u64, Parts)> {
         let first = |parts: &'_ Parts| parts.first().map(|part| part.cell.index.clone());
         if !self.local {
@@ -312,7 +314,7 @@ impl<'a> Reading<'a> {
         objects.into_iter().collect()
     }
 
-    /// Opens an object that several cells share; what is not in it is filled.
+    /// Opens an object shared by several cells; whatever is not in it is filled.
     fn open_shared(
         &self,
         packing: &dyn SharedPacking,
@@ -349,7 +351,8 @@ impl<'a> Reading<'a> {
         Ok(Some(Opened { shared, kept, ..Opened::whole(key, index, there, object) }))
     }
 
-    /// Asks after objects of which nothing was read because an index from earlier says that nothing is there.
+    /// Checks objects from which nothing was read because a cached index says that nothing is
+    /// there.
     fn ask_unread(&self, opened: &[Opened], inline: bool) -> Result<(), Error> {
         let unread = |(i, opened): (usize, &Opened)| {
             let nothing_said = opened.expected.is_some() && opened.object.version().is_none();
@@ -371,8 +374,8 @@ impl<'a> Reading<'a> {
         self.first_error.check()
     }
 
-    /// An error in the bytes of an object counts only if the object is still what it was, and nobody was about
-    /// to change it.
+    /// An error in the bytes of an object counts only if the object is unchanged and nobody was
+    /// changing it.
     fn settle(&self, opened: &[Opened], object: usize, error: Error) -> Result<(), Error> {
         let damaged = matches!(error, Error::Shard { .. } | Error::Decode { .. });
         if damaged && self.grid.layout.addressable().is_some() {
@@ -397,11 +400,11 @@ impl<'a> Reading<'a> {
                     self.lose(object, Lost::Changed);
                     return Ok(());
                 }
-                // What is wrong with the bytes says more than what is wrong with looking after them.
+                // A problem with the bytes says more than a failure of the recovery check.
                 Ok(Recovery::Nothing) | Err(_) => {}
             }
         }
-        // The bytes may be what a killed writer left of a file that another has replaced since.
+        // The bytes may be what a killed writer left of a file that has been replaced since.
         let opened = &opened[object];
         let current = match opened.object.can_be_kept() {
             true => opened.object.is_current(),
@@ -412,8 +415,8 @@ impl<'a> Reading<'a> {
                 self.lose(object, Lost::Changed);
                 Ok(())
             }
-            // It was changed so recently that its times would not tell of a change since: a switch of
-            // the index that ended between the read and this look.
+            // It was changed so recently that its timestamps would not reveal a later change, such
+            // as a switch of the index that ended between the read and this check.
             Ok(true) if damaged && self.local && opened.object.version().is_none() => {
                 std::thread::sleep(UNTELLING_WAIT);
                 *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -424,10 +427,11 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Notes that a version made no sense beside a writer. Returns whether it did in an earlier attempt.
+    /// Records that a version was inconsistent beside a writer. Returns whether it already was in
+    /// an earlier attempt.
     ///
-    /// Each change in place makes another version, so a version that is met again is not in the
-    /// middle of a change that has ended, or was undone, in between.
+    /// Each change in place creates a new version, so a version seen again is not in the middle of
+    /// a change that ended, or was undone, in between.
     fn is_suspect(&self, key: &Key, version: Option<Version>) -> bool {
         let Some(version) = version else { return false };
         let attempt = self.attempt.load(Ordering::Relaxed);
@@ -453,13 +457,13 @@ impl<'a> Reading<'a> {
         IndexKey { cell: self.cell_id(&object.index), path: path.clone() }
     }
 
-    /// Opens the object that parts are wanted of; what does not exist is filled and done with.
+    /// Opens the object that parts are needed from; fills them if it does not exist.
     fn open(&self, parts: Parts) -> Result<Option<Opened>, Error> {
         let Some(first) = parts.first() else { return Ok(None) };
         let index = first.cell.index.clone();
         let id = self.cell_id(&index);
         if let Some(KeptObject { key, object }) = self.engine.kept.get(&id) {
-            // Much is not read on trust.
+            // Large reads do not trust a kept object.
             let bytes: u64 =
                 parts.iter().map(|part| part.cell.selection.bytes(self.target.element)).sum();
             if bytes <= INLINE_READ || object.is_current()? {
@@ -494,13 +498,13 @@ impl<'a> Reading<'a> {
     }
 
     fn fill(&self, selection: &Selection, place: &Placement) -> Result<(), Error> {
-        // SAFETY: the window is this read's alone by the contract of `read`, and every place in it belongs
-        // to one chunk, which is decoded or filled by one worker.
+        // SAFETY: by the contract of `read` the window belongs to this read alone, and every place
+        // in it belongs to one chunk, which one worker decodes or fills.
         unsafe { self.target.fill(selection, place) }
             .map_err(|_| RegionError::TooLarge { shape: selection.shape() }.into())
     }
 
-    /// Keeps an index for later reads, if the version it belongs to is known.
+    /// Caches an index for later reads, if the version it belongs to is known.
     fn remember(
         &self,
         key: IndexKey,

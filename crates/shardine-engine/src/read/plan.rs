@@ -1,4 +1,5 @@
-//! Which bytes a read needs: nodes are wanted, indexes lead to more nodes, and fetches are what is left.
+//! Which bytes a read needs: it starts with nodes, indexes lead to more nodes, and fetches are what
+//! remains.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,28 +15,29 @@ use crate::shard::{IndexLocation, ShardIndex};
 use crate::tuning::{INDEX_GUESS, MANY_RANGES, REQUESTS_WORK, SMALL_OBJECT};
 use crate::tuning::{MAX_LOCAL_READ, MAX_REMOTE_READ};
 
-/// Something encoded that is wanted: all or part of the bytes `range` of an object.
+/// Something encoded that is needed: all or part of the bytes `range` of an object.
 #[derive(Clone)]
 pub(super) struct Node<'a> {
     /// Which of the opened objects.
     pub object: usize,
-    /// Which of the parts that are wanted of it.
+    /// Which of its parts.
     pub part: usize,
-    /// Its bytes; unknown for an object whose length is not.
+    /// Its bytes; unknown for an object of unknown length.
     pub range: Option<Range<u64>>,
     pub layout: &'a Layout,
-    /// What is wanted of it.
+    /// What is needed from it.
     pub selection: Selection,
     /// Where that goes.
     pub place: Placement,
     pub path: Path,
-    /// Whether all of it that lies inside the array is wanted.
+    /// Whether everything in it that lies inside the array is needed.
     pub whole: bool,
-    /// If `range` is but a part of a chunk that is stored as it lies in memory: the bytes of it before.
+    /// If `range` is only part of a chunk that is stored as it lies in memory: the number of the
+    /// chunk's bytes before it.
     pub skipped: Option<usize>,
 }
 
-/// One read and what is in it.
+/// One read and the nodes in it.
 pub(super) struct Fetch {
     pub object: usize,
     pub range: Option<Range<u64>>,
@@ -43,17 +45,17 @@ pub(super) struct Fetch {
     nodes: Range<usize>,
 }
 
-/// What is to be read at once, merged where one read is cheaper than two.
+/// What is read in one step, merged where one read is cheaper than two.
 pub(super) struct Plan<'a> {
     nodes: Vec<Node<'a>>,
-    /// The nodes by object and place.
+    /// The nodes by object and offset.
     order: Vec<u32>,
     pub fetches: Vec<Fetch>,
-    /// Bytes that have to be decoded for what is wanted.
+    /// Bytes that have to be decoded to get what is needed.
     pub work: u64,
 }
 
-/// Where what an index leads to is put.
+/// Receives what an index leads to.
 struct Found<'b, 'a> {
     next: &'b mut Vec<Node<'a>>,
     wanted: &'b mut Vec<Node<'a>>,
@@ -61,7 +63,7 @@ struct Found<'b, 'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// What is wanted of an object.
+    /// What is needed from an object.
     pub(super) fn roots<'b>(
         &'b self,
         object: usize,
@@ -80,7 +82,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Turns nodes into fetches, reading the indexes that lie on the way, one level of shards after the other.
+    /// Turns nodes into fetches, reading the indexes on the way, one level of shards after another.
     pub(super) fn follow(
         &self,
         opened: &[Opened],
@@ -95,8 +97,8 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Turns nodes into fetches where it is known what to fetch; reads the indexes of the others and returns
-    /// the nodes that these lead to.
+    /// Turns nodes into fetches where the range is known; reads the indexes of the others and
+    /// returns the nodes they lead to.
     fn descend(
         &self,
         opened: &[Opened],
@@ -125,9 +127,9 @@ impl<'a> Reading<'a> {
         if unknown.is_empty() {
             return Ok(next);
         }
-        // A small object is fetched with its index; but for what is not wanted of many large ones a request more is saved
-        // once, as they are under way together.
-        // Several parts of one shard need its index once.
+        // A small object is fetched together with its index. For many large ones, fetching bytes
+        // that are not needed would save only one round trip in all, as they are in flight
+        // together. Several parts of one shard need its index only once.
         unknown.sort_by(|(a, _), (b, _)| (a.object, &a.path).cmp(&(b.object, &b.path)));
         let groups: Vec<_> = unknown
             .chunk_by(|(a, _), (b, _)| (a.object, &a.path) == (b.object, &b.path))
@@ -150,8 +152,8 @@ impl<'a> Reading<'a> {
             let len = match (&node.range, object.object.len()) {
                 (Some(range), _) => range.end - range.start,
                 (None, Some(len)) => len,
-                // With the index at the start of an object of unknown length any entry may be right;
-                // a read past the end fails then.
+                // With the index at the start of an object of unknown length any entry may be
+                // valid; a read past the end then fails.
                 (None, None) => u64::MAX,
             };
             let decoded = self
@@ -165,7 +167,7 @@ impl<'a> Reading<'a> {
             Ok(())
         });
         for ((first, others), index) in groups.into_iter().zip(indexes) {
-            // An index that is not there failed, or its object changed or vanished.
+            // A missing index means that reading it failed, or that its object changed or vanished.
             if let Some(cached) = index.into_inner().unwrap_or_else(PoisonError::into_inner) {
                 for (node, shard) in std::iter::once(first).chain(others) {
                     let found = Found { next: &mut next, wanted, inline };
@@ -176,13 +178,14 @@ impl<'a> Reading<'a> {
         Ok(next)
     }
 
-    /// Has a chunk fetched: whole, or the wanted runs of it if it is stored as it lies in memory.
+    /// Fetches a chunk: whole, or only the needed runs if it is stored as it lies in memory.
     fn want_chunk(&self, node: Node<'a>, wanted: &mut Vec<Node<'a>>) {
         let most = self.engine.max_merged_read();
         if let Layout::Chunk(leaf) = node.layout
             && let Some(range) = &node.range
             && (!node.selection.covers(&leaf.codec.spec().shape) || range.end - range.start > most)
-            // A chunk of the wrong length is fetched whole, so that decoding it tells what is wrong.
+            // A chunk of the wrong length is fetched whole, so that decoding it reports what is
+            // wrong.
             && leaf.codec.spec().byte_len().is_some_and(|len| len as u64 == range.end - range.start)
         {
             let gap = self.cost.request_in_bytes as usize;
@@ -204,11 +207,11 @@ impl<'a> Reading<'a> {
         wanted.push(node);
     }
 
-    /// Whether to fetch all of a shard in one read, index included, instead of the index first.
+    /// Whether to fetch a whole shard in one read, including its index, instead of the index first.
     fn worth_whole(&self, node: &Node<'a>, shard: &ShardLayout) -> bool {
         let cost = self.cost;
         let Some(range) = &node.range else {
-            // What it has in memory, it hardly exceeds by much as it is stored.
+            // Its stored size hardly exceeds its decoded size by much.
             return node.whole && node.layout.decoded_len() <= self.engine.max_merged_read();
         };
         let len = range.end - range.start;
@@ -217,7 +220,7 @@ impl<'a> Reading<'a> {
         if node.whole && len <= most {
             return true;
         }
-        // One request more costs as much as this many bytes.
+        // Another request costs as much as this many bytes.
         len <= cost.request_in_bytes.saturating_add(shard.index.len())
     }
 
@@ -243,7 +246,8 @@ impl<'a> Reading<'a> {
         Ok(ReadRange::Bounded(range.start + local.start..range.start + local.end))
     }
 
-    /// The chunks of a shard whose index is known: those that are there become nodes, the others are filled.
+    /// The chunks of a shard whose index is known: those that exist become nodes, the others are
+    /// filled.
     fn expand(
         &self,
         opened: &[Opened],
@@ -276,8 +280,8 @@ impl<'a> Reading<'a> {
                 part: node.part,
                 range: Some(base + range.start..base + range.end),
                 layout: &shard.inner,
-                // Chunks at the edge of the array count as partly wanted; that costs at most
-                // one read of an inner index.
+                // Chunks at the edge of the array count as partly needed; that costs at most one
+                // read of an inner index.
                 whole: node.whole || cell.selection.covers(&shard.chunk_shape),
                 selection: cell.selection,
                 place,
@@ -299,7 +303,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Merges neighbouring ranges of an object where reading the gap costs less than another request.
+    /// Merges neighbouring ranges of an object if reading the gap costs less than another request.
     pub(super) fn merge(&self, nodes: Vec<Node<'a>>) -> Plan<'a> {
         let cost = self.cost;
         let mut order: Vec<u32> = (0..nodes.len() as u32).collect();
@@ -313,7 +317,7 @@ impl<'a> Reading<'a> {
         if cost.local && stored > most {
             most = most.min(MAX_LOCAL_READ);
         }
-        // Of what is not much, fewer requests are better.
+        // For small amounts, fewer requests are better.
         if !cost.local && stored > 3 * MAX_REMOTE_READ {
             most = most.min(MAX_REMOTE_READ);
         }
@@ -363,9 +367,10 @@ fn gaps<'b>(nodes: &'b [Node<'_>], order: &'b [u32]) -> impl Iterator<Item = u64
 
 /// The widest gap that is read rather than skipped.
 ///
-/// What is read of gaps takes time; what is not makes a request more, and requests take time where there are more of
-/// them than are in flight at once. A few are under way together, and to join those would only be to read more: then a
-/// request counts for what it costs the two machines, a small part of the time that it takes.
+/// Reading a gap takes time; skipping it takes another request, and requests take time once there
+/// are more of them than can be in flight. While they all fit, merging them would only mean reading
+/// more, so a request then counts only for the work it causes at both ends, a small part of its
+/// duration.
 fn worthwhile_gap(gaps: impl Iterator<Item = u64>, cost: ReadCost) -> u64 {
     let mut gaps: Vec<u64> = gaps.filter(|&gap| gap > 0).collect();
     gaps.sort_unstable();
@@ -389,13 +394,13 @@ fn worthwhile_gap(gaps: impl Iterator<Item = u64>, cost: ReadCost) -> u64 {
 }
 
 impl<'a> Plan<'a> {
-    /// Whether all that is wanted is in one chunk.
+    /// Whether everything needed is in one chunk.
     pub(super) fn is_one_chunk(&self) -> bool {
         matches!(self.nodes.as_slice(), [node] if node.layout.addressable().is_none())
     }
 
-    /// Whether there are fewer than `pieces` fetches, with many chunks in some of them, so that sharing them out
-    /// would leave workers idle.
+    /// Whether there are fewer than `pieces` fetches, some with many chunks, so that distributing
+    /// the fetches would leave workers idle.
     pub(super) fn is_coarse(&self, pieces: usize) -> bool {
         let holds_many = |fetch: &Fetch| {
             let mut nodes = self.nodes(fetch);
@@ -410,7 +415,7 @@ impl<'a> Plan<'a> {
         self.fetches.iter().map(Fetch::len).max().unwrap_or(0)
     }
 
-    /// Bytes of memory for a fetch: what is stored, or about as much as it will be where that is not known.
+    /// Bytes of memory for a fetch: its stored size or, if that is unknown, an estimate.
     pub(super) fn memory(&self, fetch: &Fetch) -> u64 {
         match &fetch.range {
             Some(range) => range.end - range.start,
@@ -418,26 +423,26 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// What is in a fetch, by place.
+    /// The nodes in a fetch, by offset.
     pub(super) fn nodes(&self, fetch: &Fetch) -> impl ExactSizeIterator<Item = &Node<'a>> {
         self.order[fetch.nodes.clone()].iter().map(|&i| &self.nodes[i as usize])
     }
 }
 
 impl Fetch {
-    /// Bytes that are read, as far as they are known.
+    /// Bytes that are read, as far as known.
     pub(super) fn len(&self) -> u64 {
         self.range.as_ref().map_or(0, |r| r.end - r.start)
     }
 }
 
 impl Node<'_> {
-    /// Bytes that are stored, as far as they are known.
+    /// Bytes that are stored, as far as known.
     fn stored_len(&self) -> u64 {
         self.range.as_ref().map_or(0, |r| r.end - r.start)
     }
 
-    /// Bytes that have to be decoded for what is wanted: of a chunk all of them, unless it is plain.
+    /// Bytes that have to be decoded to get what is needed: all of a chunk, unless it is plain.
     fn work(&self) -> u64 {
         match self.layout.addressable() {
             None if self.skipped.is_none() => self.layout.decoded_len(),

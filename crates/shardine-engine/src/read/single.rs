@@ -1,4 +1,4 @@
-//! One chunk of a shard that is open: the most common of small reads, made without a plan.
+//! One chunk of an open shard: the most common small read, done without a plan.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::selection::{Axis, Selection};
 use crate::tuning::SINGLE_READ;
 
 impl Reading<'_> {
-    /// Reads what lies in one chunk of a shard that is open.
+    /// Reads what lies in one chunk of an open shard.
     ///
-    /// `None` if it is not such a read, or if anything at all goes wrong: the usual way finds out what it is.
+    /// `None` if it is not such a read, or if anything goes wrong: the usual path finds out what.
     ///
     /// # Safety
     /// Nobody else may touch the target's window at the same time.
@@ -63,7 +63,7 @@ impl Reading<'_> {
                     return self.fill(&inside, place).ok();
                 };
                 let len = range.end - range.start;
-                // SAFETY: passed on from the caller.
+                // SAFETY: upheld by the caller.
                 let out = unsafe { leaf.plain_place(&inside, self.target, place, len) };
                 if let Some(out) = out
                     && !ReadBuffer::is_better_than(out, range.start)
@@ -83,7 +83,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Reads the index of a shard, and keeps it for later reads if there is room for any.
+    /// Reads the index of a shard and caches it if there is room.
     fn read_index(
         &self,
         shard: &ShardLayout,

@@ -6,13 +6,13 @@ use super::{ShardError, ShardIndex};
 /// The bytes of a shard that neither its index nor an entry refers to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// By length and start, so that the smallest that fits is found at once.
+    /// By length and start, to find the smallest gap that fits directly.
     by_len: BTreeSet<(u64, u64)>,
     total: u64,
 }
 
 impl Gaps {
-    /// Finds them. An entry outside the shard is an error: what it refers to is not known.
+    /// Finds the gaps. An entry outside the shard is an error: its bytes are unknown.
     pub fn find(index: &ShardIndex, index_range: &Range<u64>) -> Result<Self, ShardError> {
         let mut used = Vec::new();
         used.push(index_range.clone());
@@ -39,19 +39,19 @@ impl Gaps {
         self.by_len.insert((range.end - range.start, range.start));
     }
 
-    /// Bytes in all.
+    /// Total bytes in gaps.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Where they are, those of at least `len` bytes.
+    /// The gaps of at least `len` bytes.
     pub fn at_least(&self, len: u64) -> impl Iterator<Item = Range<u64>> {
         self.by_len.range((len, 0)..).map(|&(len, start)| start..start + len)
     }
 
-    /// Takes `len` bytes of the smallest gap that has them, and tells where they are.
+    /// Takes `len` bytes from the smallest gap that has them, and returns their offset.
     ///
-    /// A chunk of fixed size finds the slot of another one, so that nothing is splintered.
+    /// A chunk of fixed size reuses the slot of another one, which avoids fragmentation.
     pub fn take(&mut self, len: u64) -> Option<u64> {
         let &(found, start) = self.by_len.range((len, 0)..).next().filter(|_| len > 0)?;
         self.by_len.remove(&(found, start));

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Where in a shard its index stands.
+/// Where in a shard its index lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexLocation {
@@ -39,11 +39,11 @@ pub enum ShardError {
     /// The index cannot be decoded.
     #[error("shard index at bytes {start}..{end} cannot be decoded: {source}")]
     Index {
-        /// Where the index begins.
+        /// Where the index starts.
         start: u64,
         /// The byte after it.
         end: u64,
-        /// What its codecs say.
+        /// The codecs' error.
         source: shardine_codec::CodecError,
     },
     /// An entry points outside the shard.
@@ -51,30 +51,30 @@ pub enum ShardError {
     OutOfBounds {
         /// Which entry, counted in C order.
         entry: usize,
-        /// Where its chunk is said to begin.
+        /// The stated offset of its chunk.
         offset: u64,
-        /// How long its chunk is said to be.
+        /// The stated length of its chunk.
         len: u64,
         /// Bytes of the shard.
         actual: u64,
     },
-    /// An entry reaches into the index: its bytes cannot be those of a chunk.
+    /// An entry overlaps the index, so its bytes cannot be a chunk.
     #[error(
         "entry {entry} has offset {offset} and length {len}, which reaches into the index at bytes {start}..{end}"
     )]
     InIndex {
         /// Which entry, counted in C order.
         entry: usize,
-        /// Where its chunk is said to begin.
+        /// The stated offset of its chunk.
         offset: u64,
-        /// How long its chunk is said to be.
+        /// The stated length of its chunk.
         len: u64,
-        /// Where the index begins.
+        /// Where the index starts.
         start: u64,
         /// The byte after it.
         end: u64,
     },
-    /// There is no memory for so many entries.
+    /// There is not enough memory for this many entries.
     #[error("there is no memory for the index of {chunks} chunks; choose smaller shards")]
     TooManyChunks {
         /// Chunks per shard.
@@ -85,27 +85,27 @@ pub enum ShardError {
     EntryCount {
         /// 16 bytes per chunk.
         expected: usize,
-        /// As decoded.
+        /// Bytes decoded.
         actual: usize,
     },
 }
 
 /// The decoded index of a shard: for each chunk, in C order, where it lies or that it is absent.
 ///
-/// Entries are checked when they are asked for, so one bad entry costs one chunk and not the shard,
-/// and opening a shard of a million chunks costs no pass over its entries.
+/// Entries are checked on access, so a bad entry costs one chunk rather than the shard, and opening
+/// a shard of a million chunks does not scan its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardIndex {
     /// Pairs of little-endian offset and length.
     entries: Vec<u8>,
-    /// Length of the shard that the entries speak of.
+    /// Length of the shard that the entries refer to.
     shard_len: u64,
-    /// Where in the shard the index itself lies, and no chunk can; empty while a shard is being built.
+    /// The range of the index itself, where no chunk can lie; empty while a shard is being built.
     own: Range<u64>,
 }
 
 impl ShardIndex {
-    /// An index of `chunks` absent chunks; an error if there is no memory for so many.
+    /// An index of `chunks` absent chunks; an error if there is not enough memory.
     pub fn empty(chunks: usize) -> Result<Self, ShardError> {
         let mut entries = Vec::new();
         let len = chunks.saturating_mul(ENTRY);
@@ -114,7 +114,7 @@ impl ShardIndex {
         Ok(Self { entries, shard_len: 0, own: 0..0 })
     }
 
-    /// Takes the decoded bytes of an index, little-endian, of a shard of `shard_len` bytes.
+    /// Takes the decoded, little-endian bytes of the index of a shard of `shard_len` bytes.
     pub fn from_bytes(entries: Vec<u8>, chunks: usize, shard_len: u64) -> Result<Self, ShardError> {
         if Some(entries.len()) != chunks.checked_mul(ENTRY) {
             let expected = chunks.saturating_mul(ENTRY);
@@ -123,7 +123,7 @@ impl ShardIndex {
         Ok(Self { entries, shard_len, own: 0..0 })
     }
 
-    /// With the bytes of the shard at which the index itself lies: an entry that reaches into them is damaged.
+    /// Sets the range of the index itself in the shard: an entry that overlaps it is damaged.
     pub fn stored_at(mut self, own: Range<u64>) -> Self {
         self.own = own;
         self
@@ -134,7 +134,7 @@ impl ShardIndex {
         &self.entries
     }
 
-    /// How many entries there are, absent ones included.
+    /// The number of entries, including absent ones.
     pub fn len(&self) -> usize {
         self.entries.len() / ENTRY
     }
@@ -151,8 +151,8 @@ impl ShardIndex {
 
     /// Where chunk `i` lies, or `None` if it was never written (or there is no such chunk).
     ///
-    /// A `None` reads back as the fill value; it is not an error. An entry that is not
-    /// inside the shard is one, and so is one that reaches into the index.
+    /// `None` reads back as the fill value; it is not an error. An entry outside the shard is an
+    /// error, and so is one that overlaps the index.
     pub fn get(&self, i: usize) -> Result<Option<Range<u64>>, ShardError> {
         let Some((offset, len)) = self.raw(i) else { return Ok(None) };
         if offset == EMPTY && len == EMPTY {
@@ -168,7 +168,7 @@ impl ShardIndex {
         }
     }
 
-    /// An entry that does not lie among the chunks.
+    /// Checks an entry that does not lie among the chunks.
     #[cold]
     fn unusual(
         &self,
@@ -180,13 +180,13 @@ impl ShardIndex {
         let Range { start, end: own_end } = self.own;
         match end.filter(|&end| end <= self.shard_len) {
             None => Err(ShardError::OutOfBounds { entry, offset, len, actual: self.shard_len }),
-            // No bytes are none of the index.
+            // An empty range cannot overlap the index.
             Some(end) if len == 0 => Ok(Some(offset..end)),
             Some(_) => Err(ShardError::InIndex { entry, offset, len, start, end: own_end }),
         }
     }
 
-    /// Offset and length of entry `i` as they are stored, unchecked.
+    /// Offset and length of entry `i` as stored, unchecked.
     pub fn raw(&self, i: usize) -> Option<(u64, u64)> {
         let start = i.checked_mul(ENTRY)?;
         let (pair, _) = self.entries.get(start..)?.split_at_checked(ENTRY)?;
@@ -194,7 +194,7 @@ impl ShardIndex {
         Some((u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])))
     }
 
-    /// Says where chunk `i` lies. There must be such an entry.
+    /// Sets the range of chunk `i`. The entry must exist.
     pub fn set(&mut self, i: usize, range: Range<u64>) {
         let entry = &mut self.entries[i * ENTRY..(i + 1) * ENTRY];
         entry[..8].copy_from_slice(&range.start.to_le_bytes());
@@ -202,22 +202,22 @@ impl ShardIndex {
         self.shard_len = self.shard_len.max(range.end);
     }
 
-    /// Says that chunk `i` is absent. There must be such an entry.
+    /// Marks chunk `i` as absent. The entry must exist.
     pub fn set_absent(&mut self, i: usize) {
         self.entries[i * ENTRY..(i + 1) * ENTRY].fill(0xFF);
     }
 
-    /// Length of the shard that the entries speak of.
+    /// Length of the shard that the entries refer to.
     pub fn shard_len(&self) -> u64 {
         self.shard_len
     }
 
-    /// Says how long the shard is.
+    /// Sets the length of the shard.
     pub fn set_shard_len(&mut self, len: u64) {
         self.shard_len = len;
     }
 
-    /// Bytes of memory it takes.
+    /// Bytes of memory used.
     pub fn memory(&self) -> usize {
         self.entries.capacity() + size_of::<Self>()
     }

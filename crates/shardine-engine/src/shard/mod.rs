@@ -1,4 +1,4 @@
-//! Shards as pure bytes: where the chunks lie, and how the index says so.
+//! Shards as pure bytes: where the chunks lie, and how the index records it.
 
 mod gaps;
 mod index;

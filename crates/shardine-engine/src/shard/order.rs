@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// In which order the chunks of a new shard are laid down.
+/// The order in which the chunks of a new shard are written.
 ///
-/// Any order is a valid shard. It is a matter of how it will be read, not of the format, and never part of
-/// the metadata.
+/// Any order is a valid shard. The choice depends on how the shard will be read; it is not part of
+/// the format and never goes into the metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteOrder {
@@ -45,10 +45,10 @@ impl fmt::Display for WriteOrder {
 
 /// The chunks of a grid, as C-order numbers, along the Morton curve.
 ///
-/// Axes may have any length: bits are interleaved as long as an axis has them, the last axis
-/// varying fastest, and codes outside the grid do not occur.
+/// Axes may have any length: the bits of an axis are interleaved as far as it has them, the last
+/// axis varying fastest, and codes outside the grid do not occur.
 ///
-/// An error if there is no memory for so many.
+/// An error if there is not enough memory.
 pub fn morton_order(grid: &[u64]) -> Result<Vec<u32>, TryReserveError> {
     let chunks: u64 = grid.iter().product();
     let mut keyed: Vec<(u64, u32)> = Vec::new();

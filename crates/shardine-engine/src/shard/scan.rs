@@ -1,23 +1,24 @@
-//! Looks for an index in bytes of which nobody says where it is.
+//! Searches for an index whose position is unknown.
 
-/// Slides a window over bytes and tells where the crc32c of a window stands right behind it.
+/// Slides a window over bytes and reports where a window is directly followed by its crc32c.
 ///
-/// The checksum is carried from one place to the next, so a byte costs two table look-ups however long the index is.
+/// The checksum is updated from one position to the next, so each byte costs two table lookups
+/// however long the index is.
 pub struct ChecksumScan {
     /// Bytes of a window, without its checksum.
     window: usize,
-    /// What a byte adds as it comes in.
+    /// What a byte contributes when it enters.
     enters: [u32; 256],
-    /// What a byte still adds when it has left.
+    /// What a byte still contributes after it has left.
     leaves: [u32; 256],
-    /// The checksum of as many zeros.
+    /// The checksum of a window of zeros.
     zeros: u32,
     register: u32,
-    /// The bytes of the window and those after it that were seen.
+    /// The bytes of the window and those seen after it.
     seen: Vec<u8>,
-    /// Where `seen` begins.
+    /// The position of the start of `seen`.
     start: u64,
-    /// How many of `seen` have come into the window.
+    /// How many bytes of `seen` have entered the window.
     entered: usize,
 }
 
@@ -25,7 +26,8 @@ pub struct ChecksumScan {
 const CHECKSUM: usize = 4;
 
 impl ChecksumScan {
-    /// For indexes of so many bytes, their checksum included. `None` if there is no memory, or nothing to be found.
+    /// For indexes of `index_len` bytes, including the checksum. `None` if there is not enough
+    /// memory, or nothing to find.
     pub fn new(index_len: u64) -> Option<Self> {
         let window = usize::try_from(index_len).ok()?.checked_sub(CHECKSUM).filter(|&n| n > 0)?;
         let mut blank = Vec::new();
@@ -39,7 +41,7 @@ impl ChecksumScan {
             blank[0] = byte;
             let (enter, leave) =
                 (crc32c::crc32c(&[byte]) ^ crc32c::crc32c(&[0]), crc32c::crc32c(&blank) ^ longer);
-            // What a byte adds is what its bits add.
+            // A byte contributes what its bits contribute.
             for byte in (0..256).filter(|other| other & usize::from(byte) != 0) {
                 enters[byte] ^= enter;
                 leaves[byte] ^= leave;
@@ -49,17 +51,18 @@ impl ChecksumScan {
         Some(Self { window, enters, leaves, zeros, register: 0, seen, start, entered })
     }
 
-    /// Begins anew with other bytes.
+    /// Starts over with other bytes.
     pub fn restart(&mut self) {
         self.seen.clear();
         (self.register, self.start, self.entered) = (0, 0, 0);
     }
 
-    /// Takes the next bytes; tells each place where something begins that its own checksum follows.
+    /// Takes the next bytes; reports the start of each window that is followed by its
+    /// checksum.
     pub fn take(&mut self, bytes: &[u8], mut found: impl FnMut(u64)) {
         self.seen.extend_from_slice(bytes);
         while self.entered < self.seen.len() {
-            // The window is full: see what follows before it moves on.
+            // The window is full: check what follows before it moves on.
             if self.entered >= self.window {
                 let Some(stored) = self.seen.get(self.entered..self.entered + CHECKSUM) else {
                     break;
@@ -79,7 +82,7 @@ impl ChecksumScan {
             self.entered += 1;
         }
         let gone = self.entered.saturating_sub(self.window);
-        // Moving what stays costs its length, so it is done when as much has gone.
+        // Moving the remaining bytes costs their length, so it waits until as many are gone.
         if gone >= self.seen.len() / 2 {
             self.seen.drain(..gone);
             self.start += gone as u64;

@@ -1,64 +1,65 @@
-//! The bytes of webknossos-wrap files: a header, of compressed ones a jump table, and blocks.
+//! The bytes of webknossos-wrap files: a header, a jump table if blocks are compressed, and blocks.
 //!
 //! ```text
 //!  0  "WKW"          magic
 //!  3  1              version
-//!  4  log2           low half: voxels along an edge of a block; high half: blocks along one of a file
-//!  5  block type     1 raw, 2 LZ4, 3 LZ4 of high compression
+//!  4  log2           low half: voxels along a block's edge; high half: blocks along a file's
+//!  5  block type     1 raw, 2 LZ4, 3 LZ4 high compression
 //!  6  voxel type     1..=10: u8 u16 u32 u64 f32 f64 i8 i16 i32 i64
-//!  7  voxel size     bytes of a voxel, all its channels
-//!  8  data offset    u64: where the first block begins; 0 in `header.wkw`, which has no blocks
-//! 16  jump table     compressed only: for each block a u64, where it ends
-//!     blocks         in Morton order, x fastest; each of the same number of voxels
+//!  7  voxel size     bytes of a voxel, with all its channels
+//!  8  data offset    u64: where the first block starts; 0 in `header.wkw`, which has no blocks
+//! 16  jump table     compressed only: a u64 per block, where it ends
+//!     blocks         in Morton order, x fastest; all with the same number of voxels
 //! ```
 //!
-//! All numbers are little-endian. In a block x runs fastest, and the channels of a voxel lie together.
+//! All numbers are little-endian. Within a block x runs fastest, and the channels of a voxel lie
+//! together.
 
 use std::ops::Range;
 
-/// Bytes before the jump table, or the blocks if there is none.
+/// Bytes before the jump table, or before the blocks if there is none.
 pub const WKW_HEADER: usize = 16;
 
 const MAGIC: &[u8; 3] = b"WKW";
 const VERSION: u8 = 1;
 
-/// Bytes of an entry of the jump table.
+/// Bytes of a jump table entry.
 const ENTRY: u64 = 8;
 
-/// Blocks along an edge of a file, as a power of two, at most: 2^24 blocks, whose jump table has
-/// 128 MiB. Files are made with 2^5.
+/// The most blocks along an edge of a file, as a power of two: 2^24 blocks, whose jump table takes
+/// 128 MiB. Files usually have 2^5.
 const MOST_BLOCKS_LOG2: u8 = 8;
 
-/// Voxels along an edge of a block, as a power of two, at most. Blocks are made with 2^5.
+/// The most voxels along an edge of a block, as a power of two. Blocks usually have 2^5.
 const MOST_VOXELS_LOG2: u8 = 9;
 
 /// Bytes that contradict the format.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WkwError {
-    /// There are fewer bytes than a header and the jump table have.
+    /// There are fewer bytes than the header and the jump table need.
     #[error("it has {actual} bytes, but header and jump table need {needed}")]
     Truncated {
-        /// Bytes that there are.
+        /// Bytes present.
         actual: u64,
-        /// Bytes that there must be.
+        /// Bytes required.
         needed: u64,
     },
-    /// It begins otherwise.
+    /// The magic bytes are wrong.
     #[error("it begins with {found:02x?}, not with \"WKW\"")]
     Magic {
         /// Its first bytes.
         found: [u8; 3],
     },
-    /// A member of the header has a value that is not known, or too large.
+    /// A header field has an unknown value, or one that is too large.
     #[error("its {member} is {value}, which is not known here")]
     Member {
-        /// Which.
+        /// Which field.
         member: &'static str,
         /// Its value.
         value: u64,
     },
-    /// The bytes of a voxel are no multiple of those of a channel.
+    /// The size of a voxel is not a multiple of a channel's.
     #[error("voxels of {voxel} bytes cannot have channels of {channel} bytes")]
     VoxelSize {
         /// Bytes of a voxel.
@@ -66,32 +67,34 @@ pub enum WkwError {
         /// Bytes of a channel.
         channel: u8,
     },
-    /// The first block is said to begin before the end of what is before it, or after the file.
+    /// The stated start of the first block lies inside the header or jump table, or past the end of
+    /// the file.
     #[error("its blocks are said to begin at byte {offset}, but they follow {head} bytes")]
     DataOffset {
-        /// Where they are said to begin.
+        /// The stated start.
         offset: u64,
-        /// Where they can begin.
+        /// The earliest possible start.
         head: u64,
     },
-    /// It is not of the data set it is in.
+    /// It does not match its data set.
     #[error("its header says {member} {found}, that of the data set {expected}")]
     Differs {
-        /// In what.
+        /// Which field.
         member: &'static str,
         /// Its own value.
         found: u64,
-        /// That of the data set.
+        /// The data set's value.
         expected: u64,
     },
-    /// The jump table says that a block ends where it begins, or before, or after the file.
+    /// According to the jump table a block ends at or before its start, or past the end of the
+    /// file.
     #[error("block {block} is said to be bytes {start}..{end} of {len}")]
     Block {
         /// Its number.
         block: u64,
-        /// Where it is said to begin.
+        /// Its stated start.
         start: u64,
-        /// Where it is said to end.
+        /// Its stated end.
         end: u64,
         /// Bytes of the file.
         len: u64,
@@ -101,15 +104,15 @@ pub enum WkwError {
 /// How blocks are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WkwBlocks {
-    /// As they are.
+    /// Uncompressed.
     Raw,
     /// As one LZ4 block each, without a frame.
     Lz4,
-    /// The same, made with more effort.
+    /// The same, compressed with more effort.
     Lz4Hc,
 }
 
-/// What a channel of a voxel is.
+/// The type of a voxel's channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are what they are called")]
 pub enum WkwVoxel {
@@ -150,7 +153,7 @@ impl WkwVoxel {
         }
     }
 
-    /// The name of the data type, as Zarr has it.
+    /// The name of the data type in Zarr.
     pub fn name(self) -> &'static str {
         match self {
             Self::U8 => "uint8",
@@ -174,14 +177,14 @@ pub struct WkwHeader {
     file_log2: u8,
     /// How blocks are encoded.
     pub blocks: WkwBlocks,
-    /// What a channel of a voxel is.
+    /// The type of a voxel's channel.
     pub voxel: WkwVoxel,
     voxel_size: u8,
     data_offset: u64,
 }
 
 impl WkwHeader {
-    /// Understands a header. What is behind its 16 bytes is not looked at.
+    /// Parses a header. Anything after its 16 bytes is ignored.
     pub fn parse(bytes: &[u8]) -> Result<Self, WkwError> {
         let Some((header, _)) = bytes.split_first_chunk::<WKW_HEADER>() else {
             let (actual, needed) = (bytes.len() as u64, WKW_HEADER as u64);
@@ -217,7 +220,7 @@ impl WkwHeader {
         Ok(Self { block_log2, file_log2, blocks, voxel, voxel_size, data_offset })
     }
 
-    /// Channels of a voxel.
+    /// Channels per voxel.
     pub fn channels(&self) -> u64 {
         u64::from(self.voxel_size / self.voxel.size())
     }
@@ -232,7 +235,7 @@ impl WkwHeader {
         1 << self.file_log2
     }
 
-    /// Blocks of a file.
+    /// Blocks per file.
     pub fn count(&self) -> u64 {
         1 << (3 * self.file_log2)
     }
@@ -242,19 +245,19 @@ impl WkwHeader {
         u64::from(self.voxel_size) << (3 * self.block_log2)
     }
 
-    /// Whether blocks have lengths of their own, which the jump table tells.
+    /// Whether blocks vary in length, which the jump table records.
     pub fn is_compressed(&self) -> bool {
         self.blocks != WkwBlocks::Raw
     }
 
-    /// Bytes of header and jump table of a file.
+    /// Bytes of a file's header and jump table.
     pub fn head_len(&self) -> u64 {
         let table = if self.is_compressed() { self.count() * ENTRY } else { 0 };
         WKW_HEADER as u64 + table
     }
 
-    /// Refuses the header of a file whose blocks are not what the header of the data set says.
-    /// How hard LZ4 tried makes no difference to a reader.
+    /// Refuses the header of a file whose blocks differ from what the data set's header says. The
+    /// LZ4 effort makes no difference to a reader.
     pub fn check_same(&self, set: &Self) -> Result<(), WkwError> {
         let compared = [
             ("voxels along a block", self.block_edge(), set.block_edge()),
@@ -274,14 +277,14 @@ impl WkwHeader {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WkwTable {
     header: WkwHeader,
-    /// Where each block ends, as it is stored; none if blocks are as they are.
+    /// Where each block ends, as stored; empty if blocks are uncompressed.
     ends: Vec<u8>,
 }
 
 impl WkwTable {
-    /// Understands what is before the blocks of a file: header, and jump table if it has one.
+    /// Parses what precedes the blocks of a file: the header, and the jump table if there is one.
     ///
-    /// Entries are checked when they are used, so that a wrong one costs only its block.
+    /// Entries are checked when used, so that a wrong one costs only its block.
     pub fn parse(bytes: &[u8]) -> Result<Self, WkwError> {
         let header = WkwHeader::parse(bytes)?;
         let head = header.head_len();
@@ -300,12 +303,12 @@ impl WkwTable {
         &self.header
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory used.
     pub fn memory(&self) -> usize {
         self.ends.len()
     }
 
-    /// Where a block ends; for the one before the first, where the first begins.
+    /// Where a block ends; for the one before the first, where the first one starts.
     fn end(&self, block: Option<u64>) -> Option<u64> {
         let Some(block) = block else { return Some(self.header.data_offset) };
         if !self.header.is_compressed() {
@@ -334,7 +337,7 @@ impl WkwTable {
     }
 }
 
-/// The number of a block in its file, by its place there.
+/// The number of a block, from its position in the file.
 pub fn wkw_block_number(place: [u64; 3]) -> u64 {
     // Files have at most 2^8 blocks along an edge.
     let bits = u64::from(MOST_BLOCKS_LOG2);
@@ -343,7 +346,7 @@ pub fn wkw_block_number(place: [u64; 3]) -> u64 {
     })
 }
 
-/// The place of a block in its file, by its number there.
+/// The position of a block in its file, from its number.
 pub fn wkw_block_place(number: u64) -> [u64; 3] {
     let bit = |axis: u64, bit: u64| (number >> (3 * bit + axis) & 1) << bit;
     [0, 1, 2].map(|axis| (0..u64::from(MOST_BLOCKS_LOG2)).map(|at| bit(axis, at)).sum())
@@ -434,7 +437,7 @@ mod tests {
             bytes[16 + 3 * 8..][..8].copy_from_slice(&end.to_le_bytes());
             let table = WkwTable::parse(&bytes).unwrap();
             let wrong: Vec<u64> = (0..8).filter(|&n| table.block(n, 160).is_err()).collect();
-            // 110..100 is no block, but the next one is 100..130.
+            // 110..100 is not a block, but the next one is 100..130.
             let expected = if end == 100 { vec![3] } else { vec![3, 4] };
             assert_eq!(wrong, expected, "{end}");
         }

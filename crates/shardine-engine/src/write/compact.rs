@@ -1,4 +1,4 @@
-//! Rewriting a shard without its gaps.
+//! Rewrites a shard without its gaps.
 
 use super::task::Task;
 use super::{Stream, Writing};
@@ -9,7 +9,8 @@ use crate::shard::WriteOrder;
 use crate::tuning::WRITE_BATCH;
 use crate::{ChunkSet, Engine, Publisher, WriteOptions};
 
-/// Squeezes the gaps out of a shard of the grid, by its place, if it is there. Nothing is decoded, and other writers wait.
+/// Removes the gaps from the shard at a position in the grid, if it exists. Nothing is decoded, and
+/// other writers wait.
 pub fn compact(engine: &Engine, grid: &ChunkSet, cell: &[u64]) -> Result<(), Error> {
     if let Some(shared) = grid.packing.shared() {
         let Some(object) = shared.object_at(cell) else { return Ok(()) };
@@ -21,7 +22,7 @@ pub fn compact(engine: &Engine, grid: &ChunkSet, cell: &[u64]) -> Result<(), Err
 }
 
 impl Writing<'_> {
-    /// Squeezes the gaps out of a shard. Nothing is decoded.
+    /// Removes the gaps from a shard. Nothing is decoded.
     pub(super) fn compact(&self, shard: &ShardLayout, cell: &[u64]) -> Result<(), Error> {
         let key = self.grid.packing.key(cell)?;
         let bounds = self.grid.bounds(cell);
@@ -31,7 +32,7 @@ impl Writing<'_> {
             let index = self.old_index(shard, &key, cell, &*old.object)?;
             let object = Some(&old.object);
             let stream = Stream { writing: self, shard, key: &key, task: &task, old: object };
-            // Chunks keep the order that they have, and are moved in long runs.
+            // Chunks keep their order, and are moved in long runs.
             let order = WriteOrder::Arrival;
             let plan = UpdatePlan::new(shard, Some(&index), &[], &bounds, order)
                 .map_err(|source| stream.damaged(source))?;

@@ -1,4 +1,4 @@
-//! Changing a shard in place: new chunks go to where nothing is, then the index is switched.
+//! Changes a shard in place: new chunks go to unused bytes, then the index is switched.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::object::{Batch, Piece, Sink};
 use crate::shard::{ChecksumScan, Gaps, IndexLocation, ShardError, ShardIndex};
 use crate::tuning::{HELD_CHUNKS, SCANNED, WORTH_A_JOURNAL};
 
-/// What takes the place of the checksum of an older index.
+/// Overwrites the checksum of an older index.
 const SPOILT: &[u8] = &[0; 4];
 
 /// Why shards of this kind cannot be changed in place; `None` if they can.
@@ -29,7 +29,8 @@ pub(super) fn refusal(shard: Option<&ShardLayout>) -> Option<&'static str> {
     }
 }
 
-/// Whether `auto` changes a shard in place: where it costs less, and readers of any make find an index at all times.
+/// Whether `auto` changes a shard in place: if it costs less, and any reader finds an index at all
+/// times.
 pub(super) fn is_worth_it(shard: &ShardLayout, old: &ShardIndex, plan: &UpdatePlan<'_>) -> bool {
     if refusal(Some(shard)).is_some() || shard.index.location() == IndexLocation::End {
         return false;
@@ -41,11 +42,11 @@ pub(super) fn is_worth_it(shard: &ShardLayout, old: &ShardIndex, plan: &UpdatePl
     kept >= WORTH_A_JOURNAL && kept > replaced
 }
 
-/// What came of a change in place.
+/// The outcome of a change in place.
 pub(super) enum Changed {
-    /// It is done; so much of the shard is gaps now, if that is more than it may be.
+    /// Done; whether gaps now take up more of the shard than allowed.
     Done { past_max_gap: bool },
-    /// Nothing is left in the shard, and nothing was changed.
+    /// Nothing would be left in the shard, and nothing was changed.
     Empty,
 }
 
@@ -75,7 +76,8 @@ impl Stream<'_, '_> {
         for (entry, range) in placed {
             new.set(entry, range);
         }
-        // Readers of this engine are to look again, and not to keep the file from being used sparingly.
+        // Readers of this engine must look again, and must not keep the file's gaps from being
+        // reused.
         writing.forget(&self.task.index);
         let reuse = writing.options.strategy != Strategy::Append && change.shut_out_readers();
         let mut free = if reuse { gaps.clone() } else { Gaps::default() };
@@ -90,7 +92,7 @@ impl Stream<'_, '_> {
                 new.set(entry, at..at + len);
                 let before = last.last().map(|(at, data)| at + data.len() as u64);
                 match last.last_mut() {
-                    // What lies together in both places is written at once.
+                    // Bytes adjacent both in memory and in the shard are written together.
                     Some((start, joined)) if before == Some(at) && range.start >= joined.len() => {
                         let from = range.start - joined.len();
                         if std::ptr::eq(batch.encoded[from..].as_ptr(), joined.as_ptr()) {
@@ -136,7 +138,7 @@ impl Stream<'_, '_> {
             .map_err(|e| writing.encode_error(self.key, &self.task.index, &[], e.into()))?;
         let version = change.switch(&last, at, &encoded, len)?;
         if let Some(known) = stale {
-            // With the index at the end and a file that has grown, the old one stays behind.
+            // With the index at the end of a file that has grown, the old one stays behind.
             let behind = (at >= old_len).then(|| index_range.end - SPOILT.len() as u64);
             let checksums = known.iter().copied().chain(behind).collect();
             writing.engine.stale.insert(cell, StaleIndexes { version, checksums });
@@ -148,10 +150,10 @@ impl Stream<'_, '_> {
         Ok(Changed::Done { past_max_gap })
     }
 
-    /// Where the checksums are of older indexes in gaps of the shard.
+    /// The positions of checksums of older indexes in gaps of the shard.
     ///
-    /// They were left by updates that appended. Once a gap is used again they are wrong, and a search for the last valid
-    /// index of a torn shard must not find them.
+    /// Updates that appended left them behind. Once a gap is reused they are wrong, and a search
+    /// for the last valid index of a torn shard must not find them.
     fn stale_indexes(&self, gaps: &Gaps, object: &dyn Object) -> Result<Vec<u64>, Error> {
         let index = &self.shard.index;
         if index.location() == IndexLocation::Start || !index.ends_with_crc32c() {
@@ -182,14 +184,14 @@ impl Stream<'_, '_> {
         let lens = (0..index.len()).filter_map(|i| with_len.get(i).ok().flatten());
         let largest = lens.map(|range| range.end - range.start).max().unwrap_or(0);
         let allowed = (len as f64 * self.writing.options.max_gap.clamp(0.0, 1.0)) as u64;
-        // One chunk's worth is what the next update of that chunk needs.
+        // Gaps worth one chunk are what the next update of that chunk needs.
         gaps.total() > allowed.max(largest)
     }
 }
 
-/// The gaps of a shard of which these entries are about to be replaced.
+/// The gaps of a shard once these entries are replaced.
 ///
-/// A damaged entry that is replaced refers to nothing that anybody could read; one that stays is an error.
+/// A damaged entry that is replaced refers to nothing readable; one that stays is an error.
 fn gaps(
     index: &ShardIndex,
     index_range: &Range<u64>,
@@ -212,7 +214,8 @@ fn new_pieces(batch: &Batch) -> impl Iterator<Item = (usize, &Range<usize>)> {
     })
 }
 
-/// Takes encoded chunks: keeps them until all are there, or writes them past the end if they become too many.
+/// Takes encoded chunks: holds them until all are there, or writes them past the end if they become
+/// too many.
 struct Placer {
     state: Mutex<Placing>,
 }
@@ -224,7 +227,7 @@ struct Placing {
     placed: Vec<(usize, Range<u64>)>,
     /// Where the next bytes past the end go.
     end: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     bytes: u64,
     given_up: bool,
 }
@@ -256,7 +259,7 @@ impl Sink for Placer {
             return Ok(());
         };
         batch.encoded.truncate(used);
-        // It has room for what could not be compressed.
+        // It has spare room for incompressible data.
         batch.encoded.shrink_to_fit();
         batch.pieces.shrink_to_fit();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,7 +312,7 @@ mod tests {
     fn chunks_that_wait_take_no_more_memory_than_they_need() {
         let placer = Placer { state: Mutex::new(Placing::new(Box::new(Ignored), 0)) };
         for number in 0..1000 {
-            // Encoders leave room for what they could not compress, and empty chunks have nothing else.
+            // Encoders leave room for incompressible data, and empty chunks leave nothing else.
             let mut encoded = Vec::with_capacity(1 << 20);
             encoded.extend_from_slice(&[1; 10]);
             let pieces = match number % 2 {

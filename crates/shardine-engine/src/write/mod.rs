@@ -1,4 +1,5 @@
-//! Writing a region: whole shards are streamed, updated ones rewritten with what is untouched moved as bytes.
+//! Writes a region: whole shards are streamed; updated ones are rewritten, with untouched chunks
+//! moved as bytes.
 
 mod compact;
 mod in_place;
@@ -56,9 +57,9 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
 }
 
-/// Writes elements to selections of the array; where they overlap, the later ones count.
+/// Writes elements to selections of the array; where they overlap, the later one wins.
 ///
-/// Each object is changed in one step.
+/// Each object changes atomically.
 pub fn write(
     engine: &Engine,
     grid: &ChunkSet,
@@ -76,7 +77,7 @@ pub fn write(
     let named = matches!(options.strategy, Strategy::InPlace | Strategy::Append);
     let refusal = match (shared, &grid.layout) {
         (Some(shared), _) => Some(shared.in_place_refusal()),
-        // There is nothing beside the chunk that could stay where it is.
+        // There is nothing besides the chunk that could stay in place.
         (None, Layout::Chunk(_)) => None,
         (None, layout) => in_place::refusal(layout.addressable()),
     };
@@ -104,7 +105,8 @@ pub fn write(
     })
 }
 
-/// Whether the chunks of one object are encoded in parallel and laid down as they are ready, and not several objects at once.
+/// Whether the chunks of one object are encoded in parallel and written as they are ready, rather
+/// than several objects in parallel.
 pub fn is_streamed(layout: &Layout) -> bool {
     layout.addressable().is_some() && layout.decoded_len() > STREAM
 }
@@ -114,10 +116,10 @@ struct Writing<'a> {
     grid: &'a ChunkSet,
     options: &'a WriteOptions,
     encode: EncodeOptions,
-    /// Whether the store is on this machine.
+    /// Whether the store is local.
     local: bool,
     publisher: Publisher<'a, ()>,
-    /// Objects of a remote store that are to go.
+    /// Objects of a remote store to be removed.
     removed: Mutex<Vec<Key>>,
     counters: Counters,
 }
@@ -143,7 +145,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Writes small objects, several at once.
+    /// Writes small objects, several in parallel.
     fn objects<'t>(&self, tasks: impl Iterator<Item = Task<'t>> + Send) -> Result<(), Error> {
         // The decoded elements, the old bytes and the new ones.
         let cost = self.grid.layout.decoded_len().saturating_mul(3).saturating_add(OVERHEAD);
@@ -196,7 +198,8 @@ impl<'a> Writing<'a> {
                 if let Err(Error::Store(StoreError::Unsupported { .. })) = removed
                     && !std::mem::replace(&mut options.store_empty, true)
                 {
-                    // What cannot be removed safely is stored with nothing but fill value in it.
+                    // An object that cannot be removed safely is stored with nothing but the fill
+                    // value.
                     return Err(StoreError::Changed { key: key.clone() }.into());
                 }
                 removed?;
@@ -210,12 +213,12 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
-    /// Runs an update again as long as other writers are faster.
+    /// Retries an update while other writers are faster.
     fn attempts(&self, key: &Key, attempt: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         attempts(self.local, key, attempt)
     }
 
-    /// What stands there now, if it matters.
+    /// The existing object, if it matters.
     fn old(&self, key: &Key, covered: bool) -> Result<Option<Edit>, Error> {
         if covered {
             return Ok(None);
@@ -227,7 +230,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Writes a large shard: its chunks are encoded in parallel and laid down as they are ready.
+    /// Writes a large shard: its chunks are encoded in parallel and written as they are ready.
     fn stream(&self, shard: &ShardLayout, task: &Task<'_>) -> Result<(), Error> {
         let key = self.grid.packing.key(&task.index)?;
         let bounds = self.grid.bounds(&task.index);
@@ -264,7 +267,8 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
-    /// Changes a shard in place, if the strategy says so and it can be done; `None` if it has to be rewritten.
+    /// Changes a shard in place, if the strategy allows it and it is possible; `None` if it has to
+    /// be rewritten.
     fn change(
         &self,
         stream: &Stream<'_, '_>,
@@ -281,7 +285,8 @@ impl<'a> Writing<'a> {
             return Ok(None);
         }
         match stream.change(edit, index, plan) {
-            // What a store cannot make safe is done in another way, unless this one was asked for.
+            // If the store cannot do this safely, the shard is rewritten, unless in-place was
+            // requested.
             Err(Error::Store(StoreError::Unsupported { .. })) if auto => Ok(None),
             changed => changed.map(Some),
         }
@@ -291,7 +296,8 @@ impl<'a> Writing<'a> {
         CellId { array: self.grid.id, cell: cell.iter().copied().collect() }
     }
 
-    /// Closes what readers have kept open of a cell. They would notice, but only after a read in vain.
+    /// Closes objects that readers keep open for a cell. They would notice, but only after a wasted
+    /// read.
     fn forget(&self, cell: &[u64]) {
         self.engine.kept.remove(&self.cell_id(cell));
     }
@@ -340,7 +346,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// Runs an update of an object again as long as other writers are faster.
+/// Retries an update of an object while other writers are faster.
 pub fn attempts<T>(
     local: bool,
     key: &Key,
@@ -352,7 +358,7 @@ pub fn attempts<T>(
             result => return result,
         }
         if !local && tried > 0 {
-            // Of many who try again and again at once few would get through.
+            // With many writers retrying in lockstep, few would get through.
             let chance = RandomState::new().build_hasher().finish() % (5 * tried.min(40) as u64);
             std::thread::sleep(Duration::from_millis(chance));
         }
@@ -360,7 +366,7 @@ pub fn attempts<T>(
     Err(Error::Contention { object: key.clone(), attempts: REWRITES })
 }
 
-/// What a write must find, so that nothing that somebody else wrote is lost.
+/// The condition for a write, so that nobody else's data is lost.
 fn condition(covered: bool, old: Option<&Edit>) -> Condition {
     match old {
         _ if covered => Condition::None,

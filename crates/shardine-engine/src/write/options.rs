@@ -6,18 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::shard::WriteOrder;
 
-/// How a shard that exists is changed.
+/// How an existing shard is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// In place where that costs less and no reader of any make can find the shard without an index; else a rewrite.
+    /// In place if that costs less and no reader can ever find the shard without an index;
+    /// otherwise a rewrite.
     #[default]
     Auto,
-    /// A new shard beside the old one, which then takes its place.
+    /// Writes a new shard beside the old one, then replaces it.
     Rewrite,
-    /// New chunks go into gaps of the shard or to its end, then its index is switched.
+    /// Writes new chunks into gaps of the shard or to its end, then switches its index.
     InPlace,
-    /// The same, but never into gaps.
+    /// The same, but never uses gaps.
     Append,
 }
 
@@ -46,22 +47,22 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// The share of a shard that may be gaps before it is compacted, unless another is set.
+/// The default share of gaps above which a shard is compacted.
 const MAX_GAP: f64 = 0.25;
 
-/// How a region is written. None of it goes into the metadata.
+/// How a region is written. None of this goes into the metadata.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// How shards that exist are changed.
+    /// How existing shards are changed.
     pub strategy: Strategy,
-    /// A shard that was changed in place is compacted if more than this share of it is gaps.
+    /// A shard changed in place is compacted if gaps take up more than this share of it.
     pub max_gap: f64,
     /// The order of chunks in new shards.
     pub order: WriteOrder,
-    /// Store chunks that hold nothing but the fill value. By default they are left out.
+    /// Stores chunks that hold nothing but the fill value. By default they are left out.
     pub store_empty: bool,
-    /// Called with the bytes of elements that were encoded since the last call, from any thread.
+    /// Called from any thread with the bytes of elements encoded since the last call.
     pub progress: Option<Arc<dyn Fn(u64) + Send + Sync>>,
 }
 
@@ -78,36 +79,36 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// Morton order, nothing stored that is all fill value.
+    /// The defaults: Morton order, and chunks of nothing but the fill value are not stored.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With shards that exist changed in this way.
+    /// Sets how existing shards are changed.
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// With shards compacted past this share of gaps, from 0 to 1.
+    /// Sets the share of gaps, from 0 to 1, above which shards are compacted.
     pub fn max_gap(mut self, share: f64) -> Self {
         self.max_gap = share;
         self
     }
 
-    /// With chunks laid down in this order.
+    /// Sets the order in which chunks are written.
     pub fn order(mut self, order: WriteOrder) -> Self {
         self.order = order;
         self
     }
 
-    /// With chunks of nothing but the fill value stored or not.
+    /// Sets whether chunks of nothing but the fill value are stored.
     pub fn store_empty(mut self, store: bool) -> Self {
         self.store_empty = store;
         self
     }
 
-    /// With a function that is told of progress.
+    /// Sets the progress callback.
     pub fn progress(mut self, progress: Arc<dyn Fn(u64) + Send + Sync>) -> Self {
         self.progress = Some(progress);
         self
@@ -129,15 +130,15 @@ impl fmt::Debug for WriteOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteReport {
-    /// Objects that were written, new or anew.
+    /// Objects written, whether new or rewritten.
     pub objects_written: u64,
-    /// Objects that were removed because nothing but fill value was left in them.
+    /// Objects removed because only the fill value was left in them.
     pub objects_removed: u64,
     /// Chunks that were encoded and stored.
     pub chunks_encoded: u64,
-    /// Chunks that were moved as they were.
+    /// Chunks that were moved unchanged.
     pub chunks_kept: u64,
-    /// Chunks that were not stored, because they hold nothing but the fill value.
+    /// Chunks not stored because they hold nothing but the fill value.
     pub chunks_empty: u64,
     /// Bytes written.
     pub bytes_written: u64,

@@ -1,4 +1,4 @@
-//! How written objects are made visible, and covered ones removed.
+//! Publishes written objects, and removes those overwritten with the fill value.
 
 use std::sync::PoisonError;
 
@@ -9,7 +9,8 @@ use crate::Error;
 use crate::tuning::REMOVED_TOGETHER;
 
 impl Writing<'_> {
-    /// Makes an object visible: now if it was merged with what stood there, else with others.
+    /// Publishes an object: immediately if it was merged with the existing one, otherwise together
+    /// with others.
     pub(super) fn publish(&self, staged: Staged, covered: bool, len: u64) -> Result<(), Error> {
         match covered {
             true => drop(self.publisher.add(staged, (), len)?),
@@ -24,7 +25,7 @@ impl Writing<'_> {
         self.remove_covered()
     }
 
-    /// Removes the objects of a remote store that were covered with fill value.
+    /// Removes the objects of a remote store that were overwritten with the fill value.
     fn remove_covered(&self) -> Result<(), Error> {
         let removed =
             std::mem::take(&mut *self.removed.lock().unwrap_or_else(PoisonError::into_inner));
@@ -35,7 +36,7 @@ impl Writing<'_> {
         })
     }
 
-    /// Removes an object in which nothing but fill value is left.
+    /// Removes an object in which only the fill value is left.
     pub(super) fn remove(
         &self,
         key: &Key,
@@ -53,7 +54,8 @@ impl Writing<'_> {
             return if many { self.remove_covered() } else { Ok(()) };
         }
         if covered {
-            // Most objects that are covered with fill value were never there; looking is cheaper than removing.
+            // Most objects that are overwritten with the fill value never existed; checking is
+            // cheaper than removing.
             match self.grid.store.open(key, None) {
                 Err(StoreError::NotFound { .. }) => return Ok(()),
                 Err(error) => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! Writing cells that share objects: each object once, with all that goes into it.
+//! Writes cells that share objects: each object once, with everything that goes into it.
 
 use std::sync::Arc;
 
@@ -14,20 +14,21 @@ use crate::keyed::{Change, ChangeReport, Encoded, OldValue};
 use crate::layout::Update;
 use crate::selection::Cell;
 
-/// An object and the cells of it that are written.
+/// An object and those of its cells that are written.
 struct Touched<'t> {
     object: u64,
     /// Their numbers.
     cells: Vec<u64>,
-    /// Whether all of its cells are written, all of each.
+    /// Whether all of its cells are written completely.
     covered: bool,
-    /// What goes into it, and perhaps into others.
+    /// What goes into it, and possibly into others.
     task: Arc<Task<'t>>,
 }
 
-/// How the cells of an array are brought together for writing.
+/// How the cells of an array are grouped for writing.
 struct Boxes {
-    /// Cells along each axis of a box whose cells are all of the cells of one object, or all cells of the array.
+    /// Cells along each axis of a box that holds exactly the cells of one object, or all cells of
+    /// the array.
     cells: SmallVec<[u64; 4]>,
     /// Elements along each axis.
     shape: Vec<u64>,
@@ -42,7 +43,7 @@ impl Writing<'_> {
     ) -> Result<(), Error> {
         let cell = self.grid.cell_shape();
         let cells = packing.object_shape().unwrap_or_else(|| {
-            // Its cells are all over the array.
+            // An object's cells are spread over the whole array.
             self.grid.shape.iter().zip(cell).map(|(&len, &n)| len.div_ceil(n).max(1)).collect()
         });
         let shape = cell.iter().zip(&cells).map(|(&n, &cells)| n.saturating_mul(cells)).collect();
@@ -55,8 +56,9 @@ impl Writing<'_> {
             .flat_map(|task| self.touched(packing, &boxes, task, bounds).into_iter());
         let value = self.grid.layout.decoded_len();
         let is_small = packing.is_small(value);
-        // An object that is changed in part is locked meanwhile: whether it is small must not depend on how much of it
-        // is written, or one writer waits for workers who wait for its lock.
+        // An object that is partly changed is locked meanwhile: whether it counts as small must not
+        // depend on how much of it is written, or one writer would wait for workers that wait for
+        // its lock.
         let bytes = |touched: &Touched<'_>| match touched.covered || is_small {
             true => (touched.cells.len() as u64).saturating_mul(value),
             false => u64::MAX,
@@ -77,7 +79,7 @@ impl Writing<'_> {
     ) -> Vec<Touched<'t>> {
         let bounds = bounds(&task.index);
         let mut covered = task.covers(&bounds);
-        // Several parts may cover a box together, each of them some of its cells.
+        // Several parts may cover a box together, each some of its cells.
         let may_cover = !covered && task.parts.len() > 1;
         let (mut found, mut whole) = (Vec::new(), Vec::new());
         for part in &task.parts {
@@ -163,7 +165,7 @@ impl Writing<'_> {
         let mut parts: SmallVec<[_; 1]> = parts.collect();
         let covers = |(_, cell): &(_, Cell)| cell.selection.covers(&bounds);
         let covering = parts.iter().rposition(covers);
-        // What comes before something that covers all of the cell is not seen.
+        // Whatever comes before a part that covers the whole cell is overwritten.
         parts.drain(..covering.unwrap_or(0));
         let updates: SmallVec<[Update<'_>; 1]> = parts
             .iter()

@@ -1,4 +1,4 @@
-//! A large shard on its way out: encoded by many, laid down in order.
+//! Streams a large shard: encoded by many workers, written in order.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ pub(super) struct Stream<'a, 't> {
     pub old: Option<&'a Arc<dyn Object>>,
 }
 
-/// What is known of the chunks of one attempt.
+/// Counts of the chunks of one attempt.
 #[derive(Default)]
 struct Tally {
     chunks: Mutex<Outcome>,
@@ -38,10 +38,10 @@ impl Tally {
     }
 }
 
-/// Entries in an order in which those are together that are cheaper had together.
+/// Entries ordered so that those that are cheaper to get together are adjacent.
 struct Grouped<'e> {
     entries: Cow<'e, [u32]>,
-    /// How many are in each group; empty if it does not matter.
+    /// The size of each group; empty if it does not matter.
     groups: Vec<usize>,
 }
 
@@ -50,7 +50,7 @@ impl Stream<'_, '_> {
         Error::shard(self.key, &self.task.index, source)
     }
 
-    /// Writes a new shard, which takes the place of the old one if there is one.
+    /// Writes a new shard, which replaces the old one if there is one.
     pub(super) fn rewrite(
         &self,
         plan: &UpdatePlan<'_>,
@@ -76,7 +76,7 @@ impl Stream<'_, '_> {
         let chunks = tally.into_outcome();
         if laid_down.is_empty() && !writing.options.store_empty {
             match writing.remove(self.key, covered, self.old.is_some(), &condition) {
-                // What cannot be removed safely becomes a shard without chunks.
+                // A shard that cannot be removed safely becomes a shard without chunks.
                 Err(Error::Store(StoreError::Unsupported { .. })) if !covered => {}
                 removed => {
                     writing.counters.chunks(chunks);
@@ -91,9 +91,9 @@ impl Stream<'_, '_> {
         Ok(())
     }
 
-    /// Has entries of the plan encoded, and handed to the sink.
+    /// Encodes entries of the plan and passes them to the sink.
     ///
-    /// Returns what became of the chunks; all of them are finished.
+    /// Returns the outcome for the chunks; all of them are finished.
     pub(super) fn encode_all(
         &self,
         plan: &UpdatePlan<'_>,
@@ -124,18 +124,19 @@ impl Stream<'_, '_> {
             is_made: is_touched,
             groups,
             chunk: self.shard.inner.decoded_len(),
-            // Decoded elements and their encoded form; an old chunk beside them where there is one.
+            // Decoded elements and their encoded form, plus the old chunk if there is one.
             copies: if self.old.is_some() { 3 } else { 2 },
-            // The shard's lock is held here. Workers that write small shards wait for that lock while they hold memory of
-            // the budget, so the holder must wait neither for workers nor for memory.
+            // The shard's lock is held here. Workers that write small shards wait for that lock
+            // while they hold memory of the budget, so the holder must wait neither for workers nor
+            // for memory.
             inline: self.writing.grid.layout.decoded_len() <= STREAM,
         }
     }
 
-    /// The entries of the plan by what they have in common, where that matters.
+    /// The entries of the plan grouped by the source's key, if it has one.
     fn grouped<'e>(&self, plan: &UpdatePlan<'_>, entries: &'e [u32]) -> Result<Grouped<'e>, Error> {
         let as_they_are = Grouped { entries: Cow::Borrowed(entries), groups: Vec::new() };
-        // What is kept of an old shard has its own order.
+        // What is kept from an old shard has its own order.
         let ([part], None) = (&*self.task.parts, self.old) else { return Ok(as_they_are) };
         let view = part.view();
         if view.source.together(&view.start()).is_none() {
@@ -152,7 +153,7 @@ impl Stream<'_, '_> {
             let next = ranks.len();
             ranked.push((*ranks.entry(group).or_insert(next), entry));
         }
-        // In the order in which each group comes first; inside of a group as they were.
+        // In the order of each group's first entry; within a group unchanged.
         ranked.sort_by_key(|(rank, _)| *rank);
         let mut groups = vec![0; ranks.len()];
         for (rank, _) in &ranked {
@@ -223,7 +224,7 @@ impl Stream<'_, '_> {
         Ok(batch)
     }
 
-    /// The bytes of a chunk that is updated in part.
+    /// The bytes of a chunk that is partly updated.
     fn old_chunk(&self, range: Option<Range<u64>>) -> Result<Option<Buffer>, Error> {
         match (range, self.old) {
             (Some(range), Some(old)) => Ok(Some(read(&**old, ReadRange::Bounded(range))?)),

@@ -1,4 +1,4 @@
-//! What is to be written, object by object.
+//! What to write, object by object.
 
 use std::collections::BTreeMap;
 
@@ -16,48 +16,49 @@ pub struct Patch<'a> {
     pub source: &'a dyn Source,
 }
 
-/// One object of the grid, and all that goes into it.
+/// One object of the grid, and everything that goes into it.
 pub(super) struct Task<'a> {
-    /// Its place in the grid.
+    /// Its position in the grid.
     pub index: SmallVec<[u64; 4]>,
-    /// What goes into it, one after the other.
+    /// What goes into it, in order.
     pub parts: SmallVec<[TaskPart<'a>; 1]>,
 }
 
-/// What one patch has for an object.
+/// One patch's share of an object.
 pub(super) struct TaskPart<'a> {
     pub source: &'a dyn Source,
     pub cell: Cell,
 }
 
 impl<'a> TaskPart<'a> {
-    /// The source as it is seen from the object.
+    /// The source as seen from the object.
     pub fn view(&self) -> SourceView<'a> {
         SourceView::new(self.source, self.cell.at.iter().copied().collect())
     }
 }
 
 impl<'a> Task<'a> {
-    /// An object into which nothing goes.
+    /// An object that nothing is written to.
     pub fn nothing(index: &[u64]) -> Self {
         Self { index: index.iter().copied().collect(), parts: SmallVec::new() }
     }
 
     fn new(mut parts: SmallVec<[TaskPart<'a>; 1]>, bounds: &[u64]) -> Option<Self> {
         let index = parts.first()?.cell.index.clone();
-        // What comes before a part that covers everything is not seen.
+        // Whatever comes before a part that covers everything is overwritten.
         if let Some(last) = parts.iter().rposition(|part| part.cell.selection.covers(bounds)) {
             parts.drain(..last);
         }
         Some(Self { index, parts })
     }
 
-    /// Whether nothing of what the object was before is left; `bounds` is how much of it lies inside the array.
+    /// Whether nothing of the object's previous contents remains; `bounds` is how much of it lies
+    /// inside the array.
     pub fn covers(&self, bounds: &[u64]) -> bool {
         self.parts.iter().any(|part| part.cell.selection.covers(bounds))
     }
 
-    /// Bytes of elements that are written.
+    /// Bytes of elements written.
     pub fn bytes(&self, element: usize) -> u64 {
         self.parts.iter().map(|part| part.cell.selection.bytes(element)).sum()
     }
@@ -65,8 +66,8 @@ impl<'a> Task<'a> {
 
 /// The objects that patches touch, each once.
 ///
-/// Of one patch they are worked out one after the other; of several all at once, so that each object is changed in
-/// one step.
+/// For one patch they are computed one by one; for several all together, so that each object
+/// changes atomically.
 pub(super) fn tasks<'a>(
     patches: &'a [Patch<'a>],
     cell_shape: &'a [u64],

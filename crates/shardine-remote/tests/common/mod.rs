@@ -9,7 +9,7 @@ use shardine_testbed::{Azurite, Proxy, ProxyOptions, SeaweedFs};
 
 pub const BUCKET: &str = "tests";
 
-/// A place that no other test of this or another run has.
+/// A prefix that no other test of this or another run uses.
 pub fn fresh(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -33,13 +33,13 @@ pub fn s3_options(addr: SocketAddr) -> StoreOptions {
         .with("retry_timeout", "60")
 }
 
-/// A store below a prefix of its own on S3.
+/// A store below its own prefix on S3.
 pub fn s3(prefix: &str) -> RemoteStore {
     let url = format!("s3://{BUCKET}/{prefix}");
     RemoteStore::new(&url, &s3_options(seaweed().addr())).unwrap()
 }
 
-/// A proxy before S3.
+/// A proxy in front of S3.
 pub fn s3_proxy() -> Proxy {
     Proxy::start(seaweed().addr(), ProxyOptions::default()).unwrap()
 }
@@ -56,7 +56,7 @@ pub fn azurite() -> &'static Azurite {
     server
 }
 
-/// A store below a prefix of its own on Azure.
+/// A store below its own prefix on Azure.
 pub fn azure(prefix: &str) -> RemoteStore {
     let server = azurite();
     let options = StoreOptions::new()

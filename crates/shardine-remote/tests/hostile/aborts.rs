@@ -1,4 +1,4 @@
-//! Uploads that come to nothing leave nothing.
+//! Uploads that fail leave nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn parted(addr: std::net::SocketAddr, prefix: &str) -> RemoteStore {
     store(&format!("s3://{BUCKET}/{prefix}"), &options)
 }
 
-/// Uploads that were begun, completed and aborted.
+/// The numbers of uploads that were started, completed and aborted.
 fn seen(proxy: &Proxy) -> (usize, usize, usize) {
     let count = |method: &str, what: &str| {
         proxy.count_where(|request| {
@@ -31,7 +31,7 @@ fn seen(proxy: &Proxy) -> (usize, usize, usize) {
     (count("POST", "?uploads"), count("POST", "uploadId="), count("DELETE", "uploadId="))
 }
 
-/// Waits until each upload has come to its end.
+/// Waits until each upload has ended.
 fn settled(proxy: &Proxy, begun: usize) {
     let start = Instant::now();
     loop {
@@ -56,7 +56,7 @@ fn a_writer_that_is_dropped_leaves_no_upload() {
             writer.append(&data).unwrap();
             writer
         };
-        // At once, after a while, and when it is ready to be published.
+        // Immediately, after a while, and when it is ready to be published.
         drop(begin());
         settled(&proxy, 1);
         let writer = begin();
@@ -184,7 +184,7 @@ fn begin_and_end() {
         std::thread::sleep(Duration::from_millis(20));
     }
     abort_unfinished_uploads(Duration::from_secs(5));
-    // As a programme ends that has no time to drop anything.
+    // Like a program that ends without time to drop anything.
     writers.into_iter().for_each(std::mem::forget);
     // What was dropped just before is waited for, even if it has hardly begun.
     let last = begin("c");

@@ -1,4 +1,4 @@
-//! A store that ignores conditions is found out before anything is lost.
+//! A store that ignores conditions is detected before anything is lost.
 
 use shardine_store::{Condition, Store as _, StoreError, StoreExt as _};
 
@@ -42,7 +42,7 @@ fn who_writes_alone_may_update_it() {
             let (a, wrong) =
                 (key("a"), Condition::Unchanged(shardine_store::Version("\"x\"".into())));
             store.put(&a, b"old", Condition::Absent).unwrap();
-            // What it can see, it still refuses.
+            // It still refuses what it can see.
             for condition in [Condition::Absent, wrong] {
                 let error = store.put(&a, &data, condition).unwrap_err();
                 assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
@@ -61,7 +61,7 @@ fn who_writes_alone_may_update_it() {
 fn a_store_that_ignores_conditions_of_completions_takes_small_updates_only() {
     within(60, || {
         let fake = FakeS3::start(Honours { writes: true, completions: false });
-        // A claim that it does not is found to be wrong.
+        // A claim to the contrary is found to be wrong.
         let store = fake.store(|options| options.with("conditional_uploads", "true"));
         let large = pattern(LARGE, 3);
         store.put(&key("a"), b"old", Condition::Absent).unwrap();
@@ -71,7 +71,7 @@ fn a_store_that_ignores_conditions_of_completions_takes_small_updates_only() {
         store.put(&key("a"), b"new", edit.condition()).unwrap();
         let conflict = store.put(&key("a"), b"newer", edit.condition()).unwrap_err();
         assert!(matches!(conflict, StoreError::Conflict { .. }), "{conflict:?}");
-        // Without a condition there is nothing to be ignored.
+        // Without a condition there is nothing to ignore.
         store.put(&key("c"), &large, Condition::None).unwrap();
         assert_eq!(&*store.get(&key("a")).unwrap().unwrap(), b"new");
         assert_eq!(&*store.get(&key("c")).unwrap().unwrap(), &*large);

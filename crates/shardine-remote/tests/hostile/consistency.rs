@@ -33,7 +33,7 @@ fn an_object_replaced_between_two_reads_is_changed() {
                 let head = object.read(ReadRange::Head { need: 4, most: 100 }).unwrap();
                 assert_eq!(*head, old[..4]);
                 other.put(&o, &new, Condition::None).unwrap();
-                // What came along is still of the old one, and so says nothing wrong.
+                // The prefetched bytes are still those of the old version, which is correct.
                 assert_eq!(*object.read(ReadRange::Bounded(50..100)).unwrap(), old[50..100]);
                 changed(object.read(ReadRange::Bounded(50..101)));
                 changed(object.read(ReadRange::All));

@@ -1,4 +1,4 @@
-//! Objects whose headers say that they are encoded are read as what they are.
+//! Objects whose headers say that they are encoded are read decoded.
 
 use std::io::Write as _;
 
@@ -26,7 +26,7 @@ fn what_is_said_to_be_gzip_is_read_as_what_is_in_it() {
     within(60, || {
         let fake = fake();
         let store = fake.store(|options| options);
-        // More than what is stored of it, and less.
+        // Larger than what is stored, and smaller.
         for data in [vec![7; 100_000], pattern(1000, 1), Vec::new()] {
             let len = data.len() as u64;
             for header in ["gzip", "x-gzip", "aws-chunked,gzip"] {
@@ -72,7 +72,7 @@ fn an_encoding_that_is_not_known_or_not_true_is_an_error() {
         fake.insert("o", pattern(100, 1), &[("Content-Encoding", "gzip")]);
         let error = store.get(&key("o")).unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
-        // What is said to be little and is not.
+        // An object that is much larger than it claims.
         fake.insert("o", gzip(&vec![0; 100 << 20]), &[("Content-Encoding", "gzip")]);
         for range in [ReadRange::All, ReadRange::Bounded(0..10), ReadRange::Suffix(10)] {
             let object = store.open(&key("o"), None).unwrap();
@@ -110,7 +110,7 @@ fn an_update_keeps_the_headers_of_an_object_and_undoes_its_encoding() {
                 assert_eq!(kept, expected.collect::<Vec<(String, String)>>());
             }
         }
-        // Metadata that leaves no room for what tells writes apart is not kept.
+        // Metadata that leaves no room for the history of writes is not kept.
         let store = fake.store(|options| options);
         fake.insert("o", b"old".to_vec(), &[("x-amz-meta-long", &"x".repeat(2000))]);
         let edit = store.edit(&key("o")).unwrap();
@@ -119,7 +119,7 @@ fn an_update_keeps_the_headers_of_an_object_and_undoes_its_encoding() {
     });
 }
 
-/// Stores an object with headers, and looks whether they are there.
+/// Stores an object with headers, and checks that they are there.
 fn keeps_headers(store: &RemoteStore, len: usize) {
     assert!(store.keeps_headers());
     let data = vec![9; 3 * len];
@@ -146,7 +146,7 @@ fn keeps_headers(store: &RemoteStore, len: usize) {
         ..1_000_000 => assert_eq!(*head, data[..5]),
         _ => assert_eq!(*head, pattern(5, 1)),
     }
-    // An update has them too.
+    // An update keeps them too.
     let edit = store.edit(&key("o")).unwrap();
     store.put(&key("o"), &pattern(len, 2), edit.condition()).unwrap();
     let object = store.open_stored(&key("o")).unwrap();

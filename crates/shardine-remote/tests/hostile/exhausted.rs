@@ -24,7 +24,7 @@ fn status(code: u16) -> Fault {
     Fault::Status { code, retry_after: None }
 }
 
-/// Whether a message says what was done, to what, by which request, and what the answer was.
+/// Asserts that a message says what was done, to what, by which request, and what the answer was.
 fn says(error: &StoreError, words: &[&str]) {
     let text = error.to_string();
     for word in words {
@@ -64,7 +64,7 @@ fn list(store: &RemoteStore) -> Result<(), StoreError> {
 
 #[test]
 fn errors_name_the_operation_the_object_the_request_and_the_answer() {
-    // What is done, the method that fails, the path it fails for, and what the message has.
+    // The operation, the method that fails, the path it fails for, and what the message contains.
     let cases: [(Operation, &str, &str, &[&str]); 7] = [
         (read, "GET", "/o", &["read", "/o", "GET", "503"]),
         (look, "HEAD", "/o", &["look for", "/o", "HEAD", "503"]),
@@ -83,7 +83,7 @@ fn errors_name_the_operation_the_object_the_request_and_the_answer() {
                     clean.put(&key("o"), &pattern(100, 1), Condition::None).unwrap();
                     let store = limited(&proxy, &prefix, "2", "60");
                     if path == "/new" {
-                        // That conditions count is found out before.
+                        // Find out beforehand that conditions are honoured.
                         store.put(&key("first"), b"", Condition::Absent).unwrap();
                     }
                     proxy.reset();
@@ -135,7 +135,8 @@ fn the_time_for_retries_ends() {
             for (run, method) in operations {
                 for fault in faults.clone() {
                     let lost = fault == Fault::LostAnswer;
-                    // Then the look finds that the write took place, or another removal does no harm.
+                    // Then the check finds that the write took place, or another removal does no
+                    // harm.
                     if lost && ["PUT", "POST"].contains(&method) {
                         continue;
                     }
@@ -148,7 +149,8 @@ fn the_time_for_retries_ends() {
                         let start = Instant::now();
                         let error = run(&store).unwrap_err();
                         let took = start.elapsed();
-                        // The last try begins in time, after a pause that may be longer than all before it.
+                        // The last attempt begins in time, after a pause that may be longer than
+                        // all before it.
                         assert!(
                             took < Duration::from_secs(9),
                             "{method} {fault:?}: {took:?}: {error}"

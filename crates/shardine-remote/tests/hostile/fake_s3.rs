@@ -1,4 +1,4 @@
-//! As much of S3 as a store needs, with conditions that count or do not.
+//! As much of S3 as a store needs, with conditions that are honoured or not.
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -9,7 +9,7 @@ use shardine_remote::{RemoteStore, StoreOptions};
 
 use super::server::{Request, Server, answer};
 
-/// Which conditions the server looks at.
+/// Which conditions the server honours.
 #[derive(Debug, Clone, Copy)]
 pub struct Honours {
     pub writes: bool,
@@ -20,7 +20,7 @@ struct Stored {
     bytes: Vec<u8>,
     etag: String,
     writes: Option<String>,
-    /// Those that a client gave, and which are shown again.
+    /// Those that a client sent, which are returned again.
     headers: Vec<(String, String)>,
 }
 
@@ -33,9 +33,9 @@ type Upload = (Parts, Option<String>, Vec<(String, String)>);
 #[derive(Default)]
 struct State {
     objects: HashMap<String, Stored>,
-    /// With what the metadata will be.
+    /// With the future metadata.
     uploads: HashMap<String, Upload>,
-    /// How many were begun in all.
+    /// How many were started in total.
     begun: usize,
     next: u64,
 }
@@ -64,7 +64,7 @@ impl FakeS3 {
         RemoteStore::new("s3://bucket/data", &options(all)).unwrap()
     }
 
-    /// Puts an object there that another client has made.
+    /// Adds an object as if another client had written it.
     pub fn insert(&self, name: &str, bytes: Vec<u8>, headers: &[(&str, &str)]) {
         let headers = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let state = &mut *self.state.lock().unwrap();
@@ -81,14 +81,14 @@ impl FakeS3 {
         (stored.bytes.clone(), stored.headers.clone())
     }
 
-    /// The names of all objects that are there.
+    /// The names of all objects.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.state.lock().unwrap().objects.keys().cloned().collect();
         names.sort();
         names
     }
 
-    /// How many uploads in parts were begun.
+    /// How many multipart uploads were started.
     pub fn begun(&self) -> usize {
         self.state.lock().unwrap().begun
     }

@@ -1,4 +1,4 @@
-//! A network that fails now and then is not noticed.
+//! Occasional network failures go unnoticed.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const LEN: usize = 100_000;
 /// More than two parts.
 const LARGE: usize = (10 << 20) + 12_345;
 
-/// Everything that can go wrong, each often enough to hit what is tried again.
+/// Everything that can go wrong, each often enough to hit what is retried.
 fn faults() -> Vec<Rule> {
     let status = |code, retry_after| Fault::Status { code, retry_after };
     vec![
@@ -39,12 +39,12 @@ fn through(proxy: &Proxy, prefix: &str, read_timeout: &str) -> RemoteStore {
     store(&format!("s3://{BUCKET}/{prefix}"), &options)
 }
 
-/// Runs something for each fault, side by side, with a clean store and one with the fault to come.
+/// Runs something for each fault, in parallel, with a clean store and one with the fault to come.
 fn with_each(name: &str, run: impl Fn(&RemoteStore, &RemoteStore, &dyn Fn()) + Sync) {
     std::thread::scope(|scope| {
         for (i, rule) in faults().into_iter().enumerate() {
             let run = &run;
-            // The last fault is one that is noticed only by that.
+            // The last fault is noticed only by the timeout.
             let timeout = if i + 1 == faults().len() { "1" } else { "30" };
             scope.spawn(move || {
                 let (proxy, prefix) = (s3_proxy(), fresh(name));
@@ -76,7 +76,7 @@ fn reads_bring_the_right_bytes() {
                 bad();
                 let got = object.read(range.clone()).unwrap();
                 assert_eq!(*got, data[expected], "{range:?}");
-                // What came along is right as well.
+                // Prefetched bytes are correct as well.
                 bad();
                 let got = object.read(ReadRange::Bounded(5..LEN as u64 - 5)).unwrap();
                 assert_eq!(*got, data[5..LEN - 5], "after {range:?}");

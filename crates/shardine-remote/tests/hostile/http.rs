@@ -22,7 +22,7 @@ fn nginx() -> &'static (Nginx, TempDir) {
     })
 }
 
-/// A folder of a test's own with an object in it.
+/// A test's own folder with an object in it.
 fn folder(name: &str) -> std::path::PathBuf {
     let folder = nginx().1.path().join(name);
     fs::create_dir(&folder).unwrap();
@@ -30,7 +30,7 @@ fn folder(name: &str) -> std::path::PathBuf {
     folder
 }
 
-/// Writes a file that is dated.
+/// Writes a file with a given date.
 fn write(path: &Path, data: &[u8], seconds: u64) {
     fs::write(path, data).unwrap();
     let date = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000 + seconds);
@@ -130,7 +130,7 @@ fn names_are_what_they_are() {
             let found = found.unwrap_or_else(|| panic!("{name} is not found"));
             assert_eq!(*found, *format!("{i}").as_bytes(), "{name}");
         }
-        // Nothing that only looks the same.
+        // Nothing that merely looks the same.
         assert!(store.get(&key("A")).unwrap().is_none());
         assert!(store.get(&key("a%20b")).unwrap().is_none());
     });

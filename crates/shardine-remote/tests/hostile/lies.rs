@@ -1,4 +1,5 @@
-//! Servers that lie: an error or the truth, never a wrong byte, a panic, or all of the memory.
+//! Servers that lie: the result is an error or the truth, never a wrong byte, a panic, or exhausted
+//! memory.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ fn over_s3(server: &Server) -> RemoteStore {
     store("s3://bucket/data", &options)
 }
 
-/// All kinds of reads that could be told something wrong.
+/// All kinds of reads that could get a wrong answer.
 fn reads() -> Vec<ReadRange> {
     vec![
         ReadRange::All,
@@ -43,13 +44,13 @@ fn reads() -> Vec<ReadRange> {
     ]
 }
 
-/// What a read must bring if it brings anything.
+/// What a read must return if it returns anything.
 fn truth(range: &ReadRange) -> Vec<u8> {
     let range = range.resolve(&key("o"), LEN).unwrap();
     pattern(LEN as usize, 1)[range.start as usize..range.end as usize].to_vec()
 }
 
-/// What a well-behaved server answers.
+/// The answer of a well-behaved server.
 fn honest(request: &Request, etag: &str) -> Vec<u8> {
     let data = pattern(LEN as usize, 1);
     let mut headers = vec![("Last-Modified", "Mon, 16 Nov 2026 00:00:00 GMT".to_owned())];
@@ -79,7 +80,7 @@ fn asked(request: &Request) -> Option<(Option<u64>, Option<u64>)> {
     Some((from.parse().ok(), to.parse().ok()))
 }
 
-/// Makes all kinds of reads. Each is right or fails, and none takes long. Tells what came.
+/// Makes all kinds of reads. Each is correct or fails, and none takes long. Returns the results.
 fn judged(name: &str, server: Server) -> Vec<(ReadRange, Result<Buffer, StoreError>)> {
     let mut all = Vec::new();
     for store in [over_http(&server), over_s3(&server)] {
@@ -90,7 +91,7 @@ fn judged(name: &str, server: Server) -> Vec<(ReadRange, Result<Buffer, StoreErr
             if let Ok(bytes) = &answer {
                 assert_eq!(**bytes, truth(&range), "{name}: {range:?}");
             }
-            // What is read later of the same object is right as well.
+            // Later reads of the same object are correct as well.
             if let Ok(bytes) = object.read(ReadRange::Bounded(50..150)) {
                 assert_eq!(*bytes, truth(&ReadRange::Bounded(50..150)), "{name} after {range:?}");
             }
@@ -111,7 +112,7 @@ fn fails(name: &str, server: Server) {
     }
 }
 
-/// The server changes what it says to a range; the rest is honest.
+/// A server that changes its answer to a range; the rest is honest.
 fn twisted(twist: impl Fn(u64, u64) -> (String, Vec<u8>) + Send + Sync + 'static) -> Server {
     Server::start(move |request, stream| {
         let text = match asked(request) {
@@ -357,7 +358,8 @@ fn a_version_that_changes_with_each_answer_is_noticed() {
             let error = object.read(ReadRange::Bounded(10..20)).unwrap_err();
             assert!(matches!(error, StoreError::Changed { .. }), "{error:?}");
         }
-        // Between two pieces of one read as well: a body that breaks off is not gone on with from another version.
+        // Between two pieces of one read as well: a body that breaks off is not resumed from
+        // another version.
         let server = Server::start(|request, stream| {
             let text = honest(request, &format!("\"{}\"", request.number));
             let cut = if request.method == "GET" { text.len() - 300 } else { text.len() };
@@ -372,7 +374,7 @@ fn a_version_that_changes_with_each_answer_is_noticed() {
 #[test]
 fn answers_to_writes_that_say_nothing_are_no_success_of_others() {
     within(60, || {
-        // 200 to everything, without an ETag, and nothing is ever there.
+        // Answers 200 to everything, without an ETag, and never has anything.
         let server = Server::saying(answer("200 OK", &[], b""));
         let store = over_s3(&server);
         store.put(&key("o"), b"abc", Condition::Absent).unwrap_err();

@@ -1,6 +1,7 @@
-//! Remote stores keep their promises on a bad network, before servers that lie, and whatever happens to an answer.
+//! Remote stores keep their promises on a bad network, with servers that lie, and whatever happens
+//! to an answer.
 //!
-//! One binary, so that all of it shares one server of each kind.
+//! One binary, so that all tests share one server of each kind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[path = "../common/mod.rs"]
@@ -44,7 +45,7 @@ fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
-/// Bytes that tell where they are.
+/// Bytes that depend on their position.
 fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     let step = || {
@@ -59,7 +60,7 @@ fn store(url: &str, options: &StoreOptions) -> RemoteStore {
     RemoteStore::new(url, options).unwrap()
 }
 
-/// An error and all that caused it, in both ways in which it can be shown.
+/// An error and all its causes, in both ways in which they can be shown.
 fn shown(error: &dyn std::error::Error) -> String {
     let mut text = format!("{error} {error:?}");
     let mut next = error.source();
@@ -70,7 +71,8 @@ fn shown(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Runs one test of this binary in a process of its own, with an environment, and returns what it printed.
+/// Runs one test of this binary in a separate process, with an environment, and returns what it
+/// printed.
 fn in_child(test: &str, environment: &[(&str, &str)]) -> String {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
@@ -84,7 +86,7 @@ fn in_child(test: &str, environment: &[(&str, &str)]) -> String {
     text
 }
 
-/// What a child is told; `None` if somebody runs it by hand.
+/// A setting passed to a child; `None` if it is run by hand.
 fn told(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

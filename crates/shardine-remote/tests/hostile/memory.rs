@@ -1,4 +1,4 @@
-//! Memory for uploads is what was given.
+//! Uploads use no more memory than allowed.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -15,7 +15,8 @@ use super::{in_child, key, store, told, within};
 const MEMORY: u64 = 16 << 20;
 const OBJECT: u64 = 200 << 20;
 
-/// A server that takes parts and forgets them, slowly. Tells the most bytes that were on their way to it at once.
+/// A server that slowly accepts parts and discards them. Records the maximum number of bytes that
+/// were in transit to it at the same time.
 fn sink() -> (std::net::SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -60,13 +61,13 @@ fn a_large_object_is_written_in_bounded_memory() {
         };
         let most = most.load(Ordering::SeqCst);
         assert!(most <= MEMORY && most > MEMORY / 2, "{most} bytes were on their way at once");
-        // One part is filled meanwhile, and bytes pass through buffers.
+        // One part is filled in the meantime, and bytes pass through buffers.
         let grown = number("after:") - number("before:");
         assert!(grown < MEMORY + (24 << 20), "{} MiB", grown >> 20);
     });
 }
 
-/// The most memory that this process has had.
+/// The peak memory of this process.
 pub fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

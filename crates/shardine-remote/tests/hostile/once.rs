@@ -29,8 +29,8 @@ fn azure_at(proxy: &Proxy, prefix: &str) -> RemoteStore {
     store(&format!("az://{BUCKET}/{prefix}"), &options)
 }
 
-/// Both servers, each with a proxy: the clean store, the one behind the proxy, the proxy, and which request makes an
-/// object of parts.
+/// Both servers, each with a proxy: the clean store, the one behind the proxy, the proxy, and the
+/// request that assembles an object from parts.
 fn both(name: &str, run: impl Fn(RemoteStore, RemoteStore, &Proxy, Rule) + Sync) {
     let lost = || Rule::new(Fault::LostAnswer);
     std::thread::scope(|scope| {
@@ -42,7 +42,7 @@ fn both(name: &str, run: impl Fn(RemoteStore, RemoteStore, &Proxy, Rule) + Sync)
             let faulty = store(&format!("s3://{BUCKET}/{prefix}"), &options);
             run(s3(&prefix), faulty, &proxy, completes);
         });
-        // From the disk, in one request.
+        // From disk, in one request.
         scope.spawn(|| {
             let (proxy, prefix) = (s3_proxy(), fresh(name));
             let completes = lost().method("PUT").path("large");
@@ -60,7 +60,7 @@ fn both(name: &str, run: impl Fn(RemoteStore, RemoteStore, &Proxy, Rule) + Sync)
 fn a_lost_answer_is_no_conflict() {
     within(90, || {
         both("lost", |clean, faulty, proxy, completes| {
-            // Whether conditions count is found out before.
+            // Find out beforehand whether conditions are honoured.
             faulty.put(&key("first"), &pattern(LARGE, 0), Condition::Absent).unwrap();
             for (name, len) in [("small", 1000), ("large", LARGE)] {
                 let (o, data) = (key(name), pattern(len, 1));
@@ -86,7 +86,7 @@ fn a_lost_answer_is_no_conflict() {
                 let object = clean.open(&o, Some(&second)).unwrap();
                 assert!(*object.read(ReadRange::All).unwrap() == data[1..]);
 
-                // The same again is one.
+                // The same again is a conflict.
                 for condition in [Condition::Absent, edit.condition()] {
                     lose();
                     let error = faulty.put(&o, &data, condition).unwrap_err();
@@ -114,7 +114,7 @@ fn a_write_with_a_lost_answer_stays_done_if_others_write_before_the_look() {
                     };
                     let lost = Rule::new(Fault::LostAnswer).method("PUT").path(name);
                     let lost = if len < LARGE { lost } else { completes.clone() };
-                    // The look comes late, so that another can be faster.
+                    // The check comes late, so that another writer can be faster.
                     let late = Rule::new(Fault::Drop).method("HEAD").times(4);
                     proxy.set_faults(Faults::new(0, [lost.times(1), late]));
                     proxy.reset();
@@ -146,14 +146,14 @@ fn a_write_with_a_lost_answer_stays_done_if_others_write_before_the_look() {
     });
 }
 
-/// Adds a line to a list, until it was added. Tells how often somebody else was faster.
+/// Adds a line to a list, retrying until it was added. Returns how often another writer was faster.
 fn add(store: &RemoteStore, token: &str, padding: usize) -> usize {
     let mut conflicts = 0;
     loop {
         let edit = store.edit(&key("list")).unwrap();
         let mut text = match edit.object.read(ReadRange::All) {
             Ok(text) => text.to_vec(),
-            // Another replaced it meanwhile.
+            // Another writer replaced it in the meantime.
             Err(StoreError::Changed { .. }) => continue,
             Err(error) => panic!("{error}"),
         };
@@ -169,7 +169,7 @@ fn add(store: &RemoteStore, token: &str, padding: usize) -> usize {
     }
 }
 
-/// Adds lines from some threads on a bad network, and looks whether each is there once.
+/// Adds lines from several threads on a bad network, and checks that each is there once.
 fn count(clean: &RemoteStore, faulty: &[RemoteStore], each: usize, padding: usize) {
     clean.put(&key("list"), &vec![b' '; padding], Condition::None).unwrap();
     std::thread::scope(|scope| {
@@ -209,7 +209,7 @@ fn is_lost(request: &shardine_testbed::Recorded) -> bool {
     request.fault == Some("lost-answer")
 }
 
-/// Longer if asked for.
+/// More rounds on request.
 fn rounds(usual: usize) -> usize {
     std::env::var("SHARDINE_LONG").map_or(usual, |_| usual * 20)
 }

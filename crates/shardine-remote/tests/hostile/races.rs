@@ -1,4 +1,4 @@
-//! Of writers that race, one wins: also with objects that are larger than a part.
+//! Of racing writers exactly one wins, even with objects larger than a part.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,8 @@ fn rounds(usual: usize) -> usize {
     std::env::var("SHARDINE_RACE_ROUNDS").map_or(usual, |text| text.parse().unwrap())
 }
 
-/// Has writers replace an object on the same condition, and counts the rounds in which not exactly one won.
+/// Makes writers replace an object on the same condition, and counts the rounds in which not
+/// exactly one won.
 fn race(stores: &[RemoteStore], len: usize, rounds: usize, absent: bool) -> usize {
     let mut wrong = 0;
     for round in 0..rounds {
@@ -108,7 +109,7 @@ fn a_store_of_unknown_make_gets_large_updates_in_one_request() {
         assert!(matches!(conflict, StoreError::Conflict { .. }), "{conflict:?}");
         assert_eq!(&*store.get(&key("a")).unwrap().unwrap(), &large[1..]);
         assert_eq!(fake.begun(), 0, "an upload was begun");
-        // Without a condition nothing can be got wrong.
+        // Without a condition nothing can go wrong.
         store.put(&key("b"), &large, Condition::None).unwrap();
         assert_eq!(fake.begun(), 1);
         // The user knows better.
@@ -144,7 +145,7 @@ fn an_update_that_is_too_large_for_one_request_is_refused() {
 #[test]
 fn a_large_update_waits_on_the_disk_and_not_in_memory() {
     within(120, || {
-        // The probe of the process before it, so that the server is warm and the bucket there.
+        // Written beforehand, so that the server is warm and the bucket exists.
         let prefix = fresh("spooled");
         s3(&prefix).put(&key("o"), b"old", Condition::None).unwrap();
         let addr = seaweed().addr().to_string();
@@ -156,7 +157,7 @@ fn a_large_update_waits_on_the_disk_and_not_in_memory() {
         };
         let grown = number("after:") - number("before:");
         assert!(grown < MEMORY + (24 << 20), "{} MiB", grown >> 20);
-        // More than what is read as a document.
+        // More than is read as a document.
         let object = s3(&prefix).open(&key("o"), None).unwrap().read(ReadRange::All).unwrap();
         assert_eq!(object.len() as u64, 1000 + OBJECT);
         assert!(object[..1000].iter().all(|&b| b == 1) && object[1000..].iter().all(|&b| b == 7));

@@ -1,4 +1,4 @@
-//! Secrets are in no message, whatever fails.
+//! No message contains secrets, whatever fails.
 
 use shardine_remote::{RemoteStore, StoreOptions};
 use shardine_store::{Condition, ReadRange, Store as _, StoreExt as _};
@@ -8,10 +8,10 @@ use super::common::{BUCKET, azurite, seaweed};
 use super::server::{Server, answer};
 use super::{key, pattern, shown, within};
 
-/// It looks different in a URL, and different again when it is taken apart.
+/// It looks different in a URL, and different again when parsed.
 const SECRET: &str = "Xy/7+zQ=w:v@u%r";
 
-/// All forms in which a secret could show.
+/// All forms in which a secret could appear.
 fn forms(secret: &str) -> Vec<String> {
     let encode = |keep: &[u8]| -> String {
         secret
@@ -34,7 +34,7 @@ fn clean(what: &str, text: &str, secret: &str) {
     }
 }
 
-/// Does everything with a store that cannot do anything, and looks at all that is shown.
+/// Tries everything with a store that cannot do anything, and checks all that is shown.
 fn tried(url: &str, options: &StoreOptions, secret: &str) {
     clean("options", &format!("{options:?}"), secret);
     let store = match RemoteStore::new(url, options) {
@@ -76,7 +76,7 @@ fn s3(endpoint: &str) -> StoreOptions {
         .with("aws_region", "us-east-1")
 }
 
-/// A server that fails in many ways, one after the other, and says all that it was told.
+/// A server that fails in many ways, one after the other, and repeats everything it received.
 fn chatty() -> Server {
     Server::start(|request, stream| {
         let text = format!("{request:?}");
@@ -138,7 +138,7 @@ fn of_urls() {
         for (secret, written) in [
             (plain, plain),
             ("pa/ss:wo@rd", "pa%2Fss%3Awo%40rd"),
-            // As people write it who do not know better.
+            // As written by people who do not know better.
             ("pa/ss-word", "pa/ss-word"),
             ("pa?ss-word", "pa?ss-word"),
             ("pa#ss-word", "pa#ss-word"),

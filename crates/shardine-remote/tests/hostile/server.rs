@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A request, as it came.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub method: String,
@@ -30,13 +30,14 @@ impl Request {
     }
 }
 
-/// Where it listens. Its threads end with the process.
+/// The address of a server. Its threads end with the process.
 pub struct Server {
     pub addr: SocketAddr,
 }
 
 impl Server {
-    /// Each connection is for one request: `answer` writes what it likes, then it is closed.
+    /// Each connection is for one request: `answer` writes whatever it likes, then the connection
+    /// is closed.
     pub fn start(
         answer: impl Fn(&Request, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
@@ -50,7 +51,7 @@ impl Server {
                     let mut stream = stream;
                     let Ok(Some(mut request)) = read(&stream) else { return };
                     request.number = next.fetch_add(1, Ordering::SeqCst);
-                    // The client may have heard enough.
+                    // The client may already have closed the connection.
                     drop(answer(&request, &mut stream));
                     drop(stream.shutdown(std::net::Shutdown::Write));
                     drop(io::copy(&mut stream.take(1 << 20), &mut io::sink()));
@@ -60,7 +61,7 @@ impl Server {
         Self { addr }
     }
 
-    /// One that says the same to everybody.
+    /// A server that gives everyone the same answer.
     pub fn saying(text: impl Into<Vec<u8>>) -> Self {
         let text = text.into();
         Self::start(move |_, stream| stream.write_all(&text))
@@ -93,7 +94,7 @@ fn read(stream: &TcpStream) -> io::Result<Option<Request>> {
     Ok(Some(Request { method, target, headers, body, number: 0 }))
 }
 
-/// An answer with a length that is right.
+/// An answer with a correct length.
 pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let extra: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

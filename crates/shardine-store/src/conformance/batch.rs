@@ -13,7 +13,7 @@ suite![
 
 type Answers = Vec<(usize, Result<Buffer, StoreError>)>;
 
-/// Runs a batch; the answers by their place.
+/// Runs a batch and returns its answers by position.
 fn read_batch(store: &dyn Store, reads: &mut dyn Reads) -> Answers {
     let answers = Mutex::new(Vec::new());
     store.read_batch(&ThreadEach, reads, &|i, answer| answers.lock().unwrap().push((i, answer)));

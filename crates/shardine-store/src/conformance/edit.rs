@@ -87,7 +87,7 @@ fn an_edit_that_is_given_up_changes_nothing(make: Make<'_>) {
     assert_eq!(get(&*store, "a").unwrap(), b"2");
 }
 
-/// Others read meanwhile.
+/// Others can read in the meantime.
 fn of_two_edits_one_waits_or_fails(make: Make<'_>) {
     let store = make();
     put(&*store, "a", b"1");

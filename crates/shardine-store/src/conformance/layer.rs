@@ -85,7 +85,7 @@ pub fn check_layer<L: Store>(layer: impl FnOnce(Recorder) -> L, itself: &[&str])
 /// A method by its name, and something that calls it.
 type Named<F> = (&'static str, F);
 
-/// Calls a method of a store, and tells whether its answer came from the store behind the layer.
+/// Calls a method of a store, and returns whether its answer came from the store behind the layer.
 type StoreCall = fn(&dyn Store) -> bool;
 
 /// Calls a method of an object.
@@ -178,7 +178,7 @@ const OBJECT_CALLS: [Named<ObjectCall>; 7] = [
     ("file", |object| assert!(object.file().is_none())),
 ];
 
-/// The ways to read an object. Each may reach the wrapped one by another of them.
+/// The ways to read an object. Each may reach the wrapped one by a different one of them.
 const READS: [fn(&Arc<dyn Object>); 3] = [
     |object| assert_eq!(object.read(ReadRange::All).unwrap().len() as u64, LEN),
     |object| object.read_into(0, &mut [0; LEN as usize]).unwrap(),

@@ -80,7 +80,7 @@ fn odd_names_are_names(make: Make<'_>) {
     ];
     names.sort_unstable();
     let store = make();
-    // A store may refuse names that others have trouble with, but says so.
+    // A store may refuse names that others have trouble with, but must say so.
     let is_refused = |name: &str| {
         let put = store.put(&key(&format!("try/{name}")), b"", Condition::None);
         matches!(put, Err(StoreError::Key { .. })) && name.contains(char::is_control)

@@ -1,4 +1,4 @@
-//! What every store must do, as checks that any store can be put through.
+//! What every store must do, as checks that can be run on any store.
 //!
 //! ```
 //! use shardine_store::{MemoryStore, conformance};
@@ -45,7 +45,7 @@ impl Workers for ThreadEach {
     }
 }
 
-/// Makes a new, empty store at every call.
+/// Creates a new, empty store at every call.
 pub type Make<'a> = &'a dyn Fn() -> Box<dyn Store>;
 
 /// One promise of a store.
@@ -83,8 +83,8 @@ pub fn checks() -> impl Iterator<Item = Check> {
 
 /// Runs all checks, each on stores of its own, and panics with the names of those that failed.
 ///
-/// `make` gives a new, empty store at every call; two of them must not share objects. What a failed
-/// check has to say goes to standard error when it fails; the others still run.
+/// `make` returns a new, empty store at every call; two of them must not share objects. A failed
+/// check prints its message to standard error when it fails; the others still run.
 pub fn run(make: impl Fn() -> Box<dyn Store>) {
     let failed: Vec<_> = checks()
         .filter(|check| catch_unwind(AssertUnwindSafe(|| (check.run)(&make))).is_err())
@@ -97,7 +97,7 @@ fn key(text: &str) -> Key {
     Key::new(text).expect("a key")
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Bytes that vary with position and seed.
 fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = || {
@@ -125,14 +125,15 @@ fn create(store: &dyn Store, at: &str) -> Box<dyn crate::ObjectWriter> {
     store.create(&key(at), CreateOptions::default()).expect("a writer")
 }
 
-/// The version of an object as reading shows it.
+/// The version of an object, as seen by reading it.
 fn version(store: &dyn Store, at: &str) -> crate::Version {
     let object = open(store, at);
     object.read(ReadRange::All).expect("a read");
     object.version().expect("a version after the first read")
 }
 
-/// Whether the store has no removals with a condition. Then it has removed nothing; otherwise the object is gone.
+/// Whether the store has no conditional removals. If so, nothing was removed; otherwise the object
+/// is gone.
 fn refuses_conditional_removal(store: &dyn Store, at: &str, condition: &Condition) -> bool {
     let before = get(store, at);
     match store.delete(&key(at), condition) {

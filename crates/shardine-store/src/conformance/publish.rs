@@ -117,7 +117,7 @@ fn what_another_store_staged_is_refused(make: Make<'_>) {
             matches!(&result, Err(StoreError::ForeignStaged { key }) if key.as_str() == "foreign"),
             "{result:?}"
         );
-        // It is known before anything is published.
+        // The error comes before anything is published.
         for store in [from, to] {
             assert_eq!(store.list(None).unwrap().objects, []);
         }
@@ -134,7 +134,7 @@ fn a_removed_object_is_gone(make: Make<'_>) {
     store.delete(&key("a/b"), &Condition::None).unwrap();
     assert_eq!(get(&*store, "a/b"), None);
     assert_eq!(store.list(Some(&key("a"))).unwrap().objects, [(key("a/c"), 1)]);
-    // Removing what is not there is no error, and removes nothing else.
+    // Removing a missing object is not an error, and removes nothing else.
     for missing in ["a/b", "a", "nothing", "no/such/folder", "a/c/below"] {
         store.delete(&key(missing), &Condition::None).unwrap();
     }

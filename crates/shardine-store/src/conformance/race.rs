@@ -69,7 +69,7 @@ fn a_swap_loses_no_update(make: Make<'_>) {
             };
             let count: usize = std::str::from_utf8(&text).unwrap().parse().unwrap();
             let condition = Condition::Unchanged(object.version().unwrap());
-            // Closed before the swap, so that a store may use again whatever it can.
+            // Closed before the swap, so that a store may reuse whatever it can.
             drop((object, text));
             let text = format!("{:04}", count + 1);
             let swapped = store.put(&key("counter"), text.as_bytes(), condition);

@@ -43,7 +43,7 @@ fn a_kept_object_knows_whether_it_is_current(make: Make<'_>) {
         return;
     }
     assert!(object.is_current().unwrap());
-    // As long as before, and a moment later.
+    // The same length as before, a moment later.
     put(&*store, "a", b"two");
     assert!(!object.is_current().unwrap());
     let object = open(&*store, "a");
@@ -77,7 +77,7 @@ fn a_missing_object_is_not_found(make: Make<'_>) {
     let store = make();
     put(&*store, "folder/object", b"x");
     for missing in ["nothing", "no/such/folder", "folder", "folder/objec", "folder/object/below"] {
-        // Opening may be free, and then it is the first read that finds out.
+        // Opening may be free; then the first read finds out.
         let read = store.open(&key(missing), None).and_then(|o| o.read(ReadRange::All));
         match read {
             Err(StoreError::NotFound { key, .. }) => assert_eq!(key.as_str(), missing),
@@ -103,7 +103,7 @@ fn suffixes_are_exact(make: Make<'_>) {
     let data = pattern(2, 5_000);
     put(&*store, "a", &data);
     for n in [1, 16, 4_999, 5_000] {
-        // The first read of an object, so that a store cannot rely on a length it has seen.
+        // The first read of an object, so that a store cannot rely on a length seen earlier.
         let read = open(&*store, "a").read(ReadRange::Suffix(n as u64)).unwrap();
         assert_eq!(*read, data[5_000 - n..], "the last {n}");
     }
@@ -155,8 +155,8 @@ fn a_version_stands_for_the_bytes(make: Make<'_>) {
     let published = put(&*store, "a", b"0000");
     assert_eq!(published, version(&*store, "a"));
     assert_eq!(published, version(&*store, "a"));
-    // As fast as can be: neither the same length nor the same moment makes two versions one, and
-    // neither does what a removal frees for the next.
+    // As fast as possible: two versions differ even if they have the same length, were written at
+    // the same moment, or reuse what a removal has freed.
     let mut seen = vec![published];
     for i in 1_u16..40 {
         if i % 3 == 0 {

@@ -1,11 +1,12 @@
 //! Who uses the folder of a data set, and whether it is still the one that was opened.
 //!
-//! A job that repacks a data set in place exchanges its folder for another one. Readers notice that afterwards, by the
-//! document that makes the data set ([`DocumentStamp`]) and by the folder itself ([`FolderIdentity`]), and repeat what
-//! they have read; they take no lock. Writers keep the folder in its place until they have published: they hold it
-//! ([`FolderHold`], a shared `flock` on the folder's own descriptor), and the job takes it alone ([`FolderAlone`]) for
-//! the moment of the exchange. A *gate*, a file in the job's folder, keeps writers that come later from delaying the
-//! job for ever. All of these locks are the kernel's and die with their process.
+//! A job that repacks a data set in place exchanges its folder for another one. Readers take no
+//! lock. They notice the exchange afterwards, by the data set's document ([`DocumentStamp`]) and by
+//! the folder itself ([`FolderIdentity`]), and read again. Writers keep the folder in its place
+//! until they have published: they hold it ([`FolderHold`], a shared `flock` on the folder's own
+//! descriptor), and the job takes it exclusively ([`FolderAlone`]) for the moment of the exchange.
+//! A *gate*, a file in the job's folder, keeps newly arriving writers from delaying the job
+//! forever. All of these locks are kernel locks and die with their process.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -25,16 +26,16 @@ use super::temporary::job_folder;
 use super::{FileStore, failed, is_missing, lacks_locks};
 use crate::{Key, StoreError};
 
-/// The file in the folder of a job at which new writers wait while the job waits to be alone.
+/// The file in a job's folder at which new writers wait while the job waits for exclusive access.
 const GATE: &str = "gate";
 
-/// How often a job looks whether it is alone.
+/// How often a job checks whether it has exclusive access.
 const POLL: Duration = Duration::from_millis(2);
 
-/// The folders that are held by this process: device and inode, once for each hold.
+/// The folders held by this process: device and inode, once per hold.
 static HELD: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 
-/// The state of a document, by which it is told from any other that had or will have its name.
+/// The state of a document, which distinguishes it from any other that had or will have its name.
 #[derive(Debug, Clone, Copy)]
 pub struct DocumentStamp {
     stamp: Stamp,
@@ -43,7 +44,7 @@ pub struct DocumentStamp {
 }
 
 impl DocumentStamp {
-    /// Whether a later change is sure to show.
+    /// Whether any later change is guaranteed to show.
     pub fn is_telling(&self) -> bool {
         self.telling
     }
@@ -54,12 +55,13 @@ impl DocumentStamp {
     }
 }
 
-/// A folder, told from others that had or will have its name.
+/// The identity of a folder, which distinguishes it from others that had or will have its name.
 #[derive(Debug, Clone)]
 pub struct FolderIdentity {
     id: (u64, u64),
     born: Option<SystemTime>,
-    /// Where the file system does not tell when a folder was made: keeps its number from being given to another one.
+    /// Where the file system does not record when a folder was created: keeps its inode number from
+    /// being reused.
     _open: Option<Arc<File>>,
 }
 
@@ -69,7 +71,7 @@ impl PartialEq for FolderIdentity {
     }
 }
 
-/// Keeps the folder of a data set in its place. Others may hold it too.
+/// Keeps the folder of a data set in its place. Several may hold it.
 #[derive(Debug)]
 pub struct FolderHold {
     file: File,
@@ -87,7 +89,8 @@ impl Drop for FolderHold {
         if let Some(i) = held.iter().position(|id| *id == self.id) {
             held.swap_remove(i);
         }
-        // Closing the descriptor would not do while a child that was forked meanwhile has it too.
+        // Closing the descriptor is not enough while a child that was forked in the meantime has it
+        // too.
         let _ = self.file.unlock();
     }
 }
@@ -100,21 +103,23 @@ pub struct FolderAlone {
 }
 
 impl FolderAlone {
-    /// How long files of the old folder may be read, by those who have them open, without a look at whether they have
-    /// been replaced. Until then, or until they are removed, nobody is to write to the new ones.
+    /// How long someone who has files of the old folder open may read them without checking whether
+    /// they have been replaced. Until this time has passed, or the old files have been removed,
+    /// nobody may write to the new ones.
     pub const UNNOTICED: Duration = Duration::from_millis(TRUST);
 }
 
 impl Drop for FolderAlone {
     fn drop(&mut self) {
         if self.process == std::process::id() {
-            // The new folder before the gate: who waits at the gate is let in to something.
+            // The new folder before the gate, so that writers waiting at the gate find it unlocked.
             self.files.iter().rev().for_each(|file| drop(file.unlock()));
         }
     }
 }
 
-/// Whether this process holds the folder behind a descriptor, so that waiting for it alone would never end.
+/// Whether this process holds the folder behind a descriptor, so that waiting for exclusive access
+/// would never end.
 pub(super) fn is_held_here(folder: &File) -> io::Result<bool> {
     let id = id(folder)?;
     Ok(HELD.lock().unwrap_or_else(PoisonError::into_inner).contains(&id))
@@ -135,7 +140,7 @@ impl FileStore {
         }
     }
 
-    /// Which folder is at a place now; `None` if there is none.
+    /// The identity of the folder that is now in this place; `None` if there is none.
     pub fn folder_identity(
         &self,
         folder: Option<&Key>,
@@ -157,10 +162,12 @@ impl FileStore {
         }
     }
 
-    /// Keeps the folder of a data set in its place until the hold is dropped; waits for a job that is exchanging it.
+    /// Keeps the folder of a data set in its place until the hold is dropped. Waits for a job that
+    /// is exchanging it.
     ///
-    /// `None` where the locks of the file system cannot be relied on (only [local ones](Self::can_hold) can), or the
-    /// folder may not be opened. [`StoreError::Io`] with `NotFound` if there is no folder.
+    /// `None` if the locks of the file system are not reliable (only [local ones](Self::can_hold)
+    /// are), or the folder may not be opened. [`StoreError::Io`] with `NotFound` if there is no
+    /// folder.
     pub fn hold(&self, folder: Option<&Key>) -> Result<Option<FolderHold>, StoreError> {
         let path = self.folder_path(folder);
         let wrong = |e| failed("lock the folder", &path, e);
@@ -190,7 +197,7 @@ impl FileStore {
         }
     }
 
-    /// Whether [`hold`](Self::hold) holds a folder here: it is on a file system of this machine that has locks.
+    /// Whether [`hold`](Self::hold) works for this folder: it is on a local file system with locks.
     pub fn can_hold(&self, folder: Option<&Key>) -> Result<bool, StoreError> {
         let path = self.folder_path(folder);
         let file = self.open_folder(&path).map_err(|e| failed("open the folder", &path, e))?;
@@ -207,8 +214,9 @@ impl FileStore {
         }
     }
 
-    /// Takes a data set and the one that is to replace it alone, for the job that works in `work`. Waits for
-    /// those who hold the data set, while new ones wait at the gate; `None` if that takes longer than `patience`.
+    /// Takes exclusive access to a data set and its replacement, for the job that works in `work`.
+    /// Waits for those who hold the data set, while new ones wait at the gate; `None` if that takes
+    /// longer than `patience`.
     ///
     /// The new folder stays locked under its new name until this is dropped.
     pub fn hold_alone(
@@ -251,10 +259,10 @@ impl FileStore {
         Ok(Some(alone))
     }
 
-    /// Waits while a job on this folder waits to be alone.
+    /// Waits while a job on this folder waits for exclusive access.
     fn wait_at_gate(&self, path: &Path, folder: &File) -> Result<(), StoreError> {
         let disk = &self.0.disk;
-        // The name behind all links, by one call where the kernel tells it.
+        // The path with all links resolved, in one call where the kernel provides it.
         let known = fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()));
         let real = match known {
             Ok(real) => real,
@@ -266,13 +274,13 @@ impl FileStore {
         };
         let gate = above.join(job_folder(name)).join(GATE);
         match disk.open_for_reading(&gate) {
-            // To wait is all that is wanted: the lock goes with the descriptor.
+            // Waiting is all that is needed: the lock is released with the descriptor.
             Ok(file) => match file.lock_shared() {
                 Ok(()) => Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
                 Err(e) => Err(failed("lock", &gate, e)),
             },
-            // The folder of a job is its owner's alone: others do without the gate, and wait for the lock.
+            // A job's folder is private to its owner: others skip the gate and wait for the lock.
             Err(e) if is_missing(&e) || e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             Err(e) => Err(failed("open", &gate, e)),
         }
@@ -283,7 +291,7 @@ impl FileStore {
         self.0.disk.open(OpenOptions::new().read(true).custom_flags(flags), path)
     }
 
-    /// The path of a folder, or that of the root.
+    /// The path of a folder; `None` is the root.
     pub(crate) fn folder_path(&self, folder: Option<&Key>) -> PathBuf {
         folder.map_or_else(|| self.0.root.clone(), |key| self.path(key))
     }

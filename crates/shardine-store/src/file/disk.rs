@@ -1,9 +1,9 @@
-//! The one door to the disk.
+//! All access to the disk.
 //!
-//! Everything that a [`FileStore`](super::FileStore) changes goes through here, so that a test can watch each step, let
-//! it fail, kill the process before it, or keep a record from which every state that a power failure could leave is made.
-//! Everything that it looks at does too, so that a test can let any of these calls fail: what could not be looked at must
-//! never be taken for what is not there.
+//! Every change that a [`FileStore`](super::FileStore) makes goes through here, so that a test can
+//! watch each step, make it fail, kill the process before it, or keep a record from which every
+//! state that a power failure could leave is reconstructed. So does every query, so that a test can
+//! make any of these calls fail: a failed query must never be mistaken for absence.
 
 use std::fmt::Debug;
 use std::fs::{self, DirEntry, File, Metadata, OpenOptions, TryLockError};
@@ -25,7 +25,7 @@ pub enum DiskStep<'a> {
         /// Its path.
         path: &'a Path,
     },
-    /// Bytes of a file.
+    /// Bytes are written to a file.
     Write {
         /// Its path.
         path: &'a Path,
@@ -34,7 +34,7 @@ pub enum DiskStep<'a> {
         /// The bytes.
         data: &'a [u8],
     },
-    /// Another length of a file.
+    /// The length of a file changes.
     Resize {
         /// Its path.
         path: &'a Path,
@@ -46,11 +46,11 @@ pub enum DiskStep<'a> {
         /// Its path.
         path: &'a Path,
     },
-    /// A file gets another name, in place of the one that had it.
+    /// A file is renamed, replacing a file that has the new name.
     Rename {
-        /// The name that it had.
+        /// The old name.
         from: &'a Path,
-        /// The name that it gets.
+        /// The new name.
         to: &'a Path,
     },
     /// Two folders exchange their names.
@@ -62,9 +62,9 @@ pub enum DiskStep<'a> {
     },
     /// A file gets a second name.
     Link {
-        /// The name that it has.
+        /// The existing name.
         from: &'a Path,
-        /// The one that it gets too.
+        /// The additional name.
         to: &'a Path,
     },
     /// A file is removed.
@@ -89,7 +89,7 @@ pub enum DiskStep<'a> {
     },
 }
 
-/// A call that looks at what is on the disk, and changes nothing.
+/// A call that queries the disk without changing it.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum DiskLook<'a> {
@@ -98,7 +98,7 @@ pub enum DiskLook<'a> {
         /// Its path.
         path: &'a Path,
     },
-    /// The kind, length and times of something are asked for, by its path or through a descriptor.
+    /// The kind, length and times of something are queried, by its path or through a descriptor.
     Examine {
         /// Its path.
         path: &'a Path,
@@ -109,7 +109,7 @@ pub enum DiskLook<'a> {
         path: &'a Path,
         /// Where they begin.
         offset: u64,
-        /// How many they are.
+        /// How many.
         len: u64,
     },
     /// The listing of a folder is begun.
@@ -132,46 +132,46 @@ pub enum DiskLook<'a> {
         /// The path of the file or folder.
         path: &'a Path,
     },
-    /// It is tried whether a folder could be renamed.
+    /// A probe whether a folder can be renamed.
     Move {
         /// Its path.
         path: &'a Path,
     },
 }
 
-/// Whether a step takes place.
+/// An observer's decision on a step.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It does.
+    /// The step takes place.
     Go,
-    /// It fails.
+    /// The step fails.
     Fail(io::Error),
-    /// So many of the bytes are written, then it fails.
+    /// This many bytes are written, then the step fails.
     Partly(usize, io::Error),
 }
 
-/// Is asked before each step.
+/// Called before each step.
 pub trait DiskObserver: Debug + Send + Sync {
     /// Whether the step takes place. Called on the thread that makes it.
     fn before(&self, step: DiskStep<'_>) -> Verdict;
 
-    /// The error that a call gets that only looks, if it is to fail. All of them succeed unless this is overridden.
+    /// An error makes a call that only queries the disk fail. By default all of them succeed.
     fn before_look(&self, _: DiskLook<'_>) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// The disk, and who watches it.
+/// The disk, with an optional observer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk(pub Option<Arc<dyn DiskObserver>>);
 
 impl Disk {
-    /// Whether somebody wants to see every byte.
+    /// Whether an observer wants to see every byte.
     pub fn is_watched(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Asks for a call that only looks. Costs nothing but a branch where nobody watches.
+    /// Asks the observer about a query. Costs only a branch if there is none.
     #[inline]
     pub fn look(&self, look: DiskLook<'_>) -> io::Result<()> {
         match &self.0 {
@@ -186,35 +186,36 @@ impl Disk {
         options.open(path)
     }
 
-    /// Opens a file for reading. What only looks like one, such as a pipe that nobody writes to, is not waited for.
+    /// Opens a file for reading. Does not block on something that is not a regular file, such as a
+    /// pipe without a writer.
     pub fn open_for_reading(&self, path: &Path) -> io::Result<File> {
         self.open(File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()), path)
     }
 
-    /// What is at a path; a link stands for what it leads to.
+    /// What is at a path; links are followed.
     pub fn examine(&self, path: &Path) -> io::Result<Metadata> {
         self.look(DiskLook::Examine { path })?;
         fs::metadata(path)
     }
 
-    /// What is at a path, be it a link.
+    /// What is at a path; links are not followed.
     pub fn examine_link(&self, path: &Path) -> io::Result<Metadata> {
         self.look(DiskLook::Examine { path })?;
         fs::symlink_metadata(path)
     }
 
-    /// The same of an open file.
+    /// The same for an open file.
     pub fn examine_open(&self, file: &File, path: &Path) -> io::Result<Metadata> {
         self.look(DiskLook::Examine { path })?;
         file.metadata()
     }
 
-    /// What is at a path; a link stands for what it leads to. `None` only if it is known that there is nothing.
+    /// What is at a path; links are followed. `None` only if there is known to be nothing.
     pub fn find(&self, path: &Path) -> io::Result<Option<Metadata>> {
         found(self.examine(path))
     }
 
-    /// The same where a link is a link.
+    /// The same, but links are not followed.
     pub fn find_link(&self, path: &Path) -> io::Result<Option<Metadata>> {
         found(self.examine_link(path))
     }
@@ -243,13 +244,13 @@ impl Disk {
         }))
     }
 
-    /// The path without links.
+    /// The path with links resolved.
     pub fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         self.look(DiskLook::Resolve { path })?;
         path.canonicalize()
     }
 
-    /// What a link says.
+    /// The target of a link.
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.look(DiskLook::Resolve { path })?;
         fs::read_link(path)
@@ -267,7 +268,7 @@ impl Disk {
         file.try_lock()
     }
 
-    /// Asks for a step that takes place whole or not at all.
+    /// Asks the observer about a step that takes place whole or not at all.
     pub fn ask(&self, step: DiskStep<'_>) -> io::Result<()> {
         match self.0.as_ref().map(|observer| observer.before(step)) {
             None | Some(Verdict::Go) => Ok(()),
@@ -304,7 +305,7 @@ impl Disk {
     }
 }
 
-/// Tells what is not there from what could not be looked at.
+/// Distinguishes a missing file from a failed query.
 fn found(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
     match found {
         Ok(found) => Ok(Some(found)),

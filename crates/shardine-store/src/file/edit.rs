@@ -1,4 +1,4 @@
-//! Changing a file under its writer's lock: by another that takes its place, or in place with a journal.
+//! Changing a file under its writer lock: by replacing it, or in place with a journal.
 
 use std::fs::{File, FileTimes, Permissions};
 use std::io;
@@ -18,7 +18,7 @@ use super::temporary::{Temporary, journal_name};
 use super::{FileStore, failed, recover};
 use crate::{Edit, Held, InPlace, Key, StoreError, Version};
 
-/// What is held while a file is changed.
+/// What is held while a file is being changed.
 #[derive(Debug)]
 pub(super) struct FileHold {
     pub lock: WriterLock,
@@ -67,7 +67,8 @@ impl Held for FileHold {
         if named.is_symlink() || found.nlink() > 1 {
             return unsupported("be changed in place: the file has another name, too");
         }
-        // Its version could not be told from others without a time of its own, which only the owner may set.
+        // Its version would not be distinguishable from others without an explicitly set time,
+        // which only the owner may set.
         let user = nix::unistd::geteuid();
         if !user.is_root() && user.as_raw() != found.uid() {
             return unsupported("be changed in place: it belongs to another user");
@@ -85,7 +86,7 @@ impl Held for FileHold {
             let (start, end, len) = (guard.start, guard.end, stamp.len);
             return Err(StoreError::OutOfRange { key, start, end, len });
         }
-        // Not longer than the file, which is real.
+        // No longer than the file, whose length is real.
         guarded.resize(len as usize, 0);
         disk.read(&self.lock.file, path, &mut guarded, guard.start)
             .map_err(|e| failed("read", path, e))?;
@@ -108,12 +109,12 @@ impl Held for FileHold {
     }
 }
 
-/// How far a change has come.
+/// The progress of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing is on the disk.
+    /// Nothing has been written to the disk.
     Fresh,
-    /// Something is, and the journal says so if it must.
+    /// Something has, and the journal says so if it must.
     Begun,
     /// The journal of the switch is durable: from now on only recovery may decide.
     Switching,
@@ -126,14 +127,14 @@ struct Change {
     hold: Arc<FileHold>,
     disk: Disk,
     journal: PathBuf,
-    /// Whether what is guarded is at the end of the file, so that it has to stay there to be found.
+    /// Whether the guarded bytes are at the end of the file and have to stay there to be found.
     at_end: bool,
     intent: Intent,
     guarded: Vec<u8>,
     /// Where the next bytes go.
     end: u64,
     state: State,
-    /// Whether there is a journal, or may be.
+    /// Whether there is, or may be, a journal.
     journaled: bool,
     readers_out: bool,
 }
@@ -157,14 +158,14 @@ impl Change {
         self.disk.sync(self.file(), self.path()).map_err(|e| failed("sync", self.path(), e))
     }
 
-    /// Makes the journal durable under its name, whole from the start.
+    /// Makes the complete journal durable under its name in one step.
     fn write_journal(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.journaled = true;
         let journal = &self.journal;
         let wrong = |e| failed("write the journal", journal, e);
         let path = journal.parent().unwrap_or(journal);
         let (temporary, file) = Temporary::create(&self.disk, path).map_err(wrong)?;
-        // Whoever may read the file may have to read the journal.
+        // Everyone who may read the file may have to read the journal.
         let found = self.disk.examine_open(self.file(), self.path()).map_err(wrong)?;
         let mode = found.permissions().mode() & 0o777;
         file.set_permissions(Permissions::from_mode(mode)).map_err(wrong)?;
@@ -177,7 +178,7 @@ impl Change {
         folder.sync()
     }
 
-    /// Adds the switch to a journal that has the intent already.
+    /// Adds the switch to a journal that already has the intent.
     fn extend_journal(&self, bytes: &[u8]) -> Result<(), StoreError> {
         let journal = &self.journal;
         let wrong = |e| failed("write the journal", journal, e);
@@ -187,13 +188,15 @@ impl Change {
         self.disk.sync(&file, journal).map_err(wrong)
     }
 
-    /// Makes the file longer before anything is written past its end, where what is guarded is found by the end: data
-    /// may end in bytes that look like an index (an inner shard does), and are not to be taken for one.
+    /// Extends the file before anything is written past its end, if the guarded bytes are located
+    /// by the end of the file: data may end in bytes that look like an index (an inner shard does),
+    /// and must not be mistaken for one.
     fn lengthen(&self, len: u64) -> Result<(), StoreError> {
         self.disk.resize(self.file(), self.path(), len).map_err(|e| failed("write", self.path(), e))
     }
 
-    /// A time that no earlier state of the file had. The kernel's own clock may tick too slowly to tell two apart.
+    /// Sets a modification time that no earlier state of the file had. The kernel's own clock may
+    /// tick too slowly to distinguish two states.
     fn stamp(&self) -> Result<Version, StoreError> {
         let times = FileTimes::new().set_modified(SystemTime::now());
         let stamped = self.file().set_times(times);
@@ -202,7 +205,7 @@ impl Change {
         Ok(Stamp::from(&found).version())
     }
 
-    /// Takes back what was written before the switch.
+    /// Undoes what was written before the switch.
     fn undo(&mut self) -> Result<(), StoreError> {
         let wrong = |e| failed("undo a change of", self.path(), e);
         let len = self.disk.examine_open(self.file(), self.path()).map_err(wrong)?.len();
@@ -240,13 +243,14 @@ impl InPlace for Change {
         self.end = end.ok_or_else(|| {
             failed("append to", self.path(), io::Error::from(io::ErrorKind::FileTooLarge))
         })?;
-        // Past an index that is found by the end of the file, nothing may stand without a journal that says so.
+        // If the index is located by the end of the file, nothing may be written past it without a
+        // journal that says so.
         if self.state == State::Fresh && self.at_end {
             self.write_journal(&self.intent.to_bytes())?;
         }
         self.state = State::Begun;
         if self.at_end {
-            // What is found there now is zeros, which no checksum allows.
+            // A reader now finds zeros there, which fail any checksum.
             self.lengthen(self.end.saturating_add(self.guarded.len() as u64))?;
         }
         self.write(data, at)?;
@@ -276,7 +280,8 @@ impl InPlace for Change {
             bytes.extend(switch.to_bytes());
             self.write_journal(&bytes)?;
         }
-        // What is all guarded may be at the start: then the room that was made for what is found by the end is too much.
+        // If the whole file is guarded, the guarded bytes may belong at its start: then the room
+        // reserved for an index located by the end is too much.
         if self.at_end && (past || self.state == State::Begun) {
             self.lengthen(len)?;
         }
@@ -291,7 +296,7 @@ impl InPlace for Change {
         self.sync()?;
         let version = self.stamp()?;
         self.state = State::Done;
-        // The switch is durable. A journal that stays behind says nothing else.
+        // The switch is durable. A journal left behind says the same.
         self.forget_journal()?;
         Ok(version)
     }
@@ -299,12 +304,12 @@ impl InPlace for Change {
 
 impl Drop for Change {
     fn drop(&mut self) {
-        // A failure here leaves the journal, and whoever opens the file next does it again.
+        // A failure here leaves the journal, and the next one to open the file repeats this.
         match self.state {
             State::Begun => {
                 let _ = self.undo();
             }
-            // It could not be made sure that the journal lasts, and yet it may be there.
+            // The journal could not be made durable, but it may be there.
             State::Fresh if self.journaled => {
                 let _ = self.undo();
             }

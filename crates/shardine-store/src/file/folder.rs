@@ -15,19 +15,19 @@ use super::stamp::Stamp;
 use super::{failed, lacks_locks};
 use crate::{Condition, Key, StoreError};
 
-/// What came of giving a file a name that nothing has.
+/// The outcome of renaming a file to an unused name.
 pub(super) enum Renamed {
     Yes,
     /// An object has the name.
     Exists,
-    /// It has to be done under the folder's lock.
+    /// The rename has to be done under the folder's lock.
     Unknown,
 }
 
-/// A folder that is held while an entry of it is checked and switched.
+/// A folder that is kept open while one of its entries is checked and switched.
 ///
-/// Everything goes through the descriptor: if the folder is moved meanwhile, the lock, the check and
-/// the switch still concern one folder.
+/// Everything goes through the descriptor: if the folder is moved in the meantime, the lock, the
+/// check and the switch still apply to the same folder.
 #[derive(Debug)]
 pub(super) struct Folder {
     disk: Disk,
@@ -37,19 +37,21 @@ pub(super) struct Folder {
 
 impl Folder {
     pub fn open(disk: &Disk, path: &Path) -> Result<Self, StoreError> {
-        // A file in the place of a folder is told here, and not taken for one.
+        // Fails if a file is in the place of the folder.
         let file = disk
             .open(OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECTORY.bits()), path)
             .map_err(|e| failed("open the folder", path, e))?;
         Ok(Self { disk: disk.clone(), file, path: path.to_owned() })
     }
 
-    /// Waits for the exclusive lock, which is given up when the folder is dropped.
+    /// Waits for the exclusive lock, which is released when the folder is dropped.
     ///
-    /// Where there are no locks, only a write without a condition goes on: no other write can have one.
+    /// Where there are no locks, only an unconditional write may proceed: no other write can have a
+    /// condition.
     pub fn lock(&self, condition: &Condition) -> Result<(), StoreError> {
         if is_held_here(&self.file).map_err(|e| failed("examine", &self.path, e))? {
-            // The folder of a data set that this process is writing to: the lock would wait for that very write.
+            // The folder of a data set that this process is writing to: the lock would wait for
+            // that very write.
             return match condition {
                 Condition::None => Ok(()),
                 _ => {
@@ -75,18 +77,18 @@ impl Folder {
         }
     }
 
-    /// Gives the lock up before the folder is dropped, so that nobody waits for a sync.
+    /// Releases the lock before the folder is dropped, so that nobody waits for a sync.
     pub fn unlock(&self) -> Result<(), StoreError> {
         self.file.unlock().map_err(|e| failed("unlock the folder", &self.path, e))
     }
 
-    /// The object of this name, if there is one. A link stands for what it leads to.
+    /// The object with this name, if there is one. Links are followed.
     fn find(&self, name: &OsStr) -> Result<Option<Stamp>, StoreError> {
         let found = self.examine(name, AtFlags::empty())?;
         Ok(found.filter(is_file).map(|stat| Stamp::from(&stat)))
     }
 
-    /// What has this name; `None` only if it is known that nothing has it.
+    /// What has this name; `None` only if there is known to be nothing.
     fn examine(&self, name: &OsStr, flags: AtFlags) -> Result<Option<FileStat>, StoreError> {
         let path = self.path.join(name);
         let wrong = |e: io::Error| failed("examine", &path, e);
@@ -98,7 +100,8 @@ impl Folder {
         }
     }
 
-    /// Fails with [`StoreError::Conflict`] unless the condition holds for `name`. Tells whether the object is there.
+    /// Fails with [`StoreError::Conflict`] unless the condition holds for `name`. Returns whether
+    /// the object exists.
     pub fn check(
         &self,
         name: &OsStr,
@@ -116,14 +119,14 @@ impl Folder {
         if holds { Ok(found.is_some()) } else { Err(StoreError::Conflict { key: key.clone() }) }
     }
 
-    /// Gives the file `from` of this folder the name `to`, replacing what has it.
+    /// Renames the file `from` of this folder to `to`, replacing what has that name.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), StoreError> {
         self.ask_rename(from, to)?;
         renameat(&self.file, from, &self.file, to)
             .map_err(|e| failed("rename a file to", &self.path.join(to), e))
     }
 
-    /// The same, if nothing has the name yet.
+    /// The same, but only if nothing has the name yet.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> Result<Renamed, StoreError> {
         use nix::fcntl::{RenameFlags, renameat2};
@@ -133,7 +136,7 @@ impl Folder {
         match renameat2(&self.file, from, &self.file, to, flags) {
             Ok(()) => Ok(Renamed::Yes),
             Err(Errno::EEXIST) if self.find(to)?.is_some() => Ok(Renamed::Exists),
-            // A link to nowhere has the name, or the file system does not know the flag.
+            // A broken link has the name, or the file system does not support the flag.
             Err(Errno::EEXIST | Errno::EINVAL | Errno::ENOSYS) => Ok(Renamed::Unknown),
             Err(e) => Err(failed("rename a file to", &self.path.join(to), e)),
         }
@@ -164,7 +167,8 @@ impl Folder {
         Ok(found.is_some_and(|stat| kind(&stat) != SFlag::S_IFDIR))
     }
 
-    /// The folder of this name inside; `None` if there is none, be it that the name is a link's.
+    /// The folder with this name inside this one; `None` if there is none, or the name is that of a
+    /// link.
     pub fn inside(&self, name: &OsStr) -> Result<Option<Self>, StoreError> {
         let path = self.path.join(name);
         self.disk
@@ -178,7 +182,7 @@ impl Folder {
         }
     }
 
-    /// Removes the folder of this name if it is one and empty; tells whether it did.
+    /// Removes the folder with this name if it is a folder and empty; returns whether it did.
     pub fn remove_folder(&self, name: &OsStr) -> Result<bool, StoreError> {
         let path = self.path.join(name);
         self.disk

@@ -1,35 +1,36 @@
 //! The journal of a change in place, as bytes.
 //!
-//! It stands beside the file from before the first byte of the file changes until the change is durable, and tells
-//! whoever comes after a killed writer which of the two states the file is in, or how to get to one of them.
+//! It lies next to the file from before the first byte of the file changes until the change is
+//! durable. After a writer was killed, it tells the next one which of the two states the file is
+//! in, or how to get to one of them.
 //!
-//! All numbers are little-endian. The file begins with [`MAGIC`]; two records follow, each a `u64` length, so many
-//! bytes, and their crc32c:
+//! All numbers are little-endian. The file begins with [`MAGIC`]; two records follow, each a `u64`
+//! length, that many bytes, and their crc32c:
 //!
-//! 1. the *intent*: old length, start and length of the guarded bytes, their digest. The guarded bytes are those that
-//!    the switch will replace or make meaningless: the index of a shard.
-//! 2. the *switch*: new length, start and length of the switched bytes, their new digest, the digest of those that
-//!    are the same before and after, and the runs that differ: start, length, old bytes, new bytes. It is there
-//!    before the first of the switched bytes changes.
+//! 1. the *intent*: old length, start and length of the guarded bytes, their digest. The guarded
+//!    bytes are those that the switch will replace or make meaningless: the index of a shard.
+//! 2. the *switch*: new length, start and length of the switched bytes, their new digest, the
+//!    digest of those that are the same before and after, and the runs that differ: start, length,
+//!    old bytes, new bytes. It is written before the first of the switched bytes changes.
 //!
-//! A *digest* is 64 bits of FNV-1a. A crc32c would not do: that of bytes that end in their own crc32c, as an index
-//! does, is the same number for all of them.
+//! A *digest* is a 64-bit FNV-1a hash. A crc32c would not do: for bytes that end in their own
+//! crc32c, as an index does, it is always the same number.
 
 use std::ops::Range;
 
-/// What a journal begins with.
+/// The first bytes of a journal.
 pub(super) const MAGIC: [u8; 8] = *b"SHRDJNL1";
 
-/// How long the journal of a file of `len` bytes can be: what is guarded is a part of the file, and is there as it was
-/// and as it is to be, with two numbers for each run.
+/// The maximum length of the journal of a file of `len` bytes. The guarded bytes are part of the
+/// file, and the journal holds them in their old and new state, with two numbers for each run.
 pub(super) fn max_len(len: u64) -> u64 {
     len.saturating_mul(4).saturating_add(4096)
 }
 
-/// Runs that differ and lie this near to each other are kept as one.
+/// Differing runs at most this far apart are stored as one.
 const NEAR: usize = 16;
 
-/// A journal. See the module.
+/// A journal. See the module documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Journal {
     pub intent: Intent,
@@ -48,7 +49,7 @@ pub(super) struct Switch {
     pub new_len: u64,
     pub range: Range<u64>,
     pub switched: u64,
-    /// Of the bytes outside of the runs.
+    /// The digest of the bytes outside the runs.
     pub common: u64,
     pub runs: Vec<Run>,
 }
@@ -68,7 +69,7 @@ impl Intent {
         Self { old_len, guard, guarded: digest(guarded) }
     }
 
-    /// Its record, with what comes before the first one.
+    /// Its record, preceded by the magic bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut payload = Vec::with_capacity(32);
         for number in [self.old_len, self.guard.start, self.guard.end - self.guard.start] {
@@ -82,7 +83,7 @@ impl Intent {
 }
 
 impl Switch {
-    /// From `old`, which is empty if there is nothing yet where the new bytes go, to `new`.
+    /// The switch from `old`, which is empty if nothing is yet where the new bytes go, to `new`.
     pub fn new(start: u64, old: &[u8], new: &[u8], new_len: u64) -> Self {
         let range = start..start.saturating_add(new.len() as u64);
         let mut runs: Vec<Run> = Vec::new();
@@ -116,7 +117,8 @@ impl Switch {
         record(&payload)
     }
 
-    /// The first to the last byte that differs, relative to the range; empty if none does.
+    /// The range from the first to the last byte that differs, relative to the switched range;
+    /// empty if none differs.
     pub fn changed(&self) -> Range<usize> {
         match (self.runs.first(), self.runs.last()) {
             (Some(first), Some(last)) => first.start..last.start + last.new.len(),
@@ -124,7 +126,8 @@ impl Switch {
         }
     }
 
-    /// Whether each of these bytes is as before or as after: the switch was begun, by whoever wrote this journal.
+    /// Whether each of these bytes has its old or its new value: the writer of this journal began
+    /// the switch.
     pub fn is_between(&self, found: &[u8]) -> bool {
         let of_either = |run: &Run| {
             let found = found.get(run.start..run.start + run.old.len()).unwrap_or_default();
@@ -139,8 +142,8 @@ impl Switch {
 }
 
 impl Journal {
-    /// Understands the bytes of a journal; `None` unless its intent is whole. What is left of a switch that was cut
-    /// short is as good as none: it was not begun.
+    /// Parses a journal; `None` unless its intent is complete. A truncated switch counts as none:
+    /// it was not begun.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (payload, rest) = take_record(rest)?;
@@ -151,7 +154,7 @@ impl Journal {
         }
         let intent = Intent { old_len, guard, guarded };
         let switch = take_record(rest).and_then(|(payload, _)| parse_switch(payload));
-        // Nothing gets shorter by a switch.
+        // A switch never shortens the file.
         let switch = switch.filter(|switch| switch.new_len >= intent.old_len);
         Some(Self { intent, switch })
     }
@@ -188,7 +191,7 @@ fn digest_on(digest: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(digest, |d, &byte| (d ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The digest of what is outside of the runs.
+/// The digest of everything outside the runs.
 fn common(bytes: &[u8], runs: &[Run]) -> u64 {
     let (mut all, mut at) = (digest(&[]), 0);
     for run in runs {
@@ -206,7 +209,7 @@ fn record(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The payload of a record that is whole, and what follows it.
+/// The payload of a complete record, and the bytes after it.
 fn take_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_at_checked(8)?;
     let len = u64::from_le_bytes(len.try_into().ok()?);

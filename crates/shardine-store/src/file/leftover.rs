@@ -1,4 +1,4 @@
-//! Files that writers made for themselves and did not take away.
+//! Files that writers created for themselves and did not remove.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -41,14 +41,15 @@ pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Vec<Leftov
         };
         let object = journal_of(name)
             .and_then(|of| prefix.map_or_else(|| Key::new(of), |prefix| prefix.join(of)).ok());
-        // A journal is in use as long as the object is locked, a temporary file as long as it is locked itself.
+        // A journal is in use while the object is locked, a temporary file while it is locked
+        // itself.
         let locked = match &object {
             Some(object) => store.path(object),
             None => entry.path(),
         };
         let in_use =
             kind != LeftoverKind::SetAside && is_locked_soon(disk, &locked, metadata.len());
-        // Its writer may have given it its own name since it was listed, and has no lock on it any more.
+        // Its writer may have renamed it since it was listed, and no longer locks it.
         if !in_use && !is_still(disk, &entry.path(), &metadata)? {
             continue;
         }
@@ -84,11 +85,11 @@ fn folder_of(store: &FileStore, prefix: Option<&Key>) -> PathBuf {
     prefix.map_or_else(|| store.root().to_owned(), |key| store.path(key))
 }
 
-/// How long a writer may take from making its file to locking it.
+/// How long a writer may take between creating its file and locking it.
 const MADE: Duration = Duration::from_millis(20);
 
-/// Whether somebody holds the lock of a file of `len` bytes, or is about to take it: there is a moment in which the file
-/// is there, with nothing in it.
+/// Whether the lock of a file of `len` bytes is held, or about to be taken: for a moment after its
+/// creation the file exists, is empty and not locked yet.
 fn is_locked_soon(disk: &Disk, path: &Path, len: u64) -> bool {
     if is_locked(disk, path) {
         return true;
@@ -100,14 +101,14 @@ fn is_locked_soon(disk: &Disk, path: &Path, len: u64) -> bool {
     is_locked(disk, path)
 }
 
-/// Whether a name still stands for the file that it stood for.
+/// Whether a name still refers to the same file.
 fn is_still(disk: &Disk, path: &Path, before: &fs::Metadata) -> Result<bool, StoreError> {
     let now = disk.find_link(path).map_err(|e| failed("examine", path, e))?;
     Ok(now.is_some_and(|now| (now.dev(), now.ino()) == (before.dev(), before.ino())))
 }
 
-/// Whether somebody holds the lock of a file, or may hold it: what cannot be opened or locked, as the file of another
-/// user or one where there are no locks, does not tell.
+/// Whether the lock of a file is held, or may be: if the file cannot be opened or locked, because
+/// it belongs to another user or there are no locks, that is unknown.
 fn is_locked(disk: &Disk, path: &Path) -> bool {
     match disk.open_for_reading(path) {
         Ok(file) => disk.look(DiskLook::Lock { path }).is_err() || file.try_lock_shared().is_err(),

@@ -1,7 +1,8 @@
-//! What is in a folder: objects, folders that are walked, and what is neither.
+//! What is in a folder: objects, folders that are walked, and everything else.
 //!
-//! A link to a file is an object. A link to a folder is not walked: it may lead out of the data set, or round in a circle.
-//! What is not walked is told, so that a job does not take what it was shown for all there is.
+//! A link to a file is an object. A link to a folder is not walked: it may lead out of the data
+//! set, or form a cycle. What is not walked is reported, so that a job does not mistake what it
+//! sees for everything.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -21,29 +22,30 @@ use super::tree::{LOCK_FILE, check_depth};
 use super::{FileStore, failed, is_missing};
 use crate::{Key, LeftoverKind, Listing, StoreError, Unlisted, UnlistedKind};
 
-/// What tells a folder from all others of this machine, whatever leads to it.
+/// Identifies a folder among all others on this machine, whatever path leads to it.
 pub type FolderId = (u64, u64);
 
-/// What an entry of a folder is.
+/// The kind of an entry of a folder.
 enum Entry {
-    /// A file; `None` if its length was not asked for.
+    /// A file; `None` if its length was not requested.
     Object(Option<u64>),
     Folder,
-    /// A file that the store made for itself.
+    /// A file that the store created for itself.
     Own,
-    /// It was removed since the folder was read.
+    /// Removed since the folder was read.
     Gone,
     Unlisted(UnlistedKind),
 }
 
-/// What came of walking a folder and all folders inside it.
+/// The result of walking a folder and all its subfolders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// What is no object and no folder, the first [`Listing::MOST_UNLISTED`] of it.
+    /// Everything that is neither an object nor a folder, up to the first
+    /// [`Listing::MOST_UNLISTED`].
     pub unlisted: Vec<Unlisted>,
     /// How many more of these there are.
     pub more_unlisted: u64,
-    /// The path of the first folder that is one of those asked for.
+    /// The path of the first folder found that is one of those looked for.
     pub met: Option<PathBuf>,
 }
 
@@ -76,8 +78,9 @@ pub(super) fn list(store: &FileStore, prefix: Option<&Key>) -> Result<Listing, S
 }
 
 impl FileStore {
-    /// Walks a folder and those inside it, without following links, and tells what is no object and no folder; stops at the
-    /// first folder that is one of `unwanted`. Reads folders only: one `stat` for each, and one for each link.
+    /// Walks a folder and its subfolders without following links, and reports everything that is
+    /// neither object nor folder. Stops at the first folder that is one of `unwanted`. Reads only
+    /// folders: one `stat` for each, and one for each link.
     pub fn survey(
         &self,
         folder: Option<&Key>,
@@ -85,7 +88,7 @@ impl FileStore {
     ) -> Result<Survey, StoreError> {
         let disk = &self.0.disk;
         let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
-        // What was given may be a link, and is resolved once.
+        // The given folder may be a link, and is resolved once.
         let path = match disk.resolve(&path) {
             Ok(path) => path,
             Err(e) if is_missing(&e) => return Ok(Survey::default()),
@@ -98,8 +101,8 @@ impl FileStore {
         Ok(Survey { unlisted, more_unlisted, met })
     }
 
-    /// The folder that `folder` is, and all above it, with all links resolved; of a folder that does not exist, those above
-    /// it that do. Whether it exists itself.
+    /// The ids of `folder` and all folders above it, with all links resolved, and whether the
+    /// folder exists. If it does not, the ids are those of the existing folders above it.
     pub fn folder_ids(&self, folder: Option<&Key>) -> Result<(Vec<FolderId>, bool), StoreError> {
         let disk = &self.0.disk;
         let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
@@ -110,7 +113,7 @@ impl FileStore {
                 Err(e) if is_missing(&e) => {}
                 Err(e) => return Err(failed("examine", nearest, e)),
             }
-            // Where a link leads that leads nowhere yet cannot be told from here.
+            // The target of a link that is broken for now cannot be determined here.
             let found = disk.find_link(nearest).map_err(|e| failed("examine", nearest, e))?;
             if found.is_some_and(|found| found.is_symlink()) {
                 let message = "it is a link that leads nowhere";
@@ -128,7 +131,8 @@ impl FileStore {
         Ok((ids.collect::<Result<_, StoreError>>()?, nearest == path))
     }
 
-    /// Another file system, or another part of one, that is mounted inside of a folder: what is there is not part of the folder.
+    /// Another file system, or another part of one, that is mounted inside a folder. What is there
+    /// is not part of the folder.
     pub fn mounted_inside(&self, folder: Option<&Key>) -> Result<Option<PathBuf>, StoreError> {
         let disk = &self.0.disk;
         const MOUNTS: &str = "/proc/self/mountinfo";
@@ -138,7 +142,7 @@ impl FileStore {
             Err(e) if is_missing(&e) => return Ok(None),
             Err(e) => return Err(failed("examine", &path, e)),
         };
-        // Systems without this list have no mounts of folders of their own.
+        // Systems without this file have no mounts of individual folders.
         let mounts = match fs::read(MOUNTS) {
             Ok(mounts) => mounts,
             Err(e) if is_missing(&e) => return Ok(None),
@@ -152,7 +156,8 @@ impl FileStore {
         Ok(inside.next())
     }
 
-    /// Removes a link, socket, pipe or device; a file or folder stays. Links are removed, not followed.
+    /// Removes a link, socket, pipe or device; a file or folder stays. Links are removed, not
+    /// followed.
     pub fn remove_unlisted_at(&self, key: &Key) -> Result<(), StoreError> {
         let disk = &self.0.disk;
         let path = self.path(key);
@@ -167,7 +172,7 @@ impl FileStore {
         }
     }
 
-    /// Removes what a listing of a folder tells as unlisted. Links are removed, not followed.
+    /// Removes what a listing of a folder reports as unlisted. Links are removed, not followed.
     pub fn remove_unlisted(&self, folder: Option<&Key>) -> Result<(), StoreError> {
         let disk = &self.0.disk;
         let path = folder.map_or_else(|| self.root().to_owned(), |key| self.path(key));
@@ -182,7 +187,7 @@ impl FileStore {
             let key = key_of(folder, &entry.file_name());
             let stays = match classify(disk, &entry, false)? {
                 Entry::Own | Entry::Gone => true,
-                // The only copy of something is not removed on the way to something else.
+                // The only copy of something is never removed as a side effect.
                 Entry::Unlisted(kind) => kind == UnlistedKind::OnlyCopy,
                 Entry::Object(_) | Entry::Folder => key.is_some(),
             };
@@ -195,7 +200,7 @@ impl FileStore {
     }
 }
 
-/// Refuses a prefix that goes through a link below the root.
+/// Refuses a prefix that passes through a link below the root.
 fn refuse_links(store: &FileStore, prefix: Option<&Key>) -> Result<(), StoreError> {
     let disk = &store.0.disk;
     let Some(prefix) = prefix else { return Ok(()) };
@@ -276,13 +281,14 @@ fn classify(disk: &Disk, entry: &DirEntry, with_len: bool) -> Result<Entry, Stor
     if kind.is_file() && !with_len {
         return Ok(Entry::Object(None));
     }
-    // Not the entry's own metadata: that of a link is not that of the file behind it.
+    // Not the entry's own metadata: for a link, that would describe the link instead of the file
+    // behind it.
     match disk.examine(&entry.path()) {
         Ok(found) if found.is_file() => Ok(Entry::Object(Some(found.len()))),
         Ok(found) if found.is_dir() && kind.is_symlink() => {
             Ok(Entry::Unlisted(UnlistedKind::FolderLink))
         }
-        // A folder took the place of a file just now.
+        // A folder has just replaced a file.
         Ok(found) if found.is_dir() => Ok(Entry::Folder),
         Ok(_) => Ok(Entry::Unlisted(UnlistedKind::Special)),
         Err(e) if is_missing(&e) && !kind.is_symlink() => Ok(Entry::Gone),
@@ -297,7 +303,7 @@ fn classify(disk: &Disk, entry: &DirEntry, with_len: bool) -> Result<Entry, Stor
     }
 }
 
-/// Whether a file that is named like one of the store's own is one.
+/// Whether a file that is named like one of the store's own really is one.
 fn is_own_file(
     disk: &Disk,
     entry: &DirEntry,
@@ -310,7 +316,7 @@ fn is_own_file(
         Err(e) if is_missing(&e) => {}
         Err(e) => return Err(failed("examine", &entry.path(), e)),
     }
-    // The object may have been removed, which leaves its journal for a moment.
+    // The object may have been removed, which leaves its journal behind for a moment.
     let begins = |file: File| {
         let mut bytes = Vec::new();
         file.take(MAGIC.len() as u64).read_to_end(&mut bytes)?;
@@ -318,13 +324,13 @@ fn is_own_file(
     };
     match disk.open_for_reading(&entry.path()).and_then(begins) {
         Ok(begins) => Ok(begins),
-        // It was removed, or only its owner may tell.
+        // It was removed, or only its owner can tell.
         Err(e) if is_missing(&e) || e.kind() == io::ErrorKind::PermissionDenied => Ok(true),
         Err(e) => Err(failed("read", &entry.path(), e)),
     }
 }
 
-/// What a folder is that has the name of one in which a job on the folder `of` works.
+/// Classifies a folder that is named like the working folder of a job on the folder `of`.
 fn job(disk: &Disk, path: &Path, of: &str) -> Result<Entry, StoreError> {
     let there = |path: &Path| match disk.examine_link(path) {
         Ok(_) => Ok(true),
@@ -338,7 +344,7 @@ fn job(disk: &Disk, path: &Path, of: &str) -> Result<Entry, StoreError> {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(Entry::Own),
         Err(e) => return Err(failed("list", path, e)),
     };
-    // Killed before it took its lock, or after it removed all it had.
+    // The job was killed before it took its lock, or after it had removed everything.
     if entries.next().is_none() {
         return Ok(Entry::Own);
     }
@@ -365,7 +371,7 @@ fn unlisted(prefix: Option<&Key>, entry: &DirEntry, found: &Entry, key: Option<K
     Unlisted { name, key, kind }
 }
 
-/// A name for a message, in which every other name looks different.
+/// A name for messages. Distinct names stay distinct.
 fn shown(name: &OsStr) -> String {
     let mut text = String::new();
     for chunk in name.as_bytes().utf8_chunks() {
@@ -377,7 +383,7 @@ fn shown(name: &OsStr) -> String {
     text
 }
 
-/// A path of the list of mounts, in which some characters are written as three octal digits.
+/// A path from the list of mounts, where some characters are escaped as three octal digits.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

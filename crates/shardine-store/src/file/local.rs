@@ -1,16 +1,17 @@
 use std::fs::File;
 use std::sync::{Mutex, PoisonError};
 
-/// Which devices hold file systems that tell at once, through an open descriptor, that its file was replaced.
+/// Which devices hold file systems where an open descriptor shows immediately that its file was
+/// replaced.
 ///
-/// A file system of a network answers from what it has cached, and asks its server only when a file is opened.
+/// A network file system answers from its cache, and asks its server only when a file is opened.
 #[derive(Debug, Default)]
 pub(super) struct LocalSystems {
     known: Mutex<Vec<(u64, bool)>>,
 }
 
 impl LocalSystems {
-    /// Whether the file's is one of those. One `fstatfs` per device.
+    /// Whether the file is on one of these. One `fstatfs` per device.
     pub fn is_local(&self, file: &File, device: u64) -> bool {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&(_, local)) = known.iter().find(|(known, _)| *known == device) {
@@ -31,7 +32,7 @@ fn is_local(file: &File) -> bool {
 
     let local = [
         BTRFS_SUPER_MAGIC,
-        // Also that of ext2 and ext3.
+        // Also the number of ext2 and ext3.
         EXT4_SUPER_MAGIC,
         F2FS_SUPER_MAGIC,
         TMPFS_MAGIC,
@@ -45,7 +46,7 @@ fn is_local(_: &File) -> bool {
     false
 }
 
-/// Whether a folder on the file system of this file is known never to be renamed to one that is not empty.
+/// Whether the file system of this file is known never to rename a folder onto a non-empty one.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn keeps_full_folders(file: &File) -> bool {
     use nix::sys::statfs::{OVERLAYFS_SUPER_MAGIC, fstatfs};

@@ -1,9 +1,10 @@
 //! Who may write a file, and who reads it.
 //!
-//! Two locks of the kernel on one file, so that a process that dies gives both up. The *writer's lock* (`flock`) is
-//! held by who changes the object, from reading it to switching it, be it in place or by a rename. The *reader's mark*
-//! is a lock on one byte far past the end: shared by all who have the file open for reading, and taken alone by a
-//! writer who is about to overwrite bytes that an older index referred to.
+//! Two kernel locks on one file, both released when their process dies. The *writer lock* (`flock`)
+//! is held while the object is changed, from reading it to switching it, whether in place or by a
+//! rename. The *reader mark* is a lock on one byte far past the end: shared by everyone who has the
+//! file open for reading, and taken exclusively by a writer that is about to overwrite bytes that
+//! an older index referred to.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -16,7 +17,7 @@ use super::{DiskLook, lacks_locks};
 use super::{failed, is_missing};
 use crate::StoreError;
 
-/// The writer's lock of a file that has its name still.
+/// The writer lock of a file that still has its name.
 #[derive(Debug)]
 pub(super) struct WriterLock {
     pub file: File,
@@ -25,10 +26,10 @@ pub(super) struct WriterLock {
     pub writable: bool,
 }
 
-/// What came of trying to lock a file at once.
+/// The outcome of trying to lock a file without waiting.
 pub(super) enum Tried {
     Locked(WriterLock),
-    /// Somebody else has the lock.
+    /// Someone else has the lock.
     Busy,
     /// There is no such file.
     Missing,
@@ -50,7 +51,8 @@ impl WriterLock {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => return Err(failed("lock", path, e)),
             }
-            // An error here must not look like another file: its lock would be waited for, and this process has it.
+            // An error here must not look like another file: waiting for its lock would deadlock,
+            // since this process holds it.
             if leads_to(disk, path, &file).map_err(|e| failed("examine", path, e))? {
                 return Ok(Some(Self { file, path: path.to_owned(), writable }));
             }
@@ -81,7 +83,7 @@ impl WriterLock {
         }
     }
 
-    /// Whether this is the lock of the file that `path` leads to now.
+    /// Whether this is the lock of the file that `path` now leads to.
     pub fn is_of(&self, disk: &Disk, path: &Path) -> Result<bool, StoreError> {
         leads_to(disk, path, &self.file).map_err(|e| failed("examine", path, e))
     }
@@ -89,12 +91,12 @@ impl WriterLock {
 
 impl Drop for WriterLock {
     fn drop(&mut self) {
-        // The object that was opened with it may share the descriptor and live on.
+        // The object that was opened with it may share the descriptor and outlive the lock.
         let _ = self.file.unlock();
     }
 }
 
-/// Opens a file for writing if that may be, else for reading.
+/// Opens a file for writing if that is permitted, otherwise for reading.
 fn open(disk: &Disk, path: &Path) -> io::Result<(File, bool)> {
     match disk.open(OpenOptions::new().read(true).write(true), path) {
         Ok(file) => Ok((file, true)),
@@ -117,10 +119,11 @@ pub(super) fn leads_to(disk: &Disk, path: &Path, file: &File) -> io::Result<bool
     Ok((found.dev(), found.ino()) == (open.dev(), open.ino()))
 }
 
-/// Says that the file is being read, for as long as it is open. Waits for a writer who overwrites what was freed.
+/// Marks the file as being read, for as long as it is open. Waits for a writer that is overwriting
+/// freed bytes.
 ///
-/// Where there are no such locks nobody overwrites anything. Any other failure is one: a file that is read without the mark
-/// may change under its reader.
+/// Where there are no such locks nobody overwrites anything, so that is not an error. Any other
+/// failure is: a file that is read without the mark may change under its reader.
 #[cfg(target_os = "linux")]
 pub(super) fn mark_read(disk: &Disk, file: &File, path: &Path) -> io::Result<()> {
     use nix::errno::Errno;
@@ -138,7 +141,8 @@ pub(super) fn mark_read(disk: &Disk, file: &File, path: &Path) -> io::Result<()>
     }
 }
 
-/// Takes the mark alone, if nobody else has the file open for reading. No reader can open it until it is given back.
+/// Takes the mark exclusively, if nobody else has the file open for reading. No reader can open it
+/// until the mark is released.
 #[cfg(target_os = "linux")]
 pub(super) fn shut_out_readers(file: &File) -> bool {
     use nix::fcntl::FcntlArg;
@@ -153,11 +157,11 @@ pub(super) fn let_readers_in(file: &File) {
     use nix::fcntl::FcntlArg;
     use nix::libc;
 
-    // Closing the file would do it too, so there is nothing to be told.
+    // Closing the file would do it too, so there is nothing to report.
     let _ = nix::fcntl::fcntl(file, FcntlArg::F_OFD_SETLK(&mark(libc::F_UNLCK)));
 }
 
-/// The last byte that a file could have.
+/// A lock on the last byte that a file could have.
 #[cfg(target_os = "linux")]
 fn mark(kind: i32) -> nix::libc::flock {
     nix::libc::flock {
@@ -169,7 +173,7 @@ fn mark(kind: i32) -> nix::libc::flock {
     }
 }
 
-/// Elsewhere nobody is ever sure to be alone, and nothing that was freed is overwritten.
+/// On other systems nobody can be sure to be alone, and nothing that was freed is overwritten.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn mark_read(_: &Disk, _: &File, _: &Path) -> io::Result<()> {
     Ok(())

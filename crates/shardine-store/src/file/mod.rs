@@ -39,32 +39,36 @@ pub use modes::Modes;
 pub use temporary::is_own_file;
 pub use tree::{FolderLock, FolderPart, FolderState, JobLock};
 
-/// How much memory a store made by [`FileStore::new`] keeps for its next reads.
+/// How much memory a store created by [`FileStore::new`] keeps for its next reads.
 const RETAINED: usize = 16 << 20;
 
 /// A store of files below a root folder; a key is a path below it. Clones are the same store.
 ///
-/// **Reading.** Opening costs one `open` and one `fstat`, a read one `pread`, into pooled memory or the
-/// caller's. An open object holds one descriptor and goes on seeing its bytes when the file is replaced or
-/// removed. A folder is not an object. Symbolic links are followed by what opens an object, and not by what lists or removes. On the common file systems of this machine
-/// (not on a network's, which tell late) an object may be kept open: one `fstat` tells whether the file was
-/// replaced, with a look at its path while it is younger than the tick of the clock, and a folder above it that was
-/// exchanged is noticed within a tenth of a second. The disk space of a file that was removed is free once it is closed.
+/// **Reading.** Opening costs one `open` and one `fstat`, a read one `pread`, into pooled memory or
+/// the caller's. An open object holds one descriptor and keeps seeing its bytes when the file is
+/// replaced or removed. A folder is not an object. Opening an object follows symbolic links;
+/// listing and removing do not. On the common local file systems (not on network file systems,
+/// which notice changes late) an object may be kept open: one `fstat` tells whether the file was
+/// replaced, plus a look at its path while it is younger than the tick of the clock, and the
+/// exchange of a folder above it is noticed within a tenth of a second. The disk space of a removed
+/// file is freed once it is closed.
 ///
-/// **Writing.** A new object is a temporary file beside its place ([`is_own_file`] knows the name), which
-/// is removed if the object is given up. [`publish`](Store::publish) syncs all files of a batch, then
-/// renames each into its place, then syncs the folders; of a large batch, on the common file systems of this machine, by
-/// one sync of the whole file system. Condition and rename happen under an exclusive
-/// advisory lock (`flock`) on the file that is replaced, or by a rename that fails if the name is taken, so writers in
-/// other processes on the same machine, and on file systems that carry such locks across machines, lose no update;
-/// programs that take no lock are not held back by it. Where a file system has no such locks, a write on the condition
-/// that an object is unchanged is [`Unsupported`](StoreError::Unsupported).
-/// A replaced file keeps its mode; a replaced symbolic link becomes a file, and what it pointed to stays.
+/// **Writing.** A new object is a temporary file next to its destination ([`is_own_file`] knows the
+/// name), which is removed if the object is abandoned. [`publish`](Store::publish) syncs all files
+/// of a batch, then renames each into its place, then syncs the folders; a large batch on a common
+/// local file system is synced by one sync of the whole file system. Condition and rename happen
+/// under an exclusive advisory lock (`flock`) on the file that is replaced, or by a rename that
+/// fails if the name is taken, so writers in other processes on the same machine, and on file
+/// systems that carry such locks across machines, lose no update; programs that take no lock are
+/// not held back by it. Where a file system has no such locks, a write on the condition that an
+/// object is unchanged is [`Unsupported`](StoreError::Unsupported). A replaced file keeps its mode;
+/// a replaced symbolic link becomes a file, and what it pointed to stays.
 ///
-/// **Versions** are made of device, inode, length and times. A published file gets its time of modification
-/// from the full resolution of the clock: many kernels stamp files with a tick of some milliseconds and use a
-/// freed inode again at once, so that the third version of an object could pass for the first. For a file
-/// that something else overwrites in place, a version is as good as the file system's own times.
+/// **Versions** consist of device, inode, length and times. A published file gets its modification
+/// time from the full resolution of the clock: many kernels stamp files with a tick of some
+/// milliseconds and reuse a freed inode immediately, so that the third version of an object could
+/// pass for the first. For a file that another program overwrites in place, a version is as good as
+/// the file system's own times.
 #[derive(Debug, Clone)]
 pub struct FileStore(Arc<Inner>);
 
@@ -74,36 +78,38 @@ struct Inner {
     pool: Arc<BufferPool>,
     local: local::LocalSystems,
     disk: disk::Disk,
-    /// Of new files and folders; where nothing is said, the process decides.
+    /// The modes of new files and folders; where unset, the process's defaults apply.
     modes: Modes,
-    /// Folders that this store made and whose entry in their parent is not known to be durable.
+    /// Folders that this store created and whose entry in their parent is not known to be durable.
     fresh: Arc<Mutex<BTreeSet<PathBuf>>>,
-    /// The root, open as long as something is being written: the kernel tells of bytes that were lost on their way to the disk
-    /// to whoever had something open before.
+    /// The root, open while something is being written: the kernel reports a failed write-back only
+    /// through files that were open before it.
     sync_handle: Mutex<Weak<fs::File>>,
-    /// Whether the system has failed to make something durable: it says so once, and to one of all who wait for it.
+    /// Whether the system has failed to make something durable: it reports that once, to only one
+    /// of all those waiting for it.
     sync_failed: Mutex<bool>,
 }
 
 impl FileStore {
-    /// The store of the files below `root`, with memory of its own. The folder need not exist yet.
+    /// The store of the files below `root`, with its own memory. The folder need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self::with_pool(root, BufferPool::new(RETAINED))
     }
 
-    /// The same, with memory that is shared with others.
+    /// The same, with memory shared with others.
     pub fn with_pool(root: impl Into<PathBuf>, pool: Arc<BufferPool>) -> Self {
         Self::build(root.into(), pool, disk::Disk::default())
     }
 
-    /// The same with an observer that is asked before each change on the disk, and before each look at it: for tests of what
-    /// a failure, a full disk or a killed process leaves. Nothing is moved in the kernel then, so that each byte is seen.
+    /// The same with an observer that is asked before each change to the disk, and before each
+    /// query: for tests of what a failure, a full disk or a killed process leaves behind. Nothing
+    /// is moved in the kernel then, so that the observer sees each byte.
     pub fn observed(root: impl Into<PathBuf>, observer: Arc<dyn DiskObserver>) -> Self {
         Self::build(root.into(), BufferPool::new(RETAINED), disk::Disk(Some(observer)))
     }
 
     fn build(root: PathBuf, pool: Arc<BufferPool>, disk: disk::Disk) -> Self {
-        // A later change of the working folder must not move the store.
+        // A later change of the working directory must not move the store.
         let root = std::path::absolute(&root).unwrap_or(root);
         let local = local::LocalSystems::default();
         let (fresh, sync_handle) = (Arc::default(), Mutex::default());
@@ -130,21 +136,22 @@ impl FileStore {
         StoreError::NotFound { key: key.clone(), store: self.name() }
     }
 
-    /// What [`Inner::sync_handle`] is, for who is about to write.
+    /// Returns [`Inner::sync_handle`], opening it if necessary, for a caller that is about to
+    /// write.
     fn sync_handle(&self) -> Option<Arc<fs::File>> {
         let mut handle = self.0.sync_handle.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = handle.upgrade() {
             return Some(open);
         }
-        // Without one each file is made durable by itself, so it does not matter why.
+        // Without a handle each file is made durable individually, so the reason does not matter.
         let open = self.0.disk.open(fs::File::options().read(true), &self.0.root).ok()?;
         let open = Arc::new(open);
         *handle = Arc::downgrade(&open);
         Some(open)
     }
 
-    /// Whether all files on these devices can be made durable at once by a handle: they are one file system of this machine, and
-    /// nobody wants to see each step.
+    /// Whether all files on these devices can be made durable by one sync through a handle: they
+    /// are on one local file system, and no observer wants to see each step.
     fn is_system_of(&self, handle: &fs::File, devices: impl Iterator<Item = Option<u64>>) -> bool {
         let Ok(found) = self.0.disk.examine_open(handle, self.root()) else { return false };
         let known = !self.0.disk.is_watched() && self.0.local.is_local(handle, found.dev());
@@ -152,7 +159,7 @@ impl FileStore {
         known && devices.all(|of| of == Some(found.dev()))
     }
 
-    /// Makes a folder and the missing ones above it, and remembers to make them durable.
+    /// Creates a folder and its missing parents, and remembers to make them durable.
     fn make_folder(&self, path: &Path) -> Result<(), StoreError> {
         let disk = &self.0.disk;
         if disk.is_folder(path).map_err(|e| failed("examine", path, e))? {
@@ -161,7 +168,7 @@ impl FileStore {
         if let Some(parent) = path.parent() {
             self.make_folder(parent)?;
         }
-        // Remembered before it exists: whoever finds it there must find it here too.
+        // Recorded before it exists: anyone who finds the folder must find the record too.
         let mut fresh = self.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         fresh.insert(path.to_owned());
         let made = disk
@@ -169,7 +176,7 @@ impl FileStore {
             .and_then(|()| fs::create_dir(path))
             .and_then(|()| self.0.modes.apply_to_folder(path));
         let made = match made {
-            // Somebody else has just made it.
+            // Someone else has just created it.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match disk.is_folder(path) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(e),
@@ -189,7 +196,7 @@ impl Store for FileStore {
         self.0.root.display().to_string()
     }
 
-    /// Its path, as it was given: a link to a folder and the folder are two places.
+    /// Its path as given: a link to a folder and the folder are two places.
     fn identity(&self) -> String {
         self.name()
     }
@@ -210,8 +217,8 @@ impl Store for FileStore {
         true
     }
 
-    /// 16 KiB. At a random place of a cached file, a `pread` takes 0.7 to 1.5 µs before its bytes count
-    /// (buffer and task come on top), in which time the kernel copies 8 to 16 KiB.
+    /// 16 KiB. At a random offset of a cached file, a `pread` takes 0.7 to 1.5 µs regardless of its
+    /// length (buffer and task come on top), in which time the kernel copies 8 to 16 KiB.
     fn read_cost(&self) -> ReadCost {
         ReadCost::local(16 << 10)
     }
@@ -224,7 +231,7 @@ impl Store for FileStore {
         Some(self)
     }
 
-    /// By the names in the path as it was given. Names that are not keys end it.
+    /// Determined from the path as given. A name that is not a key ends it.
     fn above(&self) -> Option<(Arc<dyn Store>, Key)> {
         let root = self.root();
         let name = root.file_name().and_then(std::ffi::OsStr::to_str);
@@ -279,14 +286,15 @@ impl Store for FileStore {
         self.remove_last(key)
     }
 
-    /// Costs one `stat` per object. A folder is listed even if it is empty. A link to a file is an object; one to a folder is
-    /// [unlisted](Listing::unlisted), like all that is no object, and a prefix that goes through one is
-    /// [`LinkedFolder`](StoreError::LinkedFolder). Files of the store's own are left out.
+    /// Costs one `stat` per object. A folder is listed even if it is empty. A link to a file is an
+    /// object; a link to a folder is [unlisted](Listing::unlisted), like everything that is not an
+    /// object, and a prefix that passes through one is [`LinkedFolder`](StoreError::LinkedFolder).
+    /// The store's own files are left out.
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         listing::list(self, prefix)
     }
 
-    /// A listing, and for each such file one `open` and a try at its lock.
+    /// Costs a listing, and for each such file one `open` and one attempt to lock it.
     fn leftovers(&self, prefix: Option<&Key>) -> Result<Vec<Leftover>, StoreError> {
         leftover::list(self, prefix)
     }
@@ -295,9 +303,9 @@ impl Store for FileStore {
         leftover::remove(self, prefix, name)
     }
 
-    /// One `open` for each part of the key, and if the folder was empty one sync of the one above it. No
-    /// symbolic link below the root is followed or removed: what is behind one stays as it is. The leftover
-    /// of a killed writer counts as something in the folder.
+    /// One `open` for each part of the key, and if the folder was empty, one sync of its parent. No
+    /// symbolic link below the root is followed or removed: what is behind one stays as it is. A
+    /// killed writer's leftover makes a folder non-empty.
     fn remove_empty_folder(&self, folder: &Key) -> Result<(), StoreError> {
         publish::remove_empty_folder(self, folder)
     }
@@ -307,13 +315,14 @@ fn failed(operation: &'static str, path: &Path, source: impl Into<io::Error>) ->
     StoreError::Io { operation, path: path.display().to_string(), source: source.into() }
 }
 
-/// Whether an error says that the file system has no locks.
+/// Whether an error means that the file system has no locks.
 fn lacks_locks(error: &io::Error) -> bool {
     let lacking = [Errno::ENOSYS, Errno::EOPNOTSUPP, Errno::ENOLCK].map(|e| Some(e as i32));
     error.kind() == io::ErrorKind::Unsupported || lacking.contains(&error.raw_os_error())
 }
 
-/// Whether an error says that there is nothing at a path, be it that a part of the path is a file.
+/// Whether an error means that there is nothing at a path, possibly because a part of the path is a
+/// file.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

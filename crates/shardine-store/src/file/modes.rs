@@ -1,4 +1,4 @@
-//! Who may read and write files that take the place of others.
+//! Permissions of files that replace others.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
@@ -8,10 +8,10 @@ use std::path::Path;
 use super::failed;
 use crate::StoreError;
 
-/// The modes and owners of the files and folders of a data set, for those that take their place.
+/// The modes and owners of the files and folders of a data set, for their replacements.
 ///
-/// Of several files with different modes a new one gets what all of them allow, so that nobody gets to read what was kept
-/// from them.
+/// If the files have different modes, a new one gets only what all of them allow, so that nobody
+/// gains access to what was hidden from them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Modes {
     files: Option<Mode>,
@@ -21,12 +21,12 @@ pub struct Modes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mode {
     bits: u32,
-    /// User and group, if all have the same.
+    /// User and group, if all files have the same.
     owner: Option<(u32, u32)>,
 }
 
 impl Modes {
-    /// Of an open file.
+    /// The modes of an open file.
     pub fn of(file: &File) -> Result<Self, StoreError> {
         let mut modes = Self::default();
         let found = file.metadata();
@@ -65,7 +65,7 @@ impl Modes {
     }
 }
 
-/// Gives something its owner, as far as this user may.
+/// Sets the owner of a file or folder, as far as this user may.
 fn keep_owner(
     found: &Metadata,
     (user, group): (u32, u32),

@@ -14,10 +14,10 @@ use super::stamp::Stamp;
 use super::{DiskLook, FileStore, failed, is_missing};
 use crate::{Buffer, Done, Headers, Key, Object, ReadRange, StoreError, Version};
 
-/// Milliseconds for which a path is taken to lead to the file that it led to.
+/// For how many milliseconds a path is assumed to still lead to the same file.
 pub(super) const TRUST: u64 = 100;
 
-/// A file that is open for reading.
+/// A file open for reading.
 #[derive(Debug)]
 pub(super) struct FileObject {
     store: FileStore,
@@ -25,10 +25,10 @@ pub(super) struct FileObject {
     path: PathBuf,
     file: File,
     stamp: Stamp,
-    /// Worked out when somebody asks for it.
+    /// Computed on first use.
     version: OnceLock<Version>,
     opened: Instant,
-    /// Milliseconds after that, up to which its path is taken to lead to it.
+    /// Milliseconds after `opened` until which its path is assumed to lead to it.
     trusted: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ impl FileObject {
         Self::from_file(store, key, path, file)
     }
 
-    /// Of a file that is open, by who does not need to say that it is being read.
+    /// An object for an already open file, for a caller that does not need the reader mark.
     pub fn from_file(
         store: &FileStore,
         key: &Key,
@@ -77,7 +77,8 @@ impl FileObject {
         &self.key
     }
 
-    /// The version, for who holds the writer's lock: nobody else can make another with the same times.
+    /// The version, for a holder of the writer lock: nobody else can create another one with the
+    /// same times.
     pub fn known_version(&self) -> Version {
         self.version.get_or_init(|| self.stamp.version()).clone()
     }
@@ -106,7 +107,7 @@ impl Object for FileObject {
         Some(self.stamp.len)
     }
 
-    /// Not told as long as a change that is under way could leave the file with the same times.
+    /// `None` as long as a change in progress could leave the file with the same times.
     fn version(&self) -> Option<Version> {
         if let Some(version) = self.version.get() {
             return Some(version.clone());
@@ -146,10 +147,10 @@ impl Object for FileObject {
         self.store.0.local.is_local(&self.file, self.stamp.device)
     }
 
-    /// A file that is replaced, moved or removed gets another time of change, and what is written to it another
-    /// time of modification; both show through the open descriptor. What happens to a folder above it
-    /// does not, so every [`TRUST`] the path is looked up as well; and always while the file is so young that
-    /// its times may not tell.
+    /// A file that is replaced, moved or removed gets a new change time, and one that is written to
+    /// a new modification time; both show through the open descriptor. What happens to a folder
+    /// above it does not, so every [`TRUST`] the path is looked up as well; and always while the
+    /// file is so young that its times may not show a change.
     fn is_current(&self) -> Result<bool, StoreError> {
         let disk = &self.store.0.disk;
         let now = disk
@@ -165,7 +166,7 @@ impl Object for FileObject {
         }
         let asked = SystemTime::now();
         match disk.examine(&self.path) {
-            // The descriptor keeps the inode from being given to another file.
+            // The descriptor keeps the inode from being reused for another file.
             Ok(found) if Stamp::from(&found) == self.stamp => {
                 if self.stamp.has_settled(asked) {
                     self.trusted.store(age.saturating_add(TRUST), Ordering::Relaxed);
@@ -205,7 +206,7 @@ mod tests {
             fs::write(here.join("a"), b"one").unwrap();
             let object = store.open(&key, None).unwrap();
             assert!(object.is_current().unwrap());
-            // Nothing that the descriptor could tell.
+            // The descriptor cannot show this.
             fs::rename(&here, &away).unwrap();
             let young = fs::metadata(away.join("a")).unwrap().modified().unwrap().elapsed();
             let current = object.is_current().unwrap();

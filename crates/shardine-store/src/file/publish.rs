@@ -20,15 +20,17 @@ use super::writer::FileStaged;
 use super::{DiskStep, FileStore, failed, is_missing, lacks_locks};
 use crate::{Condition, Key, Staged, StoreError, Version};
 
-/// So many files of a batch are synced at once; a journal commits them together.
+/// This many files of a batch are synced in parallel; a journaling file system commits them
+/// together.
 const SYNCS: usize = 8;
 
-/// From so many files on, or folders, the whole file system is synced instead of each of them.
+/// From this many files or folders on, the whole file system is synced instead of each of them.
 const TOGETHER: usize = 16;
 
 /// A file whose bytes are durable under its temporary name.
 struct Durable {
-    /// Kept to tell the version: only a descriptor is sure to be of this file and of no other.
+    /// Kept for determining the version: only a descriptor is sure to refer to this file and no
+    /// other.
     file: File,
     temporary: Temporary,
     key: Key,
@@ -45,7 +47,7 @@ pub(super) fn publish(store: &FileStore, staged: Vec<Staged>) -> Result<Vec<Vers
         Err(StoreError::ForeignStaged { key: staged.key.clone() })
     };
     let staged = staged.into_iter().map(own).collect::<Result<Vec<_>, _>>()?;
-    // All of them were open at once until now, so they have one handle.
+    // All of them were open at the same time until now, so they share one handle.
     let system = staged.first().and_then(|staged| staged.system.clone());
     let durable = sync_files(store, system.as_deref(), staged)?;
     let mut touched = BTreeSet::new();
@@ -58,8 +60,8 @@ pub(super) fn publish(store: &FileStore, staged: Vec<Staged>) -> Result<Vec<Vers
             Ok(version)
         })
         .collect();
-    // Also after a failure: what was published before it has to last. A failed sync is worse than a
-    // lost race, so it is the one to be told.
+    // Even after a failure: what was published before it has to last. A failed sync is worse than a
+    // lost race, so it is the error to report.
     sync_folders(store, system.as_deref(), touched)?;
     versions
 }
@@ -88,7 +90,7 @@ pub(super) fn delete(
     }
     folder.remove(name)?;
     forget_journal(&folder, name)?;
-    // Nobody is to wait for a sync.
+    // Nobody should wait for a sync.
     folder.unlock()?;
     drop(target);
     folder.sync()
@@ -109,7 +111,7 @@ pub(super) fn remove_empty_folder(store: &FileStore, key: &Key) -> Result<(), St
         }
     }
     {
-        // Held meanwhile: who makes the folder again must not have it forgotten.
+        // Held in the meantime, so that a folder that someone creates again is not forgotten.
         let mut fresh = store.0.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         if !above.remove_folder(last)? {
             return Ok(());
@@ -119,13 +121,13 @@ pub(super) fn remove_empty_folder(store: &FileStore, key: &Key) -> Result<(), St
     above.sync()
 }
 
-/// Makes the bytes of all files durable, several at a time or all at once. Keeps their order.
+/// Makes the bytes of all files durable, several in parallel or all by one sync. Keeps their order.
 fn sync_files(
     store: &FileStore,
     system: Option<&File>,
     mut staged: Vec<FileStaged>,
 ) -> Result<Vec<Durable>, StoreError> {
-    // Of what cannot be told, each file is made durable by itself.
+    // Files whose device is unknown are made durable one by one.
     let device = |staged: &FileStaged| {
         let found = store.0.disk.examine_open(&staged.file, staged.temporary.path());
         found.ok().map(|found| found.dev())
@@ -153,7 +155,7 @@ fn sync_files(
                 .map_err(|e| failed("start a thread to sync", &folder, e))
         };
         let running: Vec<_> = shares.into_iter().map(spawn).collect();
-        // What is left is one file, or none: a batch of one needs no thread.
+        // The rest is one file, or none: a batch of one needs no thread.
         let last: Result<Vec<_>, _> = sync_share(staged);
         let mut durable = Vec::new();
         for share in running {
@@ -166,7 +168,7 @@ fn sync_files(
     })
 }
 
-/// Makes the bytes of one file durable, and its descriptor closed without an error.
+/// Makes the bytes of one file durable, and closes its descriptor, reporting any error.
 fn sync_file(staged: FileStaged) -> Result<Durable, StoreError> {
     prepare(&staged)?;
     let step = DiskStep::SyncFile { path: staged.temporary.path() };
@@ -175,11 +177,12 @@ fn sync_file(staged: FileStaged) -> Result<Durable, StoreError> {
     close(staged)
 }
 
-/// Gives a file the mode and the time that it is to have.
+/// Gives a file its mode and modification time.
 fn prepare(staged: &FileStaged) -> Result<(), StoreError> {
     let FileStaged { file, path, .. } = staged;
     keep_mode(&staged.store.0.disk, file, path)?;
-    // Many file systems' clocks tick too slowly to tell apart two files that had one inode in turn.
+    // Many file systems' clocks tick too slowly to distinguish two files that used the same inode
+    // in turn.
     file.set_modified(SystemTime::now()).map_err(|e| failed("set the time of", path, e))
 }
 
@@ -195,7 +198,7 @@ fn sync_system(store: &FileStore, handle: &File) -> Result<(), StoreError> {
     synced.map_err(|e| failed("sync the file system of", store.root(), e))
 }
 
-/// Never called: no file system is known to be of this machine.
+/// Never called: no file system is known to be local.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn sync_system(store: &FileStore, _: &File) -> Result<(), StoreError> {
     Err(failed("sync the file system of", store.root(), io::ErrorKind::Unsupported))
@@ -203,7 +206,8 @@ fn sync_system(store: &FileStore, _: &File) -> Result<(), StoreError> {
 
 fn close(staged: FileStaged) -> Result<Durable, StoreError> {
     let FileStaged { file, temporary, key, path, condition, .. } = staged;
-    // Some file systems tell of a failed write when a descriptor is closed, be it one of two.
+    // Some file systems report a failed write when a descriptor is closed, even if it is one of
+    // two.
     let kept = file.try_clone().map_err(|e| failed("close", &path, e))?;
     match nix::unistd::close(file) {
         Ok(()) | Err(Errno::EINTR) => {}
@@ -212,7 +216,7 @@ fn close(staged: FileStaged) -> Result<Durable, StoreError> {
     Ok(Durable { file: kept, temporary, key, path, condition })
 }
 
-/// Gives a new file the mode of the one that it is going to replace.
+/// Gives a new file the mode of the one that it will replace.
 fn keep_mode(disk: &Disk, file: &File, path: &Path) -> Result<(), StoreError> {
     match disk.examine(path) {
         Ok(old) if old.is_file() => {
@@ -233,7 +237,7 @@ fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
     let (key, condition) = (&new.key, &new.condition);
     let _lock = loop {
         let target = match condition {
-            // If there is one, it does not matter who changes it.
+            // If there is one, it does not matter who is changing it.
             Condition::Absent => Target::Missing,
             _ => lock_target(&store.0.disk, &new.path, condition)?,
         };
@@ -247,7 +251,7 @@ fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
                     Renamed::Exists if *condition == Condition::Absent => {
                         return Err(StoreError::Conflict { key: key.clone() });
                     }
-                    // Somebody has made it since, and somebody else may be changing it.
+                    // Someone has created it since, and someone else may be changing it.
                     Renamed::Exists => {}
                     Renamed::Unknown => {
                         folder.lock(condition)?;
@@ -279,7 +283,7 @@ fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
     Ok(Stamp::from(&found).version())
 }
 
-/// Makes the entries of folders durable, and the entries of the folders that were made for them.
+/// Makes the entries of folders durable, and the entries of folders that were created for them.
 fn sync_folders(
     store: &FileStore,
     system: Option<&File>,
@@ -309,18 +313,18 @@ fn sync_folders(
     Ok(())
 }
 
-/// What stands where an object is to be replaced or removed.
+/// What is in the place of an object to be replaced or removed.
 enum Target {
     /// Nothing.
     Missing,
-    /// An object that nobody else changes as long as its lock is held, be it by the caller.
+    /// An object that nobody else can change while its lock is held, here or by the caller.
     Locked(Option<WriterLock>),
-    /// An object that cannot be locked, and so is not changed in place by anybody.
+    /// An object that cannot be locked, and therefore is not changed in place by anyone.
     Unlocked,
 }
 
-/// Keeps writers away who change the object in place that is about to be replaced or removed: what they wrote to a
-/// file that has no name any more would be lost.
+/// Keeps away writers that change the object in place while it is being replaced or removed: what
+/// they wrote to a file without a name would be lost.
 fn lock_target(disk: &Disk, path: &Path, condition: &Condition) -> Result<Target, StoreError> {
     if let Condition::Held { held, .. } = condition
         && let Some(hold) = held.get::<FileHold>()
@@ -331,7 +335,8 @@ fn lock_target(disk: &Disk, path: &Path, condition: &Condition) -> Result<Target
     match WriterLock::wait(disk, path) {
         Ok(Some(lock)) => Ok(Target::Locked(Some(lock))),
         Ok(None) => Ok(Target::Missing),
-        // Where there are no locks nobody changes anything in place, and what cannot be opened nobody else can either.
+        // Where there are no locks nobody changes anything in place, and what this process cannot
+        // open nobody else can either.
         Err(StoreError::Io { source, .. })
             if lacks_locks(&source)
                 || matches!(
@@ -345,15 +350,15 @@ fn lock_target(disk: &Disk, path: &Path, condition: &Condition) -> Result<Target
     }
 }
 
-/// Removes the journal of an object that is not there any more.
+/// Removes the journal of an object that no longer exists.
 fn forget_journal(folder: &Folder, name: &OsStr) -> Result<(), StoreError> {
     let Some(name) = name.to_str().map(journal_name) else { return Ok(()) };
     let name = OsStr::new(&name);
     if !folder.has(name)? {
         return Ok(());
     }
-    // A power failure may keep either change of a name without the other. The old object without its journal could
-    // be one that nobody can read, so it has to be gone for good before.
+    // A power failure may preserve either of the two name changes without the other. The old object
+    // without its journal might be unreadable, so its removal has to be durable first.
     folder.sync()?;
     folder.remove(name)
 }

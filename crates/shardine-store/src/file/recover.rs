@@ -1,4 +1,4 @@
-//! What to do about a change in place that was interrupted.
+//! Recovery from an interrupted change in place.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,20 +18,20 @@ use super::temporary::{aside_name, journal_name};
 use super::{FileStore, failed, is_missing};
 use crate::{Buffer, Done, Headers, Key, Object, ReadRange, Recovery, StoreError, Version};
 
-/// The state of a file that a journal speaks of.
+/// The state of a file relative to its journal.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
-    /// As it was before the change, but for bytes past its end.
+    /// The state before the change, except for bytes past the old end.
     Before,
-    /// As it was to be.
+    /// The state after the change.
     After,
     /// The switch was begun.
     Between,
-    /// Something else has been written since: the journal means nothing.
+    /// Something else has been written since: the journal is meaningless.
     Foreign,
 }
 
-/// Looks after an object that makes no sense. Waits for nobody.
+/// Recovers an object that makes no sense. Never waits.
 pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
     let path = store.path(key);
     let disk = &store.0.disk;
@@ -42,11 +42,12 @@ pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreErr
         Tried::Locked(lock) if lock.writable => match under_lock(store, &lock) {
             Ok(true) => Ok(Recovery::Done),
             Ok(false) => Ok(Recovery::Nothing),
-            // The folder may not be written to, or the disk is full or broken: the next one may have more luck.
+            // The folder is not writable, or the disk is full or broken: the next attempt may have
+            // more luck.
             Err(_) => before(store, key),
         },
-        // Nobody needs the journal of an object that is not there; but one that has just been made again may be changed
-        // right now.
+        // Nobody needs the journal of a missing object; but one that has just been created again
+        // may be changing right now.
         Tried::Missing => match journal_path(&path) {
             Some(journal) if is_old(disk, &journal)? => {
                 set_aside(store, &path, &journal).map(|()| Recovery::Nothing)
@@ -57,7 +58,7 @@ pub(super) fn recover(store: &FileStore, key: &Key) -> Result<Recovery, StoreErr
     }
 }
 
-/// Shows an object without an interrupted change, which stays as it is. Waits for nobody.
+/// Shows an object without an interrupted change, which stays as it is. Never waits.
 pub(super) fn before_change(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
     match has_journal(&store.0.disk, &store.path(key))? {
         true => before(store, key),
@@ -70,7 +71,7 @@ fn is_old(disk: &Disk, path: &Path) -> Result<bool, StoreError> {
     let wrong = |e| failed("examine", path, e);
     let Some(found) = disk.find(path).map_err(wrong)? else { return Ok(false) };
     let modified = found.modified().map_err(wrong)?;
-    // A time that has not come yet is not old.
+    // A time in the future is not old.
     Ok(modified.elapsed().is_ok_and(|age| age > Duration::from_secs(60)))
 }
 
@@ -85,7 +86,8 @@ fn journal_path(path: &Path) -> Option<PathBuf> {
     Some(path.parent()?.join(journal_name(name)))
 }
 
-/// Finishes or undoes an interrupted change of a file whose lock is held. Tells whether there was one.
+/// Finishes or undoes an interrupted change of a file whose lock is held. Returns whether there was
+/// one.
 pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, StoreError> {
     let Some(at) = journal_path(&lock.path) else { return Ok(false) };
     let (disk, path) = (&store.0.disk, lock.path.as_path());
@@ -110,7 +112,8 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
             }
         }
         (Found::After, Some(Journal { switch: Some(switch), .. })) => {
-            // After a sync that failed the kernel takes for written what is not. What is written again is tried again.
+            // After a failed sync the kernel considers bytes written that are not. Writing them
+            // again makes the next sync try again.
             if let Some(bytes) = read(disk, &lock.file, path, &switch.range, len).map_err(wrong)? {
                 disk.write(&lock.file, path, &bytes, switch.range.start).map_err(wrong)?;
             }
@@ -120,11 +123,12 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
             return Ok(false);
         }
     }
-    // What was found may not be durable yet: the journal is what makes it so.
+    // What was found may not be durable yet, and so far only the journal protects it.
     disk.sync(&lock.file, path).map_err(wrong)?;
     let times = fs::FileTimes::new().set_modified(SystemTime::now());
     match lock.file.set_times(times) {
-        // Only the owner may. What was found means the same as before, so that no version is mistaken for another.
+        // Only the owner may do this. The content means the same as before, so no version is
+        // mistaken for another.
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
         set => set.map_err(wrong)?,
     }
@@ -134,7 +138,7 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
     }
 }
 
-/// Gives a journal that does not belong to its file another name. It is kept, in case somebody wants to know.
+/// Renames a journal that does not belong to its file. It is kept for later inspection.
 fn set_aside(store: &FileStore, path: &Path, journal: &Path) -> Result<(), StoreError> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let number = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
@@ -142,13 +146,13 @@ fn set_aside(store: &FileStore, path: &Path, journal: &Path) -> Result<(), Store
     let wrong = |e| failed("set the journal aside", journal, e);
     store.0.disk.ask(super::DiskStep::Rename { from: journal, to: &to }).map_err(wrong)?;
     match fs::rename(journal, &to) {
-        // Who removed the object has removed it, too.
+        // Whoever removed the object has removed the journal, too.
         Err(e) if is_missing(&e) => Ok(()),
         renamed => renamed.map_err(wrong),
     }
 }
 
-/// The bytes of a journal; none of them if it is not one of a file of `len` bytes.
+/// The bytes of a journal; `None` if it is not the journal of a file of `len` bytes.
 fn read_journal(disk: &Disk, path: &Path, len: u64) -> Result<Option<Vec<u8>>, StoreError> {
     let wrong = |e| failed("read the journal", path, e);
     match disk.find(path).map_err(wrong)? {
@@ -161,7 +165,7 @@ fn read_journal(disk: &Disk, path: &Path, len: u64) -> Result<Option<Vec<u8>>, S
         Err(e) if is_missing(&e) => return Ok(None),
         Err(e) => return Err(wrong(e)),
     };
-    // It may have got longer since, but what was there stays.
+    // It may have become longer since, but what was there stays.
     let len = disk.examine_open(&file, path).map_err(wrong)?.len().min(max_len(len));
     read(disk, &file, path, &(0..len), len).map_err(wrong)
 }
@@ -172,13 +176,13 @@ fn examine(disk: &Disk, file: &File, path: &Path, journal: &Journal) -> io::Resu
     let intent = &journal.intent;
     if let Some(switch) = &journal.switch {
         if len > switch.new_len {
-            // Nothing is ever written past that by who wrote the journal.
+            // The writer of the journal never writes past that.
             return Ok(Found::Foreign);
         }
         let bytes = read(disk, file, path, &switch.range, len)?;
         let is_new = bytes.as_deref().is_some_and(|b| digest(b) == switch.switched);
         if is_new {
-            // Of another length, it was changed again by somebody who knew nothing of the journal.
+            // With another length, it was changed again by someone who knew nothing of the journal.
             return Ok(if len == switch.new_len { Found::After } else { Found::Foreign });
         }
         if let Some(bytes) = &bytes
@@ -190,8 +194,9 @@ fn examine(disk: &Disk, file: &File, path: &Path, journal: &Journal) -> io::Resu
         }
     }
     if len > intent.old_len && intent.guard.end == intent.old_len {
-        // What is guarded was at the end. A sound one that is there now was not put there by who wrote the journal: of
-        // that the end is zeros, or a part of what is to be switched to.
+        // The guarded bytes were at the end. If the file now ends in a valid index, the writer of
+        // the journal did not put it there: that writer leaves zeros at the end, or a part of the
+        // new bytes.
         let tail = len - (intent.guard.end - intent.guard.start)..len;
         if read(disk, file, path, &tail, len)?.is_some_and(|tail| ends_in_its_checksum(&tail)) {
             return Ok(Found::Foreign);
@@ -202,14 +207,14 @@ fn examine(disk: &Disk, file: &File, path: &Path, journal: &Journal) -> io::Resu
     Ok(if intact && len >= intent.old_len { Found::Before } else { Found::Foreign })
 }
 
-/// Whether the last four bytes are the crc32c of all others, as those of an index are.
+/// Whether the last four bytes are the crc32c of the others, as in an index.
 fn ends_in_its_checksum(bytes: &[u8]) -> bool {
     bytes
         .split_last_chunk::<4>()
         .is_some_and(|(bytes, checksum)| crc32c::crc32c(bytes).to_le_bytes() == *checksum)
 }
 
-/// Bytes of a file of `len` bytes; `None` if it has no such bytes.
+/// Bytes of a file of `len` bytes; `None` if the range is out of bounds.
 fn read(
     disk: &Disk,
     file: &File,
@@ -228,7 +233,7 @@ fn read(
     Ok(Some(bytes))
 }
 
-/// The object as it was before a change that is under way, or that cannot be undone here.
+/// The object as it was before a change that is in progress, or that cannot be undone here.
 fn before(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
     let path = store.path(key);
     let object = match FileObject::open(store, key) {
@@ -240,11 +245,11 @@ fn before(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
         Some(at) => read_journal(&store.0.disk, &at, object.len().unwrap_or(0))?,
         None => None,
     };
-    // Gone in the meantime: the change is over.
+    // Removed in the meantime: the change is over.
     let Some(bytes) = bytes else { return Ok(Recovery::Done) };
     let Some(journal) = Journal::parse(&bytes) else { return Ok(Recovery::Nothing) };
     let Some(file) = object.file() else { return Ok(Recovery::Nothing) };
-    // Opened before another writer made it longer, whose journal this is.
+    // Opened before another writer, whose journal this is, made it longer.
     if object.len().is_none_or(|len| len < journal.intent.old_len) {
         return Ok(Recovery::Done);
     }
@@ -263,17 +268,17 @@ fn before(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
     })))
 }
 
-/// A file without an interrupted change.
+/// A file viewed without an interrupted change.
 #[derive(Debug)]
 struct ObjectBefore {
     inner: FileObject,
     len: u64,
-    /// A switch that was begun: its old bytes count.
+    /// A switch that was begun: its old bytes are the valid ones.
     switch: Option<Switch>,
 }
 
 impl ObjectBefore {
-    /// Puts the old bytes in place of what was switched.
+    /// Replaces switched bytes by the old ones.
     fn restore(&self, start: u64, bytes: &mut [u8]) {
         let Some(switch) = &self.switch else { return };
         for run in &switch.runs {
@@ -314,9 +319,9 @@ impl Object for ObjectBefore {
         Ok(())
     }
 
-    /// Nothing that was there before is overwritten as long as this is open for reading, and what is switched is
-    /// not read from the file. A switch that begins after this was made shows in what is guarded, which is checked by
-    /// whoever reads it.
+    /// Nothing that was there before is overwritten while this is open for reading, and switched
+    /// bytes are not read from the file. A switch that begins after this was created shows in the
+    /// guarded bytes, which every reader of them checks.
     fn check_unchanged(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -338,7 +343,7 @@ impl Object for ObjectBefore {
         Headers::default()
     }
 
-    /// The file has other bytes.
+    /// The file has different bytes.
     fn file(&self) -> Option<&File> {
         None
     }

@@ -6,13 +6,14 @@ use nix::sys::stat::FileStat;
 
 use crate::Version;
 
-/// For so long after a change of a file, another one may leave it with the same times: their clock ticks slowly.
+/// For this long after a change of a file, another change may leave it with the same times, since
+/// the file system's clock ticks slowly.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The same where times have no nanoseconds, as in old file systems.
 const SLOW_TICK: Duration = Duration::from_secs(2);
 
-/// What the file system says of a file's state.
+/// The state of a file as reported by the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub device: u64,
@@ -32,7 +33,7 @@ impl Stamp {
         self.len == earlier.len && self.modified == earlier.modified
     }
 
-    /// Whether another change of the file, from `now` on, is sure to show in its times.
+    /// Whether any further change of the file, from `now` on, is guaranteed to show in its times.
     pub fn has_settled(&self, now: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let tick = if nanoseconds == 0 { SLOW_TICK } else { TICK };
@@ -40,21 +41,21 @@ impl Stamp {
             return false;
         };
         let since = Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanoseconds));
-        // A time that has not come yet says nothing.
+        // A time in the future proves nothing.
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         now.checked_sub(since).is_some_and(|age| age > tick)
     }
 
     /// Whether no other state of the file, from `now` on, can have the same times.
     ///
-    /// Every write sets both times to the same tick of the kernel's clock, so where they differ somebody set one of
-    /// them after the last write, as everything does here that finishes a file.
+    /// Every write sets both times to the same tick of the kernel's clock. If they differ, one of
+    /// them was set explicitly after the last write, as all code here does that finishes a file.
     pub fn is_telling(&self, now: SystemTime) -> bool {
         self.modified != self.changed || self.has_settled(now)
     }
 
-    /// What a change of the bytes changes, and a second name of the file does not. The number of the
-    /// device is left out: another machine that sees the same storage gives it another one.
+    /// A value that changes with the bytes, but not with a second name of the file. The device
+    /// number is left out: another machine that sees the same storage assigns a different one.
     pub fn of_bytes(&self) -> [u8; 32] {
         let (seconds, nanoseconds) = self.modified;
         let mut bytes = [0; 32];
@@ -123,7 +124,7 @@ mod tests {
         };
         assert!(settled(ago(Duration::from_secs(1))));
         assert!(!settled(ago(Duration::from_millis(1))));
-        // The tick of a clock that knows but seconds is longer.
+        // A clock that only counts seconds has a longer tick.
         let seconds = now.as_secs() as i64;
         assert!(settled((seconds - 5, 0)) && !settled((seconds - 1, 0)));
         for later in [(seconds + 100, 7), (i64::MAX, i64::MAX), (i64::MIN, 0), (0, -1)] {

@@ -19,15 +19,17 @@ const JOB: &str = ".job";
 /// The middle of the name that a file has while it is copied because it cannot be linked.
 const CARRIED: &str = "carried";
 
-/// Whether a file of this name is one that a [`FileStore`](super::FileStore) makes for itself: `.shardine-` …
-/// `.tmp` (an object that was still being written), `.journal` (of a change in place) or `.aside`.
+/// Whether this is the name of a file that a [`FileStore`](super::FileStore) creates for itself:
+/// `.shardine-` … `.tmp` (an object that was still being written), `.journal` (of a change in
+/// place) or `.aside`.
 ///
-/// Listings leave them out and keys cannot name them; [`Store::leftovers`](crate::Store::leftovers) tells them.
+/// Listings leave them out and keys cannot name them; [`Store::leftovers`](crate::Store::leftovers)
+/// reports them.
 pub fn is_own_file(name: &str) -> bool {
     kind_of(name).is_some()
 }
 
-/// What a file of the store's own is, by its name.
+/// The kind of one of the store's own files, by its name.
 pub(super) fn kind_of(name: &str) -> Option<LeftoverKind> {
     let rest = name.strip_prefix(PREFIX)?;
     let suffixes = [
@@ -60,22 +62,23 @@ fn is_hexadecimal(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(digit)
 }
 
-/// Whether a folder of this name is one in which a job works: `.shardine-` … `.job`.
+/// Whether this is the name of a job's working folder: `.shardine-` … `.job`.
 pub(super) fn is_job_folder(name: &str) -> bool {
     job_of(name).is_some()
 }
 
-/// The name of the folder that a job works on, by that of the folder in which it works.
+/// The name of the folder that a job works on, from the name of its working folder.
 pub(super) fn job_of(name: &str) -> Option<&str> {
     name.strip_prefix(PREFIX)?.strip_suffix(JOB).filter(|of| !of.is_empty())
 }
 
-/// The name of the folder in which a job on the folder `name` works.
+/// The name of the working folder of a job on the folder `name`.
 pub(super) fn job_folder(name: &str) -> String {
     format!("{PREFIX}{name}{JOB}")
 }
 
-/// The name of the file whose lock is the lock `name` of its folder: one of those that are in use as long as they are locked.
+/// The name of the file whose lock is the lock `name` of its folder. Like a temporary file, it is
+/// in use while it is locked.
 pub(super) fn lock_name(name: &str) -> String {
     format!("{PREFIX}{name}{LOCK}{SUFFIX}")
 }
@@ -85,17 +88,18 @@ pub(super) fn journal_name(name: &str) -> String {
     format!("{PREFIX}{name}{JOURNAL}")
 }
 
-/// The name of the file that a journal is of.
+/// The name of the file that a journal belongs to.
 pub(super) fn journal_of(name: &str) -> Option<&str> {
     name.strip_prefix(PREFIX)?.strip_suffix(JOURNAL)
 }
 
-/// A name for a journal that did not belong to its file; `number` tells it from others.
+/// A name for a journal that did not belong to its file; `number` makes it unique.
 pub(super) fn aside_name(name: &str, number: u64) -> String {
     format!("{PREFIX}{name}.{number:x}{ASIDE}")
 }
 
-/// The name of a temporary file, which is removed on drop unless it was given its final name.
+/// The name of a temporary file, which is removed on drop unless the file was renamed to its final
+/// name.
 #[derive(Debug)]
 pub(super) struct Temporary {
     disk: Disk,
@@ -104,13 +108,14 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// Makes a new file in `folder` that nobody else has.
+    /// Creates a new, unique file in `folder`.
     pub fn create(disk: &Disk, folder: &Path) -> io::Result<(Self, File)> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let mut attempts = 0;
         loop {
             let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-            // Processes on two machines may share a folder and a process id, hardly also a nanosecond.
+            // Processes on two machines may share a folder and a process id, but hardly a
+            // nanosecond as well.
             let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
             let name = format!("{PREFIX}{:x}-{count:x}-{nanos:x}{SUFFIX}", process::id());
             let path = folder.join(name);
@@ -118,7 +123,7 @@ impl Temporary {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => {
                     let made = Self { disk: disk.clone(), path, kept: false };
-                    // Tells others that its writer lives. Where there are no locks nobody can tell.
+                    // Shows others that its writer is alive. Without locks nobody can tell.
                     match disk.lock(&file, &made.path) {
                         Err(e) if !lacks_locks(&e) => return Err(e),
                         _ => return Ok((made, file)),
@@ -136,7 +141,7 @@ impl Temporary {
         &self.path
     }
 
-    /// The file has another name now.
+    /// The file has been renamed.
     pub fn renamed(mut self) {
         self.kept = true;
     }
@@ -145,7 +150,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.kept {
-            // Nobody is left to tell, and listings leave the file out in any case.
+            // There is nobody to report to, and listings leave the file out in any case.
             let _ = self.disk.remove(&self.path);
         }
     }

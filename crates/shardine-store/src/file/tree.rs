@@ -1,5 +1,5 @@
-//! Whole folders: exchanged in one step, carried over, removed. What a job needs that builds an array anew beside the
-//! old one and then puts it into its place.
+//! Whole folders: exchanged in one step, carried over, removed. For jobs that rebuild an array next
+//! to the old one and then put it in its place.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions, TryLockError};
@@ -25,7 +25,7 @@ use super::temporary::{is_job_folder, is_own_file, job_folder, kind_of, lock_nam
 use super::{FileStore, Inner, failed, is_missing};
 use crate::{COPY_PIECE, Key, LeftoverKind, StoreError};
 
-/// The name of the file in the folder of a job whose lock says that the job is under way.
+/// The file in a job's folder whose lock shows that the job is running.
 pub(super) const LOCK_FILE: &str = "lock";
 
 /// Deeper than any data set.
@@ -34,46 +34,46 @@ const MAX_DEPTH: usize = 128;
 /// The name that a file has while it is copied because it cannot be linked.
 const CARRIED: &str = ".shardine-carried.tmp";
 
-/// The folder in the folder of a job onto which it is tried to rename another.
+/// The subfolder of a job's folder onto which another folder is renamed as a test.
 const PROBE: &str = "probe";
 
-/// What becomes of something in a folder that is carried over.
+/// What happens to something in a folder that is carried over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderPart {
-    /// It is left where it is.
+    /// It stays where it is.
     Left,
-    /// It is a folder; what is inside is looked at.
+    /// It is a folder whose content is decided on individually.
     Inside,
     /// It is carried over.
     Carried,
 }
 
-/// What a look at all files of a folder, and of those inside it, tells.
+/// Totals over all files in a folder and its subfolders.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FolderState {
     /// See [`FileStore::fingerprint`].
     pub fingerprint: u64,
-    /// Who may read and write what is inside.
+    /// The permissions of what is inside.
     pub modes: Modes,
     /// How many files there are.
     pub files: u64,
-    /// Their lengths, added up.
+    /// Their total length.
     pub bytes: u64,
 }
 
-/// Keeps a job from being run twice at once, for as long as it lives or its process does.
+/// Keeps a job from being run twice at the same time, until this is dropped or its process dies.
 #[derive(Debug)]
 pub struct JobLock {
     _file: File,
 }
 
-/// How often a lock is tried that somebody else has, and how long is waited in between: who only looks whether a file is
-/// locked holds its lock for a moment.
+/// How often to try a lock that someone else has, and how long to wait in between: someone who only
+/// checks whether a file is locked holds its lock for a moment.
 const LOCK_TRIES: usize = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// A lock in a folder, on a file of its own. Dropping it removes the file; a process that dies gives the lock up, and leaves
-/// the file for the next one to use.
+/// A lock in a folder, on a file of its own. Dropping it removes the file; a process that dies
+/// releases the lock, and leaves the file for the next one to use.
 #[derive(Debug)]
 pub struct FolderLock {
     file: File,
@@ -82,7 +82,7 @@ pub struct FolderLock {
 }
 
 impl FolderLock {
-    /// Whether the lock is still that of the folder: nobody has removed its file or exchanged the folder.
+    /// Whether the lock is still the folder's: nobody has removed its file or exchanged the folder.
     pub fn is_held(&self) -> Result<bool, StoreError> {
         is_at(&self.disk, &self.path, &self.file)
     }
@@ -90,14 +90,16 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Removed before the lock is given up, so that nobody else has it by then. What cannot be removed is used by the next one.
+        // Removed before the lock is released, so that nobody else has it by then. If it cannot be
+        // removed, the next one uses it.
         if self.is_held().unwrap_or(false) {
             let _ = self.disk.remove(&self.path);
         }
     }
 }
 
-/// Whether a path leads to this open file. That nobody can tell is an error, and not a no.
+/// Whether a path leads to this open file. If that cannot be determined, it is an error, not
+/// `false`.
 fn is_at(disk: &Disk, path: &Path, file: &File) -> Result<bool, StoreError> {
     let wrong = |e| failed("examine", path, e);
     let held = disk.examine_open(file, path).map_err(wrong)?;
@@ -106,10 +108,11 @@ fn is_at(disk: &Disk, path: &Path, file: &File) -> Result<bool, StoreError> {
 }
 
 impl FileStore {
-    /// Takes the lock `name` in a folder that exists; `None` if somebody else has it, in this process or in another one.
+    /// Takes the lock `name` in an existing folder; `None` if it is taken, in this process or
+    /// another one.
     ///
     /// Its file is one that [`is_own_file`] knows, so that listings and copies leave it out.
-    /// [`StoreError::Unsupported`] where the file system has no locks.
+    /// [`StoreError::Unsupported`] if the file system has no locks.
     pub fn lock_in(
         &self,
         folder: Option<&Key>,
@@ -125,7 +128,7 @@ impl FileStore {
             }
             let made = File::options().create(true).truncate(false).write(true).open(&path);
             let file = match made {
-                // The file of another user, who was killed; its lock is as good.
+                // The file of another user's killed process; its lock is just as good.
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                     disk.open_for_reading(&path)
                 }
@@ -136,7 +139,7 @@ impl FileStore {
                 Ok(()) if is_at(disk, &path, &file)? => {
                     return Ok(Some(FolderLock { file, path, disk: disk.clone() }));
                 }
-                // Who had it before has removed the file since it was opened.
+                // The previous holder has removed the file since it was opened.
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(TryLockError::Error(e)) if super::lacks_locks(&e) => {
@@ -149,9 +152,9 @@ impl FileStore {
         Ok(None)
     }
 
-    /// The store of the folder in which the folder at `path` lies, and the key of that folder in it.
+    /// The store of the parent of the folder at `path`, and the folder's key in it.
     ///
-    /// Links are resolved first: what is beside a link to a folder is not beside the folder.
+    /// Links are resolved first: what is next to a link to a folder is not next to the folder.
     pub fn beside(&self, path: Option<&Key>) -> Result<(Self, Key), StoreError> {
         let folder = path.map_or_else(|| self.root().to_owned(), |key| self.path(key));
         let found = self.0.disk.resolve(&folder).map_err(|e| failed("examine", &folder, e))?;
@@ -181,19 +184,20 @@ impl FileStore {
         }
     }
 
-    /// The key of the folder in which a job on the folder `name` of this store works.
+    /// The key of the working folder of a job on the folder `name` of this store.
     ///
-    /// Listings leave it out, and [`leftovers`](crate::Store::leftovers) tells it.
+    /// Listings leave it out, and [`leftovers`](crate::Store::leftovers) reports it.
     pub fn job_folder(&self, name: &Key) -> Result<Key, StoreError> {
         Key::new(&job_folder(name.as_str()))
     }
 
-    /// Makes a folder, and those above it; durable with what is published in it.
+    /// Creates a folder and its parents; they become durable when something is published in it.
     pub fn make_folder_at(&self, folder: &Key) -> Result<(), StoreError> {
         self.make_folder(&self.path(folder))
     }
 
-    /// Takes the lock of the job that works in a folder, which has to be there; `None` if another process has it.
+    /// Takes the lock of the job that works in an existing folder; `None` if another process has
+    /// it.
     ///
     /// Where a file system has no locks, nobody is kept out.
     pub fn lock_job(&self, folder: &Key) -> Result<Option<JobLock>, StoreError> {
@@ -210,28 +214,28 @@ impl FileStore {
                 }
                 Ok(()) | Err(_) => {}
             }
-            // Who had it before may have removed the file, and somebody else have made another one.
+            // The previous holder may have removed the file, and someone else created another one.
             if leads_to(disk, &path, &file).map_err(|e| failed("examine", &path, e))? {
                 return Ok(Some(JobLock { _file: file }));
             }
         }
     }
 
-    /// Lets nobody but its owner into a folder.
+    /// Makes a folder accessible only to its owner.
     pub fn make_private(&self, folder: &Key) -> Result<(), StoreError> {
         let path = self.path(folder);
         let set = fs::set_permissions(&path, Permissions::from_mode(0o700));
         set.map_err(|e| failed("set the mode of", &path, e))
     }
 
-    /// Gives a folder the mode and the owner of another one.
+    /// Gives a folder the mode and owner of another one.
     pub fn copy_mode(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
         let to = self.path(to);
         let copied = self.modes_of(from)?.apply_to_folder(&to);
         copied.map_err(|e| failed("set the mode of", &to, e))
     }
 
-    /// The mode and the owner of a file or a folder.
+    /// The mode and owner of a file or folder.
     pub fn modes_of(&self, key: &Key) -> Result<Modes, StoreError> {
         let path = self.path(key);
         let mut modes = Modes::default();
@@ -239,7 +243,8 @@ impl FileStore {
         Ok(modes)
     }
 
-    /// The same store, which gives new files and folders these modes instead of those that the process gives them.
+    /// The same store, except that new files and folders get these modes instead of the process's
+    /// defaults.
     pub fn with_modes(&self, modes: Modes) -> Self {
         let mut inner = self.sibling(self.root().to_owned());
         inner.modes = modes;
@@ -253,18 +258,20 @@ impl FileStore {
         self.0.disk.is_folder(&path).map_err(|e| failed("examine", &path, e))
     }
 
-    /// Whether anything has this name, be it a link to nowhere.
+    /// Whether anything has this name, even a broken link.
     pub fn has_name(&self, key: &Key) -> Result<bool, StoreError> {
         let path = self.path(key);
         let found = self.0.disk.find_link(&path).map_err(|e| failed("examine", &path, e))?;
         Ok(found.is_some())
     }
 
-    /// An error if a folder cannot be given another name, as a mount point cannot, nor a folder of a lower layer of an
-    /// overlay file system. Changes nothing; `work` is a folder beside it for what has to be tried.
+    /// Fails if a folder cannot be renamed, such as a mount point or a folder of a lower layer of
+    /// an overlay file system. Changes nothing; `work` is a folder next to it where this can be
+    /// tried.
     ///
-    /// A folder is never renamed to one that is not empty, and what keeps it from being renamed at all is told first.
-    /// Only tried where the file system is known to keep to that.
+    /// Tries to rename the folder onto a non-empty one. That always fails, but anything that
+    /// prevents the folder from being renamed at all is reported first. Only tried where the file
+    /// system is known to behave like that.
     pub fn check_movable(&self, folder: &Key, work: &Key) -> Result<(), StoreError> {
         let (path, disk) = (self.path(folder), &self.0.disk);
         let wrong = |e: io::Error| failed("move the folder", &path, e);
@@ -287,7 +294,7 @@ impl FileStore {
             {
                 Ok(())
             }
-            // Not even the kernel that was asked for does this.
+            // Should never happen. Rename it back.
             Ok(()) => fs::rename(self.path(&probe), &path).map_err(wrong),
             Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
                 let operation = "be replaced: its folder is in a lower layer of an overlay file system and cannot be renamed; name another place for the result";
@@ -299,9 +306,9 @@ impl FileStore {
         found
     }
 
-    /// Lets two folders exchange their names, in one step that is durable when this returns.
+    /// Exchanges the names of two folders, in one step that is durable when this returns.
     ///
-    /// [`StoreError::Unsupported`] where the kernel or the file system cannot.
+    /// [`StoreError::Unsupported`] if the kernel or the file system cannot do that.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     pub fn exchange(&self, one: &Key, other: &Key) -> Result<(), StoreError> {
         use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -322,14 +329,14 @@ impl FileStore {
         }
     }
 
-    /// Lets two folders exchange their names, in one step that is durable when this returns.
+    /// Exchanges the names of two folders, in one step that is durable when this returns.
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
     pub fn exchange(&self, _: &Key, _: &Key) -> Result<(), StoreError> {
         let store = self.root().display().to_string();
         Err(StoreError::Unsupported { store, operation: "exchange two folders" })
     }
 
-    /// Gives a folder or a file another name, which nothing has. Durable when this returns.
+    /// Renames a folder or file to an unused name. Durable when this returns.
     pub fn rename(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
         let (from, to) = (self.path(from), self.path(to));
         let operation = "rename something to";
@@ -341,13 +348,13 @@ impl FileStore {
         self.sync_names(&[&from, &to])
     }
 
-    /// A path without links, as far as it exists.
+    /// A path with links resolved, as far as it exists.
     pub fn resolved(&self, path: &Path) -> Result<PathBuf, StoreError> {
         let path = std::path::absolute(path).map_err(|e| failed("name", path, e))?;
         for above in path.ancestors() {
             match self.0.disk.resolve(above) {
                 Ok(found) => {
-                    // An empty rest would end the path in a slash.
+                    // Joining an empty rest would add a trailing slash.
                     let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
                     let is_all = rest.as_os_str().is_empty();
                     return Ok(if is_all { found } else { found.join(rest) });
@@ -359,16 +366,17 @@ impl FileStore {
         Ok(path)
     }
 
-    /// Whether there is a file where the root would be.
+    /// Whether there is a file where the root should be.
     pub fn root_is_file(&self) -> Result<bool, StoreError> {
         let found = self.0.disk.find(self.root());
         Ok(found.map_err(|e| failed("examine", self.root(), e))?.is_some_and(|f| f.is_file()))
     }
 
-    /// Removes an object, and does not wait until that is durable.
+    /// Removes an object without waiting for the removal to become durable.
     ///
-    /// For the mark of a job whose result is whole and durable: a kill then finds the job done, or finds the mark and does the
-    /// rest again. If it had to be waited for, there would be a moment in which the mark is gone and the job not done.
+    /// For the marker of a job whose result is complete and durable: after a kill, either the job
+    /// is done or the marker is still there and the rest is repeated. If this had to wait, there
+    /// would be a moment in which the marker is gone and the job not done.
     pub(crate) fn remove_last(&self, key: &Key) -> Result<(), StoreError> {
         let path = self.path(key);
         match self.0.disk.remove(&path) {
@@ -377,18 +385,19 @@ impl FileStore {
         }
     }
 
-    /// Makes the names in the folders of these paths durable.
+    /// Makes the names in the parent folders of these paths durable.
     fn sync_names(&self, paths: &[&Path]) -> Result<(), StoreError> {
         let mut folders: Vec<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
         folders.dedup();
         folders.into_iter().try_for_each(|folder| Folder::open(&self.0.disk, folder)?.sync())
     }
 
-    /// Gives a folder all that is in another one and is not to be left, by a second name for the same file, or by a copy
-    /// where there can be none; and takes away what an earlier call has given it. Durable, but for the folder itself.
+    /// Carries everything in one folder that is not to be left over to another, by a second name
+    /// for the same file, or by a copy where there can be none; and removes what an earlier call
+    /// put there. Durable, except for the folder itself.
     ///
-    /// `part` tells by the path below the folder, and whether it is that of a folder, what becomes of it. What has a name that is not
-    /// Unicode is carried over. Links are carried over as links.
+    /// `part` decides by the path below the folder, and whether that is a folder, what happens to
+    /// it. Names that are not Unicode are carried over. Links are carried over as links.
     pub fn carry_over(
         &self,
         from: &Key,
@@ -409,7 +418,7 @@ impl FileStore {
         })
     }
 
-    /// Visits what is to be carried over, by its path below `root`.
+    /// Visits everything to be carried over, by its path below `root`.
     fn each_carried(
         &self,
         root: &Path,
@@ -435,7 +444,7 @@ impl FileStore {
             let path = folder.join(&name);
             let kind = entry.file_type().map_err(|e| failed("examine", &entry.path(), e))?;
             let becomes = match path.to_str() {
-                // What is behind a link is not inside; the link itself is carried over.
+                // What is behind a link is not inside the folder; the link itself is carried over.
                 Some(text) => match part(text, kind.is_dir()) {
                     FolderPart::Inside if !kind.is_dir() => FolderPart::Carried,
                     becomes => becomes,
@@ -476,7 +485,7 @@ impl FileStore {
         }
     }
 
-    /// Copies a file that cannot be linked. Durable but for its name.
+    /// Copies a file that cannot be linked. Durable, except for its name.
     fn copy_file(&self, from: &Path, to: &Path, found: &Metadata) -> io::Result<()> {
         let disk = &self.0.disk;
         let temporary = to.with_file_name(CARRIED);
@@ -499,14 +508,16 @@ impl FileStore {
         fs::rename(&temporary, to)
     }
 
-    /// A number that is the same as long as nothing in a folder, and in those inside it, is written, renamed or removed.
+    /// A number that stays the same as long as nothing in a folder and its subfolders is written,
+    /// renamed or removed.
     ///
-    /// One `stat` for each file, and memory for none. Temporary files and journals do not count.
+    /// One `stat` for each file, in constant memory. Temporary files and journals do not count.
     pub fn fingerprint(&self, folder: &Key) -> Result<u64, StoreError> {
         Ok(self.state_of(folder)?.fingerprint)
     }
 
-    /// The same of a folder that was at `home` before. Links that lead out of it lead to where they led from there.
+    /// The same for a folder that was at `home` before. Links that lead out of it are resolved from
+    /// there.
     pub fn fingerprint_of_moved(&self, folder: &Key, home: &Key) -> Result<u64, StoreError> {
         let (path, home) = (self.path(folder), self.path(home));
         let mut state = FolderState::default();
@@ -514,7 +525,7 @@ impl FileStore {
         Ok(state.fingerprint)
     }
 
-    /// The fingerprint, and what the same look at all files tells beside it.
+    /// The fingerprint, and the other totals collected by the same pass over all files.
     pub fn state_of(&self, folder: &Key) -> Result<FolderState, StoreError> {
         let mut state = FolderState::default();
         self.add_state_of(&self.path(folder), None, folder.as_str(), 0, &mut state)?;
@@ -554,15 +565,16 @@ impl FileStore {
                     // A link to another link that leads out of the folder: both were carried over.
                     found = disk.examine(&home.join(&file));
                 }
-                // What a link leads to may be on a disk that is not there; it must not be taken for nothing.
+                // The target of a link may be on a disk that is not mounted; that must not be taken
+                // for nothing.
                 let found = found.map_err(wrong)?;
-                // What is behind a link to a folder is not inside; the links may be a loop.
+                // What is behind a link to a folder is not inside; links may form a cycle.
                 if found.is_dir() { own } else { found }
             } else {
                 own
             };
             state.modes.add(&found);
-            // By the place below the folder, which may be renamed meanwhile.
+            // By the path below the folder, since the folder may be renamed in the meantime.
             let inside = format!("{}/{}", if depth == 0 { "" } else { name }, file.display());
             if found.is_dir() {
                 let home = inner_home.as_deref();
@@ -571,17 +583,18 @@ impl FileStore {
             }
             state.files += 1;
             state.bytes = state.bytes.saturating_add(found.len());
-            // The same on every machine and in every release, as it is kept in markers.
+            // The same on every machine and in every release, since it is stored in markers.
             let mut hasher = SipHasher13::new();
             hasher.write(inside.as_bytes());
             hasher.write(&Stamp::from(&found).of_bytes());
-            // A sum does not depend on the order in which a folder lists.
+            // A sum does not depend on the order in which a folder is listed.
             state.fingerprint = state.fingerprint.wrapping_add(hasher.finish());
         }
         Ok(())
     }
 
-    /// Removes temporary files that writers left in a folder and in those inside it. For who knows that nobody writes there.
+    /// Removes temporary files that writers left in a folder and its subfolders. For a caller that
+    /// knows that nobody is writing there.
     pub fn remove_temporaries(&self, folder: &Key) -> Result<(), StoreError> {
         self.remove_temporaries_in(&self.path(folder), 0)
     }
@@ -603,7 +616,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// Removes a folder with all that is in it, if it is there. Links are removed, not followed.
+    /// Removes a folder and everything in it, if it exists. Links are removed, not followed.
     pub fn remove_tree(&self, folder: &Key) -> Result<(), StoreError> {
         let path = self.path(folder);
         self.remove_path(&path)?;
@@ -639,8 +652,9 @@ impl FileStore {
     }
 }
 
-/// Where a link leads that lies so deep in a folder, if it leads out of it: `home` is the path that the folder around the link
-/// had when the link was made. `None` if what the link says does not depend on that.
+/// Where a link at this depth in a folder leads, if it leads out of the folder: `home` is the path
+/// that the folder around the link had when the link was created. `None` if the target of the link
+/// does not depend on that.
 fn outside(home: &Path, depth: usize, text: &Path) -> Option<PathBuf> {
     let (mut level, mut leaves) = (depth, text.is_relative());
     let mut at = home.to_owned();
@@ -660,7 +674,7 @@ fn outside(home: &Path, depth: usize, text: &Path) -> Option<PathBuf> {
                     level += 1;
                     at.push(part);
                 }
-                // From there on the kernel resolves it.
+                // From here on the kernel resolves it.
                 part => at.push(part),
             }
         }
@@ -668,7 +682,7 @@ fn outside(home: &Path, depth: usize, text: &Path) -> Option<PathBuf> {
     leaves.then_some(at)
 }
 
-/// Whether an error says that the kernel or the file system has no such step.
+/// Whether an error means that the kernel or the file system does not support this step.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn cannot_exchange(error: &io::Error) -> bool {
     let lacking = [Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP].map(|e| Some(e as i32));

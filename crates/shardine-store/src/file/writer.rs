@@ -12,7 +12,7 @@ use crate::{
     COPY_PIECE, Condition, CreateOptions, Key, Object, ObjectWriter, ReadRange, Staged, StoreError,
 };
 
-/// A file that is being written under a temporary name.
+/// A file being written under a temporary name.
 #[derive(Debug)]
 pub(super) struct FileWriter {
     // Dropped in this order: closed, then removed.
@@ -24,9 +24,10 @@ pub(super) struct FileWriter {
     key: Key,
     path: PathBuf,
     options: CreateOptions,
-    /// Where the next bytes go. They are claimed first and written after, so that no writer waits for another.
+    /// Where the next bytes go. They are claimed first and written afterwards, so that no writer
+    /// waits for another.
     end: AtomicU64,
-    /// How many of the claimed bytes are not written. What stays here at the end is a hole.
+    /// How many of the claimed bytes have not been written. Any that remain at the end are a hole.
     unwritten: AtomicU64,
 }
 
@@ -81,7 +82,7 @@ impl FileWriter {
         Ok(offset)
     }
 
-    /// Claims `len` bytes at the end, has them written, and tells where they are.
+    /// Claims `len` bytes at the end, has them written, and returns their offset.
     fn fill(
         &self,
         len: u64,
@@ -98,7 +99,7 @@ impl FileWriter {
         disk.write(&self.file, path, data, offset).map_err(|e| failed("write", &self.path, e))
     }
 
-    /// Copies through memory, a piece at a time, what the kernel cannot move.
+    /// Copies piecewise through memory what the kernel cannot move.
     fn copy(&self, source: &dyn Object, range: Range<u64>, to: u64) -> Result<(), StoreError> {
         let (mut from, mut to) = (range.start, to);
         while from < range.end {
@@ -128,12 +129,12 @@ impl ObjectWriter for FileWriter {
     }
 
     fn append_from(&self, source: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
-        // A wrong range is told before anything is claimed, by the source, which knows its own name.
+        // The source, which knows its own name, reports a wrong range before anything is claimed.
         if range.start > range.end || source.len().is_some_and(|len| range.end > len) {
             return self.append(&source.read(ReadRange::Bounded(range))?);
         }
         self.fill(range.end - range.start, |offset| {
-            // Who watches the disk wants to see the bytes.
+            // An observer of the disk wants to see the bytes.
             let moved = match source.file().filter(|_| !self.store.0.disk.is_watched()) {
                 Some(file) => move_in_kernel(file, range.clone(), &self.file, offset)
                     .map_err(|e| failed("copy into", &self.path, e))?,
@@ -161,7 +162,7 @@ impl ObjectWriter for FileWriter {
     }
 }
 
-/// Makes a temporary file in a folder, and the folder if it is missing.
+/// Creates a temporary file in a folder, and the folder if it is missing.
 fn begin(store: &FileStore, folder: &Path, path: &Path) -> Result<(Temporary, File), StoreError> {
     let attempt = || {
         store.make_folder(folder)?;
@@ -170,7 +171,7 @@ fn begin(store: &FileStore, folder: &Path, path: &Path) -> Result<(Temporary, Fi
     let mut attempts = 0;
     loop {
         match attempt() {
-            // Somebody found the folder empty in between, and removed it.
+            // Someone found the folder empty in between, and removed it.
             Err(StoreError::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempts < 16 =>
             {
@@ -181,7 +182,7 @@ fn begin(store: &FileStore, folder: &Path, path: &Path) -> Result<(Temporary, Fi
     }
 }
 
-/// Moves as much of a range as the kernel will, and tells how much that was.
+/// Moves as much of a range as the kernel will, and returns how much that was.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 fn move_in_kernel(from: &File, range: Range<u64>, to: &File, offset: u64) -> io::Result<u64> {
     use nix::errno::Errno;
@@ -193,7 +194,8 @@ fn move_in_kernel(from: &File, range: Range<u64>, to: &File, offset: u64) -> io:
     while left > 0 {
         let piece = usize::try_from(left).unwrap_or(usize::MAX).min(1 << 30);
         match nix::fcntl::copy_file_range(from, Some(&mut read), to, Some(&mut write), piece) {
-            // The source ends here, or is of a kind that the kernel cannot copy: reading will tell.
+            // The source ends here, or is of a kind that the kernel cannot copy: a read will show
+            // which.
             Ok(0) => break,
             Ok(n) => left -= n as u64,
             Err(Errno::EINTR) => {}

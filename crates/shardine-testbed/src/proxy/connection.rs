@@ -1,4 +1,4 @@
-//! One connection of a client, and the one to the server that goes with it.
+//! A client's connection, and the corresponding connection to the server.
 
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,10 +10,10 @@ use super::record::Recorded;
 use super::{Shared, lock};
 use crate::message::{Framing, Head, Messages};
 
-/// How long a server may take to say that it wants a body; some never do.
+/// How long a server may take to ask for a body; some never do.
 const CONTINUE: Duration = Duration::from_secs(1);
 
-/// Where a direction's bandwidth is kept.
+/// The index of each direction's bandwidth.
 const UP: usize = 0;
 const DOWN: usize = 1;
 
@@ -24,7 +24,7 @@ enum Next {
     Close,
 }
 
-/// Passes requests on until one of the two sides, or a fault, ends the connection.
+/// Forwards requests until one of the two sides, or a fault, ends the connection.
 pub(super) fn serve(client: TcpStream, shared: &Shared) {
     if client.set_nodelay(true).is_err() {
         return;
@@ -37,7 +37,7 @@ pub(super) fn serve(client: TcpStream, shared: &Shared) {
         pace: [pace(), pace()],
     };
     while let Ok(Next::Request) = connection.request() {}
-    // Both ends hear of it at once, although the proxy keeps another handle of the client's socket.
+    // Both ends notice immediately, although the proxy keeps another handle of the client's socket.
     let _ = connection.client.stream.shutdown(Shutdown::Both);
 }
 
@@ -58,7 +58,7 @@ impl Connection<'_> {
         let record = Recorded::new(&head, fault.as_ref().map(Fault::name));
         let number = lock(&self.shared.log).add(record);
         let next = self.pass(number, &head, fault.as_ref());
-        // Its time ends here, also if it had no body.
+        // The request ends here, even if it had no body.
         self.change(number, |_| {});
         next
     }
@@ -86,7 +86,7 @@ impl Connection<'_> {
         self.answer(number, head, &answer, fault)
     }
 
-    /// Passes the request on. Returns something if there is no answer to wait for.
+    /// Forwards the request. Returns something if there is no answer to wait for.
     fn send(
         &mut self,
         number: u64,
@@ -98,7 +98,7 @@ impl Connection<'_> {
         if head.says("expect", "100-continue")
             && let Some(refusal) = self.wait_for_continue()?
         {
-            // It does not want the body. What the client makes of that is not known.
+            // The server does not want the body. How the client reacts to that is unknown.
             self.answer(number, head, &refusal, fault)?;
             return Ok(Some(Next::Close));
         }
@@ -117,7 +117,7 @@ impl Connection<'_> {
             lock(&shared.log).change(number, |record| record.sent = sent);
             wait_for(shared, pace, UP, piece.len());
             // A server may answer and close before it has read everything. The client is read to
-            // the end nevertheless: it would not hear the answer otherwise.
+            // the end nevertheless: otherwise it would not receive the answer.
             gone = gone || (&upstream.stream).write_all(piece).is_err();
             if cut.is_some_and(|cut| sent >= cut) { Err(fault_happened()) } else { Ok(()) }
         });
@@ -127,7 +127,8 @@ impl Connection<'_> {
         result.map(|()| None)
     }
 
-    /// The connection to the server: a new one if there is none, or if the server has closed it meanwhile.
+    /// The connection to the server: a new one if there is none, or if the server has closed it in
+    /// the meantime.
     fn connect(&mut self) -> io::Result<&mut Messages<TcpStream>> {
         if self.upstream.as_ref().is_some_and(|upstream| !is_open(&upstream.stream)) {
             self.upstream = None;
@@ -143,7 +144,7 @@ impl Connection<'_> {
         Ok(self.upstream.insert(upstream))
     }
 
-    /// Waits for the server to want the body. Returns its answer if it does not.
+    /// Waits for the server to ask for the body. Returns its answer if it does not.
     fn wait_for_continue(&mut self) -> io::Result<Option<Head>> {
         let Some(upstream) = &mut self.upstream else { return Ok(None) };
         upstream.stream.set_read_timeout(Some(CONTINUE))?;
@@ -167,7 +168,7 @@ impl Connection<'_> {
         }
     }
 
-    /// The head of the server's answer; those that announce another one are passed on.
+    /// The head of the server's answer; interim answers are passed on.
     fn final_head(&mut self) -> io::Result<Option<Head>> {
         let Some(upstream) = &mut self.upstream else { return Ok(None) };
         loop {
@@ -179,7 +180,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Passes the answer on.
+    /// Passes on the answer.
     fn answer(
         &mut self,
         number: u64,
@@ -207,7 +208,8 @@ impl Connection<'_> {
         };
         let (shared, pace) = (self.shared, &self.pace);
         let mut client = &self.client.stream;
-        // The head goes with the first piece: most answers are one packet, as they were from the server.
+        // The head is sent with the first piece: most answers are one packet, as they were from the
+        // server.
         let mut first = answer.raw.clone();
         let mut received = 0u64;
         let Some(upstream) = &mut self.upstream else { return Ok(Next::Close) };
@@ -248,7 +250,7 @@ impl Connection<'_> {
         std::thread::sleep(latency);
     }
 
-    /// Answers without the server.
+    /// Answers without asking the server.
     fn refuse(
         &mut self,
         number: u64,
@@ -313,14 +315,14 @@ impl Connection<'_> {
     }
 }
 
-/// What is left of a piece if nothing may pass beyond `cut`.
+/// The part of a piece that may pass if nothing may pass beyond `cut`.
 fn cut_off(piece: &[u8], passed: u64, cut: Option<u64>) -> &[u8] {
     let left = cut.map_or(u64::MAX, |cut| cut.saturating_sub(passed));
     let left = usize::try_from(left).unwrap_or(usize::MAX);
     piece.get(..left).unwrap_or(piece)
 }
 
-/// Ends a body; never seen outside.
+/// Ends a body; never visible outside.
 fn fault_happened() -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
 }
@@ -331,7 +333,7 @@ fn wait_for(shared: &Shared, own: &[Option<Pace>; 2], direction: usize, bytes: u
     }
 }
 
-/// Whether the other side has neither closed an idle connection nor sent what nobody asked for.
+/// Whether the other side has neither closed an idle connection nor sent something unsolicited.
 fn is_open(stream: &TcpStream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return false;

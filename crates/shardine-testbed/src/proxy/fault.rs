@@ -5,34 +5,36 @@ use std::time::Duration;
 
 use crate::BedError;
 
-/// One thing that can go wrong with a request.
+/// Something that can go wrong with a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The connection is closed before the server hears of the request. Text: `drop`.
+    /// The connection is closed before the server receives the request. Text: `drop`.
     Drop,
-    /// The connection is closed after half of the request's body; the server sees that too. Text: `drop-middle`.
+    /// The connection is closed after half of the request's body; the server sees that too. Text:
+    /// `drop-middle`.
     DropMiddle,
-    /// The server does what it was asked, and its answer is lost. Text: `lost-answer`.
+    /// The server executes the request, but its answer is lost. Text: `lost-answer`.
     LostAnswer,
-    /// The server is not asked; the client is told this status. Text: `status=503`, with
+    /// The server is not asked; the client gets this status. Text: `status=503`, with
     /// `retry-after=1` among the conditions.
     Status {
-        /// 503, 429, 500 and the like.
+        /// The status code, such as 503, 429 or 500.
         code: u16,
-        /// In seconds, what the header of this name says; without it there is none.
+        /// The value of the `Retry-After` header in seconds; without it the header is omitted.
         retry_after: Option<u32>,
     },
-    /// The answer promises its whole body, and half of it comes. Text: `truncate`.
+    /// The answer announces its whole body, but only half of it arrives. Text: `truncate`.
     Truncate,
-    /// The body of the answer comes in small pieces. Text: `slow=1000`, bytes for each 10 ms.
+    /// The body of the answer arrives in small pieces. Text: `slow=1000`, bytes per 10 ms.
     Slow {
         /// The bytes in a piece.
         piece: usize,
-        /// The time after each.
+        /// The pause after each piece.
         pause: Duration,
     },
-    /// The server is asked at once; its answer is held back for this long. Text: `stall=500`, in milliseconds.
+    /// The server is asked immediately; its answer is held back for this long. Text: `stall=500`,
+    /// in milliseconds.
     Stall(Duration),
 }
 
@@ -51,7 +53,7 @@ impl Fault {
     }
 }
 
-/// Which requests meet a fault: all, unless conditions are added.
+/// Which requests get a fault: all, unless conditions are added.
 ///
 /// ```
 /// # use shardine_testbed::{Fault, Rule};
@@ -72,7 +74,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Every request meets the fault.
+    /// A rule that applies to every request.
     pub fn new(fault: Fault) -> Self {
         Self { fault, method: None, path: None, skip: 0, times: u64::MAX, probability: 1.0 }
     }
@@ -106,7 +108,7 @@ impl Rule {
         self
     }
 
-    /// Each one that matches with this probability, drawn with the seed of [`Faults`].
+    /// Each matching request with this probability, drawn with the seed of [`Faults`].
     pub fn probability(mut self, probability: f64) -> Self {
         self.probability = probability;
         self
@@ -129,17 +131,17 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// A plan with rules whose probabilities are drawn from `seed`.
+    /// A plan whose rules draw their probabilities from `seed`.
     pub fn new(seed: u64, rules: impl IntoIterator<Item = Rule>) -> Self {
         Self { rules: rules.into_iter().collect(), seed }
     }
 
-    /// The same with another seed.
+    /// The same plan with another seed.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -209,9 +211,9 @@ fn parse_rule(text: &str) -> Result<Rule, BedError> {
     Ok(rule)
 }
 
-/// Faults under way.
+/// A plan being executed.
 pub(crate) struct Plan {
-    /// With each rule: how many requests matched, and how many of them met the fault.
+    /// Each rule, with how many requests matched and how many of them got the fault.
     rules: Vec<(Rule, u64, u64)>,
     random: fastrand::Rng,
 }
@@ -222,7 +224,7 @@ impl Plan {
         Self { rules: faults.rules.into_iter().map(|rule| (rule, 0, 0)).collect(), random }
     }
 
-    /// What this request meets.
+    /// The fault that this request gets.
     pub fn decide(&mut self, method: &str, target: &str) -> Option<Fault> {
         let mut decided = None;
         for (rule, seen, met) in &mut self.rules {
@@ -230,7 +232,7 @@ impl Plan {
                 continue;
             }
             *seen += 1;
-            // Drawn in any case, so that one rule does not change the luck of another.
+            // Always drawn, so that one rule does not affect the draws of another.
             let unlucky = rule.probability >= 1.0 || self.random.f64() < rule.probability;
             if decided.is_none() && unlucky && *seen > rule.skip && *met < rule.times {
                 *met += 1;

@@ -23,37 +23,37 @@ use fault::Plan;
 use pace::Pace;
 use record::Log;
 
-/// What the network is like.
+/// The properties of the network.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyOptions {
-    /// The port to listen on; any free one if 0.
+    /// The port to listen on; 0 for any free one.
     pub port: u16,
     /// How long each answer is held back before its first byte is passed on. Requests on different
-    /// connections do not delay one another.
+    /// connections do not delay each other.
     pub latency: Duration,
-    /// In bytes a second and direction, what one connection may carry.
+    /// Bandwidth of each connection, in bytes per second and direction.
     pub connection_bandwidth: Option<u64>,
-    /// In bytes a second and direction, what all connections together may carry.
+    /// Bandwidth of all connections together, in bytes per second and direction.
     pub total_bandwidth: Option<u64>,
-    /// What goes wrong.
+    /// The faults to inject.
     pub faults: Faults,
 }
 
 /// An HTTP/1.1 proxy on 127.0.0.1 in front of one server.
 ///
-/// Messages pass unchanged, with the client's `Host` header, so that signatures made for the proxy's address
-/// are those that the server checks. Each connection of a client has a thread, and one connection to the
-/// server that is kept for as long as the client's. Bodies pass in pieces of up to 256 KiB.
+/// Messages pass unchanged, with the client's `Host` header, so that the server can check
+/// signatures made for the proxy's address. Each client connection has a thread, and one connection
+/// to the server that is kept as long as the client's. Bodies pass in pieces of up to 256 KiB.
 ///
-/// `GET /__proxy/log` answers the recorded requests as JSON, and `/__proxy/reset` forgets them; neither is recorded
-/// nor delayed. Dropping the proxy closes all connections.
+/// `GET /__proxy/log` returns the recorded requests as JSON, and `/__proxy/reset` forgets them;
+/// neither is recorded or delayed. Dropping the proxy closes all connections.
 pub struct Proxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// What the threads of a proxy have in common.
+/// The state shared by the threads of a proxy.
 struct Shared {
     upstream: SocketAddr,
     stopped: AtomicBool,
@@ -66,13 +66,13 @@ struct Shared {
     open: Mutex<HashMap<u64, TcpStream>>,
 }
 
-/// The value in a mutex, also if a thread died while it held it.
+/// The value in a mutex, even if a thread died while holding it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Proxy {
-    /// Listens, and passes everything on to `upstream`.
+    /// Listens, and forwards everything to `upstream`.
     pub fn start(upstream: SocketAddr, options: ProxyOptions) -> Result<Self> {
         let listener = TcpListener::bind(local(options.port)).attempt("cannot listen")?;
         let addr = listener.local_addr().attempt("cannot listen")?;
@@ -108,47 +108,47 @@ impl Proxy {
     }
 
     /// All requests since the start or the last [`reset`](Self::reset), in the order in which their
-    /// heads arrived. One whose answer has arrived at the client is complete here.
+    /// heads arrived. A request whose answer has reached the client is complete here.
     pub fn requests(&self) -> Vec<Recorded> {
         lock(&self.shared.log).all()
     }
 
-    /// How many requests there were.
+    /// The number of requests.
     pub fn count(&self) -> usize {
         self.count_where(|_| true)
     }
 
-    /// How many requests with this method there were.
+    /// The number of requests with this method.
     pub fn count_of(&self, method: &str) -> usize {
         self.count_where(|request| request.method == method)
     }
 
-    /// How many requests there were of which something is true.
+    /// The number of requests that satisfy a condition.
     pub fn count_where(&self, condition: impl Fn(&Recorded) -> bool) -> usize {
         lock(&self.shared.log).iter().filter(|request| condition(request)).count()
     }
 
-    /// The bytes of bodies that were passed on to clients.
+    /// The bytes of bodies passed on to clients.
     pub fn bytes_received(&self) -> u64 {
         lock(&self.shared.log).iter().map(|request| request.received).sum()
     }
 
-    /// The bytes of bodies that clients sent.
+    /// The bytes of bodies sent by clients.
     pub fn bytes_sent(&self) -> u64 {
         lock(&self.shared.log).iter().map(|request| request.sent).sum()
     }
 
-    /// Forgets all requests. What rules have counted stays.
+    /// Forgets all requests. The counters of rules are kept.
     pub fn reset(&self) {
         lock(&self.shared.log).reset();
     }
 
-    /// What goes wrong from the next request on; counting begins anew.
+    /// Replaces the faults from the next request on; counting starts over.
     pub fn set_faults(&self, faults: Faults) {
         *lock(&self.shared.plan) = Plan::new(faults);
     }
 
-    /// How long answers are held back from the next one on.
+    /// Sets how long answers are held back, from the next one on.
     pub fn set_latency(&self, latency: Duration) {
         *lock(&self.shared.latency) = latency;
     }
@@ -157,7 +157,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // The acceptor wakes up for a connection only.
+        // Only a connection wakes up the acceptor.
         let _ = TcpStream::connect(self.addr);
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();

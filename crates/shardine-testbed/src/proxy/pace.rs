@@ -1,17 +1,18 @@
-//! A bandwidth.
+//! A bandwidth limit.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::lock;
 
-/// What may go at once after a pause, so that short messages are not slowed down by the clock.
+/// What may pass immediately after a pause, so that short messages are not slowed down by the
+/// clock.
 const BURST: Duration = Duration::from_millis(10);
 
-/// Makes whoever asks wait so that no more than a number of bytes a second pass.
+/// Makes callers wait so that no more than a number of bytes per second pass.
 pub(crate) struct Pace {
     bytes_per_second: u64,
-    /// When all that has passed is paid for.
+    /// When everything that has passed is paid for.
     paid: Mutex<Instant>,
 }
 

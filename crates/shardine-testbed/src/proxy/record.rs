@@ -1,4 +1,4 @@
-//! What passed through a proxy.
+//! The record of what passed through a proxy.
 
 use std::time::{Duration, Instant};
 
@@ -6,32 +6,32 @@ use serde_json::{Value, json};
 
 use crate::message::Head;
 
-/// The headers that are kept, beside `x-amz-meta-*` and `x-ms-meta-*`.
+/// The headers that are recorded, besides `x-amz-meta-*` and `x-ms-meta-*`.
 const KEPT: &[&str] = &["range", "if-match", "if-none-match", "if-modified-since", "x-ms-range"];
 
-/// One request and what became of it.
+/// A request and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recorded {
-    /// GET and the like.
+    /// The method, such as GET.
     pub method: String,
     /// The path, with the query.
     pub target: String,
-    /// Those that say what is wanted: `range`, conditions, and metadata of objects.
+    /// The headers that say what is requested: `range`, conditions, and metadata of objects.
     pub headers: Vec<(String, String)>,
-    /// What the client was told; `None` as long as, or if, it was told nothing.
+    /// The status that the client received; `None` if it received none (yet).
     pub status: Option<u16>,
-    /// What the server said; `None` if it was not asked, or has not answered.
+    /// The status that the server sent; `None` if it was not asked, or has not answered.
     pub upstream_status: Option<u16>,
     /// The bytes of its body that arrived.
     pub sent: u64,
     /// The bytes of the answer's body that were passed on.
     pub received: u64,
-    /// The name of the fault that it met, as in [`Faults`](super::Faults)' text.
+    /// The name of the fault that it got, as in the text form of [`Faults`](super::Faults).
     pub fault: Option<&'static str>,
     /// When it arrived, since the start of the proxy.
     pub start: Duration,
-    /// How long it took; until its last piece if it is still under way.
+    /// How long it took; until its last piece if it is still in progress.
     pub took: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Recorded {
         }
     }
 
-    /// The value of a header that is kept, by its name in lower case.
+    /// The value of a recorded header, by its name in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
@@ -88,7 +88,7 @@ impl Recorded {
 pub(crate) struct Log {
     start: Instant,
     requests: Vec<Recorded>,
-    /// The number of the first one: those before it were forgotten.
+    /// The number of the first request: earlier ones were forgotten.
     first: u64,
 }
 
@@ -97,7 +97,7 @@ impl Log {
         Self { start: Instant::now(), requests: Vec::new(), first: 0 }
     }
 
-    /// Adds a request that arrives now; returns the number by which it is known.
+    /// Adds a request that arrives now; returns its number.
     pub fn add(&mut self, mut request: Recorded) -> u64 {
         request.start = self.start.elapsed();
         self.requests.push(request);

@@ -1,4 +1,4 @@
-//! What a handle does when another array has replaced the one it was opened on.
+//! What a handle does when the array it was opened on has been replaced.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,13 +12,13 @@ use crate::Error;
 use crate::anchor::Anchor;
 use crate::selection::Selection;
 
-/// How often a read is repeated on a new array before that is held in its place.
+/// How often a read is retried on a new array before that array is held in place.
 const ATTEMPTS: usize = 4;
 
-/// The array that has taken the place of another one.
+/// The array that has replaced another one.
 #[derive(Debug, Default)]
 pub(super) struct Successor {
-    /// Whether there is one: asked by every read, of which most need no more.
+    /// Whether there is one. Every read checks this, and most need nothing more.
     exists: AtomicBool,
     array: Mutex<Option<Arc<Array>>>,
 }
@@ -37,9 +37,9 @@ impl Successor {
     }
 }
 
-/// An array that no job can exchange for another one as long as this lives, where there are locks.
+/// An array that no job can exchange while this lives, where there are locks.
 ///
-/// Comes from [`Array::hold`].
+/// Returned by [`Array::hold`].
 #[derive(Debug)]
 pub struct HeldArray<'a> {
     opened: &'a Array,
@@ -48,18 +48,18 @@ pub struct HeldArray<'a> {
 }
 
 impl HeldArray<'_> {
-    /// The array that is there: the one that was opened, or the one that has taken its place.
+    /// The array that is in place: the one that was opened, or its replacement.
     pub fn array(&self) -> &Array {
         self.successor.as_deref().unwrap_or(self.opened)
     }
 }
 
 impl Array {
-    /// Runs a read that opens objects by key, and repeats it if another array has replaced this one
-    /// meanwhile, so that all of the outcome, errors included, is of one array.
+    /// Runs a read that opens objects by key, and retries it if another array has replaced this one
+    /// meanwhile, so that the whole outcome, errors included, comes from one array.
     ///
-    /// Costs one `stat` if an object was opened, and nothing if all were open. The selections were
-    /// resolved on this array.
+    /// Costs one `stat` if an object was opened, and nothing if all were open already. The
+    /// selections were resolved on this array.
     #[inline]
     pub(super) fn consistently<T>(
         &self,
@@ -92,13 +92,13 @@ impl Array {
         read(held.array())
     }
 
-    /// Keeps the array in its place until the hold is dropped, and says which array that is: a job
-    /// that rebuilds in place may have replaced the one that was opened by another with the same
+    /// Keeps the array in place until the hold is dropped, and says which array that is: an
+    /// in-place job may have replaced the one that was opened with another that has the same
     /// elements.
     ///
-    /// Each call on an array sees one array from beginning to end without it. A hold is for several
-    /// calls that belong together, such as listing objects and reading their indexes. Jobs that
-    /// rebuild in place wait for it, and give up after half a minute, so do not keep it longer than
+    /// Each single call sees one array from beginning to end even without a hold. A hold is for
+    /// several calls that belong together, such as listing objects and reading their indexes.
+    /// In-place jobs wait for it and give up after half a minute, so do not keep it longer than
     /// needed. It does nothing in stores that cannot exchange folders and on file systems without
     /// locks.
     pub fn hold(&self) -> Result<HeldArray<'_>, Error> {
@@ -116,8 +116,8 @@ impl Array {
         }
     }
 
-    /// Holds the array that was opened; [`Error::Replaced`] if another one has taken its place. For
-    /// jobs that have made their plan already.
+    /// Holds the array that was opened; [`Error::Replaced`] if another one has replaced it. For
+    /// jobs that have already made their plan.
     pub(crate) fn hold_same(&self) -> Result<Option<Arc<FolderHold>>, Error> {
         self.anchor().map_or(Ok(None), Anchor::hold_same)
     }
@@ -126,12 +126,12 @@ impl Array {
         self.anchor.as_deref()
     }
 
-    /// Whether this is still the array that is at its place.
+    /// Whether this array is still the one at its location.
     pub(crate) fn is_in_place(&self) -> Result<bool, Error> {
         self.anchor().map_or(Ok(true), Anchor::is_same)
     }
 
-    /// Opens the array that has taken the place of this one. It must have the same elements.
+    /// Opens the array that has replaced this one. It must have the same elements.
     fn renew(&self) -> Result<(), Error> {
         let new = self.format.reopen(self.engine(), &self.location)?;
         if new.data_type() != self.data_type() || new.shape().len() != self.shape().len() {
@@ -141,7 +141,7 @@ impl Array {
         Ok(())
     }
 
-    /// Refuses selections that lie outside of this array, though they were inside the one that was
+    /// Refuses selections that lie outside this array although they were inside the one that was
     /// opened.
     pub(super) fn check_covers<'a>(
         &self,

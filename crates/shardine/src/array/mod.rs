@@ -2,7 +2,7 @@
 //!
 //! An [`Array`] knows its shape and how its chunks are encoded and packed into objects, and that is
 //! all it needs to read and write them. The documents that describe it belong to its format; what
-//! the array needs of those once it is open comes as an [`ArrayFormat`].
+//! an open array still needs from them is behind [`ArrayFormat`].
 
 mod current;
 #[cfg(feature = "ndarray")]
@@ -26,10 +26,10 @@ use crate::{Engine, Error, Location};
 pub use current::HeldArray;
 use current::Successor;
 
-/// An n-dimensional array of chunks, in whatever format it is stored.
+/// An n-dimensional array of chunks, stored in any format.
 ///
-/// [`Array::open`] opens one of any format, [`Array::builder`] makes a new one. Elements are read
-/// and written as values of Rust, of a region that is given in ranges:
+/// [`Array::open`] opens one of any format, [`Array::builder`] creates a new one. Elements are read
+/// and written as Rust values, and a region is given as ranges:
 ///
 /// ```
 /// use shardine::{Array, Location};
@@ -43,13 +43,14 @@ use current::Successor;
 /// # Ok::<(), shardine::Error>(())
 /// ```
 ///
-/// What only a Zarr array has, such as attributes and another shape, is in
+/// What only Zarr arrays have, such as attributes and resizing, is in
 /// [`ArrayNode`](crate::ArrayNode). The scales of a precomputed volume come from
 /// [`DataSet::array`](crate::DataSet::array).
 #[derive(Debug)]
 pub struct Array {
     location: Location,
-    /// What everybody sees. That of the chunks is larger while planes are written that are not committed yet.
+    /// The shape that callers see. That of `chunks` is larger while planes are written that are not
+    /// committed yet.
     shape: Vec<u64>,
     pub(crate) chunks: ChunkSet,
     codecs: Vec<CodecSpec>,
@@ -58,15 +59,15 @@ pub struct Array {
     shard_shape: Option<Vec<u64>>,
     axis_names: Option<Vec<Option<String>>>,
     format: Box<dyn ArrayFormat>,
-    /// Tells whether another array has taken its place, where that can happen.
+    /// Detects that another array has replaced this one, where that can happen.
     anchor: Option<Arc<Anchor>>,
-    /// The array that has taken its place.
+    /// The array that has replaced this one.
     successor: Successor,
 }
 
-/// What an open array needs of the format it is stored in.
+/// What an open array needs from the format it is stored in.
 pub(crate) trait ArrayFormat: Debug + Send + Sync {
-    /// Opens the array that is now at the place of one that was replaced.
+    /// Opens the array that is now at the location of one that was replaced.
     fn reopen(&self, engine: &Arc<Engine>, location: &Location) -> Result<Array, Error>;
 
     /// An error if elements must not be written.
@@ -76,8 +77,8 @@ pub(crate) trait ArrayFormat: Debug + Send + Sync {
 }
 
 impl Array {
-    /// An array of these chunks, the innermost of which go through `codecs`. `location` is that of
-    /// the data set whose documents describe it. No request is made.
+    /// An array of these chunks, the innermost of which go through `codecs`. `location` is the data
+    /// set whose documents describe the array. Makes no requests.
     pub(crate) fn new(
         location: &Location,
         chunks: ChunkSet,
@@ -120,21 +121,22 @@ impl Array {
         self
     }
 
-    /// The same array, which `anchor` tells apart from others that take its place.
+    /// The same array, with `anchor` to detect that it was replaced.
     pub(crate) fn with_anchor(mut self, anchor: Option<Arc<Anchor>>) -> Self {
         self.anchor = anchor;
         self
     }
 
-    /// By what it is told whether another array has taken its place.
+    /// The anchor that detects that this array was replaced.
     pub(crate) fn shared_anchor(&self) -> Option<Arc<Anchor>> {
         self.anchor.clone()
     }
 
-    /// Changes the shape, once its documents say so too.
+    /// Changes the shape, after the documents have been updated.
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
         self.shape = shape.to_vec();
-        // Cells have the same places and keys in a grid of any shape, so what the engine has cached stays right.
+        // Cells keep their positions and keys in a grid of any shape, so what the engine has cached
+        // stays valid.
         self.chunks.shape = shape.to_vec();
     }
 
@@ -143,8 +145,7 @@ impl Array {
         self.chunks.engine()
     }
 
-    /// The data set whose documents describe it: the array itself, or the volume that it is a scale
-    /// of.
+    /// The data set whose documents describe it: the array itself, or the volume it is a scale of.
     pub fn location(&self) -> &Location {
         &self.location
     }
@@ -152,6 +153,12 @@ impl Array {
     /// Elements along each axis.
     pub fn shape(&self) -> &[u64] {
         &self.shape
+    }
+
+    /// Bytes of all its elements, or the most that can be counted.
+    pub(crate) fn decoded_len(&self) -> u64 {
+        let element = self.chunks.layout.element_size() as u64;
+        self.shape.iter().fold(element, |n, &len| n.saturating_mul(len))
     }
 
     /// The type of its elements.
@@ -164,7 +171,7 @@ impl Array {
         &self.chunks.layout.spec().fill
     }
 
-    /// The names of its axes, in their order; `None` if its format says nothing of them.
+    /// The names of its axes, in order; `None` if its format does not name them.
     pub fn axis_names(&self) -> Option<&[Option<String>]> {
         self.axis_names.as_deref()
     }
@@ -177,14 +184,14 @@ impl Array {
         &self.chunk_shape
     }
 
-    /// All codecs that an innermost chunk goes through, in the order of encoding: codecs around
-    /// shards stand before and after those inside.
+    /// All codecs that an innermost chunk goes through, in encoding order: those around shards come
+    /// before and after those inside.
     pub fn codecs(&self) -> &[CodecSpec] {
         &self.codecs
     }
 
-    /// Whether chunks at the end of an axis are stored cut off there, as in volumes. Otherwise they
-    /// are padded to the shape of a chunk.
+    /// Whether chunks at the end of an axis are stored clipped to the array, as in volumes.
+    /// Otherwise they are padded to the chunk shape.
     pub fn cuts_edges(&self) -> bool {
         self.chunks.cuts_edges()
     }
@@ -195,22 +202,22 @@ impl Array {
         self.shard_shape.as_deref()
     }
 
-    /// The shape of the grid's cells: of a shard, or of a chunk where chunks are objects of their
-    /// own or packed into shards by 64-bit key.
+    /// The shape of a grid cell: a shard, or a chunk where chunks are objects of their own or are
+    /// packed into shards by 64-bit key.
     pub fn cell_shape(&self) -> &[u64] {
         self.chunks.cell_shape()
     }
 
     /// The shape of what an entry of a shard's index refers to: a chunk, or in nested shards the
-    /// next inner shard. `None` if the array is not sharded, or a codec encodes whole shards, index
-    /// and all.
+    /// next inner shard. `None` if the array is not sharded, or a codec encodes whole shards,
+    /// including the index.
     ///
     /// [`shard_entries`](Self::shard_entries) returns the entries.
     pub fn entry_shape(&self) -> Option<&[u64]> {
         self.entry_shape.as_deref()
     }
 
-    /// Whether a write streams its objects, and does not encode them in memory.
+    /// Whether writes stream objects instead of encoding them in memory.
     pub(crate) fn streams(&self) -> bool {
         is_streamed(&self.chunks.layout)
     }

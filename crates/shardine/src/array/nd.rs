@@ -1,4 +1,4 @@
-//! Reading and writing arrays of the crate `ndarray`.
+//! Reading and writing `ndarray` arrays.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::selection::{IntoRegion, RegionError};
 use crate::source::{Source, SourceError, extents};
 
 impl Array {
-    /// Reads a region as an array in memory, of as many axes as this one has. See
+    /// Reads a region as an in-memory array with as many axes as this one. See
     /// [`read`](Self::read).
     ///
     /// Needs the feature `ndarray`.
@@ -35,12 +35,12 @@ impl Array {
             .map_err(|_| RegionError::TooLarge { shape }.into())
     }
 
-    /// Writes a region from an array in memory, or a view of one, whatever its strides. See
+    /// Writes a region from an in-memory array or a view of one, whatever its strides. See
     /// [`write`](Self::write).
     ///
-    /// It has the shape of the region; axes of length 1 may be there or not. Elements are copied
-    /// box by box as chunks are encoded, so that a view that is not in C order costs no second copy
-    /// of itself.
+    /// It must have the shape of the region; axes of length 1 may be left out or added. Elements
+    /// are copied box by box as chunks are encoded, so a view that is not in C order costs no
+    /// second copy of itself.
     ///
     /// Needs the feature `ndarray`.
     ///
@@ -60,7 +60,7 @@ impl Array {
         self.write_ndarray_with(region, elements, &WriteOptions::new())
     }
 
-    /// Writes a region from an array in memory in the way that the options say. See
+    /// Writes a region from an in-memory array with these options. See
     /// [`write_ndarray`](Self::write_ndarray).
     pub fn write_ndarray_with<T: Element, S: Data<Elem = T>, D: Dimension>(
         &self,
@@ -77,7 +77,7 @@ impl Array {
         if long(&shape) != long(&actual) {
             return Err(RegionError::Shape { expected: shape, actual }.into());
         }
-        // Without axes of length 1, and with those of the region.
+        // Drop its axes of length 1, and insert the region's.
         let mut view = elements.view().into_dyn();
         for axis in (0..view.ndim()).rev().filter(|&axis| actual[axis] == 1) {
             view = view.index_axis_move(ndarray::Axis(axis), 0);

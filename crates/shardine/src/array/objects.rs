@@ -6,23 +6,24 @@ use super::Array;
 use crate::engine::{Cells, IndexedShard, PossibleObject, ShardEntries, StoredObject};
 use crate::{EngineError, Error};
 
-/// What came of looking at a shard.
+/// The result of looking at a shard.
 type FoundEntries = Result<Option<ShardEntries>, Error>;
 
 impl Array {
-    /// The objects that are stored, in the order of their places.
+    /// The objects that are stored, in order of their positions.
     ///
-    /// A listing for each folder. Where the store cannot list, every object that there may be is asked for: one request
-    /// each, many in parallel, and [`Error::UnlistedObjects`] if there may be more than 10,000.
+    /// One listing per folder. Where the store cannot list, every object that may exist is probed:
+    /// one request each, many in parallel, and [`Error::UnlistedObjects`] if there may be more than
+    /// 10,000.
     pub fn objects(&self) -> Result<Vec<StoredObject>, Error> {
         self.chunks.objects().map_err(|error| self.unlisted(error))
     }
 
-    /// The objects that are stored, in the order of their places: those that are listed, or where the store cannot list,
-    /// all that may be there.
+    /// The objects that are stored, in order of their positions: those listed, or where the store
+    /// cannot list, all that may exist.
     ///
-    /// A listing for each folder, some in parallel in a remote store. [`Error::UnlistedObjects`] if the store cannot list
-    /// and there is room for more than 10,000.
+    /// One listing per folder, some in parallel in a remote store. [`Error::UnlistedObjects`] if
+    /// the store cannot list and there may be more than 10,000.
     pub fn possible_objects(&self) -> Result<Vec<PossibleObject>, Error> {
         self.chunks.possible_objects().map_err(|error| self.unlisted(error))
     }
@@ -41,18 +42,20 @@ impl Array {
         self.chunks.cells()
     }
 
-    /// What the index of the shard at `place` says; `None` if there is no such shard, or the array is not sharded.
+    /// What the index of the shard at `place` says; `None` if there is no such shard, or the array
+    /// is not sharded.
     ///
-    /// One open and one read. Of shards in shards the outer ones are reported; [`entry_shape`](Self::entry_shape)
-    /// is the shape of what their entries hold.
+    /// One open and one read. For nested shards the outer ones are reported;
+    /// [`entry_shape`](Self::entry_shape) is the shape of what their entries hold.
     pub fn shard_entries(&self, place: &[u64]) -> Result<Option<ShardEntries>, Error> {
         Ok(self.chunks.shard_entries(place)?)
     }
 
-    /// What the indexes of these objects say, in this order; see [`shard_entries`](Self::shard_entries).
+    /// What the indexes of these objects say, in this order; see
+    /// [`shard_entries`](Self::shard_entries).
     ///
-    /// One read for each, and of a remote store as many in parallel as it has in flight and the engine's memory allows.
-    /// After a break no more are read.
+    /// One read each; from a remote store, as many in parallel as it keeps in flight and the
+    /// engine's memory allows. Nothing more is read after a break.
     pub fn each_shard(
         &self,
         objects: &[PossibleObject],
@@ -62,7 +65,8 @@ impl Array {
             .each_shard(objects, &mut |object, found| visit(object, found.map_err(Error::from)));
     }
 
-    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not sharded.
+    /// Opens a shard and reads its index; `None` if there is no such shard, or the array is not
+    /// sharded.
     pub(crate) fn open_shard(&self, cell: &[u64]) -> Result<Option<IndexedShard>, Error> {
         Ok(self.chunks.open_shard(cell)?)
     }

@@ -1,4 +1,4 @@
-//! Reading regions as bytes, of whatever type. `typed.rs` has what most programs call.
+//! Reading regions as bytes, whatever the type. `typed.rs` has what most programs call.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use crate::Error;
 use crate::layout::{Target, VariableTable};
 use crate::selection::{IntoRegion, Region, RegionError, Selection};
 
-/// Bytes from which on a caller's buffer is filled past the caches: what is larger than a cache
-/// would only push out of it what is needed there.
+/// Buffers of at least this many bytes are filled past the caches: anything larger than a cache
+/// would only evict what is needed there.
 pub(super) const STREAMED: usize = 16 << 20;
 
-/// Selections whose elements lie in one buffer, those of each in C order behind the last.
+/// Selections whose elements lie in one buffer, one after another, each in C order.
 pub(super) struct OneAfterAnother {
     wanted: Vec<(Selection, Placement)>,
     /// Where in the buffer each ends, in bytes.
@@ -23,12 +23,12 @@ pub(super) struct OneAfterAnother {
 }
 
 impl OneAfterAnother {
-    /// Bytes of all of them.
+    /// The total number of bytes.
     pub(super) fn end(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The bytes of each.
+    /// The bytes of each selection.
     pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let mut start = 0;
         self.ends.iter().map(move |&end| std::mem::replace(&mut start, end)..end)
@@ -36,10 +36,10 @@ impl OneAfterAnother {
 }
 
 impl Array {
-    /// Reads a region into fresh memory, whatever the type: for strings and other elements of
-    /// variable length, and for what is told its type at run time. See [`read`](Self::read).
+    /// Reads a region into fresh memory, whatever the type: for strings and other variable-length
+    /// elements, and for callers that learn the type at run time. See [`read`](Self::read).
     ///
-    /// Elements of fixed size are little-endian bytes, in C order.
+    /// Fixed-size elements are little-endian bytes, in C order.
     ///
     /// ```
     /// # use shardine::{Array, Elements, Location};
@@ -70,7 +70,7 @@ impl Array {
         Ok(elements.map_or(Elements::Fixed(out), Elements::Variable))
     }
 
-    /// Reads many regions in one go, whatever the type. See [`read_many`](Self::read_many).
+    /// Reads many regions in one call, whatever the type. See [`read_many`](Self::read_many).
     pub fn read_many_elements(&self, regions: &[Region]) -> Result<Vec<Elements>, Error> {
         let regions = self.one_after_another(regions)?;
         let end = regions.end();
@@ -88,7 +88,7 @@ impl Array {
         })
     }
 
-    /// Regions in one buffer.
+    /// Lays regions out in one buffer.
     pub(super) fn one_after_another(
         &self,
         regions: impl IntoIterator<Item: IntoRegion>,
@@ -107,7 +107,7 @@ impl Array {
         Ok(OneAfterAnother { wanted, ends })
     }
 
-    /// Reads them into a buffer of their size, and makes a result of it.
+    /// Reads the regions into a buffer of their size, and builds a result from it with `result`.
     pub(super) fn read_one_after_another<T>(
         &self,
         regions: &OneAfterAnother,
@@ -140,7 +140,7 @@ impl Array {
         self.read_in_c_order(selection, out, out.len() >= STREAMED)
     }
 
-    /// Reads a selection into a buffer of its size, past the caches with `streaming`.
+    /// Reads a selection into a buffer of its size, past the caches if `streaming`.
     pub(super) fn read_in_c_order(
         &self,
         selection: Selection,
@@ -152,8 +152,8 @@ impl Array {
         unsafe { self.read_to(selection, out, place, streaming) }
     }
 
-    /// Reads a region of fixed-size elements, as little-endian bytes, to places of the caller's
-    /// choice: in Fortran order, or into a part of a larger array.
+    /// Reads a region of fixed-size elements, as little-endian bytes, to places that the caller
+    /// chooses: in Fortran order, say, or into part of a larger array.
     ///
     /// Element `i` of the region goes to byte `place.start + sum(i[k] * place.strides[k])` of
     /// `out`; bytes between elements are left as they are. No two elements may have the same place.
@@ -188,7 +188,7 @@ impl Array {
             .check_distinct(&counts, element, out.len())
             .map_err(|reason| RegionError::Places { reason })?;
         let streaming = out.len() >= STREAMED;
-        // SAFETY: it was checked that no two elements have the same place.
+        // SAFETY: checked above: no two elements have the same place.
         unsafe { self.read_to(selection, out, place.clone(), streaming) }
     }
 
@@ -215,7 +215,7 @@ impl Array {
         })
     }
 
-    /// Reads selections to their places in `out`, past the caches with `streaming`.
+    /// Reads selections to their places in `out`, past the caches if `streaming`.
     ///
     /// # Safety
     /// No two elements may have the same place.
@@ -230,12 +230,13 @@ impl Array {
         if streaming {
             target = target.streaming();
         }
-        // SAFETY: the window is of a borrow that nobody else has, and the caller says that places are distinct.
+        // SAFETY: the window comes from an exclusive borrow, and the caller guarantees distinct
+        // places.
         unsafe { self.chunks.read(wanted, &target) }?;
         Ok(())
     }
 
-    /// Bytes that a selection takes while it is read.
+    /// Bytes that a selection occupies while it is read.
     pub(super) fn len_of(&self, selection: &Selection) -> Result<usize, RegionError> {
         let element = self.chunks.layout.element_size();
         let count = |n: usize, axis: &crate::Axis| n.checked_mul(usize::try_from(axis.count).ok()?);

@@ -1,4 +1,4 @@
-//! Spans around reads and writes, for programs that trace what they do.
+//! Spans around reads and writes, for programs that trace.
 
 use tracing::span::EnteredSpan;
 use tracing::{Level, debug_span, enabled};
@@ -13,8 +13,8 @@ pub(super) enum Call {
 }
 
 impl Array {
-    /// A span around a call, unless workers make it as a part of another one: a job that reads
-    /// chunk by chunk has one span, its own. Costs one load where nobody listens.
+    /// A span around a call, unless a worker makes it as part of another one: a job that reads
+    /// chunk by chunk has a single span, its own. Costs one load where nobody listens.
     #[inline]
     pub(super) fn call_span(&self, call: Call, regions: usize) -> Option<EnteredSpan> {
         if !enabled!(Level::DEBUG) {

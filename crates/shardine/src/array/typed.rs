@@ -1,4 +1,4 @@
-//! Reading and writing elements as values of Rust.
+//! Reading and writing elements as Rust values.
 
 use std::borrow::Cow;
 
@@ -14,12 +14,12 @@ use crate::selection::{IntoRegion, RegionError, Selection};
 impl Array {
     /// Reads a region into fresh memory, in C order.
     ///
-    /// `T` must be the type that the array holds, see [`Element`]; otherwise it is
+    /// `T` must be the type that the array holds, see [`Element`]; otherwise the error is
     /// [`Error::ElementType`], which names both. See [`IntoRegion`] for what a region can be.
     ///
-    /// Costs one request for an index that is not known yet and one for each run of chunks; the
-    /// memory of the region and what the engine's budget allows beside it. Chunks are decoded in
-    /// parallel, straight into the result.
+    /// Costs one request for each index that is not cached and one for each run of chunks, and
+    /// memory for the region plus what the engine's budget allows. Chunks are decoded in parallel,
+    /// straight into the result.
     ///
     /// ```
     /// # use shardine::{Array, Location};
@@ -40,7 +40,7 @@ impl Array {
 
     /// Reads a selection of elements whose type was checked.
     pub(super) fn read_selection<T: Element>(&self, selection: Selection) -> Result<Vec<T>, Error> {
-        // In bytes too it is no more than there can be.
+        // Limited in bytes too.
         let count = self.len_of(&selection)? / size_of::<T>();
         let memory = self.engine().memory_for_result::<T::Memory>(count);
         let mut memory =
@@ -54,7 +54,8 @@ impl Array {
     /// Reads a region into the caller's memory, in C order.
     ///
     /// The slice must have exactly as many elements as the region. After an error its content is
-    /// unspecified. Elements of type `bool` pass through a buffer, others are decoded into the slice.
+    /// unspecified. `bool` elements go through a buffer, all others are decoded straight into the
+    /// slice.
     ///
     /// ```
     /// # use shardine::{Array, Location};
@@ -84,11 +85,11 @@ impl Array {
         })
     }
 
-    /// Reads many regions in one go, each into memory of its own.
+    /// Reads many regions in one call, each into memory of its own.
     ///
     /// They are planned together: each shard index is read once for all of them, neighbouring
-    /// chunks are merged into one read, and a remote store is asked in parallel. Many small regions
-    /// cost little more than one large one. All of them are in memory twice for a moment.
+    /// chunks are merged into one read, and requests to a remote store run in parallel. Many small
+    /// regions cost little more than one large one. All of them are briefly in memory twice.
     ///
     /// ```
     /// # use shardine::{Array, Location};
@@ -120,13 +121,13 @@ impl Array {
 
     /// Writes a region from memory, in C order.
     ///
-    /// `T` must be the type that the array holds, and there must be as many elements as the region
-    /// has.
+    /// `T` must be the type that the array holds, and there must be exactly as many elements as in
+    /// the region.
     ///
-    /// Each shard changes atomically. A shard that is only partly covered is rewritten, with its
-    /// other chunks moved as bytes, or updated in place, as [`write_with`](Self::write_with) says.
-    /// Concurrent writers of a shard wait for each other; if another writer got there first, its
-    /// change is kept and this one is applied on top of it.
+    /// Each shard changes atomically. A shard that is only partly covered is rewritten, its other
+    /// chunks copied as bytes, or updated in place; [`write_with`](Self::write_with) takes the
+    /// strategy. Concurrent writers of a shard wait for each other; if another writer got there
+    /// first, its change is kept and this one is applied on top of it.
     ///
     /// ```
     /// # use shardine::{Array, Location};
@@ -144,7 +145,7 @@ impl Array {
         self.write_with(region, elements, &WriteOptions::new())
     }
 
-    /// Writes a region from memory in the way that the options say. See [`write`](Self::write).
+    /// Writes a region from memory with these options. See [`write`](Self::write).
     pub fn write_with<T: Element>(
         &self,
         region: impl IntoRegion,
@@ -159,11 +160,11 @@ impl Array {
         self.write_selection(selection, ElementsRef::Fixed(&bytes), options)
     }
 
-    /// Writes many regions from memory in one go; where they overlap, later ones win.
+    /// Writes many regions from memory in one call; where they overlap, later ones win.
     ///
     /// Each shard changes once and atomically, however many regions touch it. Costs what the
-    /// regions would cost one by one, less the shards that they share; a chunk that several regions
-    /// touch is encoded once for each of them.
+    /// regions would cost one by one, except that shards they share are written once; a chunk that
+    /// several regions touch is encoded once for each of them.
     ///
     /// ```
     /// # use shardine::{Array, Location, WriteOptions};
@@ -193,7 +194,7 @@ impl Array {
         self.write_selections(&parts, options)
     }
 
-    /// An error if elements are no values of this type.
+    /// An error if the elements are not values of this type.
     pub(crate) fn check_type<T: Element>(&self) -> Result<(), Error> {
         if T::is_in(self.data_type()) {
             return Ok(());
@@ -214,7 +215,7 @@ impl Array {
         Err(RegionError::ElementCount { shape, expected: expected as u64, actual })
     }
 
-    /// Elements as the engine takes them.
+    /// Elements in the byte order that the engine takes.
     pub(crate) fn little_endian<'a, T: Element>(&self, elements: &'a [T]) -> Cow<'a, [u8]> {
         let mut bytes = Cow::Borrowed(T::as_bytes(elements));
         if cfg!(target_endian = "big") {
@@ -223,7 +224,7 @@ impl Array {
         bytes
     }
 
-    /// Turns the bytes of elements round where the engine's little-endian ones are not the machine's.
+    /// Swaps the bytes of elements on big-endian machines, since the engine's are little-endian.
     fn swap_on_big_endian(&self, bytes: &mut [u8]) {
         if cfg!(target_endian = "big") {
             let element = self.chunks.layout.element_size();
@@ -240,7 +241,7 @@ impl Array {
     }
 }
 
-/// Why elements could not be read into memory of the caller.
+/// Why elements could not be read into the caller's memory.
 enum Failure {
     Read(Error),
     Invalid(shardine_codec::InvalidElement),

@@ -1,4 +1,4 @@
-//! Writing regions from bytes, of whatever type. `typed.rs` has what most programs call.
+//! Writing regions from bytes, whatever the type. `typed.rs` has what most programs call.
 
 use shardine_codec::{ElementSize, ElementsRef};
 
@@ -10,10 +10,10 @@ use crate::selection::{IntoRegion, Region, Selection};
 use crate::source::{MemorySource, Source};
 
 impl Array {
-    /// Writes a region from memory, whatever the type: for strings and other elements of variable
-    /// length, and for what is told its type at run time. See [`write`](Self::write).
+    /// Writes a region from memory, whatever the type: for strings and other variable-length
+    /// elements, and for callers that learn the type at run time. See [`write`](Self::write).
     ///
-    /// Elements of fixed size are little-endian bytes, in C order.
+    /// Fixed-size elements are little-endian bytes, in C order.
     pub fn write_elements(
         &self,
         region: impl IntoRegion,
@@ -39,7 +39,7 @@ impl Array {
         self.write_patches(&[Patch { selection, source: &source }], options)
     }
 
-    /// Writes many regions from memory in one go, whatever the type. See
+    /// Writes many regions from memory in one call, whatever the type. See
     /// [`write_many`](Self::write_many).
     pub fn write_many_elements(
         &self,
@@ -78,9 +78,9 @@ impl Array {
 
     /// Writes a region from a source, asking it for elements box by box.
     ///
-    /// Memory is in proportion to the chunks in flight, whatever the size of the region. The source
-    /// may read this or other arrays, but must not write to a shard that is being written: it would
-    /// wait for itself.
+    /// Memory use is proportional to the chunks in flight, whatever the size of the region. The
+    /// source may read this or other arrays, but must not write to a shard that is being written:
+    /// that would deadlock.
     pub fn write_from(
         &self,
         region: impl IntoRegion,
@@ -104,8 +104,8 @@ impl Array {
         Ok(array.chunks.write(patches, options)?)
     }
 
-    /// Writes a selection that may lie beyond the shape, as if the array had the shape `grown`
-    /// already.
+    /// Writes a selection that may lie beyond the shape, as if the array already had the shape
+    /// `grown`.
     ///
     /// No reader sees it before the array grows. A chunk that ends beyond `grown` is padded with
     /// the fill value, whatever it held there before.

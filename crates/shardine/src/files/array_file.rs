@@ -1,5 +1,4 @@
-//! Elements of fixed size in a file, as the source of a write: asked for box by box, never all in
-//! memory.
+//! Fixed-size elements in a file, as the source of a write: read box by box, never all in memory.
 
 mod tiles;
 
@@ -15,14 +14,14 @@ use crate::source::{Source, SourceError};
 pub use tiles::Neighbours;
 use tiles::{Tiles, in_file_order};
 
-/// Bytes that are cheaper to read along than to skip with another call.
+/// A gap of up to this many bytes is cheaper to read than to skip with another call.
 const GAP: usize = 4 << 10;
 
-/// The longest span that is read in one call. With a buffer of this size per thread, memory stays
-/// small.
+/// The longest span that is read in one call. With a buffer of this size per thread, memory use
+/// stays small.
 const SPAN: usize = 256 << 10;
 
-/// What lies in a file, and what is to become of it.
+/// The contents of a file, and how they are converted.
 #[derive(Debug)]
 pub struct ArrayFile {
     file: File,
@@ -34,9 +33,9 @@ pub struct ArrayFile {
     /// Bytes of an element in the file.
     element: usize,
     conversion: Conversion,
-    /// Of the array's type, for turning bytes round.
+    /// Those of the array's type, for swapping bytes.
     swap_units: Vec<SwapUnit>,
-    /// Of an element of the array.
+    /// Bytes of an element of the array.
     target_element: usize,
     buffers: Mutex<Vec<Buffers>>,
     tiles: Option<Tiles>,
@@ -60,7 +59,7 @@ pub struct FileLayout<'a> {
 }
 
 impl ArrayFile {
-    /// The elements of a file for an array of this type; `None` if that is of variable length, or
+    /// The elements of a file for an array of this type; `None` if the type has variable length, or
     /// if the file would be longer than a file can be.
     pub fn new(file: File, layout: FileLayout<'_>, data_type: &DataType) -> Option<Self> {
         let ElementSize::Fixed(target_element) = data_type.size() else { return None };
@@ -94,10 +93,10 @@ impl ArrayFile {
         })
     }
 
-    /// Keeps what is read along with a chunk for those beside it.
+    /// Keeps what is read along with a chunk for its neighbours.
     pub fn keeping(mut self, neighbours: Neighbours<'_>) -> Self {
         let nearest = (0..self.shape.len()).min_by_key(|&k| {
-            // Of an axis of length 1 the stride says nothing.
+            // The stride of an axis of length 1 is irrelevant.
             (self.shape[k] <= 1, self.strides[k])
         });
         self.tiles =
@@ -105,7 +104,7 @@ impl ArrayFile {
         self
     }
 
-    /// Copies a box as it is in the file, from what is kept of it if that saves reads.
+    /// Copies a box in the file's form, from kept tiles if that saves reads.
     fn gather(
         &self,
         start: &[u64],
@@ -115,7 +114,7 @@ impl ArrayFile {
         span: &mut Vec<u8>,
     ) -> Result<(), SourceError> {
         let spans = Spans::new(shape, &self.strides, self.element);
-        // Nothing is read in vain if there are no gaps in a span, and they are long enough.
+        // Nothing is read needlessly if spans have no gaps and are long enough.
         let sparse = !spans.is_dense(shape, self.element) || spans.len < GAP;
         let tiles = self.tiles.as_ref().filter(|_| sparse);
         let place = tiles.and_then(|tiles| tiles.place(start, shape, &self.shape));
@@ -136,7 +135,7 @@ impl ArrayFile {
         )
     }
 
-    /// Reads a box as it is in the file.
+    /// Reads a box in the file's form.
     fn read_box(
         &self,
         start: &[u64],
@@ -172,7 +171,7 @@ impl ArrayFile {
         Ok(())
     }
 
-    /// Copies a box whose elements are not in the file as they are in the array.
+    /// Copies a box whose elements differ in form between file and array.
     fn convert(
         &self,
         start: &[u64],
@@ -215,7 +214,7 @@ impl ArrayFile {
     }
 }
 
-/// The coordinates of element `i`, in C order, of a box.
+/// The coordinates of element `i` of a box, in C order.
 fn place(mut i: u64, shape: &[u64]) -> Vec<u64> {
     let mut at = vec![0; shape.len()];
     for (at, &n) in at.iter_mut().zip(shape).rev() {
@@ -251,20 +250,20 @@ impl Source for ArrayFile {
     }
 }
 
-/// How a box is read: in spans over its inner axes, one for each place on the outer ones.
+/// How a box is read: in spans over its inner axes, one for each position on the outer ones.
 #[derive(Debug, PartialEq, Eq)]
 struct Spans {
     /// Bytes of a span in the file.
     len: usize,
     /// The axes within a span, by file stride, longest first.
     inner: Vec<usize>,
-    /// The axes that are walked, likewise.
+    /// The axes that are iterated over, likewise.
     outer: Vec<usize>,
 }
 
 impl Spans {
-    /// Takes in axis after axis, from the closest elements outwards, as long as few bytes are read
-    /// in vain.
+    /// Adds axis after axis, from the most closely spaced elements outwards, as long as few bytes
+    /// are read in vain.
     fn new(shape: &[u64], strides: &[u64], element: usize) -> Self {
         let mut outer: Vec<usize> = (0..shape.len()).collect();
         outer.sort_by_key(|&k| (std::cmp::Reverse(strides[k]), k));
@@ -281,7 +280,7 @@ impl Spans {
                     inner.insert(0, k);
                     outer.pop();
                 }
-                // A run without gaps goes straight to its place, so it may be as long as it likes.
+                // A run without gaps goes straight to its place, so its length is not limited.
                 Some(longer) if gap == 0 => {
                     len = longer;
                     inner.insert(0, k);
@@ -356,7 +355,7 @@ mod tests {
             let part: Vec<u64> =
                 axes.iter().zip(&shape).zip(&start).map(|((a, &n), &s)| a.2.min(n - s)).collect();
             let total: u64 = shape.iter().product();
-            // The element in C order is its own number.
+            // Each element is its own number in C order.
             let mut bytes = b"head".to_vec();
             for i in 0..total {
                 let at = if fortran {
@@ -375,7 +374,7 @@ mod tests {
             let data_type = DataType::parse_name("uint32").unwrap();
             let mut source = ArrayFile::new(file, layout, &data_type).unwrap();
             if kept {
-                // As chunks would be asked for, or not: what is found is the same.
+                // With or without the hint of how chunks are read, the result is the same.
                 let (chunk, per_shard) = (vec![2; shape.len()], vec![2; shape.len()]);
                 source = source.keeping(Neighbours { chunk: &chunk, per_shard: &per_shard, memory: 4000 });
             }

@@ -1,18 +1,18 @@
-//! Numbers of one type as numbers of another, as numpy's `astype` converts them, but never silently
-//! wrong: a value that does not fit is an error.
+//! Converts numbers of one type to another, as numpy's `astype` does, but never silently wrong: a
+//! value that does not fit is an error.
 
 use std::fmt;
 
 use half::f16;
 use shardine_codec::{DataType, Kind};
 
-/// A type of numbers, and how its elements lie in memory.
+/// A numeric type, and how its elements are laid out in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Number {
     kind: NumberKind,
-    /// Of an element.
+    /// Bytes of an element.
     bytes: usize,
-    /// Of the value; fewer than the element has for `int4` and the like.
+    /// Bits of the value; fewer than in the element for `int4` and the like.
     bits: u32,
     big_endian: bool,
 }
@@ -25,7 +25,7 @@ enum NumberKind {
     Float,
 }
 
-/// A conversion between two types of numbers.
+/// A conversion between two numeric types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cast {
     pub from: Number,
@@ -35,9 +35,9 @@ pub struct Cast {
 /// A value that the target type does not have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unfit {
-    /// Which element of those that were converted.
+    /// The index of the element among those converted.
     pub element: usize,
-    /// What it is.
+    /// Its value.
     pub value: Value,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Value {
 }
 
 impl Number {
-    /// The numbers that an array of this type holds; `None` if it holds something else.
+    /// The numeric type of an array's elements; `None` if they are not numbers.
     pub fn of(data_type: &DataType) -> Option<Self> {
         let kind = match data_type.kind() {
             Kind::Bool => NumberKind::Bool,
@@ -71,7 +71,7 @@ impl Number {
         Some(Self { kind, bytes: bits.div_ceil(8) as usize, bits, big_endian: false })
     }
 
-    /// The numbers that numpy calls by this name.
+    /// The numeric type that numpy gives this name.
     pub fn from_numpy(name: &str) -> Option<Self> {
         let big_endian = name.starts_with('>');
         let name = name.strip_prefix(['<', '>', '|', '=']).unwrap_or(name);
@@ -111,7 +111,7 @@ impl Number {
             (NumberKind::UInt, _) => Value::Integer(i128::from(unsigned)),
             (NumberKind::Int, bytes) => {
                 let unused = 64 - 8 * bytes as u32;
-                // The shift up and down again extends the sign.
+                // Shifting up and back down extends the sign.
                 Value::Integer(i128::from((unsigned << unused).cast_signed() >> unused))
             }
             (NumberKind::Float, 2) => Value::Float(f16::from_bits(unsigned as u16).to_f64()),
@@ -142,7 +142,8 @@ impl Number {
     fn integer(self, value: Value) -> Option<u64> {
         let value = match value {
             Value::Integer(value) => value,
-            // Fractions are cut off; past 2^64 nothing fits anyway, and NaN fails the comparison.
+            // Fractions are truncated; beyond 2^64 nothing fits anyway, and NaN fails the
+            // comparison.
             Value::Float(value) if value.abs() < 1e20 => value as i128,
             Value::Float(_) => return None,
         };
@@ -157,7 +158,7 @@ impl Number {
     fn float(self, value: Value) -> Option<u64> {
         let (word, overflows) = match (self.bytes, value) {
             (2, value) => {
-                // Integers that a float64 does not hold exactly are past the largest float16.
+                // Integers that a float64 does not hold exactly are beyond the largest float16.
                 let float = f16::from_f64(value.to_f64());
                 (u64::from(float.to_bits()), float.is_infinite())
             }

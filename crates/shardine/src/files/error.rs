@@ -9,51 +9,51 @@ use super::stored_type::TypeError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The system failed on a file.
+    /// An I/O error on a file.
     #[error("{name}: {source}")]
     Io {
         /// Which file.
         name: String,
-        /// What it said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A stream that elements were written to has failed, or nobody reads from it any more.
+    /// Writing elements to a stream failed, or its reader has gone away.
     #[error("the elements cannot be written: {source}")]
     Stream {
-        /// What it said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A stream could not be copied to a temporary file, from which it can be read box by box.
     #[error("cannot keep the input in a temporary file: {source}")]
     Spool {
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// There is a folder.
+    /// The path is a folder.
     #[error("{name}: is a folder")]
     Folder {
         /// Where.
         name: String,
     },
-    /// A path that ends in nothing a file can be called by.
+    /// A path that does not end in a file name.
     #[error("{name}: is not the name of a file")]
     NoName {
         /// The path.
         name: String,
     },
-    /// There is something already, and it is not to be replaced.
+    /// Something already exists there and must not be replaced.
     #[error("{name} exists already")]
     Exists {
         /// What.
         name: String,
     },
-    /// All names that were tried for a temporary file are taken.
+    /// All candidate names for a temporary file are taken.
     #[error("{name}: no temporary file can be made beside it")]
     NoTemporary {
         /// The file that it was to become.
         name: String,
     },
-    /// The head of a `.npy` file is not legal.
+    /// The header of a `.npy` file is not legal.
     #[error("{name}: {source}")]
     Npy {
         /// Which file.
@@ -61,7 +61,7 @@ pub enum FileError {
         /// What is wrong with it.
         source: NpyError,
     },
-    /// The file has another shape than the region it is for.
+    /// The shape of the file is not that of the region.
     #[error("{name}: has the shape {}, the region {}", shown(found), shown(wanted))]
     Shape {
         /// Which file.
@@ -95,17 +95,17 @@ pub enum FileError {
         /// Which file.
         name: String,
     },
-    /// The file is shorter or longer than its head says.
+    /// The file is shorter or longer than its header says.
     #[error("{name}: has {actual} bytes, its header says {}", counted(*expected))]
     HeaderLength {
         /// Which file.
         name: String,
         /// Its bytes.
         actual: u64,
-        /// Those that are due; `None` if they cannot be counted.
+        /// The bytes expected; `None` if the number overflows.
         expected: Option<u64>,
     },
-    /// The file is shorter or longer than the region it is for.
+    /// The file is shorter or longer than the region.
     #[error(
         "{name}: has {actual} bytes, the region ({} of {data_type}) {}", shown(shape), counted(*expected)
     )]
@@ -114,13 +114,13 @@ pub enum FileError {
         name: String,
         /// Its bytes.
         actual: u64,
-        /// Those that are due; `None` if they cannot be counted.
+        /// The bytes expected; `None` if the number overflows.
         expected: Option<u64>,
         /// The shape of the region.
         shape: Vec<u64>,
         /// The type of its elements.
         data_type: String,
-        /// Whether it begins like a `.npy` file, although it is not called like one.
+        /// Whether it begins like a `.npy` file although its name does not say so.
         looks_like_npy: bool,
     },
     /// The file does not hold whole planes.
@@ -143,10 +143,10 @@ pub enum FileError {
         plane: Vec<u64>,
         /// The type of its elements.
         data_type: String,
-        /// Whether it begins like a `.npy` file, although it is not called like one.
+        /// Whether it begins like a `.npy` file although its name does not say so.
         looks_like_npy: bool,
     },
-    /// The elements of variable length in a file are not those of the region.
+    /// The variable-length elements of a file do not match the region.
     #[error("{name}: {source}")]
     Raw {
         /// Which file.
@@ -154,7 +154,7 @@ pub enum FileError {
         /// How they differ.
         source: RawError,
     },
-    /// So many elements are in no file.
+    /// No file can hold this many elements.
     #[error("{name}: {} elements of {data_type} are not in a file", shown(shape))]
     TooMany {
         /// Which file.
@@ -164,25 +164,25 @@ pub enum FileError {
         /// The type of its elements.
         data_type: String,
     },
-    /// A `.npy` file cannot hold elements of variable length.
+    /// A `.npy` file cannot hold variable-length elements.
     #[error("a .npy file cannot hold {data_type}, whose elements vary in length")]
     VariableInNpy {
         /// The type of the elements.
         data_type: String,
     },
-    /// No file could hold a region.
+    /// The region is too large for any file.
     #[error("a region of {} elements is larger than a file can be", shown(shape))]
     TooLarge {
         /// Its shape.
         shape: Vec<u64>,
     },
-    /// More memory is to be used for elements than there can be.
+    /// More memory was requested for elements than can be addressed.
     #[error("a buffer of {bytes} bytes is larger than memory can be")]
     Memory {
-        /// As asked for.
+        /// The bytes requested.
         bytes: u64,
     },
-    /// Strings are joined by NUL in a raw file, so none may have one in it.
+    /// Strings in a raw file are separated by NUL, so none may contain one.
     #[error(
         "string {element} of the region holds a NUL, which the raw form cannot tell from the end of a string"
     )]
@@ -190,7 +190,7 @@ pub enum FileError {
         /// The number of the string, in C order.
         element: u64,
     },
-    /// The length of an element stands before it in a raw file, and has 32 bits.
+    /// In a raw file, each element is preceded by its length in 32 bits.
     #[error("an element of {bytes} bytes is too long for the raw form")]
     TooLong {
         /// Its length.
@@ -208,7 +208,7 @@ impl FileError {
         move |source| Self::io(name.clone(), source)
     }
 
-    /// What to do next, where there is something to be said.
+    /// What to do next, if there is anything to suggest.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Spool { .. } => "TMPDIR names the folder for temporary files",
@@ -227,7 +227,7 @@ impl FileError {
     }
 }
 
-/// A shape for people: `512 x 1024`.
+/// A shape for display: `512 x 1024`.
 pub(crate) fn shown(shape: &[u64]) -> String {
     if shape.is_empty() {
         return "()".to_owned();
@@ -236,7 +236,7 @@ pub(crate) fn shown(shape: &[u64]) -> String {
     lengths.join(" x ")
 }
 
-/// The number of elements, or the highest number there is.
+/// The number of elements, saturating.
 pub(crate) fn elements(shape: &[u64]) -> u64 {
     if shape.contains(&0) {
         return 0;

@@ -16,30 +16,30 @@ use super::{FileError, elements};
 use crate::Array;
 use crate::source::Source;
 
-/// A file that is open, and whose head has been read if it has one.
+/// An open file, whose header has been read if it has one.
 #[derive(Debug)]
 pub struct Input {
     file: File,
     name: String,
     /// Of a `.npy` file.
     header: Option<Header>,
-    /// As it was found; `None` if it is a copy of a stream.
+    /// Its path and metadata when it was opened; `None` for a spooled stream.
     found: Option<(PathBuf, Metadata)>,
 }
 
-/// What tells a file from another one, and from itself after a change.
+/// Identifies a file, and detects that it has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FoundFile {
-    /// Its path, without links.
+    /// Its path, with links resolved.
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// When it was last changed: seconds since 1970, with all digits.
+    /// When it was last modified: seconds since 1970, with all digits.
     pub modified: String,
 }
 
-/// Whether a name says that the file is a `.npy` one.
+/// Whether a file is `.npy` by its name.
 pub fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "npy")
 }
@@ -50,23 +50,23 @@ pub fn is_npy(path: &Path) -> bool {
 pub struct InputOptions {
     /// Whether numbers of another type are converted.
     pub cast: bool,
-    /// So many bytes of what is read along with a chunk of the array are kept for those beside it.
+    /// Up to this many bytes read along with a chunk are kept for its neighbours.
     pub memory: u64,
 }
 
 impl InputOptions {
-    /// Nothing is converted, and nothing kept.
+    /// Converts nothing and keeps nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With numbers of another type converted, or not.
+    /// Sets whether numbers of another type are converted.
     pub fn cast(mut self, cast: bool) -> Self {
         self.cast = cast;
         self
     }
 
-    /// With so many bytes kept.
+    /// Sets how many bytes are kept for neighbouring chunks.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
@@ -74,8 +74,8 @@ impl InputOptions {
 }
 
 impl Input {
-    /// Opens a file: `.npy` by its name, or else raw bytes. What cannot be read box by box, such as
-    /// a pipe, is copied to a temporary file first.
+    /// Opens a file: `.npy` by its name, otherwise raw bytes. Anything that cannot be read box by
+    /// box, such as a pipe, is copied to a temporary file first.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let failed = FileError::at(path);
         let name = path.display().to_string();
@@ -105,8 +105,8 @@ impl Input {
         Ok(Self { file, name: name.into(), header: None, found: None })
     }
 
-    /// The same with the last axis, of one channel, that a `.npy` file of a volume may leave out:
-    /// an axis of length 1 changes nothing in memory, in either order.
+    /// Adds the last axis, of one channel, that the `.npy` file of a volume may omit: an axis of
+    /// length 1 changes nothing in memory, in either order.
     pub fn with_channel(mut self, shape: &[u64]) -> Self {
         if let (Some(header), [rest @ .., 1]) = (&mut self.header, shape)
             && header.shape == rest
@@ -121,24 +121,22 @@ impl Input {
         &self.name
     }
 
-    /// What the head of a `.npy` file says; `None` of raw bytes.
+    /// The header of a `.npy` file; `None` for raw bytes.
     pub fn header(&self) -> Option<&Header> {
         self.header.as_ref()
     }
 
-    /// The folder and name of the file as it was opened; `None` of a stream, which cannot be read
-    /// again.
+    /// The path of the file as it was opened; `None` for a stream, which cannot be read again.
     pub fn path(&self) -> Option<&Path> {
         self.found.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// What tells it from other files, as it was when it was opened; `None` of a stream, which
-    /// cannot be read again.
+    /// Identifies the file as it was when opened; `None` for a stream, which cannot be read again.
     pub fn found(&self) -> Result<Option<FoundFile>, FileError> {
         let Some((path, metadata)) = &self.found else { return Ok(None) };
         let failed = FileError::at(path);
         let name = path.canonicalize().map_err(&failed)?.display().to_string();
-        // A time before 1970 tells files apart as well as any other.
+        // A time before 1970 distinguishes files as well as any other.
         let modified = match metadata.modified().map_err(&failed)?.duration_since(UNIX_EPOCH) {
             Ok(after) => format!("{}.{:09}", after.as_secs(), after.subsec_nanos()),
             Err(before) => format!("-{}", before.duration().as_nanos()),
@@ -146,16 +144,16 @@ impl Input {
         Ok(Some(FoundFile { name, bytes: metadata.len(), modified }))
     }
 
-    /// The same file once more, for another source.
+    /// The same file again, for another source.
     pub(crate) fn again(&self) -> Result<Self, FileError> {
         let file = self.file.try_clone().map_err(|error| FileError::io(&self.name, error))?;
         Ok(Self { file, name: self.name.clone(), header: self.header.clone(), found: None })
     }
 
-    /// How many planes across `axis` of an array it holds. `plane` is the array's shape with 1
-    /// along the axis.
+    /// The number of planes across `axis` of an array that it holds. `plane` is the array's shape
+    /// with 1 along that axis.
     ///
-    /// Reads all of a raw file whose elements vary in length.
+    /// Reads all of a raw file if its elements vary in length.
     pub fn planes(&mut self, array: &Array, axis: usize, plane: &[u64]) -> Result<u64, FileError> {
         let name = || self.name.clone();
         if let Some(header) = &self.header {
@@ -194,7 +192,7 @@ impl Input {
         }
     }
 
-    /// The elements as those of a region of this shape.
+    /// The elements as the source of a region of this shape.
     pub fn source(
         self,
         array: &Array,
@@ -209,7 +207,7 @@ impl Input {
     }
 }
 
-/// A stream in a file without a name, which can be read box by box and is gone with the process.
+/// A stream in an unnamed file, which can be read box by box and disappears with the process.
 fn spooled(from: &mut dyn Read) -> Result<File, FileError> {
     let failed = |source| FileError::Spool { source };
     let mut file = tempfile::tempfile().map_err(failed)?;

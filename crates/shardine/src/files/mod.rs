@@ -1,7 +1,6 @@
-//! Files of elements: `.npy`, or raw bytes. As the source of a write, and as what is read into.
+//! Files of elements, `.npy` or raw bytes, as the source of a write and as the target of a read.
 //!
-//! A file is asked for its elements box by box and is never in memory as a whole, so it may be
-//! larger than that.
+//! A file is read box by box and is never in memory as a whole, so it may be larger than memory.
 //!
 //! ```
 //! use shardine::files::Input;

@@ -10,26 +10,26 @@ use super::FileError;
 /// How many temporary names are tried.
 const ATTEMPTS: u32 = 100;
 
-/// What becomes of a file that is there already.
+/// What happens if the file already exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IfExists {
     /// It stays, and the new one is refused.
     #[default]
     Refuse,
-    /// The new one takes its place.
+    /// The new file replaces it.
     Replace,
 }
 
 impl IfExists {
-    /// It is replaced if `overwrite`.
+    /// Replaces the file if `overwrite`.
     pub fn replaced(overwrite: bool) -> Self {
         if overwrite { Self::Replace } else { Self::Refuse }
     }
 }
 
-/// A file under a temporary name, which gets its own when all is written.
+/// A file under a temporary name, renamed once everything is written.
 ///
-/// Dropping it removes it. A program that ends without that, by a signal, removes
+/// Dropping it removes it. A program that ends without dropping it, on a signal, should remove
 /// [`temporary`](Self::temporary).
 #[derive(Debug)]
 pub struct OutputFile {
@@ -41,10 +41,10 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Begins the file; what is at `path` stays until [`finish`](Self::finish).
+    /// Creates the file; anything at `path` stays until [`finish`](Self::finish).
     pub fn create(path: &Path, if_exists: IfExists) -> Result<Self, FileError> {
         check_free(path, if_exists)?;
-        // A link stays one: what it points to is replaced.
+        // A link stays a link: its target is replaced.
         let target = match fs::canonicalize(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
             found => found.map_err(FileError::at(path))?,
@@ -58,7 +58,7 @@ impl OutputFile {
             let temporary = target.with_file_name(temporary_name);
             match OpenOptions::new().write(true).create_new(true).open(&temporary) {
                 Ok(file) => return Ok(Self { file, target, temporary, if_exists, kept: false }),
-                // Another file has the name, be it that of a run that was killed.
+                // Another file has this name, perhaps left by a run that was killed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(FileError::io(shown(), error)),
             }
@@ -71,32 +71,34 @@ impl OutputFile {
         &self.file
     }
 
-    /// The name that it gets.
+    /// Its final name.
     pub fn path(&self) -> &Path {
         &self.target
     }
 
-    /// The name that it has until then.
+    /// Its name until then.
     pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// Gives the file its name, replacing what had it, once the system has all its bytes in safety.
+    /// Renames the file to its final name, replacing what was there, once all its bytes are on
+    /// disk.
     ///
-    /// A write that fails late, on a full quota or a network file system, is told here and not
+    /// A write that fails late, on a full quota or a network file system, is reported here and not
     /// lost.
     pub fn finish(mut self) -> Result<(), FileError> {
         let failed = FileError::at(&self.target);
         self.file.sync_all().map_err(&failed)?;
         if self.if_exists == IfExists::Refuse {
-            // Somebody may have taken the name meanwhile, which a link tells and a rename does not.
+            // Someone may have taken the name meanwhile, which a hard link detects and a rename
+            // does not.
             match fs::hard_link(&self.temporary, &self.target) {
-                // The temporary name goes when this is dropped.
+                // Dropping this removes the temporary name.
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(exists(&self.target));
                 }
-                // A file system without links.
+                // A file system without hard links.
                 Err(_) => check_free(&self.target, IfExists::Refuse)?,
             }
         }
@@ -110,7 +112,7 @@ fn exists(path: &Path) -> FileError {
     FileError::Exists { name: path.display().to_string() }
 }
 
-/// Refuses a path where there is something, unless it may be replaced.
+/// Refuses a path where something exists, unless it may be replaced.
 pub fn check_free(path: &Path, if_exists: IfExists) -> Result<(), FileError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => Err(FileError::Folder { name: path.display().to_string() }),
@@ -121,9 +123,9 @@ pub fn check_free(path: &Path, if_exists: IfExists) -> Result<(), FileError> {
     }
 }
 
-/// Whether a path is that of a pipe or device, which is written to and not replaced.
+/// Whether a path is a pipe or device, which is written to and not replaced.
 ///
-/// A path that cannot be looked at is an error: it must not be taken for a file that may be
+/// A path that cannot be inspected is an error: it must not be mistaken for a file that may be
 /// replaced.
 pub fn is_device(path: &Path) -> Result<bool, FileError> {
     match fs::metadata(path) {
@@ -173,7 +175,7 @@ mod tests {
         let path = folder.path().join("out");
         fs::write(&path, "old").unwrap();
         let mut output = OutputFile::create(&path, IfExists::Replace).unwrap();
-        // The null device takes every byte, and cannot put them in safety.
+        // The null device accepts every byte, but cannot sync them.
         output.file = OpenOptions::new().write(true).open("/dev/null").unwrap();
         output.file().write_all_at(b"new", 0).unwrap();
         let message = output.finish().unwrap_err().to_string();
@@ -189,7 +191,7 @@ mod tests {
         fs::write(&path, "old").unwrap();
         OutputFile::create(&path, IfExists::Refuse).unwrap_err();
         fs::remove_file(&path).unwrap();
-        // Also if it comes while another one is written.
+        // Also if it appears while another one is written.
         let output = OutputFile::create(&path, IfExists::Refuse).unwrap();
         fs::write(&path, "between").unwrap();
         output.finish().unwrap_err();

@@ -1,5 +1,4 @@
-//! Elements of variable length in raw files: strings joined by NUL, bytes with their length before
-//! them.
+//! Variable-length elements in raw files: strings joined by NUL, bytes preceded by their length.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -11,7 +10,7 @@ use shardine_codec::{DataType, Kind, VariableElements};
 use super::{FileError, elements};
 use crate::source::{Source, SourceError};
 
-/// How elements are told apart.
+/// How elements are delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// A NUL between one string and the next.
@@ -42,7 +41,7 @@ impl<W: Write> Writer<W> {
         Self { out, framing, written: 0 }
     }
 
-    /// Adds elements; `failed` says which output an error is of.
+    /// Adds elements; `failed` says which output an error belongs to.
     pub fn add(
         &mut self,
         elements: &VariableElements,
@@ -76,7 +75,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// What is wrong with a raw file of elements of variable length.
+/// What is wrong with a raw file of variable-length elements.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RawError {
@@ -86,15 +85,15 @@ pub enum RawError {
     /// It has too many.
     #[error("holds more elements than the {wanted} of the region")]
     More {
-        /// As many as are due.
+        /// The number of elements expected.
         wanted: u64,
     },
     /// It has too few.
     #[error("holds {found} elements, the region has {wanted}")]
     Fewer {
-        /// As many as there are.
+        /// The number of elements found.
         found: u64,
-        /// As many as are due.
+        /// The number of elements expected.
         wanted: u64,
     },
     /// It ends where a length should be.
@@ -113,7 +112,8 @@ pub enum RawError {
     },
 }
 
-/// A raw file as the source of a write. In memory are the places of the elements, not the elements.
+/// A raw file as the source of a write. Keeps the positions of the elements in memory, not the
+/// elements.
 #[derive(Debug)]
 pub struct VariableFile {
     file: File,
@@ -147,11 +147,10 @@ impl VariableFile {
     }
 }
 
-/// What is done with each element that is found, by where it begins and ends; an error ends the
-/// search.
+/// Called with the start and end of each element found; an error ends the search.
 type Take<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), RawError>;
 
-/// How many elements a file holds from here on. One without bytes holds none.
+/// The number of elements in the rest of a file. A file without bytes has none.
 pub fn count(file: &File, framing: Framing) -> Result<u64, RawError> {
     let mut found = 0;
     let mut take = |_, _| {
@@ -165,7 +164,7 @@ pub fn count(file: &File, framing: Framing) -> Result<u64, RawError> {
     Ok(found)
 }
 
-/// `some` says whether a file without bytes is one empty string, or none.
+/// `some` says whether a file without bytes is one empty string or none.
 fn split_strings(file: &File, some: bool, take: Take<'_>) -> Result<(), RawError> {
     let (mut start, mut at) = (0, 0);
     let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -227,7 +226,7 @@ impl Source for VariableFile {
     fn variable_box(&self, start: &[u64], shape: &[u64]) -> Result<VariableElements, SourceError> {
         let mut out = VariableElements::new();
         let count = elements(shape);
-        // Rows of the last axis are neighbours in the file and read in one call.
+        // Rows of the last axis are contiguous in the file and are read in one call.
         let row = shape.last().copied().unwrap_or(1).max(1);
         let mut bytes = Vec::new();
         for i in (0..count).step_by(usize::try_from(row)?) {

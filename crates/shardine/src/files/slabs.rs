@@ -1,17 +1,17 @@
-//! How a region that is larger than memory is read part by part.
+//! Splits a region that is larger than memory into parts to read one by one.
 
 use crate::{Axis, Region, Selection};
 
-/// In which order the parts must come.
+/// The order in which the parts must come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Part after part is the region in C order: for a stream.
+    /// The parts make up the region in C order: for a stream.
     Sequential,
-    /// Any: for a file, where each part has a place of its own.
+    /// Any order: for a file, where each part has its own place.
     Any,
 }
 
-/// A part of a region. Coordinates are those of the region: its first element is at the origin.
+/// A part of a region. Coordinates are relative to the region: its first element is at the origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slab {
     pub start: Vec<u64>,
@@ -30,17 +30,17 @@ impl Slab {
     }
 }
 
-/// How one axis is cut.
+/// How an axis is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Whole,
-    /// Every so many selected elements.
+    /// After this many selected elements.
     Selected(u64),
-    /// At every multiple of so many elements of the array.
+    /// At every multiple of this many elements of the array.
     Aligned(u64),
 }
 
-/// The parts of a region, in C order of their places. Makes each when it is asked for.
+/// The parts of a region, in C order of their positions, made lazily.
 #[derive(Debug, Clone)]
 pub struct Slabs {
     axes: Vec<Axis>,
@@ -52,9 +52,9 @@ pub struct Slabs {
 /// Cuts a region into parts of at most `budget` bytes, or of one element where that is more.
 ///
 /// Cuts lie between chunks where the budget allows, so that no chunk is decoded twice, and between
-/// shards where it allows that. In [`Order::Sequential`] a part is a run of leading rows, so a
-/// budget below a row of chunks means that some are decoded again; in [`Order::Any`] it takes a
-/// budget below one chunk for that.
+/// shards where it allows that. In [`Order::Sequential`] a part is a run of leading rows, so with a
+/// budget below a row of chunks some are decoded more than once; in [`Order::Any`] that only
+/// happens with a budget below one chunk.
 pub fn plan(
     axes: &[Axis],
     chunk: &[u64],
@@ -76,13 +76,12 @@ pub fn plan(
     Slabs { axes: axes.to_vec(), cuts, at: vec![0; axes.len()], done }
 }
 
-/// The cut of an axis into parts of at most `most` selected elements, between chunks if that can
-/// be.
+/// Cuts an axis into parts of at most `most` selected elements, between chunks if possible.
 fn cut(axis: Axis, (chunk, shard): (u64, u64), most: u64) -> Cut {
     if most >= axis.count {
         return Cut::Whole;
     }
-    // So many elements of the array hold at most `most` selected ones, wherever they begin.
+    // This many elements of the array hold at most `most` selected ones, wherever they begin.
     let span = most.saturating_mul(axis.step);
     match (span / shard * shard, span / chunk * chunk) {
         (shards @ 1.., _) => Cut::Aligned(shards),
@@ -110,9 +109,9 @@ fn cut_rows(axes: &[Axis], grids: &[(u64, u64)], budget: u64) -> Vec<Cut> {
     cuts
 }
 
-/// Boxes of whole chunks, long along the last axes; `None` if one chunk is past the budget.
+/// Boxes of whole chunks, long along the last axes; `None` if one chunk exceeds the budget.
 fn cut_boxes(axes: &[Axis], grids: &[(u64, u64)], budget: u64) -> Option<Vec<Cut>> {
-    // Selected elements in a chunk, at most, along each axis.
+    // The most selected elements in a chunk, along each axis.
     let one: Vec<u64> = axes
         .iter()
         .zip(grids)
@@ -135,7 +134,7 @@ fn cut_boxes(axes: &[Axis], grids: &[(u64, u64)], budget: u64) -> Option<Vec<Cut
 }
 
 impl Slabs {
-    /// How many selected elements the part that begins at `at` has along an axis.
+    /// The number of selected elements along an axis in the part that begins at `at`.
     fn extent(&self, k: usize) -> u64 {
         let (axis, at) = (self.axes[k], self.at[k]);
         let left = axis.count - at;
@@ -229,7 +228,7 @@ mod tests {
         assert_eq!(shapes(slabs)[0], [10, 250]);
         let slabs = plan(&axes, &[10, 10], None, 1, 25_000, Order::Any);
         assert_eq!(shapes(slabs)[0], [20, 1000]);
-        // A chunk that is past the budget leaves rows.
+        // A chunk that exceeds the budget leaves rows.
         let slabs = plan(&axes, &[10, 10], None, 1, 50, Order::Any);
         assert_eq!(shapes(slabs)[0], [1, 50]);
     }

@@ -1,4 +1,4 @@
-//! Between the types of arrays and those that `.npy` files have.
+//! Maps between the types of arrays and those of `.npy` files.
 
 use serde_json::{Value, json};
 use shardine_codec::{DataType, ElementSize, Kind};
@@ -9,9 +9,9 @@ use super::npy::Descr;
 /// How the elements of a file become elements of the array.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Conversion {
-    /// They are the same bytes.
+    /// The bytes are the same.
     None,
-    /// They are the same but for the byte order.
+    /// Only the byte order differs.
     Swap,
     /// They are numbers of another type.
     Cast(Cast),
@@ -37,15 +37,15 @@ pub fn npy_descr(data_type: &DataType) -> Option<(String, bool)> {
 
 /// The type of an array for the elements of a `.npy` file; `None` if there is none.
 ///
-/// It has no byte order: that of the file is turned round where need be.
+/// It has no byte order: that of the file is swapped where needed.
 pub fn type_of_npy(descr: &Descr) -> Option<DataType> {
     let json = json_of(descr)?;
     let data_type = DataType::from_json(&json).ok()?;
-    // What cannot be written back the same was not understood.
+    // A type that does not round-trip was not understood.
     conversion(descr, &data_type, false).is_ok().then_some(data_type)
 }
 
-/// The nesting is bounded by that of the literal in the file.
+/// Recursion is bounded by the nesting of the literal in the file.
 fn json_of(descr: &Descr) -> Option<Value> {
     match descr {
         Descr::Plain(name) => {
@@ -61,11 +61,11 @@ fn json_of(descr: &Descr) -> Option<Value> {
     }
 }
 
-/// Why the elements of a file do not go into an array.
+/// Why the elements of a file cannot go into an array.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TypeError {
-    /// They are numbers of another type, and it was not said that they may be converted.
+    /// They are numbers of another type, and conversion was not allowed.
     #[error("the file holds {found}, the array {wanted}")]
     Uncast {
         /// numpy's name of the type in the file.
@@ -73,7 +73,7 @@ pub enum TypeError {
         /// The type of the array.
         wanted: String,
     },
-    /// They are of another type, and not both are numbers.
+    /// They are of another type, and at least one of the two is not numeric.
     #[error("the file holds {found}, the array {wanted}")]
     Differs {
         /// numpy's name of the type in the file.
@@ -81,7 +81,7 @@ pub enum TypeError {
         /// The type of the array.
         wanted: String,
     },
-    /// They were to be converted, and not both are numbers.
+    /// Conversion was requested, but at least one of the two types is not numeric.
     #[error(
         "the file holds {found}, the array {wanted}, and only bool, integers and float16, float32, float64 are converted"
     )]
@@ -93,7 +93,7 @@ pub enum TypeError {
     },
 }
 
-/// How elements of a `.npy` file go into an array of this type; the error says why they do not.
+/// How elements of a `.npy` file go into an array of this type; the error says why they cannot.
 pub(crate) fn conversion(
     descr: &Descr,
     data_type: &DataType,
@@ -124,7 +124,7 @@ enum Order {
     Big,
 }
 
-/// The byte order of the file, if its type is that of the array but for the order.
+/// The byte order of the file, if its type otherwise equals the array's.
 fn order_of(descr: &Descr, data_type: &DataType) -> Option<Order> {
     let (own, view) = npy_descr(data_type)?;
     let own = Descr::parse(&own).ok()?;
@@ -146,8 +146,8 @@ fn order_of(descr: &Descr, data_type: &DataType) -> Option<Order> {
     }
 }
 
-/// Whether two types differ at most in byte order; gathers the orders of the first one's multi-byte
-/// parts.
+/// Whether two types differ at most in byte order; collects the byte orders of the first one's
+/// multi-byte parts.
 fn is_same(file: &Descr, own: &Descr, orders: &mut Vec<Order>) -> bool {
     match (file, own) {
         (Descr::Plain(file), Descr::Plain(own)) => {

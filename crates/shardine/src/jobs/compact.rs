@@ -1,4 +1,4 @@
-//! Squeezes gaps out of shards.
+//! Removes the gaps from shards.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -15,33 +15,33 @@ use crate::{Array, Engine, Error, Location};
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct CompactOptions {
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
-    /// Shards of which a smaller share is gaps are left as they are.
+    /// Shards with a smaller share of gaps are left alone.
     pub min_gap: f64,
-    /// Told how many objects have been looked at, and how many there are so far.
+    /// Called with the objects checked so far, and the objects found so far.
     pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
 
 impl CompactOptions {
-    /// All shards that have a gap.
+    /// Compacts all shards that have a gap.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With everything looked at and nothing changed, or not.
+    /// Sets whether to check everything and change nothing.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 
-    /// With shards left as they are of which a smaller share is gaps, from 0 to 1.
+    /// Leaves shards alone whose share of gaps is smaller, from 0 to 1.
     pub fn min_gap(mut self, share: f64) -> Self {
         self.min_gap = share;
         self
     }
 
-    /// With somebody who is told the objects looked at, and the objects there are so far.
+    /// Calls `progress` with the objects checked so far, and the objects found so far.
     pub fn progress(mut self, progress: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         self.progress = Some(Arc::new(progress));
         self
@@ -63,39 +63,42 @@ impl fmt::Debug for CompactOptions {
 pub struct Compacted {
     /// The shard.
     pub object: Key,
-    /// Its place in the grid of its array.
+    /// Its position in the array's grid of shards.
     pub shard: Vec<u64>,
     /// Its length before.
     pub before: u64,
-    /// Its length after; in a dry run the length that it would have.
+    /// Its length after; in a dry run, the length it would have.
     pub after: u64,
 }
 
-/// What came of compacting.
+/// The result of compacting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CompactSummary {
-    /// Arrays that were looked at.
+    /// Arrays checked.
     pub arrays: u64,
-    /// Shards that were looked at.
+    /// Shards checked.
     pub shards: u64,
     /// Shards that were compacted, or would be.
     pub compacted: u64,
-    /// Their bytes before.
+    /// Their total bytes before.
     pub before: u64,
-    /// Their bytes after.
+    /// Their total bytes after.
     pub after: u64,
     /// Shards and arrays that could not be compacted.
     pub failed: u64,
 }
 
-/// Squeezes the gaps out of the shards of an array, of all arrays below a group, or of the scales of a precomputed volume.
+/// Removes the gaps from the shards of an array, of all arrays below a group, or of the scales of a
+/// precomputed volume.
 ///
-/// Chunks are moved as they are, in the kernel where that can be, and keep their order; nothing is decoded. Each shard
-/// is replaced in one step, and other writers of it wait. `tell` hears of each shard, or of an error: a damaged shard
-/// is left as it is and the others are still done. Gaps inside of shards in shards stay.
+/// Chunks are moved without decoding, in the kernel where possible, and keep their order. Each
+/// shard is replaced atomically, and its other writers wait. `tell` is called with each shard, or
+/// with an error: a damaged shard is left alone and the others are still compacted. Gaps inside
+/// nested shards stay.
 ///
-/// Costs one read for the index of each shard, many at once in a remote store, and for those with gaps their bytes once.
+/// Costs one read for the index of each shard, many in parallel in a remote store, and for shards
+/// with gaps one read of their bytes.
 pub fn compact(
     engine: &Arc<Engine>,
     location: &Location,
@@ -115,11 +118,11 @@ pub fn compact(
             }
         };
         summary.arrays += 1;
-        // What its index says of a shard must not be used on a shard of another array.
+        // An index must not be used on a shard of another array.
         let held = array.hold()?;
         let array = held.array();
         let objects = match array.possible_objects() {
-            // A link stands among its shards; the other arrays can be compacted.
+            // A link among its shards; the other arrays can be compacted.
             Err(error @ Error::Store(StoreError::Unlisted { .. })) => {
                 summary.failed += 1;
                 tell(Err(error));

@@ -1,20 +1,20 @@
-//! Work on whole data sets: each of these takes where they are, options and a context.
+//! Jobs: operations over whole data sets. Each takes a location, options and a context.
 //!
 //! | job | what it does |
 //! |---|---|
-//! | [`repack`], [`repack_volume`], [`repack_keys`] | packs chunks or values into other shards, moving them as they are where it can (`shard`, `unshard` and `reshard` on the command line) |
-//! | [`convert_to_volume`], [`convert_to_zarr`] | makes a precomputed volume of arrays, or arrays of a data set |
+//! | [`repack`], [`repack_volume`], [`repack_keys`] | repacks chunks or values into other shards, moving encoded bytes where it can (`shard`, `unshard` and `reshard` on the command line) |
+//! | [`convert_to_volume`], [`convert_to_zarr`] | converts arrays to a precomputed volume, or a data set to arrays |
 //! | [`import`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays and back |
-//! | [`copy`] | copies a data set to another store, piece by piece |
-//! | [`verify`], [`repair`] | finds what is damaged, and mends what can be mended |
-//! | [`compact`] | removes the gaps that changes in place leave |
-//! | [`migrate`] | Zarr version 2 to 3, with the chunks where they are |
-//! | [`recover`] | gives a data set its name back, if a job in place was killed while it had none |
-//! | [`abort_unfinished_uploads`] | for a program that is about to end: leaves no parts of uploads behind |
+//! | [`copy`] | copies a data set to another store, byte for byte |
+//! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
+//! | [`compact`] | removes the gaps that in-place updates leave |
+//! | [`migrate`] | Zarr version 2 to 3; the chunks stay where they are |
+//! | [`recover`] | restores the name of a data set whose in-place job was killed between two renames |
+//! | [`abort_unfinished_uploads`] | for a program that is about to exit: leaves no parts of uploads behind |
 //!
-//! Most take a [`JobContext`]: the engine, a callback for progress and a token that stops the job;
-//! where an engine is all that is needed, it will do. Options have defaults. A job that was stopped
-//! leaves valid data, and running it again resumes it. Several processes share a job with [`Part`].
+//! Most take a [`JobContext`]: the engine, a progress callback and a token that stops the job; an
+//! engine alone will do. Options have defaults. A stopped job leaves valid data, and running it
+//! again resumes it. Several processes can share a job with [`Part`].
 //!
 //! ```
 //! use shardine::jobs::{CancelToken, JobContext, VerifyOptions, verify};

@@ -3,9 +3,11 @@ use std::sync::Arc;
 use crate::zarr::MAX_DEPTH;
 use crate::{Array, ArrayNode, Engine, Error, Group, Location, Node, open_in};
 
-/// Visits the Zarr array at a place, or all arrays below the group there, in the order of their names.
+/// Visits the Zarr array at a location, or all arrays below the group there, in order of their
+/// names.
 ///
-/// What cannot be opened below a group is handed over as an error; only the first place has to be a node.
+/// What cannot be opened below a group is passed on as an error; only the location itself has to be
+/// a node.
 pub(super) fn each_array(
     engine: &Arc<Engine>,
     location: &Location,

@@ -4,9 +4,9 @@ use shardine_codec::strided::Placement;
 use super::JobContext;
 use crate::source::{Source, SourceError};
 
-/// A source that fails when its job is to stop, so that a write ends before its next chunk.
+/// A source that fails once its job is cancelled, so that a write ends before its next chunk.
 ///
-/// The caller asks the context first, and takes the error of the write for
+/// The caller checks the context first, and maps the error of the write to
 /// [`Cancelled`](crate::Error::Cancelled).
 pub(super) struct Watched<'a> {
     pub source: &'a dyn Source,

@@ -1,4 +1,4 @@
-//! Whether a job can take along all that a data set has, and may remove what it is to remove.
+//! Whether a job can carry over everything in a data set, and may remove what it has to remove.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,15 @@ use crate::zarr::metadata::NodeMetadata;
 use crate::zarr::{grid_folder, read_v3};
 use crate::{Error, Location};
 
-/// So many things are told by name.
+/// How many are named in an error.
 const NAMED: usize = 20;
 
-/// Refuses a data set that holds what listings leave out: links to folders or to nowhere, names that cannot be keys, sockets and
-/// so on. `target` is where the result goes, which must not lie in the data set by another way.
+/// Refuses a data set that contains what listings leave out: links to folders, broken links, names
+/// that cannot be keys, sockets and so on. `target` is where the result goes, which must not lie in
+/// the data set by another path.
 ///
-/// Reads the folders of a data set that is files; that of another store is not looked at before it is walked.
+/// Reads the folders of a data set on files; on another store nothing is checked before the data
+/// set is walked.
 pub(super) fn check_whole(source: &Location, target: Option<&Location>) -> Result<(), Error> {
     let Some(folders) = source.store.folders() else { return Ok(()) };
     let unwanted: HashSet<_> = match target
@@ -33,8 +35,8 @@ pub(super) fn check_whole(source: &Location, target: Option<&Location>) -> Resul
     refuse(source, &survey.unlisted, survey.more_unlisted)
 }
 
-/// Refuses a data set of files that is to be changed in its place, if it holds what may be a part of it and is not walked. All
-/// else that is in its folders is carried over.
+/// Refuses an in-place job on files if the data set contains something that may be part of it but
+/// is not walked. Everything else in its folders is carried over.
 pub(super) fn check_walked(location: &Location) -> Result<(), Error> {
     let Some(folders) = location.store.folders() else { return Ok(()) };
     let survey = folders.survey(location.path.as_ref(), &HashSet::new())?;
@@ -51,7 +53,8 @@ pub(super) fn check_walked(location: &Location) -> Result<(), Error> {
     refuse(location, &refused, survey.more_unlisted)
 }
 
-/// Whether something lies in the folder of an array, where no chunk of it and no other node can be: it is carried over as it is.
+/// Whether something lies in an array's folder where neither a chunk nor another node can be, so
+/// that it is carried over unchanged.
 fn lies_beside_chunks(location: &Location, unlisted: &Unlisted) -> Result<bool, Error> {
     let Some(key) = &unlisted.key else { return Ok(false) };
     let mut folder = parent(key);
@@ -63,7 +66,7 @@ fn lies_beside_chunks(location: &Location, unlisted: &Unlisted) -> Result<bool, 
                 let name = &key.as_str()[skip..];
                 let is_folder = |name: &str| grid_folder(encoding, name, rank).is_some();
                 let of_grid = encoding.parse(name, rank).is_some() || is_folder(name);
-                // Nor is anything told apart from chunks that lies among them.
+                // Nor can anything among the chunks be told from them.
                 let among = name.rsplit_once('/').is_some_and(|(folder, _)| is_folder(folder));
                 return Ok(!(of_grid || among));
             }
@@ -74,7 +77,7 @@ fn lies_beside_chunks(location: &Location, unlisted: &Unlisted) -> Result<bool, 
     }
 }
 
-/// An error if there is anything that was left out.
+/// An error if anything was left out.
 pub(super) fn refuse(source: &Location, unlisted: &[Unlisted], more: u64) -> Result<(), Error> {
     if unlisted.is_empty() {
         return Ok(());
@@ -88,7 +91,8 @@ pub(super) fn refuse(source: &Location, unlisted: &[Unlisted], more: u64) -> Res
     Err(Error::LeftOut { at: source.to_string(), what })
 }
 
-/// Refuses to empty a folder into which another one is mounted: that one is not part of it.
+/// Refuses to empty a folder in which another file system is mounted: that is not part of the data
+/// set.
 pub(super) fn check_removable(target: &Location) -> Result<(), Error> {
     let Some(folders) = target.store.folders() else { return Ok(()) };
     match folders.mounted_inside(target.path.as_ref())? {

@@ -1,5 +1,4 @@
-//! How a new array is to be stored, as data: what was asked for, and the metadata that follows from
-//! it.
+//! How a new array is to be stored, as data: the request, and the metadata that follows from it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -11,8 +10,8 @@ use crate::shard::IndexLocation;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, MetadataError, NewArray};
 use crate::{CodecChoice, CodecSpec, DataType, FillValue, codec_words};
 
-/// How a new array is to be stored. What is not said is chosen: chunks of about 64^3 elements,
-/// shards of about 64 MiB before compression with at most 32,768 chunks, zstd, zero.
+/// How a new array is to be stored. The defaults are chunks of about 64^3 elements, shards of about
+/// 64 MiB before compression with at most 32,768 chunks, zstd, and a fill value of zero.
 ///
 /// ```
 /// use shardine::plan::ArrayLayout;
@@ -30,8 +29,9 @@ use crate::{CodecChoice, CodecSpec, DataType, FillValue, codec_words};
 pub struct ArrayLayout {
     /// The shape of chunks, in elements.
     pub chunk: Option<Vec<u64>>,
-    /// How chunks are packed into shards; [`Packing::Keep`] is what suits. [`Packing::TargetSize`]
-    /// goes by what chunks take before compression, unless they can be measured.
+    /// How chunks are packed into shards; [`Packing::Keep`] picks a suitable shape.
+    /// [`Packing::TargetSize`] uses the size of chunks before compression, unless they can be
+    /// measured.
     pub packing: Packing,
     /// The codecs of the chunks.
     pub codecs: Option<CodecChoice>,
@@ -39,13 +39,13 @@ pub struct ArrayLayout {
     pub index_codecs: Option<Vec<CodecSpec>>,
     /// Where in a shard its index is; `None` is the end.
     pub index: Option<IndexLocation>,
-    /// What elements are that were never written.
+    /// The value of elements that were never written.
     pub fill: Option<FillChoice>,
     /// A name, or none, for each axis.
     pub dimension_names: Option<Vec<Option<String>>>,
-    /// What is kept with the array.
+    /// The attributes stored with the array.
     pub attributes: Map<String, Value>,
-    /// How the names of stored objects are made.
+    /// How the names of stored objects are formed.
     pub key_encoding: Option<ChunkKeyEncoding>,
 }
 
@@ -54,10 +54,10 @@ pub struct ArrayLayout {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FillChoice {
-    /// As it stands in metadata.
+    /// As in metadata.
     Json(Value),
-    /// As people write it: `0`, `NaN`, `[1, 2]`, `some text`. It is JSON if that is legal for the
-    /// type, and else a string.
+    /// As typed by a person: `0`, `NaN`, `[1, 2]`, `some text`. It is JSON if that is legal for the
+    /// type, otherwise a string.
     Text(String),
 }
 
@@ -77,7 +77,7 @@ impl FillChoice {
     }
 }
 
-/// Why an array cannot be stored as it was asked.
+/// Why an array cannot be stored as requested.
 #[derive(Debug, Clone, thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum ArrayLayoutError {
@@ -105,31 +105,31 @@ pub enum ArrayLayoutError {
         /// The smallest shard not below this one that does.
         fitting: Vec<u64>,
     },
-    /// A shard would be longer than can be counted.
+    /// The length of a shard would overflow.
     #[error("shards of {counts:?} chunks are longer than can be counted")]
     TooLong {
         /// As given.
         counts: Vec<u64>,
     },
-    /// Words that mean no codec.
+    /// Words that name no codec.
     #[error("{reason}")]
     Codecs {
         /// What is wrong with them.
         reason: String,
     },
-    /// Codecs of an index that is not there.
+    /// Index codecs for an array without shards.
     #[error("codecs of an index are given, but without shards there is none")]
     NoIndex,
-    /// The fill value is not one of the type.
+    /// The fill value does not fit the type.
     #[error("the fill value: {source}")]
     Fill {
         /// What is wrong with it.
         source: DataTypeError,
     },
-    /// Names do not fit the axes.
+    /// The names do not match the axes.
     #[error("there are {given} names where the array has {rank} axes")]
     Names {
-        /// As many as were given.
+        /// The number given.
         given: usize,
         /// Axes of the array.
         rank: usize,
@@ -139,7 +139,7 @@ pub enum ArrayLayoutError {
     Metadata(#[from] Box<MetadataError>),
 }
 
-/// What a shape is of.
+/// What a shape belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutPart {
@@ -206,7 +206,7 @@ impl ArrayLayout {
         Ok(metadata.map_err(Box::new)?)
     }
 
-    /// The shapes of chunks and of shards, if there are shards: as given, or what suits.
+    /// The shapes of chunks and, if there are any, of shards: as given, or a suitable choice.
     fn shapes(
         &self,
         shape: &[u64],
@@ -237,7 +237,7 @@ impl ArrayLayout {
         }
         let chunk = self.chunk.clone().unwrap_or_else(|| chunk_shape(shape, element));
         let counts = match &self.packing {
-            // Chunks that are shards themselves are not packed again unless that is asked for.
+            // Chunks that are shards themselves are not packed again unless requested.
             Packing::Keep if nested => None,
             Packing::Keep => {
                 let shard = shard_shape(shape, &chunk, element);

@@ -3,20 +3,21 @@
 use super::packing::ENTRY;
 use super::situation::{Situation, count};
 
-/// Bytes of a checksum behind the index.
+/// Bytes of the checksum after the index.
 const CHECKSUM: u64 = 4;
 
-/// What it takes to show a part of an array, if nothing is cached and the part lies as unluckily as it can.
+/// What it costs to show a part of an array, with nothing cached and in the worst alignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct View {
     /// What is shown, in elements.
     pub shape: Vec<u64>,
-    /// Chunks that hold some of it.
+    /// Chunks that overlap it.
     pub chunks: u64,
     /// Objects that hold these chunks.
     pub objects: u64,
-    /// Requests of a reader that merges those of one shard: one for each index and one for the chunks of each shard.
+    /// Requests of a reader that merges those of one shard: one for each index and one for the
+    /// chunks of each shard.
     pub least_requests: u64,
     /// Requests of a reader that merges nothing: one for each index and one for each chunk.
     pub most_requests: u64,
@@ -24,21 +25,22 @@ pub struct View {
     pub bytes: u64,
 }
 
-/// What an array comes to if it is packed in a certain way.
+/// What an array amounts to if it is packed in a given way.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Figures {
     /// Chunks that the array has room for.
     pub chunks: u64,
-    /// Shards, or chunks without shards, that it has room for: no more objects than these are stored.
+    /// Shards, or chunks without shards, that it has room for: at most this many objects are
+    /// stored.
     pub objects: u64,
     /// Bytes of a chunk before compression.
     pub chunk_bytes: u64,
-    /// The same, encoded.
+    /// Bytes of an encoded chunk.
     pub encoded_chunk_bytes: u64,
-    /// Bytes of an object on average, its absent chunks not counted.
+    /// Average bytes of an object, not counting its absent chunks.
     pub object_bytes: u64,
-    /// Bytes of an object if all of its chunks are there and like the largest that was measured.
+    /// Bytes of an object whose chunks are all present and as large as the largest measured.
     pub largest_object_bytes: u64,
     /// Bytes of a shard's index; 0 without shards.
     pub index_bytes: u64,
@@ -48,10 +50,10 @@ pub struct Figures {
     pub screen: View,
     /// A box along the last three axes; `None` if there are fewer.
     pub volume: Option<View>,
-    /// Memory of a writer that streams, as this library does: what one chunk for each thread takes, before and after it is encoded, and
-    /// twice an index.
+    /// Memory of a streaming writer, as in this library: one chunk per thread, before and after
+    /// encoding, and an index twice.
     pub streaming_memory: u64,
-    /// Memory of a writer that makes an object in memory: before and after it is encoded.
+    /// Memory of a writer that builds an object in memory: before and after encoding.
     pub whole_memory: u64,
 }
 
@@ -69,7 +71,7 @@ impl Figures {
         let encoded = situation.encoded(chunk);
         let packed =
             |chunks: u64, each: u64| index_bytes.saturating_add(chunks.saturating_mul(each));
-        // Those at the edge have chunks that lie outside the array and are never stored.
+        // Edge objects have chunks outside the array, which are never stored.
         let present = chunks as f64 * share;
         let payload = (present * encoded as f64) as u64;
         let stored_bytes = payload.saturating_add(objects.saturating_mul(index_bytes));
@@ -103,7 +105,7 @@ impl Figures {
     }
 }
 
-/// What shows a box along the last axes.
+/// The cost of showing a box along the last axes.
 fn view(
     situation: &Situation,
     lengths: &[u64],

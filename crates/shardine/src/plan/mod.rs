@@ -1,7 +1,8 @@
-//! How an array is best cut into chunks and shards, and what follows from it.
+//! Recommends how to divide an array into chunks and shards, and shows what follows from it.
 //!
-//! [`recommend`] knows rules of thumb and no store: what it is told of an array ([`Situation`]) decides, above all what chunks
-//! of it take when they are encoded, which [`sample`] measures. It says of every choice which [`Rule`] made it.
+//! [`recommend`] applies rules of thumb and accesses no store: everything depends on the
+//! [`Situation`] it is given, above all on the encoded size of chunks, which [`sample`] measures.
+//! It names the [`Rule`] behind every choice.
 
 mod array_layout;
 mod chunk;

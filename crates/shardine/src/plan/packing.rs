@@ -2,16 +2,18 @@
 
 use crate::shard::MAX_CHUNKS_PER_SHARD;
 
-/// Bytes that the index takes for a chunk.
+/// Bytes of an index entry.
 pub(super) const ENTRY: u64 = 16;
 
-/// How many chunks along each axis bring a shard near a size.
+/// The number of chunks along each axis that brings a shard near a size.
 ///
-/// `chunk_grid` is the number of chunks of the array along each axis (0 counts as 1), `encoded_chunk_bytes` what one of them takes
-/// in its shard beside its entry of the index. The axis with the fewest chunks is doubled first, on a tie the last, along which
-/// chunks are neighbours in C order; so a shard is as even as the grid allows. It is never beyond the grid and never has
-/// more than [`MAX_CHUNKS_PER_SHARD`] chunks, and its bytes are as near to the target as doubling comes: at most 1.42 times
-/// as many, unless one chunk alone is more, and at least 0.7 times as many unless the grid or the limit is in the way.
+/// `chunk_grid` is the number of chunks of the array along each axis (0 counts as 1),
+/// `encoded_chunk_bytes` the size of one in its shard, not counting its index entry. The axis with
+/// the fewest chunks is doubled first, on a tie the last, along which chunks are neighbours in C
+/// order; so a shard is as even as the grid allows. It never exceeds the grid or
+/// [`MAX_CHUNKS_PER_SHARD`] chunks, and its size is as close to the target as doubling gets: at
+/// most 1.42 times the target, unless a single chunk is larger, and at least 0.7 times, unless the
+/// grid or the limit prevents it.
 ///
 /// ```
 /// use shardine::plan::chunks_per_shard_for;
@@ -33,16 +35,16 @@ pub fn chunks_per_shard_for(
     packed
 }
 
-/// What a shard may come to.
+/// Limits on the size of a shard.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Bytes that it should come near.
+    /// The size in bytes to aim for.
     pub target: u64,
     /// The most chunks in it.
     pub chunks: u64,
 }
 
-/// Makes a shard longer along some axes, from what it has on.
+/// Extends a shard along some axes, starting from its present size.
 pub(super) fn grow(
     packed: &mut [u64],
     axes: &[usize],
@@ -62,7 +64,7 @@ pub(super) fn grow(
         let longer = packed[k].saturating_mul(2).min(chunk_grid[k]);
         let more = (chunks / packed[k]).saturating_mul(longer);
         let (before, after) = (u128::from(chunks) * each, u128::from(more) * each);
-        // Past the target, it is the nearer of the two in proportion.
+        // Beyond the target, the closer of the two in proportion wins.
         let nearer = after <= target
             || before.checked_mul(after).is_some_and(|product| product < target * target);
         if more > limits.chunks || !nearer {
@@ -114,7 +116,7 @@ mod tests {
             prop_assert!(chunks <= u128::from(MAX_CHUNKS_PER_SHARD));
             let size = chunks as f64 * (bytes as f64 + ENTRY as f64);
             prop_assert!(chunks == 1 || size <= 1.42 * target as f64);
-            // Whoever could still be doubled is kept from it by the target or the limit.
+            // Any axis that could still be doubled is kept from it by the target or the limit.
             let full = packed.iter().zip(&grid).all(|(&n, &most)| n > most.max(1) / 2);
             prop_assert!(full || size >= 0.7 * target as f64 || chunks * 2 > u128::from(MAX_CHUNKS_PER_SHARD));
         }

@@ -9,57 +9,58 @@ use crate::shard::IndexLocation;
 
 const MB: u64 = 1_000_000;
 
-/// Bytes of a shard that are neither too few nor too many.
+/// The range of acceptable shard sizes, in bytes.
 const LEAST: u64 = 10 * MB;
 const MOST: u64 = 100 * MB;
 
-/// What a shard comes near if there is no reason for anything else.
+/// The default target size.
 const TARGET: u64 = 64 << 20;
 
-/// The same where every change may rewrite a shard.
+/// The target where every change may rewrite a shard.
 const UPDATE_TARGET: u64 = 16 << 20;
 
-/// The same where the number of objects counts and nothing else.
+/// The target where only the number of objects counts.
 const ARCHIVE_TARGET: u64 = 96 * MB;
 
-/// The most chunks in a shard: an index of 512 KiB, which whoever reads one chunk has to read first.
+/// The most chunks in a shard: an index of 512 KiB, which has to be read before any chunk.
 const SHARD_CHUNKS: u64 = 1 << 15;
 
-/// The most bytes in a shard before compression: others than this library hold it in memory when they write it.
+/// The most bytes in a shard before compression: other writers hold a whole shard in memory.
 const SHARD_MEMORY: u64 = 1 << 30;
 
-/// Chunks that a local disk holds without trouble.
+/// The number of chunks that a local disk handles easily.
 const FEW_CHUNKS: u64 = 1_000_000;
 
 /// Chunks per axis in a shard that is served.
 const PER_AXIS: u64 = 8;
 
-/// A chunk is too small with fewer elements and bytes than these, in an array of more than so many of them.
+/// A chunk is too small with fewer elements and bytes than these, if the array has more than this
+/// many chunks.
 const SMALL_ELEMENTS: u64 = 16 * 16 * 16;
 const SMALL_BYTES: u64 = 16 << 10;
 const SMALL_COUNT: u64 = 10_000;
 
-/// A chunk is too large with more bytes than these, before compression.
+/// A chunk is too large with more than this many bytes before compression.
 const LARGE_BYTES: u64 = 16 << 20;
 const LARGE_ARCHIVED: u64 = 128 << 20;
 
-/// What is to be done to an array.
+/// What should be done to an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// It is as it should be.
+    /// Nothing: it is fine.
     Nothing,
     /// It does not exist yet.
     Create,
-    /// Its chunks are packed otherwise, and moved as they are.
+    /// Repack its chunks, moving them unchanged.
     Reshard,
-    /// The same, each chunk by itself.
+    /// Repack its chunks, each as an object of its own.
     Unshard,
-    /// Its chunks are cut otherwise, and encoded anew.
+    /// Give it chunks of another shape, which re-encodes them.
     Rechunk,
 }
 
-/// Shapes, and why.
+/// The recommended shapes, and why.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Recommendation {
@@ -67,25 +68,28 @@ pub struct Recommendation {
     pub chunk: Vec<u64>,
     /// What decided it.
     pub chunk_choice: Choice,
-    /// The shape of shards, which hold whole chunks; `None` stores each chunk by itself.
+    /// The shape of shards, which hold whole chunks; `None` stores each chunk as an object of its
+    /// own.
     pub shard: Option<Vec<u64>>,
     /// What decided it.
     pub shard_choice: Choice,
-    /// Where the index of a shard goes, and what decided it; `None` without shards. It should have a checksum.
+    /// Where the index of a shard goes, and what decided it; `None` without shards. The index
+    /// should have a checksum.
     pub index: Option<(IndexLocation, Choice)>,
-    /// What is to be done.
+    /// What should be done.
     pub action: Action,
-    /// What the array comes to as it is.
+    /// The figures of the array as it is.
     pub before: Option<Figures>,
-    /// What it comes to as recommended.
+    /// The figures of the array as recommended.
     pub after: Figures,
-    /// What else is worth knowing: one line each.
+    /// Anything else worth knowing: one line each.
     pub notes: Vec<String>,
 }
 
 /// Recommends the shapes of chunks and shards.
 ///
-/// Deterministic, and a pure function of the situation. An error only if a shape that was given is not one of the array's.
+/// Deterministic, and a pure function of the situation. The only error is a given shape that does
+/// not fit the array.
 pub fn recommend(situation: &Situation) -> Result<Recommendation, PlanError> {
     situation.check()?;
     let (chunk, chunk_choice) = choose_chunk(situation);
@@ -156,7 +160,7 @@ fn choose_chunk(situation: &Situation) -> (Vec<u64>, Choice) {
     (current.chunk.clone(), Choice::new(Rule::ChunkKept, reason))
 }
 
-/// The target that suits what the array is for.
+/// The target that suits the purpose of the array.
 fn target(situation: &Situation) -> u64 {
     situation.target.unwrap_or(match situation.purpose {
         Purpose::Update => UPDATE_TARGET,
@@ -172,7 +176,7 @@ fn choose_shard(
 ) -> (Option<Vec<u64>>, Choice) {
     let grid = situation.grid(chunk);
     let chunks = count(&grid);
-    // What is not there yet will not stay without chunks.
+    // An axis that is still empty will get chunks.
     let growing = situation.shape.contains(&0);
     let current = situation.current.as_ref().filter(|current| current.chunk == chunk);
     let current = current.and_then(|current| current.shard.clone());
@@ -211,7 +215,7 @@ fn choose_shard(
     pack(situation, chunk, encoded, growing)
 }
 
-/// Why the shards that are there may stay, if they may.
+/// Why the existing shards may stay, if they may.
 fn keep(situation: &Situation, chunk: &[u64], shard: &[u64]) -> Option<Choice> {
     let figures = Figures::new(situation, chunk, Some(shard));
     let (mean, largest) = (figures.object_bytes, figures.largest_object_bytes);
@@ -238,7 +242,8 @@ fn keep(situation: &Situation, chunk: &[u64], shard: &[u64]) -> Option<Choice> {
     None
 }
 
-/// The axes that are looked along: the last three that have a chunk longer than 1, or the last three.
+/// The axes along which views extend: the last three that have a chunk longer than 1, or the last
+/// three.
 fn looked_along(chunk: &[u64], grid: &[u64]) -> Vec<usize> {
     let axes = |along: &dyn Fn(usize) -> bool| {
         let mut axes: Vec<usize> = (0..chunk.len()).rev().filter(|&k| along(k)).take(3).collect();
@@ -255,7 +260,7 @@ fn pack(
     encoded: u64,
     growing: bool,
 ) -> (Option<Vec<u64>>, Choice) {
-    // Along an axis that will grow, as many as one likes; never past what can be counted.
+    // No limit along an axis that will grow, short of overflow.
     let grid: Vec<u64> = situation
         .grid(chunk)
         .iter()
@@ -273,7 +278,7 @@ fn pack(
         along.iter().for_each(|&k| eight[k] = PER_AXIS.min(grid[k]));
         let bytes = count(&eight).saturating_mul(encoded);
         let fits = (LEAST..=MOST).contains(&bytes) && count(&eight) <= limits.chunks;
-        // Of an array that has one chunk along these axes they would be shards of one chunk.
+        // If the array has a single chunk along these axes, the shards would hold one chunk each.
         if fits && count(&eight) > 1 {
             let reason = format!(
                 "8 chunks per axis, the default for serving: {} per shard",
@@ -360,7 +365,7 @@ fn notes(situation: &Situation, chunk: &[u64], shard: Option<&[u64]>) -> Vec<Str
     if situation.shape.contains(&0) {
         notes.push("an axis without elements is taken as one that will grow".to_owned());
     }
-    // What lies past the edge of the array in its last chunks.
+    // What lies beyond the edge of the array in its last chunks.
     let axes = situation.shape.iter().zip(chunk).filter(|&(&length, _)| length > 0);
     let covered =
         axes.map(|(&length, &c)| length.div_ceil(c.max(1)) as f64 * c as f64 / length as f64);
@@ -386,7 +391,7 @@ fn notes(situation: &Situation, chunk: &[u64], shard: Option<&[u64]>) -> Vec<Str
     notes
 }
 
-/// Bytes for people, in the unit of the rules.
+/// Bytes for display, in the unit of the rules.
 fn megabytes(bytes: u64) -> String {
     match bytes {
         0..1000 => format!("{bytes} B"),

@@ -1,16 +1,16 @@
 //! The rules that a recommendation follows.
 
-/// What decided a choice. The names are fixed.
+/// What decided a choice. The names are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Somebody has decided on the chunk.
+    /// The caller chose the chunk shape.
     ChunkGiven,
-    /// The chunks are of a size that needs no change: they are moved and not encoded anew.
+    /// The chunk size is fine, so chunks are moved and not re-encoded.
     ChunkKept,
     /// The chunks are so small that finding them costs more than reading them.
     ChunkTooSmall,
-    /// The chunks are so large that little can be read without much.
+    /// The chunks are so large that small reads fetch far too much.
     ChunkTooLarge,
     /// About 64^3 elements, in a plane 512^2, at most 4 MiB.
     Chunk64,
@@ -20,19 +20,19 @@ pub enum Rule {
     LargeChunks,
     /// Writers of one shard wait for each other; those of different chunks do not.
     ParallelWriters,
-    /// A local disk holds up to a million chunks without trouble.
+    /// A local disk handles up to a million chunks easily.
     FewLocalChunks,
-    /// The shards are of a size that needs no change.
+    /// The shard size is fine.
     ShardKept,
     /// 8 chunks per axis, the default for serving.
     EightPerAxis,
-    /// As many chunks as come near a size, from 10 to 100 MB.
+    /// As many chunks as get close to a size, from 10 to 100 MB.
     TargetSize,
-    /// All of the array in one shard is still no more than that.
+    /// The whole array fits into one shard of that size.
     WholeArray,
     /// As many chunks as an index of 512 KiB can find.
     IndexLimit,
-    /// As many chunks as are 1 GiB before compression, which some writers hold in memory.
+    /// As many chunks as fit into 1 GiB before compression, which some writers hold in memory.
     MemoryLimit,
     /// An index at the start, with a checksum, can be switched in one write.
     IndexStart,
@@ -68,12 +68,12 @@ impl Rule {
     }
 }
 
-/// A choice, told by what decided it.
+/// A choice, and what decided it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// Which rule.
     pub rule: Rule,
-    /// The same for people, with the numbers that it was about: one line.
+    /// The reason for display, with the numbers involved: one line.
     pub reason: String,
 }
 

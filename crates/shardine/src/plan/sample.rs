@@ -1,4 +1,4 @@
-//! What the chunks of an array really take.
+//! Measures the actual encoded size of an array's chunks.
 
 use std::ops::ControlFlow;
 
@@ -11,75 +11,78 @@ use crate::{
     Array, Axis, ElementSize, EngineError, Error, Region, Selection, Source, WriteOptions,
 };
 
-/// Objects whose length is asked for, at most.
+/// The most objects whose length is requested.
 const ASKED: usize = 128;
 
-/// Shards whose index is read, at most, and bytes of indexes that are.
+/// The most shards whose index is read, and the most bytes of indexes.
 const INDEXES: usize = 32;
 const INDEX_BYTES: u64 = 8 << 20;
 
-/// Fewer objects than this are no sample.
+/// Fewer objects than this do not make a sample.
 const ENOUGH: usize = 8;
 
-/// Folders that are listed of one depth, and in all, where asking has found too little.
+/// The most folders listed at one depth, and in total, where probing found too little.
 const LISTED: usize = 16;
 const ALL_LISTED: usize = 128;
 
-/// Memory that is reckoned for an answer.
+/// Memory assumed for one response.
 const ANSWER: u64 = 256 << 10;
 
-/// What some stored chunks of an array take, encoded.
+/// The encoded sizes of some stored chunks of an array.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Sample {
-    /// The shape of what was measured, in elements: a chunk. Where only the length of something larger can be told without
-    /// decoding it, that: an inner shard, or a shard that is encoded as a whole.
+    /// The shape of what was measured, in elements: a chunk, or where only the length of something
+    /// larger is known without decoding it, an inner shard or a shard that is encoded as a whole.
     pub shape: Vec<u64>,
-    /// How many of them were found and measured.
+    /// How many were found and measured.
     pub count: u64,
-    /// How many were looked for, as far as that is known: absent ones are fill value.
+    /// How many were looked for, as far as known: absent ones hold the fill value.
     pub looked: u64,
     /// Stored objects that were looked at.
     pub objects: u64,
-    /// Their encoded bytes on average.
+    /// Their mean encoded size in bytes.
     pub mean: u64,
-    /// Half of them take no more than this.
+    /// Their median encoded size in bytes.
     pub median: u64,
     /// The largest.
     pub max: u64,
-    /// How many times smaller they are than what they decode to; `None` for types of variable length.
+    /// The compression ratio: decoded to encoded size; `None` for variable-length types.
     pub ratio: Option<f64>,
 }
 
 impl Sample {
-    /// Encoded bytes of something of this shape (a chunk, a shard) if it is like what was measured.
+    /// The encoded size of something of this shape (a chunk, a shard), if it is like what was
+    /// measured.
     pub fn bytes_of(&self, shape: &[u64]) -> u64 {
         scaled(self.mean, shape, &self.shape)
     }
 
-    /// The share of what was looked for that was there, from 0 to 1.
+    /// The fraction of what was looked for that was present, from 0 to 1.
     pub fn share(&self) -> f64 {
         self.count as f64 / self.looked.max(self.count).max(1) as f64
     }
 }
 
-/// Bytes in the proportion of two shapes.
+/// Scales bytes by the ratio of two shapes.
 pub(super) fn scaled(bytes: u64, shape: &[u64], of: &[u64]) -> u64 {
     let elements = |shape: &[u64]| shape.iter().fold(1.0, |n, &length| n * length.max(1) as f64);
     if shape == of {
         return bytes;
     }
-    // Past 2^64 it stays there.
+    // Saturates at 2^64.
     (bytes as f64 * (elements(shape) / elements(of))).round() as u64
 }
 
-/// Measures what chunks of an array take, encoded, from a few that lie far apart; `None` if none was found.
+/// Measures the encoded size of an array's chunks from a few that lie far apart; `None` if none was
+/// found.
 ///
-/// Of a sharded array the indexes of at most 32 shards are read, of another one the lengths of at most 128 objects asked for:
-/// a request each, many at once. Only if that finds next to nothing, because most is absent, some folders are listed, at most 128.
-/// No chunk is read, and shards whose index is damaged do not count. The same array gives the same sample.
+/// For a sharded array the indexes of at most 32 shards are read, otherwise the lengths of at most
+/// 128 objects are requested: one request each, many in parallel. Only if that finds next to
+/// nothing, because most chunks are absent, are some folders listed, at most 128. No chunk is read,
+/// and shards with a damaged index do not count. The same array gives the same sample.
 pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
-    // Of shards by key the cells of the grid are the chunks.
+    // For shards by key, the cells of the grid are the chunks.
     let sharded = array.entry_shape().is_some() && array.chunks.packing.shared().is_none();
     let most = match array.chunks.layout.addressable() {
         Some(shard) => {
@@ -99,13 +102,13 @@ pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
         Ok(PossibleObject::new(key, cell, None))
     });
     let mut found = measure(&objects.collect::<Result<Vec<_>, Error>>()?)?;
-    // What objects that chunks share have in all says nothing of a chunk.
+    // The length of an object that chunks share says nothing about a single chunk.
     let is_shared = array.chunks.packing.shared().is_some();
     if !all && !is_shared && found.objects < ENOUGH.min(most) as u64 {
         match listed(array) {
             Ok(objects) => {
                 let listed = measure(&thinned(objects, most))?;
-                // What was looked for in vain still tells how much is there.
+                // Unsuccessful lookups still say how much is there.
                 found = Found { looked: found.looked.max(listed.looked), ..listed };
             }
             Err(Error::Store(StoreError::Unsupported { .. })) => {}
@@ -120,12 +123,14 @@ pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
     Ok(found.sample(shape, element))
 }
 
-/// Chunks of a source that are encoded to see what they take.
+/// How many chunks of a source are encoded to measure their size.
 const ENCODED: usize = 16;
 
-/// Measures what chunks of a source would take, encoded, from a few that lie far apart; `None` if there are none.
+/// Measures the encoded size that chunks of a source would have, from a few that lie far apart;
+/// `None` if there are none.
 ///
-/// `array` is one in memory that nobody sees, without shards; the chunks stay in it. Encodes at most 16 of them.
+/// `array` is a private, unsharded array in memory; the chunks stay in it. Encodes at most 16 of
+/// them.
 pub(crate) fn sample_of_source(
     array: &Array,
     source: &dyn Source,
@@ -189,10 +194,11 @@ fn object_grid(array: &Array) -> Vec<u64> {
     axes.map(|(&length, &n)| length.div_ceil(n.max(1))).collect()
 }
 
-/// Cells of a grid that lie far apart: along every axis, each of `count` equal parts has one of them.
+/// Cells of a grid that lie far apart: each of `count` equal parts of every axis contains one of
+/// them.
 fn spread(grid: &[u64], count: usize) -> Vec<Vec<u64>> {
-    // A lattice: along each axis the parts come in an order of its own, in steps that are powers of a number which has no divisor
-    // in common with the count, so that none is left out.
+    // A lattice: along each axis the parts come in an order of its own, in steps that are powers of
+    // a number coprime to the count, so that none is left out.
     let n = count.max(1) as u64;
     let golden = (n as f64 * 0.618).round() as u64;
     let step = (golden.max(1)..).find(|&step| coprime(step, n)).unwrap_or(1) % n;
@@ -224,13 +230,13 @@ fn coprime(a: u64, b: u64) -> bool {
     a == 1
 }
 
-/// At most so many of a list, evenly.
+/// At most this many items of a list, evenly spaced.
 fn thinned<T>(list: Vec<T>, most: usize) -> Vec<T> {
     let every = list.len().div_ceil(most.max(1)).max(1);
     list.into_iter().skip(every / 2).step_by(every).collect()
 }
 
-/// What the indexes of shards tell.
+/// What the indexes of shards say.
 fn entries(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
     let (mut found, mut failed) = (Found::default(), None);
     array.each_shard(objects, &mut |object, shard| {
@@ -254,7 +260,7 @@ fn entries(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
     failed.map_or(Ok(found), Err)
 }
 
-/// Entries of a shard whose chunks are in the array; the others are absent in every shard at its edge.
+/// Entries of a shard whose chunks lie in the array; the others are absent in every edge shard.
 fn inside(array: &Array, cell: &[u64], most: usize) -> u64 {
     let bounds = array.chunks.bounds(cell);
     let axes = bounds.iter().zip(array.entry_shape().unwrap_or_default());
@@ -262,7 +268,7 @@ fn inside(array: &Array, cell: &[u64], most: usize) -> u64 {
     count.min(most as u64)
 }
 
-/// The lengths of objects: as listed, or by a request each.
+/// The lengths of objects: as listed, or one request each.
 fn lengths(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
     let (mut found, mut failed) = (Found::default(), None);
     let most = match objects.first() {
@@ -290,7 +296,7 @@ fn lengths(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
     failed.map_or(Ok(found), Err)
 }
 
-/// Objects of some folders, from the outermost inwards, of each depth a few that lie apart.
+/// Objects of some folders, from the outermost inwards: at each depth a few that lie far apart.
 fn listed(array: &Array) -> Result<Vec<PossibleObject>, Error> {
     let (location, packing) = (array.location(), &array.chunks.packing);
     let grid = object_grid(array);

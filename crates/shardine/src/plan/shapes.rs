@@ -1,4 +1,4 @@
-//! Shapes of chunks and shards where none are asked for.
+//! Default shapes of chunks and shards.
 
 use super::chunk_shape as chunk;
 use crate::{DataType, ElementSize};
@@ -9,7 +9,7 @@ const SHARD_BYTES: u64 = 64 << 20;
 /// The most chunks in a shard: an index of 512 KiB, which has to be read before the first chunk.
 const SHARD_CHUNKS: u64 = 1 << 15;
 
-/// Bytes of an element; a guess for those of variable length.
+/// Bytes of an element; a guess for variable-length types.
 pub fn element_bytes(data_type: &DataType) -> u64 {
     match data_type.size() {
         ElementSize::Fixed(size) => size as u64,
@@ -17,8 +17,8 @@ pub fn element_bytes(data_type: &DataType) -> u64 {
     }
 }
 
-/// A chunk like that of [`chunk_shape`](super::chunk_shape) of which a shard of this shape holds a
-/// whole number.
+/// A chunk like that of [`chunk_shape`](super::chunk_shape), but one that divides a shard of this
+/// shape.
 pub(super) fn chunk_in_shard(shape: &[u64], shard: &[u64], element: u64) -> Vec<u64> {
     let room: Vec<u64> =
         shape.iter().zip(shard).map(|(&n, &s)| if n == 0 { s } else { n.min(s) }).collect();
@@ -29,8 +29,8 @@ pub(super) fn chunk_in_shard(shape: &[u64], shard: &[u64], element: u64) -> Vec<
 /// The divisor whose ratio to `wanted` is closest to 1.
 fn nearest_divisor(n: u64, wanted: u64) -> u64 {
     let ratio = |d: u64| (d as f64 / wanted as f64).ln().abs();
-    // Divisors far above what is wanted are worse than those just around it, so there is no need to
-    // look for them; `n` itself is the one that is always there.
+    // Divisors far above `wanted` are worse than those around it, so the search can stop early; `n`
+    // itself always divides.
     (1..=wanted.saturating_mul(8).min(n))
         .filter(|&d| n.is_multiple_of(d))
         .chain([n])
@@ -38,10 +38,10 @@ fn nearest_divisor(n: u64, wanted: u64) -> u64 {
         .unwrap_or(n)
 }
 
-/// A shard of at most 64 MiB and 32,768 whole chunks, as even as it can be and no larger than the
+/// A shard of at most 64 MiB and 32,768 whole chunks, as even as possible and no larger than the
 /// array.
 ///
-/// `None` if it would hold one chunk only.
+/// `None` if it would hold only one chunk.
 pub fn shard_shape(shape: &[u64], chunk: &[u64], element: u64) -> Option<Vec<u64>> {
     let cells = |k: usize| match shape[k] {
         0 => u64::MAX,

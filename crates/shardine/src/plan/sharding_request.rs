@@ -1,5 +1,5 @@
-//! How the scales of a volume are to be sharded, as data: what was asked for, and what follows from
-//! it for a scale.
+//! How the scales of a volume are to be sharded, as data: the request, and what follows from it for
+//! a scale.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,22 +13,22 @@ use crate::shard::uint64::{Encoding, KeyHash, Sharding};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum VolumePacking {
-    /// As [`recommended_sharding`] says.
+    /// As recommended by [`recommended_sharding`].
     #[default]
     Recommended,
     /// Each chunk is an object.
     Unsharded,
-    /// In shards that are boxes of so many voxels.
+    /// In shards that are boxes of this many voxels.
     Box([u64; 3]),
-    /// In shards that are boxes of so many chunks.
+    /// In shards that are boxes of this many chunks.
     Chunks([u64; 3]),
-    /// In shards of about so many bytes before compression.
+    /// In shards of about this many bytes before compression.
     TargetSize(u64),
-    /// As this says, encodings included.
+    /// Exactly this sharding, including its encodings.
     Sharding(Sharding),
 }
 
-/// The same words that hold for arrays, for a volume; a fourth length, along channel, says nothing.
+/// Translates the packing of arrays to volumes; a fourth length, along channel, is ignored.
 impl TryFrom<&Packing> for VolumePacking {
     type Error = String;
 
@@ -55,7 +55,7 @@ impl TryFrom<&Packing> for VolumePacking {
     }
 }
 
-/// What decides how a level can be sharded.
+/// What determines how a level can be sharded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LevelSize {
     size: [u64; 3],
@@ -65,7 +65,7 @@ pub(crate) struct LevelSize {
 }
 
 impl LevelSize {
-    /// A level in chunks of this shape, whose voxels take so many bytes with all their channels.
+    /// A level in chunks of this shape, whose voxels take this many bytes over all channels.
     pub fn new(size: [u64; 3], chunk: [u64; 3], voxel_bytes: u64) -> Self {
         let chunk = std::array::from_fn(|axis| chunk[axis].min(size[axis]).max(1));
         Self { size, chunk, voxel_bytes }
@@ -83,11 +83,11 @@ impl LevelSize {
         shape.iter().fold(self.voxel_bytes, |n, &len| n.saturating_mul(len)).max(1)
     }
 
-    /// How it is sharded if chunks are packed in this way; `None` for no shards.
+    /// The sharding for this packing; `None` for no shards.
     ///
-    /// Encodings are raw unless the packing says them. A box that is not possible is refused if
-    /// `exact`, and otherwise replaced by shards that hold about as many voxels: what fits the
-    /// finest level may not be possible for one that has another form.
+    /// Encodings are raw unless the packing sets them. An impossible box is refused if `exact`, and
+    /// otherwise replaced by shards that hold about as many voxels: what fits the finest level may
+    /// be impossible for a level of another shape.
     pub fn sharding(
         &self,
         packing: &VolumePacking,
@@ -122,7 +122,7 @@ pub fn chunk_bytes(info: &VolumeInfo, scale: &Scale) -> u64 {
     level.bytes(level.chunk)
 }
 
-/// How the values of new shards are stored: encodings that do not compress by themselves with gzip.
+/// How values are stored in new shards: with gzip, unless their encoding compresses by itself.
 pub(super) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
     match encoding {
         ChunkEncoding::Raw | ChunkEncoding::CompressedSegmentation { .. } => Encoding::Gzip,
@@ -130,14 +130,14 @@ pub(super) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
     }
 }
 
-/// What becomes of bits of which nothing is said.
+/// What happens to parameters that are not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unsaid {
-    /// They stay as they are; where there were no shards, what is recommended.
+    /// They stay as they are; where there were no shards, the recommendation applies.
     #[default]
     Kept,
-    /// What is recommended.
+    /// The recommendation applies.
     Recommended,
 }
 
@@ -163,19 +163,19 @@ pub enum Unsaid {
 pub struct ShardingRequest {
     /// How chunks are packed; `None` leaves that to [`unsaid`](Self::unsaid).
     pub packing: Option<VolumePacking>,
-    /// Another number of low bits of a key that do not matter for its place.
+    /// Overrides the number of low bits of a key that do not affect its shard.
     pub preshift_bits: Option<u32>,
-    /// Another logarithm of the number of minishards in a shard.
+    /// Overrides the logarithm of the number of minishards in a shard.
     pub minishard_bits: Option<u32>,
-    /// Another logarithm of the number of shards.
+    /// Overrides the logarithm of the number of shards.
     pub shard_bits: Option<u32>,
-    /// Another way to scatter keys.
+    /// Overrides the hash of keys.
     pub hash: Option<KeyHash>,
-    /// Another way to store values.
+    /// Overrides how values are stored.
     pub data_encoding: Option<Encoding>,
-    /// Another way to store the indexes of minishards.
+    /// Overrides how minishard indexes are stored.
     pub minishard_index_encoding: Option<Encoding>,
-    /// What becomes of bits of which nothing is said.
+    /// What happens to parameters that are not set.
     pub unsaid: Unsaid,
 }
 
@@ -199,7 +199,7 @@ impl From<VolumePacking> for ShardingRequest {
 }
 
 impl ShardingRequest {
-    /// Whether it says something of the bits, the hash or the encodings.
+    /// Whether it overrides any of the bits, the hash or the encodings.
     pub fn changes_something(&self) -> bool {
         self.preshift_bits.is_some()
             || self.minishard_bits.is_some()
@@ -211,9 +211,8 @@ impl ShardingRequest {
 
     /// How a scale is to be sharded; `None` makes every chunk an object.
     ///
-    /// A box of voxels or chunks that is not possible is refused for the finest scale, and for any
-    /// scale that is the only one to change (`alone`). The others get shards of about the same
-    /// size.
+    /// An impossible box of voxels or chunks is refused for the finest scale, and for a scale that
+    /// is the only one to change (`alone`). The others get shards of about the same size.
     pub(crate) fn of_scale(
         &self,
         info: &VolumeInfo,
@@ -241,7 +240,7 @@ impl ShardingRequest {
         self.change(sharding).map(Some)
     }
 
-    /// A sharding with what is said of it, under the same rules as one that is read.
+    /// A sharding with the overrides applied, checked like one that is read.
     pub fn change(&self, sharding: Sharding) -> Result<Sharding, String> {
         let mut changed = sharding;
         changed.hash = self.hash.unwrap_or(changed.hash);

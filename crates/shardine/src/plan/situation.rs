@@ -1,4 +1,4 @@
-//! What a recommendation is made from.
+//! The input of a recommendation.
 
 use super::sample::{Sample, scaled};
 use crate::shard::IndexLocation;
@@ -10,13 +10,13 @@ pub enum Purpose {
     /// Nothing in particular.
     #[default]
     General,
-    /// Looked at by many, a part at a time.
+    /// Viewed by many, a part at a time.
     Serve,
     /// Changed in small parts, again and again.
     Update,
-    /// Written by many at once.
+    /// Written by many in parallel.
     Write,
-    /// Kept, and seldom read.
+    /// Archived, and seldom read.
     Archive,
 }
 
@@ -33,7 +33,7 @@ pub struct Current {
     pub checksum: bool,
 }
 
-/// What is known of an array that is, or is to be.
+/// What is known about an existing or future array.
 ///
 /// ```
 /// use shardine::plan::{Situation, recommend};
@@ -46,31 +46,31 @@ pub struct Current {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Situation {
-    /// Elements along each axis; an axis of length 0 is taken as one that will grow.
+    /// Elements along each axis; an axis of length 0 is assumed to grow.
     pub shape: Vec<u64>,
-    /// Bytes of an element before compression; a guess for types of variable length.
+    /// Bytes of an element before compression; a guess for variable-length types.
     pub element_bytes: u64,
     /// How it is packed, if it exists.
     pub current: Option<Current>,
-    /// The chunk that somebody has decided on.
+    /// The chunk shape, if the caller chose one.
     pub chunk: Option<Vec<u64>>,
-    /// What chunks of it take, encoded.
+    /// The measured size of its encoded chunks.
     pub sample: Option<Sample>,
-    /// How many times smaller encoded chunks are, if nothing was measured.
+    /// The compression ratio to assume if nothing was measured.
     pub ratio: Option<f64>,
-    /// Whether it lives in a store that is asked over a network.
+    /// Whether it is in a store accessed over a network.
     pub remote: bool,
     /// What it is for.
     pub purpose: Purpose,
-    /// How many write to it at the same time.
+    /// The number of concurrent writers.
     pub writers: u64,
     /// Threads of one writer.
     pub threads: u64,
-    /// The bytes that a shard should come near, if somebody has decided on that.
+    /// The shard size in bytes to aim for, if the caller chose one.
     pub target: Option<u64>,
-    /// Elements of a screen: rows and columns along the last two axes.
+    /// Elements on a screen: rows and columns along the last two axes.
     pub screen: [u64; 2],
-    /// Elements along each of the last three axes that a view of a volume shows.
+    /// Elements along each of the last three axes in a view of a volume.
     pub view: u64,
 }
 
@@ -91,7 +91,7 @@ pub enum PlanError {
 }
 
 impl Situation {
-    /// A new array on a local disk, of which nothing else is known.
+    /// A new array on a local disk, with nothing else known.
     pub fn new(shape: Vec<u64>, element_bytes: u64) -> Self {
         Self {
             shape,
@@ -110,13 +110,13 @@ impl Situation {
         }
     }
 
-    /// Sets whether it lives in a store that is asked over a network.
+    /// Sets whether it is in a store accessed over a network.
     pub fn remote(mut self, remote: bool) -> Self {
         self.remote = remote;
         self
     }
 
-    /// Sets how many times smaller encoded chunks are.
+    /// Sets the compression ratio.
     pub fn ratio(mut self, ratio: f64) -> Self {
         self.ratio = Some(ratio);
         self
@@ -148,12 +148,12 @@ impl Situation {
         shape.iter().fold(self.element_bytes.max(1), |n, &length| n.saturating_mul(length))
     }
 
-    /// Bytes of a chunk of this shape, encoded: as measured, or by the ratio, or as they are.
+    /// Bytes of an encoded chunk of this shape: as measured, or by the ratio, or uncompressed.
     pub(super) fn encoded(&self, chunk: &[u64]) -> u64 {
         match (&self.sample, self.ratio) {
             (Some(sample), _) => sample.bytes_of(chunk),
             (None, Some(ratio)) if ratio > 0.0 => {
-                // Past 2^64 it stays there.
+                // Saturates at 2^64.
                 (self.raw(chunk) as f64 / ratio).round() as u64
             }
             _ => self.raw(chunk),
@@ -161,7 +161,7 @@ impl Situation {
         .max(1)
     }
 
-    /// The same for the largest that was seen.
+    /// Like [`encoded`](Self::encoded), for the largest chunk measured.
     pub(super) fn largest(&self, chunk: &[u64]) -> u64 {
         match &self.sample {
             Some(sample) => scaled(sample.max, chunk, &sample.shape).max(1),
@@ -175,7 +175,7 @@ impl Situation {
     }
 }
 
-/// How many there are of a grid, or the highest number there is.
+/// The number of cells in a grid, saturating.
 pub(super) fn count(grid: &[u64]) -> u64 {
     if grid.contains(&0) {
         return 0;

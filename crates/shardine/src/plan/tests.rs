@@ -58,7 +58,7 @@ fn a_local_disk_needs_no_shards_below_a_million_chunks() {
     assert_eq!((advice.shard, advice.shard_choice.rule), (None, Rule::FewLocalChunks));
     let large = advise(Situation::new(vec![10_000; 3], 2));
     assert_eq!(large.shard_choice.rule, Rule::TargetSize);
-    // To be served it gets 8 per axis, and to be kept few objects.
+    // For serving it gets 8 per axis, and for archiving few objects.
     let served = advise(small.clone().purpose(Purpose::Serve).ratio(3.0));
     assert_eq!((served.shard, served.shard_choice.rule), (Some(vec![512; 3]), Rule::EightPerAxis));
     let kept = advise(small.purpose(Purpose::Archive));
@@ -73,7 +73,7 @@ fn eight_per_axis_gives_way_to_what_was_measured() {
     let advice = advise(situation.clone());
     assert_eq!(advice.shard_choice.rule, Rule::TargetSize);
     assert_eq!(advice.shard, Some(vec![256, 512, 512]));
-    // Labels compress to next to nothing: a shard of the size that it should have would not fit into memory.
+    // Labels compress to next to nothing: a shard of the target size would not fit into memory.
     situation.sample = Some(sampled(&[64; 3], 2000, 4000));
     let advice = advise(situation);
     assert_eq!(advice.shard_choice.rule, Rule::MemoryLimit);
@@ -87,7 +87,7 @@ fn many_writers_get_no_shards() {
     situation.writers = 16;
     let advice = advise(situation.clone());
     assert_eq!((advice.shard, advice.shard_choice.rule), (None, Rule::ParallelWriters));
-    // Somebody who serves it is told how they can live with shards.
+    // For serving, a note explains how to live with shards.
     let advice = advise(situation.purpose(Purpose::Serve));
     assert!(
         advice.shard.is_some() && advice.notes.iter().any(|note| note.contains("whole shards"))
@@ -119,7 +119,7 @@ fn chunks_that_are_far_too_small_or_large_are_cut_anew() {
     situation.current = current(&[1, 1, 512, 512, 512], None);
     let advice = advise(situation.clone());
     assert_eq!((advice.chunk_choice.rule, advice.action), (Rule::ChunkTooLarge, Action::Rechunk));
-    // What somebody has decided on stays.
+    // What the caller chose stays.
     situation.chunk = Some(vec![1, 1, 512, 512, 512]);
     let advice = advise(situation);
     assert_eq!((advice.chunk_choice.rule, advice.shard), (Rule::ChunkGiven, None));
@@ -146,7 +146,7 @@ fn each_level_of_a_pyramid_has_shards_of_its_own() {
         situation.sample = Some(sampled(&[1, 64, 64, 64], 200_000, 300_000));
         advise(situation)
     };
-    // One channel is looked at at a time, so a shard has one, as long as there is enough of it.
+    // One channel is viewed at a time, so a shard holds one, as long as it is large enough.
     assert_eq!(level(2048).shard, Some(vec![1, 256, 512, 512]));
     let (small, smallest) = (level(256), level(64));
     assert_eq!(
@@ -168,7 +168,7 @@ fn shards_that_are_there_stay_if_their_size_is_right() {
     situation.current = current(&[64; 3], Some(&[2048; 3]));
     let advice = advise(situation.clone());
     assert_eq!((advice.shard_choice.rule, advice.action), (Rule::TargetSize, Action::Reshard));
-    // Not if it is little.
+    // Unless it is small.
     situation.sample = Some(sampled(&[64; 3], 1000, 2000));
     let advice = advise(situation);
     assert_eq!((advice.shard_choice.rule, advice.action), (Rule::ShardKept, Action::Nothing));

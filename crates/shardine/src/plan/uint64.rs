@@ -1,17 +1,18 @@
-//! How the keys of a volume are best spread over shards of `neuroglancer_uint64_sharded_v1`.
+//! How to distribute the keys of a volume over `neuroglancer_uint64_sharded_v1` shards.
 
 use crate::shard::uint64::{MortonCode, Sharding};
 
 /// Bytes of chunks in a shard, before compression.
 const SHARD_BYTES: u64 = 64 << 20;
 
-/// The logarithm of the keys in a minishard: an index of 24 KiB, which a viewer has to read before its first chunk.
+/// The logarithm of the number of keys in a minishard: an index of 24 KiB, which a viewer has to
+/// read before its first chunk.
 const MINISHARD_KEYS: u32 = 10;
 
-/// The logarithm of the minishards in a shard: a table of 8 KiB.
+/// The logarithm of the number of minishards in a shard: a table of 8 KiB.
 const MINISHARDS: u32 = 9;
 
-/// A sharding with what it means and why it was chosen.
+/// A sharding, what it means and why it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardingPlan {
@@ -31,14 +32,16 @@ fn morton(size: [u64; 3], chunk: [u64; 3]) -> Option<MortonCode> {
     MortonCode::new(std::array::from_fn(|axis| size[axis].div_ceil(chunk[axis].max(1))))
 }
 
-/// The sharding that suits a volume of this size, in chunks of this shape that take so many bytes before compression.
+/// The sharding that suits a volume of this size, in chunks of this shape and of this many bytes
+/// before compression.
 ///
-/// Keys stay as they are, so that a shard is a box, and all bits of a key are used, so that it is one box.
+/// Keys are not hashed, so that a shard is a box, and all bits of a key are used, so that it is a
+/// single box.
 pub fn recommended_sharding(size: [u64; 3], chunk: [u64; 3], chunk_bytes: u64) -> ShardingPlan {
     sharding_for_size(size, chunk, chunk_bytes, SHARD_BYTES)
 }
 
-/// The same with shards of at most so many bytes before compression.
+/// The sharding for shards of at most this many bytes before compression.
 pub fn sharding_for_size(
     size: [u64; 3],
     chunk: [u64; 3],
@@ -83,7 +86,7 @@ fn plan_of(size: [u64; 3], chunk: [u64; 3], inside: u32, total: u32) -> Sharding
     }
 }
 
-/// The sharding whose shards are boxes of so many voxels.
+/// The sharding whose shards are boxes of this many voxels.
 pub fn sharding_for_box(
     size: [u64; 3],
     chunk: [u64; 3],
@@ -97,7 +100,7 @@ pub fn sharding_for_box(
         let cells = code.box_of_low_bits(inside);
         std::array::from_fn(|axis| cells[axis].saturating_mul(chunk[axis]))
     };
-    // A box that reaches past the volume is as good as one that ends with it.
+    // A box that extends beyond the volume is equivalent to one that ends with it.
     let alike = |inside: &u32| {
         let voxels = voxels(*inside);
         (0..3).all(|axis| {

@@ -1,5 +1,4 @@
-//! How a new volume is to be stored, as data: what was asked for, and the `info` that follows from
-//! it.
+//! How a new volume is to be stored, as data: the request, and the `info` that follows from it.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +9,7 @@ use crate::DataType;
 use crate::precomputed::{ChunkEncoding, InfoError, NewScale, NewVolume, VolumeInfo};
 use crate::shard::uint64::{Encoding, Sharding};
 
-/// How a new precomputed volume of one scale is to be stored. What is not said is chosen.
+/// How a new precomputed volume of one scale is to be stored. Everything has a default.
 ///
 /// ```
 /// use shardine::DataType;
@@ -26,7 +25,7 @@ use crate::shard::uint64::{Encoding, Sharding};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct VolumeLayout {
-    /// `image` or `segmentation`; `None` goes by the type and the encoding.
+    /// `image` or `segmentation`; `None` depends on the type and the encoding.
     pub kind: Option<String>,
     /// Nanometres from one voxel to the next; `None` is one.
     pub resolution: Option<[f64; 3]>,
@@ -43,7 +42,7 @@ pub struct VolumeLayout {
     pub data_encoding: Option<Encoding>,
 }
 
-/// Why a volume cannot be stored as it was asked.
+/// Why a volume cannot be stored as requested.
 #[derive(Debug, Clone, thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum VolumeLayoutError {
@@ -53,7 +52,7 @@ pub enum VolumeLayoutError {
         /// As given.
         chunk: [u64; 3],
     },
-    /// Chunks cannot be packed so.
+    /// Chunks cannot be packed this way.
     #[error("{reason}")]
     Packing {
         /// What is wrong, and what is possible.
@@ -115,7 +114,7 @@ impl LevelSize {
     }
 }
 
-/// What a volume of this type is taken to show.
+/// What a volume of this type is assumed to show.
 pub(crate) fn usual_kind(data_type: &str, encoding: &ChunkEncoding, channels: u64) -> &'static str {
     let is_labels = matches!(encoding, ChunkEncoding::CompressedSegmentation { .. })
         || matches!(data_type, "uint32" | "uint64");

@@ -17,13 +17,13 @@ pub enum Packing {
     Keep,
     /// Each is an object of its own.
     Unsharded,
-    /// So many along each axis in a shard; one number holds for all axes. Ones alone mean no
+    /// This many along each axis in a shard; a single number holds for all axes. All ones means no
     /// shards.
     ChunksPerShard(Vec<u64>),
     /// Shards of this shape, in elements.
     Shard(Vec<u64>),
-    /// Shards of about so many bytes, by what the chunks of the array take. Where that is only
-    /// known once they are packed, of shards in shards and of chunks that are re-encoded, a second
-    /// job may find that other shards come nearer.
+    /// Shards of about this many bytes, based on the encoded size of the array's chunks. Where that
+    /// is only known after packing (nested shards, re-encoded chunks), a second job may find that
+    /// other shards come closer.
     TargetSize(u64),
 }

@@ -1,4 +1,4 @@
-//! The objects that an `info` tells of, and the folders that it names.
+//! The objects that an `info` describes, and the folders that it names.
 
 use serde_json::{Map, Value};
 use shardine_store::{Key, Listing, StoreError};
@@ -14,21 +14,21 @@ use crate::{Error, Location};
 /// Members of an `info` that name a folder with an `info` of its own.
 const FOLDERS: [&str; 3] = ["mesh", "skeletons", PROPERTIES];
 
-/// The one whose folder has nothing else.
+/// The one whose folder has nothing but its `info`.
 const PROPERTIES: &str = "segment_properties";
 
-/// The logarithm of how many shards by any key are asked for one by one.
+/// The logarithm of the most shards by arbitrary key that are probed one by one.
 const MOST_SHARD_BITS: u32 = 20;
 
-/// Folders in folders that are followed: a volume has meshes, which have properties.
+/// How deep nested folders are followed: a volume has meshes, which have properties.
 const MAX_DEPTH: usize = 4;
 
-/// Bytes of an `info` up to which it is asked for the folders that it names. Larger ones hold the
-/// properties of segments, and those name no folders.
+/// The largest `info` that is searched for the folders that it names. Larger ones hold the
+/// properties of segments, which name no folders.
 const LARGEST_INFO: u64 = 4 << 20;
 
-/// Those of a volume with its meshes and skeletons, or of a folder of such; `None` if there is no
-/// `info`. One read for each folder of meshes, skeletons or properties.
+/// The objects of a volume with its meshes and skeletons, or of a folder of those; `None` if there
+/// is no `info`. One read for each folder of meshes, skeletons or properties.
 pub(super) fn contents(location: &Location) -> Result<Option<Contents>, ContentsError> {
     let Some(info) = read_info(location)? else { return Ok(None) };
     let mut finder = Finder { root: location, contents: Contents::default() };
@@ -36,7 +36,8 @@ pub(super) fn contents(location: &Location) -> Result<Option<Contents>, Contents
     Ok(Some(finder.contents))
 }
 
-/// Refuses a folder with an `info` that names what lies outside of a place. One read if there is one.
+/// Refuses a folder with an `info` that names something outside `within`. One read if there is an
+/// `info`.
 pub(super) fn check_listed(
     within: &Location,
     folder: &Location,
@@ -52,7 +53,7 @@ pub(super) fn check_listed(
         read => read.map(drop).map_err(ContentsError::from),
     };
     match checked {
-        // One that makes no sense tells of nothing.
+        // An invalid `info` describes nothing.
         Err(ContentsError::Other(Error::Info { .. } | Error::Store(StoreError::Key { .. }))) => {
             Ok(())
         }
@@ -122,7 +123,7 @@ impl Finder<'_> {
             }
             return Ok(());
         }
-        // For each size of chunks there is a copy of the data.
+        // There is a copy of the data for each chunk size.
         for &size in &scale.chunk_sizes {
             let copy = Scale { chunk_sizes: vec![size], ..scale.clone() };
             let names = BoxNames::of(&copy, folder.path.clone());
@@ -166,7 +167,7 @@ fn untold(reason: &'static str) -> ContentsError {
     ContentsError::Untold { reason, advice: None }
 }
 
-/// The numbers of all shards that keys may be in.
+/// The numbers of all shards that may hold keys.
 fn all_shards(sharding: &Sharding) -> impl Iterator<Item = u64> + Send + 'static {
     let unused = 64u32.saturating_sub(sharding.shard_bits);
     0..=u64::MAX.checked_shr(unused).unwrap_or(0)
@@ -187,7 +188,7 @@ fn box_key(names: &BoxNames, cell: &[u64]) -> Result<PossibleKey, StoreError> {
 
 fn shard_key(shards: &KeyedShards, number: u64) -> Result<PossibleKey, StoreError> {
     let key = shards.shard_key(number)?;
-    // In its older form a shard is two objects. One that was compressed as a file is damage, and
+    // In the older form a shard is two objects. One that was compressed as a file is damage, and
     // stays so.
     let mut instead: Vec<PossibleKey> = shards.older_keys(number)?.map(PossibleKey::new).into();
     instead.push(PossibleKey::new(Key::new(&format!("{key}.gz"))?));

@@ -1,4 +1,4 @@
-//! What an `info` tells of: a volume, or folders of values by key.
+//! What an `info` describes: a volume, or folders of values by key.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Format for Precomputed {
         engine: &Arc<Engine>,
         location: &Location,
     ) -> Result<Option<Box<dyn DataSet>>, Error> {
-        // Before the document is read, so that a change between the two is noticed.
+        // Before the document is read, so that a change in between is noticed.
         let anchor = Anchor::of(location, &[INFO])?;
         Ok(read_info(location)?.map(|info| -> Box<dyn DataSet> {
             match info {
@@ -60,7 +60,7 @@ impl Format for Precomputed {
     }
 }
 
-/// What an `info` tells of.
+/// What an `info` describes.
 #[derive(Debug)]
 pub(crate) enum Info {
     Volume(VolumeInfo),
@@ -76,7 +76,7 @@ impl Info {
     }
 }
 
-/// Reads the `info` at a place; `None` if there is none. One read.
+/// Reads the `info` at a location; `None` if there is none. One read.
 pub(crate) fn read_info(location: &Location) -> Result<Option<Info>, Error> {
     let key = location.key(INFO)?;
     let Some(bytes) = location.store.get(&key)? else { return Ok(None) };
@@ -94,20 +94,20 @@ pub(crate) fn read_info(location: &Location) -> Result<Option<Info>, Error> {
     Ok(Some(Info::Folders(KeyFolders { location, info: key, document, anchor: None })))
 }
 
-/// The folders that an `info` of meshes, skeletons or annotations tells of.
+/// The folders that an `info` of meshes, skeletons or annotations describes.
 #[derive(Debug)]
 pub struct KeyFolders {
     location: Location,
     info: Key,
     document: Map<String, Value>,
-    /// By what it is told whether another data set has taken its place.
+    /// Detects that another data set has replaced this one.
     anchor: Option<Arc<Anchor>>,
 }
 
 /// A folder of shards by 64-bit key.
 #[derive(Debug)]
 pub(crate) struct KeyFolder {
-    /// Where in the `info` its sharding stands.
+    /// Where in the `info` its sharding is.
     pub pointer: String,
     pub location: Location,
     pub sharding: Sharding,
@@ -134,8 +134,8 @@ impl KeyFolders {
         PayloadKind::from_info(&self.document)
     }
 
-    /// The values by key that are in its own folder; [`Error::NoKeyValues`] if these are not in
-    /// shards. No read.
+    /// The values by key in its own folder; [`Error::NoKeyValues`] if they are not in shards. Reads
+    /// nothing.
     pub fn key_values(&self, engine: &Arc<Engine>) -> Result<KeyValueStore, Error> {
         let no_store = || Error::NoKeyValues { at: self.location.to_string() };
         let sharding = self.sharding(self.document.get("sharding").ok_or_else(no_store)?)?;
@@ -171,7 +171,7 @@ impl KeyFolders {
         Ok(found)
     }
 
-    /// The folders that the `info` tells of: its own, if that has shards, and of annotations those
+    /// The folders that the `info` describes: its own, if it has shards, and for annotations those
     /// of its indexes.
     pub(crate) fn parts(&self) -> Vec<KeyPart<'_>> {
         fn sharding(part: Option<&Value>) -> Option<&Value> {
@@ -196,14 +196,14 @@ impl KeyFolders {
     }
 }
 
-/// A folder that an `info` tells of.
+/// A folder that an `info` describes.
 #[derive(Debug)]
 pub(crate) struct KeyPart<'a> {
-    /// Where in the `info` it stands.
+    /// Its place in the `info`.
     pointer: String,
-    /// Its path below that of the `info`; `None` if it is the same.
+    /// Its path relative to the `info`'s folder; `None` if it is the same.
     pub key: Option<&'a str>,
-    /// As it stands in the `info`; `None` if its values are single objects.
+    /// As in the `info`; `None` if its values are single objects.
     pub sharding: Option<&'a Value>,
 }
 

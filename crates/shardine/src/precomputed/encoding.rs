@@ -5,33 +5,33 @@ use shardine_codec::CodecSpec;
 use super::InfoError;
 use crate::shard::uint64::Encoding;
 
-/// How the chunks of a scale are encoded, before what their shard does to them.
+/// How the chunks of a scale are encoded, before anything their shard does to them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChunkEncoding {
     /// Voxels as they lie in memory.
     Raw,
-    /// Blocks of labels, each with a table of those that occur in it.
+    /// Blocks of labels, each with a table of the labels in it.
     CompressedSegmentation {
         /// The shape of its blocks.
         block_size: [u64; 3],
     },
-    /// JPEG, which loses detail.
+    /// JPEG, which is lossy.
     Jpeg {
         /// From 0 to 100, if the document says.
         quality: Option<u64>,
     },
     /// PNG.
     Png {
-        /// How hard it is tried, if the document says.
+        /// The compression level, if the document says.
         level: Option<u64>,
     },
     /// JPEG XL.
     Jxl,
     /// Compresso.
     Compresso,
-    /// One that is not known here: chunks can be moved and counted, not decoded.
+    /// An unknown one: chunks can be moved and counted, but not decoded.
     Other {
         /// Its name.
         name: String,
@@ -52,7 +52,7 @@ impl ChunkEncoding {
         }
     }
 
-    /// The encoding of this name with what is usual for it.
+    /// The encoding of this name, with its usual parameters.
     pub fn from_name(name: &str) -> Self {
         match name {
             "raw" => Self::Raw,
@@ -65,7 +65,7 @@ impl ChunkEncoding {
         }
     }
 
-    /// Whether decoding gives what was encoded.
+    /// Whether decoding returns exactly what was encoded.
     pub fn is_lossless(&self) -> bool {
         !matches!(self, Self::Jpeg { .. } | Self::Jxl | Self::Other { .. })
     }
@@ -104,7 +104,7 @@ impl ChunkEncoding {
         })
     }
 
-    /// What a document says of it.
+    /// Its members in a document.
     pub(super) fn members(&self) -> Vec<(String, Value)> {
         let mut members = vec![("encoding".to_owned(), self.name().into())];
         match self {
@@ -120,7 +120,8 @@ impl ChunkEncoding {
         members
     }
 
-    /// The codecs that do the same to an array with the axes x, y, z and channel; `None` if there are none.
+    /// The equivalent codecs of an array with the axes x, y, z and channel; `None` if there are
+    /// none.
     pub(super) fn codecs(&self, values: Encoding, gzip_level: u8) -> Option<Vec<CodecSpec>> {
         let to_bytes = match self {
             Self::Raw => codec("bytes", json!({ "endian": "little" })),

@@ -1,4 +1,4 @@
-//! The document `info` of a volume, with all that it says kept.
+//! The `info` document of a volume, with everything in it preserved.
 
 use serde_json::{Map, Value, json};
 use shardine_codec::DataType;
@@ -29,7 +29,7 @@ pub(crate) const DATA_TYPES: [&str; 8] =
 /// Members that only volumes have.
 const SCALES: &str = "scales";
 
-/// The most that is read of scales, and of channels.
+/// Limits on the scales and channels that are read.
 const MAX_SCALES: usize = 1024;
 const MAX_CHANNELS: u64 = 1 << 16;
 
@@ -53,7 +53,7 @@ pub struct Scale {
     pub resolution: [f64; 3],
     /// Where the first voxel is.
     pub voxel_offset: [i64; 3],
-    /// The shapes of its chunks: for each of them there is a copy of the data.
+    /// The shapes of its chunks: there is a copy of the data for each of them.
     pub chunk_sizes: Vec<[u64; 3]>,
     /// How chunks are encoded.
     pub encoding: ChunkEncoding,
@@ -74,14 +74,14 @@ impl Scale {
         std::array::from_fn(|axis| self.size[axis].div_ceil(chunk[axis]))
     }
 
-    /// The keys of its chunks; `None` if there are too many for keys of 64 bits.
+    /// The keys of its chunks; `None` if there are too many for 64-bit keys.
     pub(crate) fn morton(&self) -> Option<MortonCode> {
         MortonCode::new(self.grid())
     }
 }
 
 impl VolumeInfo {
-    /// The `info` that a document is.
+    /// Parses a document.
     pub fn parse(bytes: &[u8]) -> Result<Self, InfoError> {
         let value: Value = serde_json::from_slice(bytes)
             .map_err(|error| InfoError::new("info", format!("is not JSON: {error}")))?;
@@ -91,12 +91,13 @@ impl VolumeInfo {
         Self::from_document(document)
     }
 
-    /// Whether a document is an `info` of a volume, as it has scales; others are of meshes, skeletons or annotations.
+    /// Whether a document is the `info` of a volume, that is, has scales; others are of meshes,
+    /// skeletons or annotations.
     pub fn is_volume(document: &Map<String, Value>) -> bool {
         document.contains_key(SCALES)
     }
 
-    /// The `info` that these members are. Those that are not known are kept.
+    /// The `info` with these members. Unknown ones are kept.
     pub fn from_document(document: Map<String, Value>) -> Result<Self, InfoError> {
         let required =
             |name: &str| document.get(name).ok_or_else(|| InfoError::new(name, "is missing"));
@@ -142,18 +143,18 @@ impl VolumeInfo {
         &self.scales
     }
 
-    /// All that the document says.
+    /// Everything in the document.
     pub fn document(&self) -> &Map<String, Value> {
         &self.document
     }
 
     /// The document as it is stored.
     pub fn to_bytes(&self) -> Vec<u8> {
-        // A map of JSON values is always written.
+        // A map of JSON values can always be serialized.
         serde_json::to_vec_pretty(&self.document).unwrap_or_default()
     }
 
-    /// The same with another packing of one scale, and all else as it is.
+    /// The same with another packing of one scale, and everything else unchanged.
     pub fn with_sharding(
         &self,
         level: usize,
@@ -194,7 +195,7 @@ fn parse_scale(number: usize, scale: &Value) -> Result<Scale, InfoError> {
             .ok_or_else(|| InfoError::new(at("voxel_offset"), "is not three whole numbers"))?,
     };
     for (size, offset) in size.iter().zip(voxel_offset) {
-        // So that the names of chunks can be counted.
+        // So that the names of chunks do not overflow.
         if i64::try_from(*size).ok().and_then(|size| size.checked_add(offset)).is_none() {
             return Err(InfoError::new(at("size"), "is larger than voxels can be counted"));
         }
@@ -235,7 +236,7 @@ fn triple<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<[T; 3]
     items.try_into().ok()
 }
 
-/// A whole number; some writers make `8.0` of it.
+/// An integer; some writers write `8.0`.
 fn signed(value: &Value) -> Option<i64> {
     let whole = |n: f64| (n.fract() == 0.0 && n.abs() < 2f64.powi(53)).then_some(n as i64);
     value.as_i64().or_else(|| value.as_f64().and_then(whole))
@@ -245,7 +246,7 @@ fn unsigned(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| signed(value).and_then(|n| u64::try_from(n).ok()))
 }
 
-/// What a new volume is to be.
+/// The parameters of a new volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewVolume {
     /// `image` or `segmentation`.
@@ -266,7 +267,7 @@ pub struct NewScale {
 }
 
 impl NewScale {
-    /// A scale; its key is made of the resolution, as is usual.
+    /// A scale; its key is made from the resolution, as usual.
     pub fn new(
         size: [u64; 3],
         resolution: [f64; 3],
@@ -290,7 +291,7 @@ impl NewScale {
     }
 }
 
-/// A number as people write it: 8 and not 8.0.
+/// Whole numbers without a fraction: 8 and not 8.0.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 2f64.powi(53) {
         json!(value as i64)
@@ -300,7 +301,7 @@ fn number(value: f64) -> Value {
 }
 
 impl VolumeInfo {
-    /// The `info` of a new volume, under the same rules as one that is read.
+    /// The `info` of a new volume, checked like one that is read.
     pub fn new(volume: NewVolume) -> Result<Self, InfoError> {
         let scales: Vec<Value> =
             volume.scales.into_iter().map(|scale| Value::Object(scale.members)).collect();

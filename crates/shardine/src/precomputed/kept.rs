@@ -1,4 +1,4 @@
-//! The `info` of a volume, kept in the attributes of the group that was made of it.
+//! The `info` of a volume, kept in the attributes of the group that was made from it.
 
 use serde_json::{Map, Value, json};
 
@@ -8,17 +8,17 @@ use crate::zarr::node_names;
 /// The attribute that holds what Shardine keeps.
 const SHARDINE: &str = "shardine";
 
-/// The member of it that is an `info`.
+/// The member of it that holds an `info`.
 const INFO: &str = "precomputed_info";
 
-/// The attributes of a group that is made of a volume.
+/// The attributes of a group that is made from a volume.
 pub(crate) fn attributes(info: &VolumeInfo) -> Map<String, Value> {
     let mut attributes = Map::new();
     attributes.insert(SHARDINE.into(), json!({ INFO: info.document() }));
     attributes
 }
 
-/// The `info` that attributes keep; `None` if they keep none.
+/// The `info` kept in attributes; `None` if there is none.
 pub(crate) fn find(attributes: &Map<String, Value>) -> Option<Result<VolumeInfo, String>> {
     let document = attributes.get(SHARDINE)?.get(INFO)?;
     let Value::Object(document) = document else { return Some(Err("is no object".to_owned())) };
@@ -31,7 +31,7 @@ fn names(info: &VolumeInfo) -> Vec<String> {
     node_names(&keys)
 }
 
-/// An array, as far as it has to agree with an `info`.
+/// An array, as far as it has to match an `info`.
 pub(crate) struct Seen<'a> {
     pub name: &'a str,
     /// By axis of a volume.
@@ -39,7 +39,7 @@ pub(crate) struct Seen<'a> {
     pub data_type: &'a crate::DataType,
 }
 
-/// Which array is which scale; an error says why the `info` cannot be that of the arrays.
+/// Which array is which scale; the error says why the `info` cannot belong to the arrays.
 pub(crate) fn agreeing(info: &VolumeInfo, arrays: &[Seen<'_>]) -> Result<Vec<usize>, String> {
     let names = names(info);
     if names.len() != arrays.len() {

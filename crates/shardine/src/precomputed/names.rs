@@ -1,4 +1,4 @@
-//! What the objects in the folders of volumes, meshes and skeletons are, by their names.
+//! What the objects in the folders of volumes, meshes and skeletons are, by name.
 
 use shardine_store::{Key, Store, StoreError};
 
@@ -15,7 +15,7 @@ pub(super) fn in_folder(folder: Option<&Key>, name: &str) -> Result<Key, StoreEr
     }
 }
 
-/// Chunks that are objects: each is called by the voxels that it has.
+/// Chunks that are objects of their own, each named by the range of its voxels.
 #[derive(Debug, Clone)]
 pub(crate) struct BoxNames {
     pub folder: Option<Key>,
@@ -25,7 +25,7 @@ pub(crate) struct BoxNames {
 }
 
 impl BoxNames {
-    /// Of the chunks of a scale.
+    /// The names of the chunks of a scale.
     pub fn of(scale: &Scale, folder: Option<Key>) -> Self {
         let (size, offset) = (scale.size, scale.voxel_offset);
         Self { folder, size, chunk: scale.chunk_size(), offset }
@@ -37,14 +37,15 @@ impl BoxNames {
             let i = cell.get(axis).copied().unwrap_or(0);
             let start = i.saturating_mul(self.chunk[axis]).min(self.size[axis]);
             let end = start.saturating_add(self.chunk[axis]).min(self.size[axis]);
-            // The size of a volume is such that its last voxel can be counted.
+            // The size of a volume is limited so that the position of its last voxel does not
+            // overflow.
             let at = |voxel: u64| self.offset[axis].saturating_add_unsigned(voxel);
             format!("{}-{}", at(start), at(end))
         };
         format!("{}_{}_{}", axis(0), axis(1), axis(2))
     }
 
-    /// The chunk of this name; `None` if it is none.
+    /// The chunk of this name; `None` if the name is not a chunk's.
     pub fn cell(&self, name: &str) -> Option<[u64; 3]> {
         let mut cell = [0; 3];
         let mut parts = name.split('_');
@@ -54,31 +55,32 @@ impl BoxNames {
             let dash = part.get(1..)?.find('-')? + 1;
             let start: i64 = part.get(..dash)?.parse().ok()?;
             let voxel = u64::try_from(start.checked_sub(self.offset[axis])?).ok()?;
-            // Names that begin behind the end of the volume have no voxels.
+            // Names that begin beyond the end of the volume have no voxels.
             *i = Some(voxel).filter(|&voxel| voxel < self.size[axis])? / self.chunk[axis];
         }
-        // There is one way to write each.
+        // There is only one valid spelling of each.
         (parts.next().is_none() && self.name(&cell) == name).then_some(cell)
     }
 }
 
-/// A chunk that is an object.
+/// A chunk that is an object of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BoxObject {
     pub cell: [u64; 3],
-    /// Whether an ending of its name says that it is compressed as a file.
+    /// Whether the suffix of its name says that it is compressed as a file.
     pub compressed: bool,
 }
 
 impl BoxNames {
-    /// The chunk that an object of this name in the folder is, be it compressed as a file or not; `None` if it is none.
+    /// The chunk that an object of this name holds, compressed as a file or not; `None` if it is
+    /// not a chunk.
     pub fn object(&self, name: &str) -> Option<BoxObject> {
         let bare = unwrapped(name);
         Some(BoxObject { cell: self.cell(bare.unwrap_or(name))?, compressed: bare.is_some() })
     }
 }
 
-/// Whether a name is three ranges of voxels, as that of a chunk is.
+/// Whether a name consists of three ranges of voxels, like that of a chunk.
 fn looks_like_box(name: &str) -> bool {
     let is_range = |part: &str| {
         let dash = part.get(1..).and_then(|rest| rest.find('-'));
@@ -88,20 +90,20 @@ fn looks_like_box(name: &str) -> bool {
     name.split('_').count() == 3 && name.split('_').all(is_range)
 }
 
-/// What an object in a folder of shards is, by its name.
+/// What an object in a folder of shards is, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShardName {
     /// A shard.
     Whole(u64),
-    /// The first object of a shard in its older form, with its table.
+    /// The first object of a shard in the older form, with its table.
     Index(u64),
     /// The second object of such a shard, with its values.
     Data(u64),
     /// A shard that is compressed as a file.
     Compressed(u64),
-    /// It is called like a shard, but no key leads to it.
+    /// Named like a shard, but no key leads to it.
     Misnamed,
-    /// It is called like a part of a shard, or like one that is compressed as a file, and is neither.
+    /// Named like a part of a shard, or like one that is compressed as a file, but is neither.
     Odd { compressed: bool },
     /// Something else.
     Other,
@@ -129,10 +131,10 @@ impl ShardName {
     }
 }
 
-/// How the objects are called that hold the values of a folder.
+/// How the objects that hold the values of a folder are named.
 #[derive(Debug, Clone)]
 pub(crate) enum ValueNames {
-    /// Each is a shard, or one of the two parts of one in its older form.
+    /// Each is a shard, or one of the two parts of a shard in the older form.
     Shards(Sharding),
     /// Each is a chunk.
     Boxes(BoxNames),
@@ -141,16 +143,16 @@ pub(crate) enum ValueNames {
 /// What an object in a folder of values is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueName {
-    /// It holds values, or is a part of what does.
+    /// It holds values, or is part of something that does.
     Values,
-    /// It looks as if it did, but no reader finds them; why.
+    /// It looks like values, but no reader finds them; the reason.
     Unfound(&'static str),
     /// It is something else.
     Other,
 }
 
 impl ValueNames {
-    /// Of the chunks of a scale, without their folder.
+    /// The names for the chunks of a scale, without their folder.
     pub fn of_scale(scale: &Scale) -> Self {
         match &scale.sharding {
             Some(sharding) => Self::Shards(sharding.clone()),
@@ -187,13 +189,13 @@ impl ValueNames {
     }
 }
 
-/// Where the program that made a data set is named.
+/// The document that names the program that made a data set.
 pub(super) const PROVENANCE: &str = "provenance";
 
-/// Endings of what is kept beside the shards of meshes and skeletons: where they are, and their parts.
+/// Suffixes of files beside the shards of meshes and skeletons: where objects are, and their parts.
 const BESIDE: [&str; 3] = [".spatial", ".frags", ".labels"];
 
-/// Whether something is usual beside the shards of meshes and skeletons.
+/// Whether an object is usual beside the shards of meshes and skeletons.
 pub(crate) fn is_beside(name: &str) -> bool {
     let name = unwrapped(name).unwrap_or(name);
     [INFO, PROVENANCE, "spatial_index"].contains(&name)
@@ -229,7 +231,7 @@ impl Packing for BoxNames {
             }
         }
         objects.sort_by(|a, b| a.cell.cmp(&b.cell));
-        // A chunk that is there compressed and as it is counts once.
+        // A chunk that exists both compressed and plain counts once.
         objects.dedup_by(|b, a| a.cell == b.cell);
         Ok(objects)
     }

@@ -23,13 +23,14 @@ use crate::{Array, Engine, Error, Location};
 /// The name of the document that makes a volume.
 pub const INFO: &str = "info";
 
-/// The member of a scale that says how large its chunks are.
+/// The member of a scale that lists the shapes of its chunks.
 pub(crate) const CHUNK_SIZES: &str = "chunk_sizes";
 
 /// The axes of a volume.
 pub(crate) const AXES: [&str; 4] = ["x", "y", "z", "channel"];
 
-/// A volume in Neuroglancer's precomputed format: scales, each of which is an array with the axes x, y, z and channel.
+/// A volume in Neuroglancer's precomputed format: a list of scales, each an array with the axes x,
+/// y, z and channel.
 ///
 /// ```
 /// use shardine::precomputed::{Volume, VolumeInfo};
@@ -58,11 +59,11 @@ pub struct Volume {
     location: Location,
     info: Arc<VolumeInfo>,
     gzip_level: u8,
-    /// By what it is told whether another volume has taken its place.
+    /// Detects that another volume has replaced this one.
     anchor: Option<Arc<Anchor>>,
 }
 
-/// A chunk of a volume that is stored.
+/// A stored chunk of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredChunk {
@@ -70,7 +71,7 @@ pub struct StoredChunk {
     pub object: String,
     /// Its key, if the object is a shard.
     pub key: Option<u64>,
-    /// Its place in the grid of chunks; `None` if it is none of the volume.
+    /// Its position in the grid of chunks; `None` if it is not a chunk of the volume.
     pub cell: Option<[u64; 3]>,
     /// Its bytes in the object.
     pub range: Range<u64>,
@@ -88,8 +89,8 @@ impl Volume {
         Ok(Self::bind(engine, location, info).with_anchor(anchor))
     }
 
-    /// Makes a new volume, without chunks. There must be nothing at the place, and its chunks must have encodings that
-    /// can be written here.
+    /// Creates a new volume, without chunks. The location must be empty, and the encodings of its
+    /// chunks must be ones that can be written here.
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
@@ -135,7 +136,8 @@ impl Volume {
         Self { anchor, ..self }
     }
 
-    /// With gzip trying so hard, from 0 to 9 (6 if nothing is said), in shards whose values are compressed with it.
+    /// Sets the gzip level, from 0 to 9 (6 by default), for shards whose values are compressed with
+    /// gzip.
     pub fn gzip_level(self, level: u8) -> Self {
         Self { gzip_level: level.min(9), ..self }
     }
@@ -150,7 +152,7 @@ impl Volume {
         &self.location
     }
 
-    /// A scale, with its number; 0 is the finest.
+    /// A scale, by number; 0 is the finest.
     pub fn scale(&self, level: usize) -> Result<&Scale, Error> {
         let levels = self.info.scales().len();
         self.info.scales().get(level).ok_or_else(|| Error::NoLevel {
@@ -186,7 +188,7 @@ impl Volume {
         Ok(Some(Arc::new(KeyedShards::new(store, folder, sharding.clone()))))
     }
 
-    /// The shards of a scale as the key-value store that they are; `None` if it is not sharded.
+    /// The shards of a scale as a key-value store; `None` if it is not sharded.
     pub fn key_values(&self, level: usize) -> Result<Option<KeyValueStore>, Error> {
         let scale = self.scale(level)?;
         let Some(sharding) = &scale.sharding else { return Ok(None) };
@@ -196,9 +198,9 @@ impl Volume {
         Ok(Some(values.with_anchor(self.anchor.clone())))
     }
 
-    /// The chunks of a scale that are stored: in which shard each is, or that it is an object of its own.
+    /// The stored chunks of a scale, with the shard that holds each, or as objects of their own.
     ///
-    /// A listing, and of a sharded scale the indexes of all shards.
+    /// Costs a listing, and for a sharded scale the indexes of all shards.
     pub fn stored_chunks(
         &self,
         level: usize,
@@ -228,7 +230,7 @@ impl Volume {
         Ok(())
     }
 
-    /// The store of the chunks of a scale that is not sharded.
+    /// The store of the chunks of an unsharded scale.
     pub(crate) fn wrapped(&self, scale: &Scale) -> WrappedStore {
         let element = match self.info.data_type().size() {
             ElementSize::Fixed(size) => size as u64,
@@ -236,18 +238,18 @@ impl Volume {
         };
         let voxels = scale.chunk_size().iter().fold(1u64, |n, &d| n.saturating_mul(d));
         let bytes = voxels.saturating_mul(self.info.channels()).saturating_mul(element);
-        // What is encoded may be longer than what it encodes, if not by much.
+        // Encoded data may be longer than what it encodes, but not by much.
         let limit = usize::try_from(bytes.saturating_mul(2).saturating_add(1 << 20));
         let limit = limit.unwrap_or(usize::MAX);
         WrappedStore { inner: Arc::clone(&self.location.store), limit }
     }
 
-    /// The names of the chunks of a scale that is not sharded.
+    /// The names of the chunks of an unsharded scale.
     pub(crate) fn box_names(&self, scale: &Scale) -> Result<BoxNames, Error> {
         Ok(BoxNames::of(scale, self.folder(scale)?))
     }
 
-    /// A scale as an array with the axes x, y, z and channel, indexed from 0. No read.
+    /// A scale as an array with the axes x, y, z and channel, indexed from 0. Reads nothing.
     pub fn array(&self, level: usize) -> Result<Array, Error> {
         let scale = self.scale(level)?;
         let codecs = self.codecs(scale)?;
@@ -255,7 +257,7 @@ impl Volume {
     }
 
     /// A scale as an array whose chunks are moved and never decoded, so that it does not matter
-    /// whether their encoding is known here. No read.
+    /// whether their encoding is supported. Reads nothing.
     pub(crate) fn packed_array(&self, level: usize) -> Result<Array, Error> {
         let scale = self.scale(level)?;
         let values = scale.sharding.as_ref().map_or(Encoding::Raw, |s| s.data_encoding);
@@ -268,7 +270,7 @@ impl Volume {
         self.array_of(scale, &raw, codecs)
     }
 
-    /// The array of a scale whose chunks go through `layout_codecs`, or where they are not decoded
+    /// The array of a scale whose chunks go through `layout_codecs`, or where they are not decoded,
     /// through `codecs`.
     fn array_of(
         &self,
@@ -331,7 +333,7 @@ impl Volume {
     }
 }
 
-/// The names of the axes, as arrays have them.
+/// The names of the axes, in the form that arrays use.
 pub(crate) fn axis_names() -> Vec<Option<String>> {
     AXES.iter().map(|name| Some((*name).to_owned())).collect()
 }

@@ -1,4 +1,4 @@
-//! What an array that is a scale of a volume needs of the volume.
+//! What an array that is a scale of a volume needs from the volume.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::{Array, Engine, Error, Location};
 /// The scale that an array is.
 #[derive(Debug)]
 pub(super) struct VolumeScale {
-    /// By which it is found again in another volume at the same place.
+    /// Identifies the scale in another volume at the same location.
     pub resolution: [f64; 3],
     pub gzip_level: u8,
-    /// How many copies of its data there are.
+    /// The number of copies of its data.
     pub copies: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Files whose names say that they are compressed, as some writers make them, seen as what is in them.
+//! Presents files that are compressed according to their names, as some writers make them, by their
+//! decompressed content.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
@@ -8,56 +9,58 @@ use shardine_store::{
     Staged, Store, StoreError, StoreExt, Version, copy_into, layer,
 };
 
-/// Endings that are understood, and the codec that each means.
+/// Suffixes that are supported, and the codec of each.
 const UNDERSTOOD: [(&str, &str); 2] = [(".gz", "gzip"), (".zstd", "zstd")];
 
-/// Endings that are known, but not what is behind them.
+/// Suffixes that are recognised but whose codec is not supported.
 const KNOWN: [&str; 3] = [".br", ".bz2", ".xz"];
 
-/// The ending of a name that says how the file is compressed, if it has one.
+/// The suffix of a name that says how the file is compressed, if it has one.
 pub(crate) fn compressed_ending(name: &str) -> Option<&'static str> {
     compressed_endings().find(|ending| name.ends_with(ending))
 }
 
-/// A name without that ending; `None` if it has none.
+/// A name without that suffix; `None` if it has none.
 pub(crate) fn unwrapped(name: &str) -> Option<&str> {
     name.strip_suffix(compressed_ending(name)?)
 }
 
-/// All such endings, the most common one first.
+/// All such suffixes, the most common one first.
 pub(crate) fn compressed_endings() -> impl Iterator<Item = &'static str> {
     UNDERSTOOD.iter().map(|(ending, _)| *ending).chain(KNOWN)
 }
 
-/// A store in which an object may also have a name with `.gz` or the like behind it, and be compressed then.
+/// A store in which an object may also have a name with `.gz` or a similar suffix, and is
+/// compressed then.
 ///
-/// What is replaced keeps its name; what is new has the plain one, which every reader finds.
+/// A replaced object keeps its name; a new one gets the plain name, which every reader finds.
 #[derive(Debug)]
 pub(crate) struct WrappedStore {
     /// Where the objects live.
     pub inner: Arc<dyn Store>,
-    /// Bytes that one of them may have when it is decompressed.
+    /// The most bytes that an object may have when decompressed.
     pub limit: usize,
 }
 
-/// The object that stands for a key.
+/// The object behind a key.
 struct Stands {
     key: Key,
     codec: Option<&'static str>,
 }
 
 impl WrappedStore {
-    /// Whether compressed files have names of their own: in object stores they have a header instead.
+    /// Whether compressed files have names of their own: in object stores they have a header
+    /// instead.
     fn has_endings(&self) -> bool {
         self.inner.has_folders()
     }
 
-    /// Whether a web server may have such files, as what is there can only be asked for by name.
+    /// Whether a web server may have such files: there objects can only be requested by name.
     fn may_have_endings(&self) -> bool {
         !self.inner.has_folders() && !self.inner.can_list()
     }
 
-    /// Which object stands for a key; `None` if none does.
+    /// The object behind a key; `None` if there is none.
     fn find(&self, key: &Key) -> Result<Option<Stands>, StoreError> {
         let there = |key: &Key| match self.inner.open(key, None) {
             Ok(_) => Ok(true),
@@ -115,7 +118,7 @@ fn not_understood(key: Key, ending: &str) -> StoreError {
     StoreError::Damaged { key, reason }
 }
 
-/// What is in a compressed object.
+/// Decompresses an object.
 fn unpack(
     key: &Key,
     name: &'static str,
@@ -133,10 +136,11 @@ fn unpack(
     Ok((bytes.slice(range.start as usize..range.end as usize).into(), len))
 }
 
-/// An object of a store that cannot be listed: it may be there under any of its names, and has to be asked for under each.
+/// An object of a store that cannot list: it may exist under any of its names, and each has to be
+/// probed.
 ///
-/// Costs one request if it has its plain name, two if it has the most common of the others, and one for each name if it
-/// is missing.
+/// Costs one request if it has its plain name, two if it has the most common of the others, and one
+/// for each name if it is missing.
 #[derive(Debug)]
 struct Sought(Arc<Seeker>);
 
@@ -145,7 +149,7 @@ struct Seeker {
     key: Key,
     limit: usize,
     plain: Arc<dyn Object>,
-    /// Under which other name it is there, as what it is compressed with.
+    /// The other name under which it was found, by what it is compressed with.
     found: OnceLock<(&'static str, Arc<dyn Object>)>,
     /// Its length, if it is compressed.
     len: OnceLock<u64>,
@@ -157,7 +161,7 @@ impl std::fmt::Debug for Seeker {
     }
 }
 
-/// Answers to questions for the other names, in their order.
+/// Responses for the other names, in order.
 struct Answers {
     all: Vec<Option<Result<Buffer, StoreError>>>,
     missing: usize,
@@ -197,13 +201,13 @@ impl Seeker {
         Ok(buffer)
     }
 
-    /// Asks for other names: first for the one that is most common, then for all that are left at the same time.
+    /// Probes the other names: the most common one first, then all remaining ones in parallel.
     fn seek(self: Arc<Self>, names: Vec<OtherName>, range: ReadRange, done: Done) {
         let opened: Result<Vec<_>, StoreError> = names
             .iter()
             .map(|(ending, _)| {
                 let key = Key::new(&format!("{}{ending}", self.key))?;
-                // What its name says, a server may say in a header once more.
+                // A server may repeat in a header what the name says.
                 self.store.open_stored(&key)
             })
             .collect();
@@ -242,7 +246,7 @@ impl Seeker {
         }
     }
 
-    /// What the answers for other names come to.
+    /// Combines the responses for the other names.
     fn conclude(
         &self,
         names: &[OtherName],
@@ -272,7 +276,7 @@ impl Seeker {
     }
 }
 
-/// An ending of a name, and the codec that it means where it is understood.
+/// A suffix, and its codec if it is supported.
 type OtherName = (&'static str, Option<&'static str>);
 
 /// All of them, the most common one first.
@@ -282,7 +286,7 @@ fn other_names() -> Vec<OtherName> {
 }
 
 impl Sought {
-    /// The object as far as it is known which one it is.
+    /// The object, as far as it is known which one it is.
     fn object(&self) -> &dyn Object {
         match self.0.found.get() {
             Some((_, object)) => &**object,
@@ -322,7 +326,7 @@ impl Object for Sought {
         self.object().check_unchanged()
     }
 
-    /// What has one name now may have another one later.
+    /// An object may have another name later.
     fn can_be_kept(&self) -> bool {
         false
     }
@@ -340,7 +344,7 @@ impl Object for Sought {
     }
 }
 
-/// What is in a compressed object. It is decompressed when it is read, and not kept.
+/// The content of a compressed object. It is decompressed on each read, and not kept.
 #[derive(Debug)]
 struct Unwrapped {
     key: Key,
@@ -375,7 +379,7 @@ impl Object for Unwrapped {
         self.object.check_unchanged()
     }
 
-    /// The plain name, which goes before, may be taken at any time.
+    /// The plain name, which takes precedence, may appear at any time.
     fn can_be_kept(&self) -> bool {
         false
     }
@@ -394,7 +398,7 @@ impl Object for Unwrapped {
     }
 }
 
-/// A new object that is compressed when it is whole.
+/// A new object that is compressed once it is complete.
 struct Wrapping {
     codec: &'static str,
     writer: Box<dyn ObjectWriter>,
@@ -470,7 +474,7 @@ impl layer::StoreLayer for WrappedStore {
         }
     }
 
-    /// The name says how it is compressed, so that is undone here as well.
+    /// The name says how it is compressed, so that is undone here too.
     fn open_stored(&self, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
         if self.has_endings() {
             Store::open(self, key, None)
@@ -523,7 +527,7 @@ impl layer::StoreLayer for WrappedStore {
             && let Some(stands) = self.find(key)?
         {
             self.inner().delete(&stands.key, condition)?;
-            // Another spelling would be found from now on.
+            // Otherwise the object under another spelling would be found from now on.
             for (ending, _) in UNDERSTOOD {
                 let key = Key::new(&format!("{key}{ending}"))?;
                 if self.inner().open(&key, None).is_ok() {
@@ -553,7 +557,7 @@ mod tests {
     #[test]
     fn what_has_nothing_to_do_with_endings_is_passed_on() {
         let layer = |store| WrappedStore { inner: Arc::new(store), limit: 100 };
-        // These go by way of open, create and delete, which know the endings.
+        // These go through open, create and delete, which handle the suffixes.
         let itself = ["open_stored", "create_with_headers", "delete_last"];
         conformance::check_layer(layer, &itself);
     }

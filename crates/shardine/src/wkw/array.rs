@@ -18,7 +18,7 @@ use crate::{Array, Engine, Error, Location};
 /// The axes of an array.
 const AXES: [&str; 4] = ["x", "y", "z", "channel"];
 
-/// What a document above says of a magnification.
+/// What a document above says about a magnification.
 #[derive(Debug, Clone)]
 pub(super) struct Extent {
     pub bounds: Bounds,
@@ -33,15 +33,15 @@ impl Extent {
         self.bounds.end(self.mag)
     }
 
-    /// How large its voxels are, and in which unit.
+    /// The size of its voxels, and the unit.
     fn voxel_size(&self) -> Option<(Vec<f64>, &str)> {
         let VoxelSize { factor, unit } = self.voxel_size.as_ref()?;
         let size = factor.iter().zip(self.mag).map(|(length, mag)| length * mag as f64);
         Some((size.collect(), unit))
     }
 
-    /// What an array made from it keeps: `resolution` and `voxel_offset` mean what they mean in a
-    /// precomputed volume, whose lengths are nanometers.
+    /// The attributes to keep in an array made from it: `resolution` and `voxel_offset` mean what
+    /// they mean in a precomputed volume, whose lengths are in nanometers.
     pub fn attributes(&self) -> Map<String, Value> {
         let mut attributes = Map::new();
         attributes.insert("magnification".into(), json!(self.mag));
@@ -76,7 +76,7 @@ pub(super) struct WkwArray {
     extent: Option<Extent>,
 }
 
-/// Reads the `header.wkw` at a place; `None` if there is none. One read.
+/// Reads the `header.wkw` at a location; `None` if there is none. One read.
 pub(super) fn read_header(location: &Location) -> Result<Option<WkwHeader>, Error> {
     let key = location.key(HEADER)?;
     let Some(bytes) = location.store.get(&key)? else { return Ok(None) };
@@ -85,7 +85,7 @@ pub(super) fn read_header(location: &Location) -> Result<Option<WkwHeader>, Erro
 }
 
 impl WkwArray {
-    /// Where no extent is known, it is that of the files: a listing of each folder.
+    /// If the extent is not known, it is that of the files: one listing per folder.
     pub fn new(
         engine: &Arc<Engine>,
         location: &Location,
@@ -100,7 +100,7 @@ impl WkwArray {
         Ok(Self { engine, location, header, size, extent })
     }
 
-    /// The array. No read.
+    /// The array. Reads nothing.
     pub fn open(&self) -> Result<Array, Error> {
         let (header, location) = (&self.header, &self.location);
         let (edge, channels) = (header.block_edge(), header.channels());
@@ -127,7 +127,7 @@ impl WkwArray {
     }
 }
 
-/// The files of an array of so many voxels along x, y and z. No read.
+/// The files of an array of this many voxels along x, y and z. Reads nothing.
 pub(super) fn packing(
     location: &Location,
     header: &WkwHeader,
@@ -161,7 +161,7 @@ fn stored_size(
     Ok(size)
 }
 
-/// What a block goes through: x runs fastest in it, but for the channels.
+/// The codecs of a block: channels vary fastest, then x.
 fn codecs(header: &WkwHeader) -> Vec<CodecSpec> {
     let codec = |name: &str, members: &[(&str, Value)]| {
         let members = members.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -178,7 +178,7 @@ fn codecs(header: &WkwHeader) -> Vec<CodecSpec> {
     codecs
 }
 
-/// What an open array needs of the format.
+/// What an open array needs from the format.
 #[derive(Debug)]
 struct WkwFormat {
     extent: Option<Extent>,

@@ -1,4 +1,4 @@
-//! The objects that the documents of webknossos-wrap tell of, and the folders that they name.
+//! The objects that webknossos-wrap documents describe, and the folders that they name.
 
 use shardine_store::{Key, Listing, StoreError};
 
@@ -11,11 +11,12 @@ use crate::format::{Contents, ContentsError, PossibleKey, folder_within};
 use crate::shard::wkw::WkwHeader;
 use crate::{Error, Location};
 
-/// Bytes of a document up to which it is asked for the folders that it names; they have some KiB.
+/// The largest document that is searched for the folders that it names; they usually have a few
+/// KiB.
 const LARGEST_DOCUMENT: u64 = 4 << 20;
 
-/// Those of a data set, a layer or a magnification; `None` if there is none. One read for each
-/// magnification, or two if its folder has the longer name.
+/// The objects of a data set, a layer or a magnification; `None` if there is none. One read for
+/// each magnification, or two if its folder has the longer name.
 pub(super) fn contents(location: &Location) -> Result<Option<Contents>, ContentsError> {
     let mut contents = Contents::default();
     match find(location)? {
@@ -52,7 +53,7 @@ pub(super) fn contents(location: &Location) -> Result<Option<Contents>, Contents
     Ok(Some(contents))
 }
 
-/// Adds the magnifications of a layer, which must be `within` a place of the data set.
+/// Adds the magnifications of a layer, which must lie `within` a location of the data set.
 fn add_layer(
     contents: &mut Contents,
     within: &Location,
@@ -92,8 +93,8 @@ fn check_mag(
     folders.try_for_each(|folder| folder_within(within, root, PROPERTIES, &folder).map(drop))
 }
 
-/// Refuses a folder with a document whose magnifications lie outside of a place. One read if there
-/// is one.
+/// Refuses a folder with a document whose magnifications lie outside `within`. One read if there is
+/// such a document.
 pub(super) fn check_listed(
     within: &Location,
     folder: &Location,
@@ -106,7 +107,7 @@ pub(super) fn check_listed(
     }
     let properties = match read_properties(folder) {
         Ok(Some(properties)) => properties,
-        // One that makes no sense tells of nothing.
+        // An invalid document describes nothing.
         Ok(None) | Err(Error::WkwProperties { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };

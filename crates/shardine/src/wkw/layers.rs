@@ -30,14 +30,14 @@ pub(super) struct WkwLayer {
 /// A layer, and where it is.
 #[derive(Debug)]
 pub(super) struct LayerPlace {
-    /// The place of the data set.
+    /// The location of the data set.
     pub root: Location,
     location: Location,
     properties: Arc<Properties>,
     pub layer: Layer,
 }
 
-/// What a document says of the magnification in a folder of a layer; `None` if nothing.
+/// What a document says about the magnification in a folder of a layer; `None` if nothing.
 pub(super) fn extent(properties: &Properties, layer: &str, folder: &str) -> Option<Extent> {
     let path = format!("{layer}/{folder}");
     let in_folder = |layer: &&Layer, mag: &Mag| mag.folders(&layer.name).contains(&path);
@@ -75,7 +75,7 @@ impl DataSet for WkwDataSet {
         Ok(vec![self.location.key(PROPERTIES)?])
     }
 
-    /// No read.
+    /// Reads nothing.
     fn parts(&self) -> Result<Vec<SetPart>, Error> {
         let part = |layer: &Layer| {
             let place = LayerPlace::new(&self.location, &self.properties, layer);
@@ -119,7 +119,7 @@ impl LayerPlace {
         Ok(place)
     }
 
-    /// The same layer, under another name of its place.
+    /// The same layer, at another location of the same folder.
     pub fn at(self, location: &Location) -> Self {
         Self { location: location.clone(), ..self }
     }
@@ -134,7 +134,8 @@ impl LayerPlace {
         }
     }
 
-    /// Where a magnification is, and its header. One read; two if its folder has the longer name.
+    /// The location of a magnification, and its header. One read; two if its folder has the longer
+    /// name.
     pub fn header(&self, mag: &Mag) -> Result<(Location, WkwHeader), Error> {
         let folders = mag.folders(&self.layer.name);
         for folder in &folders {
@@ -150,7 +151,7 @@ impl LayerPlace {
         Err(self.wrong("mags", format!("has no header.wkw in {}", folders.join(" or "))))
     }
 
-    /// What the document says of a magnification.
+    /// What the document says about a magnification.
     pub fn extent(&self, mag: &Mag) -> Extent {
         extent_of(&self.properties, &self.layer, mag)
     }
@@ -190,7 +191,7 @@ impl DataSet for WkwLayer {
         &self.place.location
     }
 
-    /// None: the document is that of the data set that it is a layer of.
+    /// None: the document belongs to the data set that contains the layer.
     fn documents(&self) -> Result<Vec<Key>, Error> {
         Ok(Vec::new())
     }

@@ -1,9 +1,9 @@
-//! Data sets of webknossos-wrap: folders with a `header.wkw`, and what a
-//! `datasource-properties.json` says of them. They are only read.
+//! webknossos-wrap data sets: folders with a `header.wkw`, and what a `datasource-properties.json`
+//! says about them. They are read-only.
 //!
-//! A folder of a magnification is an array with the axes x, y, z and channel, whose indexes are the
-//! coordinates of webknossos: it reaches from zero to the end of the bounding box that the document
-//! gives to its layer, or where there is none, to the end of the last file.
+//! The folder of a magnification is an array with the axes x, y, z and channel, indexed by
+//! webknossos coordinates: it extends from zero to the end of the bounding box that the document
+//! gives for its layer, or where there is none, to the end of the last file.
 
 mod array;
 mod contents;
@@ -24,7 +24,7 @@ use layers::{LayerPlace, WkwDataSet, WkwLayer};
 use properties::Properties;
 pub use properties::PropertiesError;
 
-/// The name of the format, for people.
+/// The name of the format, for display.
 const NAME: &str = "webknossos-wrap";
 
 /// The document of a data set.
@@ -41,7 +41,7 @@ impl Format for WebknossosWrap {
         DocumentNames { before: &[], making: &[PROPERTIES, HEADER], after: &[] }
     }
 
-    /// One read for a data set; three for a magnification, and where no document above tells its
+    /// One read for a data set; three for a magnification, and where no document above gives its
     /// extent, a listing of each folder; three for a layer, which the document above names.
     fn open(
         &self,
@@ -74,10 +74,10 @@ impl Format for WebknossosWrap {
     }
 }
 
-/// What the documents at a place, and above it, describe.
+/// What the documents at a location, and above it, describe.
 enum Found {
     DataSet(Arc<Properties>),
-    /// With what a document above says of it.
+    /// With what a document above says about it.
     Magnification(WkwHeader, Option<Extent>),
     Layer(LayerPlace),
 }
@@ -103,7 +103,7 @@ fn find(location: &Location) -> Result<Option<Found>, Error> {
     let Some(properties) = read_properties(&root)? else { return Ok(None) };
     let Some(layer) = properties.layer(&name).cloned() else { return Ok(None) };
     let place = LayerPlace::new(&root, &Arc::new(properties), &layer)?;
-    // What is below its own place is read by the store that it was named in.
+    // What lies below its own location is read through the store in which it was named.
     Ok(Some(Found::Layer(place.at(location))))
 }
 

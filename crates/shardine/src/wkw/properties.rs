@@ -1,4 +1,4 @@
-//! `datasource-properties.json`: the layers of a data set of webknossos, and how far they reach.
+//! `datasource-properties.json`: the layers of a webknossos data set, and their extents.
 
 use serde_json::{Map, Value};
 
@@ -32,14 +32,14 @@ pub(super) struct Layer {
     pub name: String,
     /// `color` or `segmentation`.
     pub category: Option<String>,
-    /// `wkw`, or what else its arrays are stored in.
+    /// `wkw`, or another format that its arrays are stored in.
     pub format: String,
     pub bounds: Bounds,
     /// The finest first.
     pub mags: Vec<Mag>,
 }
 
-/// The box of a layer that has data, in voxels of magnification 1.
+/// The bounding box of a layer, in voxels of magnification 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub top_left: [i64; 3],
@@ -59,19 +59,19 @@ impl Bounds {
 /// A magnification of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mag {
-    /// Voxels of magnification 1 that one of its own is, along each axis.
+    /// Voxels of magnification 1 per voxel, along each axis.
     pub mag: [u64; 3],
-    /// The folder, from that of the document; `None` if it follows from the magnification.
+    /// The folder, relative to the document's; `None` if it follows from the magnification.
     path: Option<String>,
 }
 
 impl Mag {
-    /// Whether it is not in the data set at all: its path is a URL.
+    /// Whether it lies outside the data set: its path is a URL.
     pub fn is_elsewhere(&self) -> bool {
         self.path.as_ref().is_some_and(|path| path.contains("://"))
     }
 
-    /// The folders that it may be in, from that of the document.
+    /// The folders that it may be in, relative to the document's.
     pub fn folders(&self, layer: &str) -> Vec<String> {
         if let Some(path) = &self.path {
             return vec![path.trim_start_matches("./").trim_end_matches('/').to_owned()];

@@ -1,9 +1,10 @@
 //! Who may write beyond the end of an array.
 //!
-//! Two appends would write to the same places, and the one that commits second would have overwritten what the first one
-//! committed. So an append owns the end of the array before it writes a byte there. On files that is a lock, which dies with
-//! its process. Elsewhere it is an object that is put on the condition that there is none, with the name of its owner; whether
-//! that one still lives can be told on the machine where it runs, and nowhere else.
+//! Two appends would write to the same places, and the second to commit would overwrite what the
+//! first one committed. So an append claims the end of the array before it writes a byte there. On
+//! files the claim is a lock, which dies with its process. Elsewhere it is an object with the name
+//! of its owner, created on the condition that there is none; whether the owner is still alive can
+//! only be determined on the machine where it runs.
 
 use serde_json::{Map, Value, json};
 use shardine_store::{Condition, FolderLock, ReadRange, StoreError, StoreExt, Version};
@@ -18,32 +19,33 @@ const LOCK: &str = "append";
 /// The member of the marker that names its owner.
 const OWNER: &str = "owner";
 
-/// The member that says that it is one.
+/// The member that identifies a marker.
 const MARKER: &str = "shardine_append";
 
-/// What an append that was not finished has left for the one that resumes it.
+/// What an unfinished append has left for the one that resumes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppendNote {
-    /// What it gave to [`AppendClaim::set_note`].
+    /// What was passed to [`AppendClaim::set_note`].
     Members(Map<String, Value>),
-    /// Something that nobody has written.
+    /// Something that no append has written.
     Damaged(Vec<u8>),
 }
 
-/// The end of an array, which one append owns at a time.
+/// A claim on the end of an array, held by one append at a time.
 ///
-/// Nobody else gets it as long as this lives, in this process or in another one. On files the process that has it gives it up
-/// when it ends, however that happens. In other stores, and on file systems without locks, it is an object,
-/// [`APPEND_MARKER`](super::APPEND_MARKER), which a process that is killed leaves behind: then the next claim is granted if it is
-/// made on the same machine, where one can see that the process is gone, or if the caller says so.
+/// Nobody else gets it while this lives, in this process or another. On files the claim ends with
+/// its process, however that ends. In other stores, and on file systems without locks, it is an
+/// object, [`APPEND_MARKER`](super::APPEND_MARKER), which a killed process leaves behind: then the
+/// next claim is granted if it is made on the same machine, where the process can be seen to be
+/// gone, or if the caller says so.
 #[derive(Debug)]
 pub struct AppendClaim {
     location: Location,
     hold: Hold,
     note: Option<AppendNote>,
-    /// Whether the object may be there that says what is under way.
+    /// Whether the marker object may exist.
     marked: bool,
-    /// Whether it was given back.
+    /// Whether the claim was given back.
     released: bool,
 }
 
@@ -56,14 +58,15 @@ enum Hold {
 impl AppendClaim {
     /// Claims the end of an array.
     ///
-    /// [`Error::AppendUnderWay`] if another append has it, [`Error::AppendOwned`] if nobody can tell whether the one that has it
-    /// still lives. Open the array after this: the one before may have let it grow since it was opened. Costs a lock, or a read
-    /// and a conditional write.
+    /// [`Error::AppendUnderWay`] if another append has it, [`Error::AppendOwned`] if it cannot be
+    /// determined whether the owner is still alive. Open the array after this: the previous append
+    /// may have grown it since it was opened. Costs a lock, or a read and a conditional write.
     pub fn take(array: &ArrayNode) -> Result<Self, Error> {
         Self::claim(array, false)
     }
 
-    /// Claims the end of an array, and takes an append that nobody can tell to be dead for dead. See [`take`](Self::take).
+    /// Claims the end of an array, assuming that an append of unknown state is dead. See
+    /// [`take`](Self::take).
     pub fn take_over(array: &ArrayNode) -> Result<Self, Error> {
         Self::claim(array, true)
     }
@@ -73,7 +76,7 @@ impl AppendClaim {
         Self::at(array.location(), take_over)
     }
 
-    /// The same of the array at a place.
+    /// Claims the end of the array at a location.
     pub(crate) fn at(location: &Location, take_over: bool) -> Result<Self, Error> {
         let location = location.clone();
         let lock = match location.store.exchange() {
@@ -93,7 +96,7 @@ impl AppendClaim {
             && !owner.is_dead()
         {
             let at = location.to_string();
-            // What can be looked for here and is not dead lives.
+            // A process that is visible from here and not known to be dead is alive.
             return Err(match owner.is_of_this_system() {
                 true => Error::AppendUnderWay { at },
                 false => Error::AppendOwned { at, owner: owner.shown },
@@ -104,7 +107,7 @@ impl AppendClaim {
             return Ok(Self { location, hold, note, marked: found_any, released: false });
         }
         let id = Owner::claim();
-        // From here on dropping it takes the number away again.
+        // From here on, dropping it releases the id again.
         let hold = Hold::Marker { id };
         let claim = Self { location: location.clone(), hold, note, marked: true, released: false };
         let condition = match (found_any, version) {
@@ -130,12 +133,13 @@ impl AppendClaim {
         }
     }
 
-    /// What an append that was not finished has left, or what this one would.
+    /// What an unfinished append has left, or what this one would leave.
     pub fn note(&self) -> Option<&AppendNote> {
         self.note.as_ref()
     }
 
-    /// Says what is to be left if this append does not come to its end: durable when this returns. `None` removes it.
+    /// Sets what is left behind if this append does not finish: durable when this returns. `None`
+    /// removes it.
     pub fn set_note(&mut self, note: Option<Map<String, Value>>) -> Result<(), Error> {
         self.check()?;
         self.note = note.map(AppendNote::Members);
@@ -143,7 +147,7 @@ impl AppendClaim {
         self.put(matches!(self.hold, Hold::Marker { .. }), Condition::None)
     }
 
-    /// An error if the claim was taken over, or its place is another one by now. A `stat`, or a read.
+    /// An error if the claim was taken over, or the array was replaced. A `stat`, or a read.
     pub(super) fn check(&self) -> Result<(), Error> {
         let held = match &self.hold {
             Hold::Lock(lock) => lock.is_held()?,
@@ -158,7 +162,7 @@ impl AppendClaim {
         }
     }
 
-    /// The append has come to its end: gives the claim back and leaves nothing.
+    /// The append is complete: gives the claim back and leaves nothing behind.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         self.released = true;
         self.note = None;
@@ -169,13 +173,13 @@ impl AppendClaim {
         Ok(())
     }
 
-    /// Whether it is the claim of an array at this place.
+    /// Whether it is the claim of the array at this location.
     pub(super) fn is_of(&self, location: &Location) -> bool {
         self.location.path == location.path
             && self.location.store.identity() == location.store.identity()
     }
 
-    /// Writes the object that says what is under way, or removes it if there is nothing to be said.
+    /// Writes the marker object, or removes it if there is nothing to record.
     fn put(&self, owned: bool, condition: Condition) -> Result<(), Error> {
         let Self { location, hold, note, .. } = self;
         let key = location.key(APPEND_MARKER)?;
@@ -199,7 +203,7 @@ impl AppendClaim {
         Ok(())
     }
 
-    /// Gives up what was never had.
+    /// Drops a claim that was never obtained.
     fn forget(mut self) {
         self.released = true;
     }
@@ -209,8 +213,8 @@ impl Drop for AppendClaim {
     fn drop(&mut self) {
         if let Hold::Marker { id } = &self.hold {
             Owner::release(id);
-            // What an append has left to be resumed by stays. Nobody is there to be told of a failure, and the next claim
-            // is granted all the same, as the number of this one is no longer known.
+            // What an append has left for resuming stays. A failure cannot be reported here, but
+            // the next claim is granted all the same, as this one's id is no longer live.
             let ours = || {
                 matches!(read(&self.location), Ok((Some(found), _))
                 if found.owner.as_ref().is_some_and(|owner| owner.id == *id))
@@ -222,7 +226,7 @@ impl Drop for AppendClaim {
     }
 }
 
-/// What stands in the marker.
+/// The contents of the marker.
 struct Found {
     note: Option<AppendNote>,
     owner: Option<Owner>,

@@ -16,8 +16,8 @@ use crate::{Array, Engine, Error, Location};
 
 /// A Zarr array: an [`Array`] with the metadata that describes it.
 ///
-/// Of version 3 or 2. Elements of both are read and written; documents of version 2 are never
-/// changed.
+/// It may be of version 3 or 2. Elements of both are read and written; the documents of a version 2
+/// array are never changed through it.
 ///
 /// ```
 /// use shardine::{Array, Location};
@@ -38,7 +38,7 @@ pub struct ArrayNode {
 }
 
 impl ArrayNode {
-    /// Opens an array. One read; of version 2, three.
+    /// Opens an array. One read; three for version 2.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         let anchor = Anchor::of(location, &ARRAY_DOCUMENTS)?;
         match read_document(location)? {
@@ -49,7 +49,7 @@ impl ArrayNode {
         }
     }
 
-    /// The same array, which `anchor` tells apart from others that take its place.
+    /// The same array, with `anchor` to detect that it was replaced.
     pub(super) fn anchored(mut self, anchor: Option<Anchor>) -> Self {
         let metadata = self.metadata.clone();
         let is_alike = move |document: &[u8]| has_same_chunks(&metadata, document);
@@ -58,7 +58,7 @@ impl ArrayNode {
         self
     }
 
-    /// Binds metadata to a place.
+    /// Binds metadata to a location.
     pub(crate) fn from_metadata(
         engine: &Arc<Engine>,
         location: &Location,
@@ -86,7 +86,7 @@ impl ArrayNode {
         Ok(Self { array, metadata, stale: Vec::new() })
     }
 
-    /// Another handle of the same array. No read.
+    /// Another handle to the same array. Reads nothing.
     pub(super) fn again(&self) -> Result<Array, Error> {
         let (engine, location) = (self.array.engine(), self.array.location());
         let again = Self::from_metadata(engine, location, self.metadata.clone())?.array;
@@ -126,8 +126,7 @@ impl ArrayNode {
     }
 }
 
-/// The names of an array's axes. xarray's attribute of version 2 counts in arrays of version 3 as
-/// well.
+/// The names of an array's axes. xarray's version 2 attribute counts in version 3 arrays as well.
 fn axis_names(metadata: &ArrayMetadata) -> Option<Vec<Option<String>>> {
     if let Some(names) = metadata.dimension_names() {
         return Some(names.to_vec());

@@ -8,13 +8,13 @@ use super::metadata::{MetadataError, ZarrFormat, attributes_in, with_attributes}
 use super::node::{DOCUMENT, V2_ATTRIBUTES};
 use crate::{Error, Location};
 
-/// How often a document is read again that another writer has changed meanwhile.
+/// How often a document is read again after another writer has changed it.
 const ATTEMPTS: usize = 16;
 
-/// The attributes of the array or group at a place.
+/// The attributes of the array or group at a location.
 ///
-/// Only the document is read, so this also works for an array whose codecs or type are not known
-/// here. [`Error::NoNode`] if there is none.
+/// Only the document is read, so this also works for an array with unknown codecs or data type.
+/// [`Error::NoNode`] if there is none.
 pub fn attributes(location: &Location) -> Result<Map<String, Value>, Error> {
     let (name, is_v3) = attribute_document(location)?;
     let key = location.key(name)?;
@@ -25,13 +25,13 @@ pub fn attributes(location: &Location) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// Changes the attributes of the array or group at a place; returns the groups above whose
-/// consolidated metadata could not be renewed.
+/// Changes the attributes of the array or group at a location; returns the groups above whose
+/// consolidated metadata could not be updated.
 ///
-/// Everything else in the document stays as it stood. If another writer changes the document
-/// meanwhile, `change` is called again with the attributes as they are then, so it must be the same
-/// for the same attributes. Nothing is written if it changes nothing. Costs a read and a small
-/// conditional write, and what [`renew_consolidated_above`] costs.
+/// Everything else in the document is preserved. If another writer changes the document meanwhile,
+/// `change` is called again with the new attributes, so it must be deterministic. Nothing is
+/// written if it changes nothing. Costs a read and a small conditional write, and what
+/// [`renew_consolidated_above`] costs.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,7 +61,7 @@ pub fn change_attributes(
     for _ in 0..ATTEMPTS {
         let edit = match location.store.edit(&key) {
             Ok(edit) => Some(edit),
-            // Attributes of version 2 have a document of their own, which need not be there.
+            // Version 2 attributes have a document of their own, which need not exist.
             Err(StoreError::NotFound { .. }) if !is_v3 => None,
             Err(error) => return Err(error.into()),
         };
@@ -88,7 +88,7 @@ pub fn change_attributes(
     Err(Error::MetadataChanged { at: location.to_string() })
 }
 
-/// The document that holds the attributes of a node, and whether it is that of version 3.
+/// The document that holds the attributes of a node, and whether it is a version 3 document.
 fn attribute_document(location: &Location) -> Result<(&'static str, bool), Error> {
     Ok(match format_of(location)? {
         ZarrFormat::V3 => (DOCUMENT, true),

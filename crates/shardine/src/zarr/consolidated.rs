@@ -1,8 +1,8 @@
-//! Consolidated metadata: the copy of the metadata of all nodes below it that a group may keep.
+//! Consolidated metadata: a group's copy of the metadata of all nodes below it.
 //!
-//! Readers that believe a copy (xarray does, unless told otherwise) see nothing else, so whatever changes the metadata of a node
-//! renews the copies of the groups above it. A copy is hostile: only entries of the node that has changed are touched, and none
-//! is ever followed.
+//! Readers that trust a copy (xarray does, by default) see nothing else, so every change to the
+//! metadata of a node also updates the copies of the groups above it. A copy is untrusted input:
+//! only entries of the changed node are touched, and none is ever followed.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,29 +19,31 @@ use super::node::{
 use crate::engine::in_order;
 use crate::{Error, Location};
 
-/// How often a copy is renewed that was out of date as soon as it was made.
+/// How often a copy is updated again if it was out of date as soon as it was written.
 const ATTEMPTS: usize = 16;
 
-/// Documents that are read at the same time from a remote store.
+/// Documents read in parallel from a remote store.
 const AT_ONCE: usize = 16;
 
-/// A group whose consolidated metadata is out of date, because it could not be renewed.
+/// A group whose consolidated metadata is out of date, because it could not be updated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StaleCopy {
     /// Which group.
     pub at: String,
-    /// Why not.
+    /// Why it could not be updated.
     pub reason: String,
 }
 
-/// Renews what the groups above a node say of it, and of the nodes below it, in their consolidated metadata; tells of which
-/// groups it is out of date because that failed.
+/// Updates the entries of a node, and of the nodes below it, in the consolidated metadata of the
+/// groups above; returns the groups whose copy is out of date because that failed.
 ///
-/// Groups are looked for upwards as long as there is one in the next folder: one read for each, and where one has a copy, a read
-/// of each node that has changed and a conditional write. Links that lead to the node count as well as where it lies.
-/// Whatever changes one array does this itself ([`ArrayNode::create`](super::ArrayNode::create), [`ArrayNode::resize`](super::ArrayNode::resize),
-/// [`Group::create`](super::Group::create), repacking in place); it is for who has made a hierarchy of many nodes.
+/// Searches upwards as long as the next folder is a group: one read for each, and for a group with
+/// a copy, a read of each changed node and a conditional write. Both the path through links and the
+/// real path of the node are searched. Everything that changes a single array does this itself
+/// ([`ArrayNode::create`](super::ArrayNode::create),
+/// [`ArrayNode::resize`](super::ArrayNode::resize), [`Group::create`](super::Group::create),
+/// in-place repacking); call it after making a hierarchy of many nodes.
 pub fn renew_consolidated_above(location: &Location) -> Vec<StaleCopy> {
     let mut stale = Vec::new();
     let groups = above(location, &mut stale);
@@ -56,10 +58,11 @@ pub fn renew_consolidated_above(location: &Location) -> Vec<StaleCopy> {
     stale
 }
 
-/// Gives a group a copy of the metadata of all nodes below it; tells how many there are.
+/// Gives a group a copy of the metadata of all nodes below it; returns their number.
 ///
-/// Of version 3 it is a member of the group's `zarr.json`, of version 2 a `.zmetadata`. A node that cannot be read is an error:
-/// who believes the copy would never learn of it. A listing for each group and a read for each document.
+/// In version 3 the copy is a member of the group's `zarr.json`, in version 2 a `.zmetadata`. A
+/// node that cannot be read is an error: readers that trust the copy would never see it. Costs a
+/// listing for each group and a read for each document.
 pub fn consolidate(location: &Location) -> Result<usize, Error> {
     match format_of(location)? {
         ZarrFormat::V3 => renew(location, None),
@@ -67,7 +70,7 @@ pub fn consolidate(location: &Location) -> Result<usize, Error> {
     }
 }
 
-/// Removes the consolidated metadata of a group; tells whether there was any.
+/// Removes the consolidated metadata of a group; returns whether there was any.
 pub fn remove_consolidated(location: &Location) -> Result<bool, Error> {
     if format_of(location)? == ZarrFormat::V2 {
         let key = location.key(V2_CONSOLIDATED)?;
@@ -88,8 +91,8 @@ pub fn remove_consolidated(location: &Location) -> Result<bool, Error> {
     Err(Error::MetadataChanged { at: location.to_string() })
 }
 
-/// Renews the `.zmetadata` of a group of version 2, and of those above it, where there is one; tells
-/// of which groups that failed.
+/// Updates the `.zmetadata` of a version 2 group, and of those above it, where it exists; returns
+/// the groups for which that failed.
 pub(super) fn renew_v2_copies(location: &Location) -> Vec<StaleCopy> {
     let mut stale = Vec::new();
     let mut groups: Vec<Location> =
@@ -108,7 +111,7 @@ pub(super) fn renew_v2_copies(location: &Location) -> Vec<StaleCopy> {
     stale
 }
 
-/// Which documents of a place are meant.
+/// The version whose documents are used at a location.
 pub(super) fn format_of(location: &Location) -> Result<ZarrFormat, Error> {
     let formats = match location.format {
         Some(format) => vec![format],
@@ -117,7 +120,7 @@ pub(super) fn format_of(location: &Location) -> Result<ZarrFormat, Error> {
     formats.first().copied().ok_or_else(|| Error::NoNode { at: location.to_string() })
 }
 
-/// The groups above a node, each with the path that the node has below it.
+/// The groups above a node, each with the path of the node below it.
 fn above(location: &Location, stale: &mut Vec<StaleCopy>) -> Vec<(Location, String)> {
     let mut found: Vec<(Location, String)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
@@ -129,7 +132,7 @@ fn above(location: &Location, stale: &mut Vec<StaleCopy>) -> Vec<(Location, Stri
                 places.push(Location::root(Arc::new(FileStore::new(real))));
             }
             Ok(_) => {}
-            // What is not there any more lies nowhere else.
+            // A folder that no longer exists has no other path.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
                 stale.push(StaleCopy { at: location.to_string(), reason: error.to_string() });
@@ -175,7 +178,7 @@ fn is_group(location: &Location) -> Result<bool, Error> {
     }
 }
 
-/// The same text for the same group, by whatever way it is reached.
+/// The same text for the same group, whichever path leads to it.
 fn identity(location: &Location) -> String {
     match location.store.folders() {
         Some(folders) => {
@@ -196,7 +199,7 @@ fn refused(location: &Location, name: &str, source: MetadataError) -> Error {
     }
 }
 
-/// The document of a group, held to be changed.
+/// The document of a group, held for a change.
 fn hold_group(location: &Location) -> Result<(GroupMetadata, Edit), Error> {
     let edit = match location.store.edit(&location.key(DOCUMENT)?) {
         Ok(edit) => edit,
@@ -212,7 +215,7 @@ fn hold_group(location: &Location) -> Result<(GroupMetadata, Edit), Error> {
     }
 }
 
-/// Replaces the document of a group, if it is still the one that is held; whether it was.
+/// Replaces the document of a group if it is still the one that is held; returns whether it was.
 fn put(location: &Location, group: &GroupMetadata, edit: Edit) -> Result<bool, Error> {
     let key = location.key(DOCUMENT)?;
     match location.store.put(&key, &group.to_bytes(), edit.condition()) {
@@ -222,13 +225,14 @@ fn put(location: &Location, group: &GroupMetadata, edit: Edit) -> Result<bool, E
     }
 }
 
-/// Renews what a group says of one node, if it has a copy; or of all, and then makes one. Tells how many nodes were looked at.
+/// Updates a group's entries for one node, if it has a copy; or for all nodes, creating a copy.
+/// Returns how many nodes were looked at.
 fn renew(location: &Location, changed: Option<(&str, &Location)>) -> Result<usize, Error> {
     for _ in 0..ATTEMPTS {
         if changed.is_some() {
             match read_v3(location)? {
                 Some(NodeMetadata::Group(group)) if group.has_consolidated() => {}
-                // A group of version 2 has no such copy.
+                // A version 2 group has no such copy.
                 _ => return Ok(0),
             }
         }
@@ -251,13 +255,13 @@ fn renew(location: &Location, changed: Option<(&str, &Location)>) -> Result<usiz
         if renewed.to_bytes() == now.to_bytes() {
             return Ok(nodes.len());
         }
-        // Looked at once more even so: a node may have changed while the copy of it was made.
+        // Even so, check once more: a node may have changed while its copy was made.
         put(location, &renewed, edit)?;
     }
     Err(Error::MetadataChanged { at: location.to_string() })
 }
 
-/// A node and all below it, by their paths from a group above; nothing if it is not there.
+/// A node and all nodes below it, by path from a group above; empty if the node does not exist.
 fn nodes_at(path: &str, node: &Location) -> Result<Vec<(String, NodeMetadata)>, Error> {
     let Some(metadata) = read_v3(node)? else { return Ok(Vec::new()) };
     let inside = match metadata {
@@ -269,7 +273,7 @@ fn nodes_at(path: &str, node: &Location) -> Result<Vec<(String, NodeMetadata)>, 
     Ok(nodes)
 }
 
-/// All nodes below a group, by their paths, those of a group after it.
+/// All nodes below a group, by path, each group before its nodes.
 fn below(location: &Location) -> Result<Vec<(String, NodeMetadata)>, Error> {
     let mut nodes = Vec::new();
     each_below(location, "", 0, &|place| read_v3(place), &mut |path, node| {
@@ -280,7 +284,7 @@ fn below(location: &Location) -> Result<Vec<(String, NodeMetadata)>, Error> {
     Ok(nodes)
 }
 
-/// Visits what `read` finds in the folders of a group, and where `visit` says so, in the folders of those.
+/// Visits what `read` finds in the folders of a group, and where `visit` says so, in their folders.
 fn each_below<T: Send>(
     location: &Location,
     path: &str,
@@ -312,7 +316,7 @@ fn each_below<T: Send>(
     result
 }
 
-/// The documents of version 2 of a node, by their names.
+/// The version 2 documents of a node, by name.
 type V2Documents = Vec<(&'static str, Vec<u8>)>;
 
 fn v2_documents(location: &Location) -> Result<Option<V2Documents>, Error> {
@@ -346,15 +350,16 @@ fn consolidate_v2(location: &Location) -> Result<usize, Error> {
     Ok(nodes)
 }
 
-/// Takes out of the `.zmetadata` of a group what it says of documents of version 2 at a path and below it that are not there
-/// any more, because that node is one of version 3 by now. Documents of version 2 are never changed here.
+/// Removes from the `.zmetadata` of a group the entries for version 2 documents at a path and below
+/// it that no longer exist because the node is now of version 3. No other version 2 document is
+/// changed.
 fn forget_v2(location: &Location, path: &str) -> Result<(), Error> {
     let key = location.key(V2_CONSOLIDATED)?;
     let Some(text) = location.store.get(&key)? else { return Ok(()) };
     let wrong = |source| refused(location, V2_CONSOLIDATED, source);
     let mut gone = Vec::new();
     for name in v2_names(&text).map_err(wrong)? {
-        // What is no key no store has.
+        // A name that is not a valid key is in no store.
         let inside = name.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
         if inside && Key::new(&name).is_ok() && location.store.get(&location.key(&name)?)?.is_none()
         {

@@ -1,4 +1,4 @@
-//! The objects that Zarr metadata tells of.
+//! The objects that Zarr metadata describes.
 
 use super::array_keys::ArrayKeys;
 use super::metadata::NodeMetadata;
@@ -7,8 +7,8 @@ use crate::engine::{Cells, Packing};
 use crate::format::{Contents, ContentsError, PossibleKey};
 use crate::{Error, Location};
 
-/// Those of an array, or of a group with consolidated metadata; `None` if there is no node. Costs
-/// the reads of the node's own documents.
+/// The objects of an array, or of a group with consolidated metadata; `None` if there is no node.
+/// Costs the reads of the node's own documents.
 pub(super) fn contents(location: &Location) -> Result<Option<Contents>, ContentsError> {
     let root = match read_document(location) {
         Err(Error::NoNode { .. }) => return Ok(None),

@@ -16,17 +16,17 @@ use crate::{Engine, Error, Location};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CreateOptions {
-    /// Whether an array that is there already is replaced.
+    /// Whether an existing array is replaced.
     pub overwrite: bool,
 }
 
 impl CreateOptions {
-    /// Where there is nothing yet.
+    /// Replaces nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With an array that is there already replaced, or not.
+    /// Sets whether an existing array is replaced.
     pub fn overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
@@ -34,7 +34,7 @@ impl CreateOptions {
 }
 
 impl ArrayNode {
-    /// Creates an array from metadata. The place must be empty. See also
+    /// Creates an array from metadata. The location must be empty. See also
     /// [`Array::builder`](crate::Array::builder).
     ///
     /// Costs a listing and a write. Consolidated metadata of groups above is updated; see
@@ -49,10 +49,10 @@ impl ArrayNode {
 
     /// Creates an array, and replaces an existing one if the options say so.
     ///
-    /// Without `overwrite` the place must be empty. With it the old array's metadata is removed
-    /// first and its chunks after, so that no reader takes them for the new one's; folders that
-    /// this leaves empty go last. Groups are never replaced, nor are nodes with documents of
-    /// version 2. Costs what [`create`](Self::create) costs, and to replace an array a listing for
+    /// Without `overwrite` the location must be empty. With it the old array's metadata is removed
+    /// first and then its chunks, so that no reader mistakes them for the new one's; folders that
+    /// this leaves empty go last. Groups are never replaced, nor are nodes with version 2
+    /// documents. Costs what [`create`](Self::create) costs, and to replace an array, a listing for
     /// each of its folders and a removal for each of its objects and folders.
     pub fn create_with(
         engine: &Arc<Engine>,
@@ -83,7 +83,7 @@ impl ArrayNode {
         Ok(array.anchored(Anchor::of(location, &ARRAY_DOCUMENTS)?))
     }
 
-    /// Puts the metadata of an array that a job has made, if it is not there yet.
+    /// Writes the metadata of an array that a job has made, if it does not exist yet.
     pub(crate) fn publish(&mut self) -> Result<(), Error> {
         let _hold = self.location().hold()?;
         match self.put_document() {
@@ -92,7 +92,7 @@ impl ArrayNode {
         }
     }
 
-    /// Puts the metadata, where there is none.
+    /// Writes the metadata, on the condition that there is none.
     fn put_document(&mut self) -> Result<(), Error> {
         let (store, document) = (&self.location().store, self.location().key(DOCUMENT)?);
         match store.put(&document, &self.metadata.to_bytes(), Condition::Absent) {
@@ -107,17 +107,17 @@ impl ArrayNode {
         }
     }
 
-    /// Removes the array that this one replaces, and whatever could be taken for chunks of this
+    /// Removes the array that this one replaces, and whatever could be mistaken for chunks of this
     /// one.
     fn clear(&self, old: Option<&ArrayMetadata>) -> Result<(), Error> {
         let store = &self.location().store;
         store.delete(&self.location().key(DOCUMENT)?, &Condition::None)?;
         // A reader that trusts a copy of the document would take the missing chunks for empty ones.
-        // Copies that cannot be updated are reported once the new array is there.
+        // Copies that cannot be updated are reported once the new array exists.
         renew_consolidated_above(self.location());
-        // What was lost of the old array is not missing in the new one.
+        // Losses of the old array do not concern the new one.
         store.delete(&self.location().key(LOSS_RECORD)?, &Condition::None)?;
-        // An old array whose codecs are not known here still has its keys.
+        // The keys of an old array are known even if its codecs are not.
         for metadata in [old, Some(&self.metadata)].into_iter().flatten() {
             let rank = metadata.shape().len();
             let found =
@@ -131,7 +131,7 @@ impl ArrayNode {
                 let keys = found.unlisted.iter().filter_map(|unlisted| unlisted.key.as_ref());
                 keys.into_iter().try_for_each(|key| folders.remove_unlisted_at(key))?;
             }
-            // From the inside out, so that a folder of empty ones is empty when its turn comes.
+            // From the inside out, so that a folder of empty folders is empty when its turn comes.
             for folder in found.folders.iter().rev() {
                 store.remove_empty_folder(folder)?;
             }
@@ -140,8 +140,7 @@ impl ArrayNode {
     }
 }
 
-/// Refuses to replace a node that has documents of version 2: they would describe another array
-/// from then on.
+/// Refuses to replace a node that has version 2 documents: they would then describe another array.
 fn refuse_v2<'a>(
     location: &Location,
     objects: impl IntoIterator<Item = &'a Key>,

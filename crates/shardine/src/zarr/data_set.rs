@@ -26,7 +26,7 @@ impl Format for Zarr {
         }
     }
 
-    /// One read; of version 2, three to five.
+    /// One read; three to five for version 2.
     fn open(
         &self,
         engine: &Arc<Engine>,
@@ -52,7 +52,7 @@ fn format_word(format: ZarrFormat) -> &'static str {
     }
 }
 
-/// The keys of a node's documents, that which makes it last.
+/// The keys of a node's documents, with the one that makes it a node last.
 fn documents(location: &Location, format: ZarrFormat, is_array: bool) -> Result<Vec<Key>, Error> {
     let names = node_documents_of(format, is_array).iter().rev();
     names.map(|name| location.key(name)).collect()

@@ -1,4 +1,4 @@
-//! The codecs of a chunk, without the nesting of codecs in shards.
+//! The codecs of a chunk, flattened out of the nesting in sharding codecs.
 
 use shardine_codec::{Codec, CodecSpec, from_spec};
 
@@ -7,7 +7,7 @@ use crate::layout::{Configuration, LayoutError};
 /// The name of the codec that makes shards.
 pub(crate) const SHARDING: &str = "sharding_indexed";
 
-/// What an innermost chunk goes through, and how large it is.
+/// The codecs of an innermost chunk, and its shape.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FlatCodecs {
     /// All codecs, those around shards before and after those inside.
@@ -17,7 +17,7 @@ pub(crate) struct FlatCodecs {
 }
 
 impl FlatCodecs {
-    /// Of the codecs that a document lists for an array.
+    /// Flattens the codecs that a document lists for an array.
     pub fn of(specs: &[CodecSpec]) -> Result<Self, LayoutError> {
         let Some(position) = specs.iter().position(|spec| spec.name == SHARDING) else {
             return Ok(Self { codecs: specs.to_vec(), chunk_shape: None });

@@ -18,15 +18,17 @@ mod slice_source;
 mod slice_writer;
 mod stored;
 
-/// The object beside an array's metadata that says which file is being appended, or was when the program was killed; and in a
-/// store without locks, who appends.
+/// The object beside an array's metadata that records which file is being appended, or was when the
+/// program was killed; and in a store without locks, who is appending.
 pub const APPEND_MARKER: &str = ".shardine-append.json";
 
-/// The object beside an array's metadata that says which file is being converted to it, or was when the program was killed.
+/// The object beside an array's metadata that records which file is being converted to it, or was
+/// when the program was killed.
 pub const CONVERT_MARKER: &str = ".shardine-convert.json";
 
 pub use append_claim::{AppendClaim, AppendNote};
-/// The object that tells which chunks of an array, or values of a folder of shards, `repair` could not save.
+/// The object that records which chunks of an array, or values of a folder of shards, `repair`
+/// could not save.
 pub const LOSS_RECORD: &str = ".shardine-lost.json";
 
 pub use crate::set::MAX_DEPTH;

@@ -15,25 +15,25 @@ use crate::{Engine, Error, Location};
 /// The name of the document that makes a node.
 pub(crate) const DOCUMENT: &str = "zarr.json";
 
-/// Those of version 2.
+/// The documents of version 2.
 pub(super) const V2_ARRAY: &str = ".zarray";
 pub(super) const V2_GROUP: &str = ".zgroup";
 pub(super) const V2_ATTRIBUTES: &str = ".zattrs";
 pub(super) const V2_CONSOLIDATED: &str = ".zmetadata";
 
-/// All documents of version 2, in the order in which they may be removed.
+/// All version 2 documents, in the order in which they may be removed.
 pub(crate) const V2_DOCUMENTS: [&str; 4] = [V2_CONSOLIDATED, V2_ARRAY, V2_GROUP, V2_ATTRIBUTES];
 
-/// The documents that make an array; the first of them that is there counts.
+/// The documents that make an array; the first one that exists counts.
 pub(crate) const ARRAY_DOCUMENTS: [&str; 2] = [DOCUMENT, V2_ARRAY];
 
-/// The documents that a node of such metadata may have; the first of them it does have.
+/// The documents that a node with this metadata may have; the first always exists.
 pub(crate) fn node_documents(metadata: &NodeMetadata) -> &'static [&'static str] {
     let is_array = matches!(metadata, NodeMetadata::Array(_));
     node_documents_of(metadata.zarr_format(), is_array)
 }
 
-/// The same for an array or a group of this version.
+/// The documents that an array or a group of this version may have.
 pub(super) fn node_documents_of(format: ZarrFormat, is_array: bool) -> &'static [&'static str] {
     match (format, is_array) {
         (ZarrFormat::V3, _) => &[DOCUMENT],
@@ -42,7 +42,7 @@ pub(super) fn node_documents_of(format: ZarrFormat, is_array: bool) -> &'static 
     }
 }
 
-/// The document that tells of the nodes below a group.
+/// The document that describes the nodes below a group.
 pub(crate) fn consolidated_name(format: ZarrFormat) -> &'static str {
     match format {
         ZarrFormat::V2 => V2_CONSOLIDATED,
@@ -69,7 +69,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// Opens what is at a place. One read; of version 2, three to five.
+    /// Opens the node at a location. One read; three to five for version 2.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         let anchor = Anchor::of(location, &ARRAY_DOCUMENTS)?;
         Ok(match Self::from_metadata(engine, location, read_document(location)?, None)? {
@@ -104,7 +104,7 @@ impl Node {
     }
 }
 
-/// Reads the document of a node: that of version 3, or if there is none, those of version 2.
+/// Reads the document of a node: of version 3, or if there is none, those of version 2.
 pub(crate) fn read_document(location: &Location) -> Result<NodeMetadata, Error> {
     let found = match location.format {
         Some(ZarrFormat::V3) => read_v3(location)?,
@@ -121,14 +121,14 @@ fn refused(object: Key) -> impl FnOnce(MetadataError) -> Error {
     |source| Error::Metadata { object, source: Box::new(source) }
 }
 
-/// Reads the document of a node of version 3; `None` if there is none.
+/// Reads the document of a version 3 node; `None` if there is none.
 pub(crate) fn read_v3(location: &Location) -> Result<Option<NodeMetadata>, Error> {
     let key = location.key(DOCUMENT)?;
     let Some(bytes) = location.store.get(&key)? else { return Ok(None) };
     NodeMetadata::parse(&bytes).map(Some).map_err(refused(key))
 }
 
-/// Reads the documents of a node of version 2; `None` if there are none.
+/// Reads the documents of a version 2 node; `None` if there are none.
 pub(crate) fn read_v2(location: &Location) -> Result<Option<NodeMetadata>, Error> {
     let get = |name: &str| {
         let key = location.key(name)?;
@@ -149,7 +149,8 @@ pub(crate) fn read_v2(location: &Location) -> Result<Option<NodeMetadata>, Error
     Ok(None)
 }
 
-/// The versions whose documents are at a place, the newest first, whatever the documents say. Three reads at most.
+/// The versions whose documents exist at a location, the newest first, whatever the documents say.
+/// Three reads at most.
 pub fn formats_at(location: &Location) -> Result<Vec<ZarrFormat>, Error> {
     let there = |name: &str| Ok::<_, Error>(location.store.get(&location.key(name)?)?.is_some());
     let mut formats = Vec::new();
@@ -169,26 +170,27 @@ pub struct Child {
     pub name: String,
     /// The node, or why it cannot be opened.
     pub node: Result<Node, Error>,
-    /// Whether it was listed and its own document was read. If the store cannot list, consolidated metadata says that it is
-    /// there, and what it is.
+    /// Whether it was listed and its own document was read. If the store cannot list, consolidated
+    /// metadata says that it exists, and what it is.
     pub listed: bool,
 }
 
-/// A group: a place with attributes that has arrays and groups below it.
+/// A group: a location with attributes that has arrays and groups below it.
 #[derive(Debug)]
 pub struct Group {
     engine: Arc<Engine>,
     location: Location,
     metadata: GroupMetadata,
-    /// What the consolidated metadata of a group further up says of the nodes below, if it was opened by that.
+    /// What the consolidated metadata of a group further up says about the nodes below, if this
+    /// group was opened through it.
     known: Option<Vec<ConsolidatedEntry>>,
-    /// Groups above whose consolidated metadata does not know of it.
+    /// Groups above whose consolidated metadata does not include it.
     stale: Vec<StaleCopy>,
 }
 
 impl Group {
-    /// Makes a new group. There must be no node at the place, also none of version 2. Consolidated metadata of groups above
-    /// learns of it; see [`stale_copies`](Self::stale_copies).
+    /// Creates a new group. There must be no node at the location, not even one of version 2.
+    /// Consolidated metadata of groups above is updated; see [`stale_copies`](Self::stale_copies).
     pub fn create(
         engine: &Arc<Engine>,
         location: &Location,
@@ -212,7 +214,7 @@ impl Group {
         Ok(Self { engine, location, metadata, known: None, stale })
     }
 
-    /// Groups above whose consolidated metadata could not be renewed when this one was made.
+    /// Groups above whose consolidated metadata could not be updated when this one was created.
     pub fn stale_copies(&self) -> &[StaleCopy] {
         &self.stale
     }
@@ -232,13 +234,14 @@ impl Group {
         &self.location
     }
 
-    /// The nodes directly below, by name. One listing, and one read for each folder, some at once in a remote store.
+    /// The nodes directly below, by name. One listing, and one read for each folder, some in
+    /// parallel in a remote store.
     ///
-    /// What is stored counts, not what consolidated metadata says. A folder without metadata is no node. A
-    /// child whose metadata is damaged does not hide the others: its name comes with the error. So does that of a link to a folder,
-    /// which is not followed.
+    /// What is stored counts, not what consolidated metadata says. A folder without metadata is not
+    /// a node. A child whose metadata is damaged does not hide the others: its name comes with the
+    /// error. So does that of a link to a folder, which is not followed.
     ///
-    /// Where the store cannot list, consolidated metadata is all there is to go by, and nothing is read;
+    /// Where the store cannot list, consolidated metadata is the only source, and nothing is read;
     /// [`Error::UnlistedGroup`] if the group has none.
     pub fn children(&self) -> Result<Vec<Child>, Error> {
         let listing = match self.location.store.list(self.location.path.as_ref()) {
@@ -260,7 +263,7 @@ impl Group {
             }
             ControlFlow::Continue(())
         });
-        // What may be a node, and is not walked, is not passed over in silence.
+        // Something that may be a node but is not followed must not be skipped silently.
         let may_be_node = |unlisted: &&Unlisted| {
             unlisted.kind.is_folder() || unlisted.kind == UnlistedKind::BrokenLink
         };
@@ -298,7 +301,8 @@ impl Group {
     }
 }
 
-/// What is known of the nodes below the node `name`. Most writers name all nodes in the outermost group.
+/// What is known about the nodes below the node `name`. Most writers name all nodes in the
+/// outermost group.
 fn below(
     known: &[ConsolidatedEntry],
     name: &str,

@@ -1,7 +1,7 @@
 //! Names for nodes that are made from something else.
 
-/// Names for the nodes that things with these keys become: the keys, if these can be names and are
-/// all different, or else `s0`, `s1` and so on.
+/// Names for the nodes made from things with these keys: the keys, if they are valid names and all
+/// different, otherwise `s0`, `s1` and so on.
 pub(crate) fn node_names(keys: &[&str]) -> Vec<String> {
     let safe = |key: &&str| -> Option<String> {
         let parts: Vec<&str> =
@@ -14,7 +14,7 @@ pub(crate) fn node_names(keys: &[&str]) -> Vec<String> {
     };
     let names: Option<Vec<String>> = keys.iter().map(safe).collect();
     let different = |names: &Vec<String>| {
-        // Some file systems do not tell upper from lower case.
+        // Some file systems are not case-sensitive.
         let mut sorted: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
         sorted.sort_unstable();
         sorted.windows(2).all(|pair| pair[0] != pair[1])

@@ -1,4 +1,4 @@
-//! Telling whether a Zarr array was replaced, and opening the one that replaced it.
+//! Detecting that a Zarr array was replaced, and opening its replacement.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ impl ArrayFormat for ZarrArray {
     }
 }
 
-/// Whether a document describes an array whose chunks have the same keys and mean the same. Shape
-/// and attributes may differ.
+/// Whether a document describes an array whose chunks have the same keys and the same meaning.
+/// Shape and attributes may differ.
 pub(crate) fn has_same_chunks(metadata: &ArrayMetadata, document: &[u8]) -> bool {
     let now = match metadata.zarr_format() {
         ZarrFormat::V3 => match NodeMetadata::parse(document) {

@@ -14,14 +14,14 @@ impl ArrayNode {
     ///
     /// The new document replaces the one that was read when the array was opened or last resized;
     /// if another writer has changed it since, even just an attribute, nothing is written and this
-    /// fails with [`Error::MetadataChanged`]. Other handles of the array keep the shape that they
-    /// were opened with. Consolidated metadata of groups above is updated; if that fails it is no
-    /// error, and [`stale_copies`](Self::stale_copies) lists the groups. Arrays of version 2 are
+    /// fails with [`Error::MetadataChanged`]. Other handles to the array keep the shape that they
+    /// were opened with. Consolidated metadata of groups above is updated; a failure there is not
+    /// an error, and [`stale_copies`](Self::stale_copies) lists the groups. Version 2 arrays are
     /// refused with [`Error::ZarrV2`].
     ///
     /// No chunk is written, moved or removed. What an array loses by shrinking stays in its objects
-    /// and is there again if it grows; so an element that a resize uncovers is the fill value only
-    /// if it was never written. Costs one small write.
+    /// and reappears if it grows; so an element that a resize uncovers is the fill value only if it
+    /// was never written. Costs one small write.
     pub fn resize(&mut self, shape: &[u64]) -> Result<(), Error> {
         let object = self.location().key(DOCUMENT)?;
         let mut metadata = self.metadata.clone();
@@ -51,7 +51,7 @@ impl ArrayNode {
         drop(edit);
         self.metadata = metadata;
         self.array.set_shape(shape);
-        // The shape is changed, whatever comes of the copies of it.
+        // The shape has changed, even if its copies could not be updated.
         self.stale = renew_consolidated_above(self.location());
         Ok(())
     }

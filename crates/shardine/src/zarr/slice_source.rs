@@ -17,7 +17,8 @@ pub(super) struct Plane {
     pub elements: usize,
     /// Bytes of an element, if it has a fixed size.
     pub element: Option<usize>,
-    /// From one element of a plane to the next, in units of [`unit`](Self::unit); along the axis, from plane to plane.
+    /// From one element of a plane to the next, in units of [`unit`](Self::unit); along the axis,
+    /// from plane to plane.
     strides: Axes<usize>,
 }
 
@@ -37,19 +38,19 @@ impl Plane {
         Ok(Self { axis, shape, elements, element, strides })
     }
 
-    /// What lengths are counted in: bytes, or elements where those have no fixed size.
+    /// The unit of lengths: bytes, or elements where those have no fixed size.
     fn unit(&self) -> usize {
         self.element.unwrap_or(1)
     }
 
-    /// The shape of so many planes.
+    /// The shape of this many planes.
     pub fn shape_of(&self, count: u64) -> Vec<u64> {
         let mut shape = self.shape.clone();
         shape[self.axis] = count;
         shape
     }
 
-    /// How many planes these elements are.
+    /// The number of planes that these elements make up.
     pub fn count(&self, elements: ElementsRef<'_>) -> Result<usize, SliceError> {
         let actual = match (elements, self.element) {
             (ElementsRef::Fixed(bytes), Some(_)) => bytes.len(),
@@ -73,7 +74,7 @@ impl Plane {
         count: usize,
         at: usize,
     ) -> Result<Elements, SliceError> {
-        // The axes before the one that is cut are one, and those behind it another.
+        // Treat the axes before the one that is cut as one, and those after it as another.
         let inner: usize = self.shape[self.axis..].iter().map(|&n| n as usize).product();
         let outer = self.elements / inner;
         let unit = self.unit();
@@ -102,7 +103,7 @@ impl Plane {
     }
 }
 
-/// Planes one after the other, each in memory of its own.
+/// Planes one after another, each in memory of its own.
 #[derive(Debug)]
 pub(super) struct Planes<'a> {
     pub plane: &'a Plane,

@@ -25,7 +25,7 @@ pub enum SliceError {
         /// Axes of the array.
         rank: usize,
     },
-    /// A plane has no elements, so nobody can tell how many were given.
+    /// A plane has no elements, so the number of planes given cannot be determined.
     #[error("a plane across axis {axis} has no elements: the array's shape is {shape:?}")]
     EmptyPlane {
         /// The axis.
@@ -40,10 +40,10 @@ pub enum SliceError {
     PartOfPlane {
         /// What a plane has.
         plane: u64,
-        /// What is over.
+        /// The remainder.
         over: u64,
     },
-    /// Elements of fixed size were given for an array of variable-length ones, or the other way round.
+    /// Fixed-size elements were given for an array of variable-length ones, or vice versa.
     #[error("the elements are of another kind than the array's")]
     Kind,
     /// There is no memory for a plane.
@@ -52,7 +52,7 @@ pub enum SliceError {
         /// Its size.
         bytes: u64,
     },
-    /// Planes would lie past the end of an array that is not to grow.
+    /// Planes would lie beyond the end of an array that does not grow.
     #[error("plane {plane} lies past the end of the axis, which has {len} and is not to grow")]
     PastEnd {
         /// The last plane that was given.
@@ -60,7 +60,7 @@ pub enum SliceError {
         /// Planes of the array.
         len: u64,
     },
-    /// A number of planes between commits that cannot be.
+    /// An invalid number of planes between commits.
     #[error("planes cannot be committed every 0 planes")]
     CommitEvery,
     /// No axis is that long.
@@ -74,11 +74,13 @@ pub enum SliceError {
 pub struct SliceOptions {
     /// How chunks are written, [`Strategy`](crate::Strategy) included.
     pub write: WriteOptions,
-    /// Planes are committed whenever so many have come; `None` commits them when their layer of chunks is complete.
+    /// Planes are committed after every this many; `None` commits them when their layer of chunks
+    /// is complete.
     pub commit_every: Option<u64>,
-    /// Where the first plane goes in an array that has its final shape already; `None` lets the array grow.
+    /// Where the first plane goes in an array that already has its final shape; `None` grows the
+    /// array.
     pub start: Option<u64>,
-    /// Whether an append that nobody can tell to be dead is taken for dead. See [`AppendClaim::take_over`].
+    /// Whether an append of unknown state is assumed to be dead. See [`AppendClaim::take_over`].
     pub take_over: bool,
 }
 
@@ -88,46 +90,48 @@ impl SliceOptions {
         Self::default()
     }
 
-    /// With chunks written in this way.
+    /// Sets how chunks are written.
     pub fn write(mut self, options: WriteOptions) -> Self {
         self.write = options;
         self
     }
 
-    /// With a commit after every so many planes.
+    /// Commits after every this many planes.
     pub fn commit_every(mut self, planes: u64) -> Self {
         self.commit_every = Some(planes);
         self
     }
 
-    /// With an append that nobody can tell to be dead taken for dead.
+    /// Sets whether an append of unknown state is assumed to be dead.
     pub fn take_over(mut self, take_over: bool) -> Self {
         self.take_over = take_over;
         self
     }
 
-    /// With planes from number `plane` on replaced, in an array that does not grow.
+    /// Replaces planes from number `plane` on, in an array that does not grow.
     pub fn start(mut self, plane: u64) -> Self {
         self.start = Some(plane);
         self
     }
 }
 
-/// Writes planes of an array one after the other along an axis: for acquisition, and for appending.
+/// Writes planes of an array one after another along an axis: for acquisition, and for appending.
 ///
-/// The array grows as planes are committed. A commit writes chunks first and the metadata last, and what lies beyond the
-/// shape is invisible: so whoever opens the array, with whatever library, finds whole planes up to the last commit,
-/// also after a kill. To go on, open the array again; its shape tells how many planes there are. What a killed run
-/// had written beyond that is overwritten by what comes next. Dropping the writer without [`finish`](Self::finish)
-/// loses the planes that were not committed.
+/// The array grows as planes are committed. A commit writes chunks first and the metadata last, and
+/// what lies beyond the shape is invisible: so every reader, using any library, sees whole planes
+/// up to the last commit, even after a kill. To resume, open the array again; its shape gives the
+/// number of planes. Anything a killed run had written beyond that is overwritten by the next
+/// planes. Dropping the writer without [`finish`](Self::finish) loses the planes that were not
+/// committed.
 ///
 /// Planes are held in memory up to the end of a layer of chunks (the extent of the array's
-/// [chunks](crate::Array::chunk_shape) along the axis), and chunks are written whole: of an array that ends inside a layer, what is
-/// there of it is read first. So memory is at most one layer of planes beside the engine's budget. Chunks that are 1 long along
-/// the axis need none.
+/// [chunks](crate::Array::chunk_shape) along the axis), and chunks are written whole: if the array
+/// ends inside a layer, the existing part of that layer is read first. So memory use is at most one
+/// layer of planes on top of the engine's budget. Chunks of length 1 along the axis need none.
 ///
-/// There is one writer at a time of an array that grows: it owns the end of the array ([`AppendClaim`]) from its making until it
-/// is finished or dropped, and another one is refused before it has written a byte.
+/// A growing array has one writer at a time: it owns the end of the array ([`AppendClaim`]) from
+/// its creation until it is finished or dropped, and another one is refused before it has written a
+/// byte.
 ///
 /// ```
 /// use shardine::{Array, Location, SliceOptions, SliceWriter};
@@ -145,31 +149,33 @@ impl SliceOptions {
 #[derive(Debug)]
 pub struct SliceWriter {
     array: ArrayNode,
-    /// Of an array that grows.
+    /// For an array that grows.
     claim: Option<AppendClaim>,
     options: SliceOptions,
     plane: Plane,
     /// The extents of a chunk and of an object along the axis.
     layer: u64,
     cell: u64,
-    /// Planes of one layer of chunks that have come, some of them perhaps written already.
+    /// Planes of one layer of chunks received so far, some of them perhaps written already.
     planes: Vec<Elements>,
-    /// The number of the first of them, or of the plane that comes next.
+    /// The number of the first of them, or of the next plane.
     first: u64,
     /// Planes before this one are written.
     written: u64,
     /// Planes before this one are committed.
     committed: u64,
     report: WriteReport,
-    /// Keeps the array in its place while something lies beyond its shape that a job in place would leave behind.
+    /// Keeps the array in place while something lies beyond its shape that an in-place job would
+    /// leave behind.
     hold: Option<Arc<FolderHold>>,
 }
 
 impl SliceWriter {
-    /// A writer of planes across `axis`. It owns the end of an array that grows from now on.
+    /// A writer of planes across `axis`. From now on it owns the end of an array that grows.
     ///
-    /// [`Error::AppendUnderWay`] if another one does, and [`Error::MetadataChanged`] if the array has changed since it was opened.
-    /// Costs the claim and one read; nothing if the array does not grow.
+    /// [`Error::AppendUnderWay`] if another one does, and [`Error::MetadataChanged`] if the array
+    /// has changed since it was opened. Costs the claim and one read; nothing if the array does not
+    /// grow.
     pub fn new(array: ArrayNode, axis: usize, options: SliceOptions) -> Result<Self, Error> {
         let writer = Self::unclaimed(array, axis, options)?;
         if writer.options.start.is_some() {
@@ -179,7 +185,7 @@ impl SliceWriter {
         writer.claimed(claim)
     }
 
-    /// The same of an array that grows, whose end the caller has claimed.
+    /// A writer for an array that grows, whose end the caller has claimed.
     pub fn with_claim(
         array: ArrayNode,
         axis: usize,
@@ -192,9 +198,10 @@ impl SliceWriter {
         Self::unclaimed(array, axis, SliceOptions { start: None, ..options })?.claimed(claim)
     }
 
-    /// With a claim on the end of an array that has not changed since it was opened.
+    /// Adds a claim on the end of an array that has not changed since it was opened.
     fn claimed(mut self, claim: AppendClaim) -> Result<Self, Error> {
-        // Who had the claim before may have let the array grow, and what lies beyond the shape that is known here is there now.
+        // The previous owner of the claim may have grown the array, and what lies beyond the shape
+        // known here may now be data.
         self.hold_array()?;
         self.array.check_current()?;
         self.let_go();
@@ -245,19 +252,21 @@ impl SliceWriter {
         &self.array
     }
 
-    /// The claim on the end of the array, for what is to be left if this writer is not finished; `None` if the array does not grow.
+    /// The claim on the end of the array, to set what is left behind if this writer is not
+    /// finished; `None` if the array does not grow.
     pub fn claim(&mut self) -> Option<&mut AppendClaim> {
         self.claim.as_mut()
     }
 
-    /// The number of the plane that comes next: where the writer began, and how many it has taken since.
+    /// The number of the next plane: where the writer began, plus the planes taken since.
     ///
-    /// After an error this tells which planes of a push were taken; the next call goes on with those that were not written.
+    /// After an error this shows which planes of a push were taken; the next call continues with
+    /// those that were not written.
     pub fn position(&self) -> u64 {
         self.first + self.planes.len() as u64
     }
 
-    /// The plane before which all planes are committed.
+    /// All planes before this one are committed.
     pub fn committed(&self) -> u64 {
         self.committed
     }
@@ -272,17 +281,19 @@ impl SliceWriter {
         self.report
     }
 
-    /// Takes one or several whole planes: elements in C order of the array's shape, with the number of planes along the axis.
+    /// Takes one or several whole planes: elements in C order of the array's shape, with the number
+    /// of planes along the axis.
     ///
-    /// What completes a layer of chunks is written, and committed if [`SliceOptions::commit_every`] does not say when.
-    /// Several layers that come in one push are written together, straight from the caller's memory.
+    /// Complete layers of chunks are written, and committed unless [`SliceOptions::commit_every`]
+    /// is set. Several layers in one push are written together, straight from the caller's memory.
     pub fn push<T: Element>(&mut self, elements: &[T]) -> Result<(), Error> {
         self.array.check_type::<T>()?;
         let bytes = self.array.little_endian(elements);
         self.push_elements(ElementsRef::Fixed(&bytes))
     }
 
-    /// Takes planes of whatever type, as little-endian bytes or of variable length. See [`push`](Self::push).
+    /// Takes planes of any type, as little-endian bytes or as variable-length elements. See
+    /// [`push`](Self::push).
     pub fn push_elements(&mut self, elements: ElementsRef<'_>) -> Result<(), Error> {
         let count = self.plane.count(elements)?;
         self.check_end(count as u64)?;
@@ -312,10 +323,12 @@ impl SliceWriter {
         Ok(())
     }
 
-    /// Takes planes `planes` of a source, without holding them in memory: for what is in a file already.
+    /// Takes planes `planes` of a source without holding them in memory: for data that is already
+    /// in a file.
     ///
-    /// They are written, and committed if [`SliceOptions::commit_every`] does not say when, up to the end of one shard after the
-    /// other and at the end. If they begin or end inside a chunk, its other planes are merged with them.
+    /// They are written up to the end of one shard after another and at the end, and committed
+    /// there unless [`SliceOptions::commit_every`] is set. If they begin or end inside a chunk, its
+    /// other planes are merged with them.
     pub fn push_from(&mut self, planes: Range<u64>, source: &dyn Source) -> Result<(), Error> {
         self.check_end(planes.end.saturating_sub(planes.start))?;
         self.hold_array()?;
@@ -336,9 +349,9 @@ impl SliceWriter {
         Ok(())
     }
 
-    /// Makes all planes that were taken readable by anybody, durably.
+    /// Makes all planes taken so far durable and visible to all readers.
     ///
-    /// Writes the layer of chunks that is not complete, if there is one, and then the array's new shape.
+    /// Writes the incomplete layer of chunks, if there is one, and then the array's new shape.
     pub fn commit(&mut self) -> Result<(), Error> {
         self.hold_array()?;
         self.publish()?;
@@ -359,8 +372,8 @@ impl SliceWriter {
         Ok(())
     }
 
-    /// Keeps the array in its place until all that was written is committed. If another one has taken it since, planes are
-    /// written to that from here on.
+    /// Keeps the array in place until everything written is committed. If another array has
+    /// replaced it since, planes are written to that one from here on.
     fn hold_array(&mut self) -> Result<(), Error> {
         if self.hold.is_some() {
             return Ok(());
@@ -385,7 +398,8 @@ impl SliceWriter {
             self.layer = now.chunk_shape()[self.plane.axis];
             self.cell = now.cell_shape()[self.plane.axis];
             self.array = now;
-            // What is committed is stored there; where it ends inside of a chunk, what comes is merged with it.
+            // What is committed is stored there; where it ends inside a chunk, new planes are
+            // merged with it.
             let stored = self.committed.saturating_sub(self.first);
             self.planes.drain(..self.planes.len().min(stored as usize));
             self.first += stored;
@@ -399,9 +413,11 @@ impl SliceWriter {
         }
     }
 
-    /// Commits what is not committed yet, gives the claim on the end of the array back, and returns the array.
+    /// Commits what is not committed yet, gives back the claim on the end of the array, and returns
+    /// the array.
     ///
-    /// If that fails the planes of the last layer are lost; [`commit`](Self::commit) can be tried again.
+    /// If that fails, the planes of the last layer are lost; [`commit`](Self::commit) can be
+    /// retried.
     pub fn finish(mut self) -> Result<ArrayNode, Error> {
         self.commit()?;
         if let Some(claim) = self.claim.take() {
@@ -410,12 +426,13 @@ impl SliceWriter {
         Ok(self.array)
     }
 
-    /// An error if somebody else owns the end of the array by now.
+    /// An error if another append owns the end of the array by now.
     fn check_claim(&self) -> Result<(), Error> {
         self.claim.as_ref().map_or(Ok(()), AppendClaim::check)
     }
 
-    /// Refuses planes past the end of an array that does not grow, or of any.
+    /// Refuses planes beyond the end of an array that does not grow, or beyond the longest possible
+    /// axis.
     fn check_end(&self, count: u64) -> Result<(), SliceError> {
         let end = self.position().checked_add(count).ok_or(SliceError::TooLong)?;
         let len = self.array.shape()[self.plane.axis];
@@ -433,7 +450,7 @@ impl SliceWriter {
         }
     }
 
-    /// Writes a layer that is complete, and commits if it is time.
+    /// Writes a complete layer, and commits if it is time.
     fn settle(&mut self) -> Result<(), Error> {
         let position = self.position();
         if position.is_multiple_of(self.layer) && !self.planes.is_empty() {
@@ -449,10 +466,11 @@ impl SliceWriter {
         if is_due { self.publish() } else { Ok(()) }
     }
 
-    /// Reads the planes that are there of the layer in which the next plane falls, so that its chunks are written whole.
+    /// Reads the existing planes of the layer that the next plane falls into, so that its chunks
+    /// are written whole.
     fn begin_layer(&mut self) -> Result<(), Error> {
         let within = self.first % self.layer;
-        // An array that does not grow has planes behind the next one too; the engine merges them.
+        // An array that does not grow has planes after the next one too; the engine merges them.
         let grows = self.options.start.is_none();
         if !self.planes.is_empty() || within == 0 || !grows || self.committed < self.first {
             return Ok(());
@@ -486,7 +504,7 @@ impl SliceWriter {
         Ok(())
     }
 
-    /// Writes `count` planes of a source, which go to where the next plane goes.
+    /// Writes `count` planes of a source at the position of the next plane.
     fn write_from(&mut self, source: &dyn Source, skipped: u64, count: u64) -> Result<(), Error> {
         let mut start = vec![0; self.array.shape().len()];
         if let Some(first) = start.get_mut(self.plane.axis) {

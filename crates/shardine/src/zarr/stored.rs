@@ -1,4 +1,4 @@
-//! Which objects of a grid there are.
+//! Which objects of a grid exist.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -10,12 +10,13 @@ use crate::engine::tuning::LISTING;
 use crate::engine::{StoredObject, in_order};
 use crate::{Engine, Error, Location};
 
-/// Listings of folders, each before those of the folders inside it. Of a remote store some are made ahead.
+/// Listings of folders, each before those of its subfolders. For a remote store some are
+/// prefetched.
 #[derive(Debug)]
 pub(crate) struct Listings<'a> {
     store: &'a dyn Store,
     most: usize,
-    /// The last one is next.
+    /// Popped from the end.
     waiting: Vec<Option<Key>>,
     ready: HashMap<Option<Key>, Result<Listing, StoreError>>,
 }
@@ -27,17 +28,17 @@ impl<'a> Listings<'a> {
         Self { store, most, waiting: vec![location.path.clone()], ready: HashMap::new() }
     }
 
-    /// Adds folders that are to come next, in this order.
+    /// Adds folders to list next, in this order.
     pub fn push(&mut self, folders: impl DoubleEndedIterator<Item = Key>) {
         self.waiting.extend(folders.rev().map(Some));
     }
 
-    /// The folder that is listed next.
+    /// The next folder to list.
     pub fn folder(&mut self) -> Option<Option<Key>> {
         self.waiting.pop()
     }
 
-    /// The listing of a folder that came from [`folder`](Self::folder).
+    /// The listing of a folder returned by [`folder`](Self::folder).
     pub fn list(&mut self, folder: Option<&Key>) -> Result<Listing, StoreError> {
         if self.most < 2 {
             return self.store.list(folder);
@@ -62,19 +63,19 @@ impl<'a> Listings<'a> {
     }
 }
 
-/// What there is of a grid below a place.
+/// The contents of a grid below a location.
 #[derive(Debug, Default)]
 pub(super) struct GridContents {
     /// The objects whose keys name cells, by cell.
     pub objects: Vec<StoredObject>,
-    /// The folders that such keys go through, each before those inside it.
+    /// The folders in the path of such keys, each before its subfolders.
     pub folders: Vec<Key>,
-    /// What stands where such an object or folder belongs, and is neither: a link to a folder, say.
+    /// Anything in place of such an object or folder that is neither: a link to a folder, say.
     pub unlisted: Vec<Unlisted>,
 }
 
 impl GridContents {
-    /// Finds them by names alone: a listing for the place and one for each folder.
+    /// Finds them by name alone: one listing for the location and one for each folder.
     pub fn list(
         engine: &Engine,
         location: &Location,
@@ -104,22 +105,23 @@ impl GridContents {
         Ok(found)
     }
 
-    /// The objects, or an error if something stands among them behind which there may be more.
+    /// The objects, or an error if something among them may hide more.
     pub fn into_objects(self) -> Result<Vec<StoredObject>, Error> {
         match self.unlisted.into_iter().next() {
-            // What is behind it can be read by key, and nobody can tell what there is.
+            // What is behind it can be read by key, but cannot be listed.
             Some(unlisted) => Err(StoreError::from(unlisted).into()),
             None => Ok(self.objects),
         }
     }
 }
 
-/// Whether keys of cells of `rank` numbers can go through a folder of this name.
+/// Whether keys of cells with `rank` numbers can go through a folder of this name.
 fn is_grid_folder(encoding: &ChunkKeyEncoding, name: &str, rank: usize) -> bool {
     grid_folder(encoding, name, rank).is_some()
 }
 
-/// The numbers that a folder of this name has in common with the cells whose keys go through it; `None` if none do.
+/// The numbers that a folder of this name has in common with the cells whose keys go through it;
+/// `None` if none do.
 pub(crate) fn grid_folder(
     encoding: &ChunkKeyEncoding,
     name: &str,
@@ -133,7 +135,7 @@ pub(crate) fn grid_folder(
         ChunkKeyEncoding::V2 { separator: Separator::Slash } => Some(name),
         _ => None,
     }?;
-    // As many numbers as the folder has are one axis less than the key, or more.
+    // The folder has at least one number fewer than the key.
     let parts = numbers.split('/').count();
     let v2 = ChunkKeyEncoding::V2 { separator: Separator::Slash };
     if parts < rank { v2.parse(numbers, parts) } else { None }

@@ -1,4 +1,4 @@
-//! A hierarchy to copy, and all that is in a store.
+//! A hierarchy to copy, and everything in a store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,8 @@ pub fn arrays() -> [Value; 2] {
     [sharded(&[64, 48], &[32, 16], &[8, 8]), plain]
 }
 
-/// Nested groups, a sharded and an unsharded array with holes, and nothing else. The root's metadata tells all nodes.
+/// Nested groups, a sharded and an unsharded array with holes, and nothing else. The root's
+/// metadata names all nodes.
 pub fn zarr_only(store: &Arc<dyn Store>) {
     let [sharded, plain] = arrays();
     let inner = group(&[]);
@@ -67,7 +68,7 @@ pub fn zarr_only(store: &Arc<dyn Store>) {
     }
 }
 
-/// The same with objects of other makes, an empty one, and large ones.
+/// The same with objects written by other tools, an empty one, and large ones.
 pub fn hierarchy(store: &Arc<dyn Store>) {
     zarr_only(store);
     put(store, "notes.txt", b"not Zarr at all");

@@ -1,4 +1,4 @@
-//! Arrays with a model of what is in them.
+//! Arrays with a model of their contents.
 #![allow(dead_code, reason = "each test crate uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
@@ -69,7 +69,7 @@ pub fn create(document: &Value) -> ArrayNode {
     create_in(Arc::new(MemoryStore::new()), document)
 }
 
-/// Opens the array anew, with nothing cached.
+/// Reopens the array, with nothing cached.
 pub fn reopen(array: &Array) -> ArrayNode {
     ArrayNode::open(&engine(), array.location()).unwrap()
 }

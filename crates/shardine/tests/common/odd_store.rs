@@ -1,4 +1,5 @@
-//! A store in memory that behaves as remote ones may: what is open is known only by reading, and things change.
+//! A store in memory that behaves as remote ones may: an open object is only known by reading it,
+//! and objects change.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -12,20 +13,20 @@ pub struct OddStore {
     me: Weak<OddStore>,
     /// Reads until one fails with `Changed`; negative for never.
     pub change_after: AtomicI64,
-    /// Reads until one brings bytes that were being overwritten; negative for never.
+    /// Reads until one returns bytes that were being overwritten; negative for never.
     pub garble_after: AtomicI64,
     /// Milliseconds that a request takes.
     pub latency: AtomicU64,
-    /// Requests that are under way, and the most that ever were.
+    /// Requests in flight, and the most there ever were.
     under_way: AtomicUsize,
     pub peak: AtomicUsize,
     /// Whether listings are refused.
     pub unlistable: AtomicBool,
-    /// Objects that are replaced after the next listing that tells of them.
+    /// Objects that are replaced after the next listing that names them.
     pub replaced: Mutex<Vec<(Key, Vec<u8>)>>,
 }
 
-/// A request that is under way.
+/// A request in flight.
 struct Request<'a>(&'a OddStore);
 
 impl<'a> Request<'a> {

@@ -174,7 +174,7 @@ fn place(shard: &[u8], bits: u64, minishard: usize) -> (usize, std::ops::Range<u
     (table, table + word(shard, pair) as usize..table + word(shard, pair + 8) as usize)
 }
 
-/// Changes entries of the first minishard of a shard, where they are; its index is raw.
+/// Changes entries of the first minishard of a shard in place; its index is raw.
 pub fn with_index(at: &Location, object: &str, edit: impl FnOnce(&mut [Entry])) {
     let bits = sharding_of(at, object)["minishard_bits"].as_u64().unwrap();
     let mut shard = get(at, object);
@@ -188,7 +188,7 @@ pub fn with_index(at: &Location, object: &str, edit: impl FnOnce(&mut [Entry])) 
 /// A value with its minishard and key.
 pub type Value64 = (usize, u64, Vec<u8>);
 
-/// Writes a shard anew with other values, and without what lies between them.
+/// Rewrites a shard with other values, and without what lies between them.
 pub fn with_values(at: &Location, object: &str, edit: impl FnOnce(&mut Vec<Value64>)) {
     let sharding = sharding_of(at, object);
     let bits = sharding["minishard_bits"].as_u64().unwrap();
@@ -227,7 +227,7 @@ pub fn built(bits: u64, compressed: bool, values: &[Value64]) -> Vec<u8> {
     shard
 }
 
-/// Gives a key of a shard other bytes.
+/// Replaces the bytes of a key in a shard.
 pub fn with_value(at: &Location, object: &str, key: u64, value: &[u8]) {
     with_values(at, object, |values| {
         values.iter_mut().find(|(_, k, _)| *k == key).unwrap().2 = value.to_vec();

@@ -1,4 +1,4 @@
-//! Data sets of webknossos-wrap, written byte by byte.
+//! webknossos-wrap data sets, written byte by byte.
 
 use serde_json::json;
 use shardine::store::Store;
@@ -23,7 +23,7 @@ pub const TYPES: [(&str, u8); 10] = [
     ("int64", 8),
 ];
 
-/// What a data set is made of.
+/// The parameters of a data set.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
     /// 1 raw, 2 LZ4, 3 LZ4HC.
@@ -52,7 +52,7 @@ impl Form {
         (mixed >> 60).to_le_bytes()[..self.size().into()].to_vec()
     }
 
-    /// The file at a place.
+    /// The file at a position.
     pub fn cube(self, place: [u64; 3]) -> Vec<u8> {
         let mut blocks = Vec::new();
         for number in 0..8u64 {
@@ -80,7 +80,7 @@ impl Form {
         file
     }
 
-    /// What a box of the data set has, in C order.
+    /// The elements of a box of the data set, in C order.
     pub fn expected(self, start: [u64; 3], end: [u64; 3], stored: &[[u64; 3]]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for x in start[0]..end[0] {

@@ -1,4 +1,4 @@
-//! A store around another one that lies, refuses, or counts, as a test wants it.
+//! A wrapper around another store that lies, refuses or counts, as a test needs.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -6,28 +6,28 @@ use std::sync::{Arc, Mutex};
 
 use shardine::store::*;
 
-/// What a wrapped store does beside passing calls on.
+/// What a wrapped store does besides passing calls on.
 #[derive(Debug, Default)]
 pub struct Tricks {
     /// Listings are refused.
     pub no_list: bool,
-    /// Reads are said to cost as little as those of files.
+    /// Reads claim to be as cheap as those of files.
     pub near: bool,
     /// Objects whose last byte is written wrong.
     pub garble: Mutex<Vec<Key>>,
     /// Objects whose last byte is not written.
     pub shorten: Mutex<Vec<Key>>,
-    /// Objects that are told to have changed whenever they are read.
+    /// Objects that claim to have changed whenever they are read.
     pub restless: Mutex<Vec<Key>>,
     /// How long a read takes.
     pub delay: std::time::Duration,
     /// Bytes that were read and are still in memory.
     pub held: AtomicI64,
-    /// The most that this was.
+    /// The maximum of that.
     pub most_held: AtomicI64,
-    /// Reads under way.
+    /// Reads in flight.
     pub reading: AtomicU64,
-    /// The most that this was.
+    /// The maximum of that.
     pub most_reading: AtomicU64,
 }
 
@@ -82,7 +82,7 @@ struct WrappedObject {
     tricks: Arc<Tricks>,
 }
 
-/// Bytes that count as long as somebody has them.
+/// Bytes that count as long as somebody holds them.
 struct Counted(Buffer, Arc<Tricks>);
 
 impl AsRef<[u8]> for Counted {
@@ -127,7 +127,7 @@ impl layer::ObjectLayer for WrappedObject {
         done(Object::read(&*self, range));
     }
 
-    /// What is moved in the kernel could not be tricked with.
+    /// Bytes that are moved in the kernel would bypass the tricks.
     fn file(&self) -> Option<&std::fs::File> {
         None
     }

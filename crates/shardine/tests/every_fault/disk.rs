@@ -1,4 +1,4 @@
-//! The disk that fails, and how verbs are tried on it.
+//! A disk that fails, and how verbs are tried on it.
 
 use std::fs;
 use std::io;
@@ -12,27 +12,27 @@ use shardine::store::{DiskLook, DiskObserver, DiskStep, FileStore, Verdict};
 use shardine::{Engine, EngineOptions, Location};
 use tempfile::TempDir;
 
-/// Calls of a verb that are tried if not all are.
+/// How many calls of a verb are tried if not all are.
 const SAMPLE: usize = 120;
 
-/// What takes longer hangs.
+/// Anything slower counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Elements, or words that say what was found.
 pub type State = Result<Vec<u8>, String>;
 
-/// A verb of the command line, as the library has it.
+/// A verb of the command line, as a library call.
 pub struct Verb {
     pub name: &'static str,
-    /// Makes what it works on, in an empty folder.
+    /// Creates its input, in an empty folder.
     pub set_up: fn(&Path),
-    /// Runs it below a root. What it returns is what it tells.
+    /// Runs it below a root, and returns its report.
     pub run: fn(&Arc<Engine>, &Location) -> Result<String, String>,
-    /// What must not be lost: as it was, or as it is when the verb is done.
+    /// What must not be lost: the state before, or the state when the verb is done.
     pub kept: fn(&Path) -> State,
-    /// What is there when it is done.
+    /// The state when it is done.
     pub done: fn(&Path) -> State,
-    /// Whether it can be given again after a failure.
+    /// Whether it can be run again after a failure.
     pub again: bool,
 }
 
@@ -90,7 +90,7 @@ pub fn at(path: &Path) -> Location {
     Location::root(Arc::new(FileStore::new(path)))
 }
 
-/// A folder with all that is in it, as it is now.
+/// Copies a folder with everything in it.
 fn copy_tree(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
@@ -111,7 +111,7 @@ fn names(folder: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// How a verb went on a disk that may fail; `None` if it hangs.
+/// The outcome of a verb on a disk that may fail; `None` if it hangs.
 fn run(verb: &Verb, root: &Path, faulty: &Arc<Faulty>) -> Option<Result<String, String>> {
     let (tell, told) = mpsc::channel();
     let (run, root, faulty) = (verb.run, root.to_owned(), Arc::clone(faulty));
@@ -122,7 +122,7 @@ fn run(verb: &Verb, root: &Path, faulty: &Arc<Faulty>) -> Option<Result<String, 
     told.recv_timeout(PATIENCE).ok()
 }
 
-/// Lets call number `point` fail; whether that call was made.
+/// Fails call number `point`; returns whether that call was made.
 fn fail_at(
     verb: &Verb,
     template: &Path,
@@ -172,7 +172,7 @@ fn fail_at(
     Ok(call.is_some())
 }
 
-/// Lets every call of these verbs fail, or a sample of them.
+/// Fails every call of these verbs, or a sample of them.
 pub fn try_all(verbs: &[Verb]) {
     let all = std::env::var_os("SHARDINE_EVERY_FAULT").is_some();
     let (mut points, mut tried, mut failures) = (0, 0, Vec::new());
@@ -203,7 +203,7 @@ pub fn try_all(verbs: &[Verb]) {
             }
         }
         println!("{}: {calls} calls, {here} failed, {:?}", verb.name, begun.elapsed());
-        // What depends on the time may be left out now and then.
+        // Calls that depend on timing may be skipped now and then.
         assert!(unmade * 10 <= here, "{}: {unmade} of {here} calls were not made", verb.name);
         (points, tried) = (points + calls, tried + here);
     }

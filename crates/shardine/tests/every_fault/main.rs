@@ -1,8 +1,10 @@
-//! A disk that fails once, at each call that a verb makes to it, be it to look or to change something.
+//! A disk that fails once, at each call that a verb makes to it, whether it reads or changes
+//! something.
 //!
-//! Each verb is run once to count its calls, then once for each of them, which fails with EIO. Either the verb says so and
-//! the data is what it was or what it is to be, or it succeeds and all is as it is without the fault. The same command given
-//! again then succeeds. Of many calls only some are tried, unless SHARDINE_EVERY_FAULT is set.
+//! Each verb is run once to count its calls, then once for each of them, which fails with EIO.
+//! Either the verb reports the failure and the data is in its old or its new state, or the verb
+//! succeeds and everything is as without the fault. Running the same command again then succeeds.
+//! If there are many calls only some are tried, unless SHARDINE_EVERY_FAULT is set.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 

@@ -61,7 +61,7 @@ fn a(root: &Path) -> State {
     read_of(root, "a")
 }
 
-/// The array and the place where the result is.
+/// The array and the location of the result.
 fn a_and_b(root: &Path) -> State {
     Ok([read_of(root, "a")?, read_of(root, "b")?].concat())
 }
@@ -82,7 +82,7 @@ fn set_up_plain(root: &Path) {
     make(root, "a", &plain());
 }
 
-/// A change in place that died in the middle of its switch: there is a journal, and a torn index.
+/// An in-place update that died in the middle of its switch: there is a journal, and a torn index.
 fn set_up_torn(root: &Path) {
     #[derive(Debug)]
     struct Dies(usize, AtomicUsize);
@@ -109,7 +109,7 @@ fn set_up_torn(root: &Path) {
         assert!(update(&array, Strategy::InPlace).is_err(), "it never dies in its switch");
         let journal = root.join("a/c/0/.shardine-0.journal");
         let torn = fs::read(&shard).unwrap();
-        // Longer, and with an index at its end that is no index.
+        // Longer, and with invalid bytes in place of the index at its end.
         let (data, crc) = torn.split_at(torn.len() - 4);
         let index = &data[data.len() - 64..];
         let fresh = index.iter().any(|&byte| byte != 0);
@@ -145,7 +145,7 @@ pub fn check(engine: &Arc<Engine>, location: &Location) -> Result<String, String
     if summary.is_ok() { Ok(format!("{summary:?} {found:?}")) } else { Err(format!("{found:?}")) }
 }
 
-/// What `verify` finds in what was repaired: what was lost is told, and nothing else is damaged.
+/// What `verify` finds after a repair: losses are reported, and nothing else is damaged.
 pub fn check_repaired(engine: &Arc<Engine>, location: &Location) -> Result<String, String> {
     let (mut found, mut damage) = (Vec::new(), Vec::new());
     let options = VerifyOptions::new().decode(true);
@@ -189,7 +189,7 @@ fn both_groups(root: &Path) -> State {
     Ok([group(root)?, group_at(root, "h")?].concat())
 }
 
-/// The elements, and how they are packed, and what the group says of that.
+/// The elements, how they are packed, and what the group says about that.
 fn group_packed(root: &Path) -> State {
     let mut state = group(root)?;
     for document in ["g/zarr.json", "g/a/zarr.json", "g/s/b/zarr.json"] {
@@ -228,7 +228,7 @@ pub fn looking() -> Vec<Verb> {
         base("read", set_up_end, |engine, root| {
             let array = ArrayNode::open(engine, &root.join("a").unwrap()).map_err(told)?;
             let mut text = String::new();
-            // The second time with what is cached and open.
+            // The second time with everything cached and open.
             for _ in 0..2 {
                 text += &format!("{:?}", array.read_elements("2:7,:").map_err(told)?);
                 text += &format!("{:?}", array.read_elements("1,1").map_err(told)?);
@@ -300,7 +300,7 @@ pub fn writing() -> Vec<Verb> {
             },
             kept: a,
             done: a,
-            // It would append once more.
+            // It would append again.
             again: false,
         },
         Verb {
@@ -317,7 +317,7 @@ pub fn writing() -> Vec<Verb> {
             },
             kept: a,
             done: a,
-            // What was there of it after the last commit fails is not known to the next run.
+            // The next run does not know what existed when the last commit failed.
             again: false,
         },
         Verb {
@@ -335,7 +335,7 @@ pub fn writing() -> Vec<Verb> {
             },
             kept: nothing,
             done: a,
-            // It is there, if only the last step failed.
+            // It exists, if only the last step failed.
             again: false,
         },
         Verb {
@@ -349,13 +349,13 @@ pub fn writing() -> Vec<Verb> {
             },
             kept: nothing,
             done: created,
-            // It is there, if only the last step failed.
+            // It exists, if only the last step failed.
             again: false,
         },
     ]
 }
 
-/// The file that is read, past the disk that fails.
+/// The input file, read without going through the failing disk.
 fn file_in(root: &Location) -> Result<Input, String> {
     let folder = root.to_string();
     Input::open(&Path::new(&folder).join("in.raw")).map_err(|error| error.to_string())

@@ -93,7 +93,7 @@ fn nothing(_: &Path) -> State {
 
 fn write(engine: &Arc<Engine>, root: &Location) -> Result<String, String> {
     let array = open(engine, &root.join("v").unwrap())?;
-    // Of one chunk, and so of one shard or object.
+    // Of a single chunk, and so of a single shard or object.
     let new = Elements::Fixed(noise(64, 8));
     let region = "2:6,2:6,2:6";
     array.write_elements(region, new.as_ref(), &WriteOptions::new()).map_err(told)?;
@@ -144,7 +144,7 @@ fn keys_packed(root: &Path) -> State {
     Ok([keys(root)?, info].concat())
 }
 
-/// A shard with a value that is not what it was.
+/// A shard with a corrupted value.
 fn set_up_damaged(root: &Path) {
     set_up(root);
     let shard = root.join("v/8/1.shard");
@@ -243,7 +243,7 @@ pub fn all() -> Vec<Verb> {
             },
             kept: nothing,
             done: |root| elements(root, "v"),
-            // It is there, if only the last step failed.
+            // It exists, if only the last step failed.
             again: false,
         },
         verb(
@@ -345,7 +345,7 @@ pub fn all() -> Vec<Verb> {
                 let sharding = info.sharding().clone();
                 let values =
                     KeyValueStore::with_sharding(engine, &location, sharding, PayloadKind::Plain);
-                // Of one shard, so that it is changed or not.
+                // All in one shard, so that either all or none of it changes.
                 let changes = KeyValues::new().put(0, vec![1; 9]).remove(1).put(4, vec![2; 5]);
                 values.update(&changes).map_err(told)?;
                 Ok(String::new())

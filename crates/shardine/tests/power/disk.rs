@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use shardine::store::{DiskObserver, DiskStep, Verdict};
 
-/// A fast and bad source of numbers.
+/// A fast and poor random number generator.
 pub struct Random(pub u64);
 
 impl Random {
@@ -23,14 +23,14 @@ impl Random {
     }
 }
 
-/// A [`DiskStep`] that is kept; paths are relative to the root.
+/// A recorded [`DiskStep`]; paths are relative to the root.
 #[derive(Clone)]
 pub enum Step {
     Create(PathBuf),
     Write(PathBuf, u64, Vec<u8>),
     Resize(PathBuf, u64),
     SyncFile(PathBuf),
-    /// The kernel told of it once and forgot: what was to be synced is not tried again.
+    /// The kernel reported it once and forgot: what was to be synced is not retried.
     SyncFailed(PathBuf),
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
@@ -58,7 +58,7 @@ impl fmt::Debug for Step {
     }
 }
 
-/// Writes down each step and lets it take place, but for one.
+/// Records each step and lets it happen, except for one.
 #[derive(Debug)]
 pub struct Recorder {
     root: PathBuf,
@@ -111,7 +111,7 @@ impl DiskObserver for Recorder {
     }
 }
 
-/// What a name leads to.
+/// What a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     Folder,
@@ -163,15 +163,15 @@ struct Contents {
     pending: Vec<Change>,
 }
 
-/// How much of what was not synced is there after the failure.
+/// How much of the unsynced data survives the failure.
 #[derive(Debug, Clone, Copy)]
 pub enum Kept {
     All,
     Nothing,
-    /// Names as everybody saw them, but no bytes; and the other way round.
+    /// Names as everybody saw them, but no bytes; and vice versa.
     Names,
     Bytes,
-    /// Any part of it, torn at blocks of so many bytes.
+    /// Any part of it, torn at blocks of this many bytes.
     Some(u64, usize),
 }
 
@@ -189,7 +189,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// With everything durable.
+    /// A disk with everything durable.
     pub fn new(image: &Image) -> Self {
         let mut disk = Self::default();
         for (path, contents) in image {
@@ -246,7 +246,7 @@ impl Disk {
                 let file = self.file(from);
                 self.name(Naming::Move(from.clone(), to.clone(), file));
             }
-            // Somebody tried.
+            // Someone tried.
             Step::Remove(path) if !self.seen.contains_key(path) => {}
             Step::RemoveFolder(path)
                 if self.seen.keys().any(|name| name.parent() == Some(path)) => {}
@@ -287,7 +287,7 @@ impl Disk {
         }
         let mut image = Image::new();
         for (path, node) in &names {
-            // What is in a folder that is lost is lost.
+            // The contents of a lost folder are lost.
             let folders = path.ancestors().skip(1).filter(|folder| *folder != Path::new(""));
             if folders.into_iter().all(|folder| names.get(folder) == Some(&Node::Folder)) {
                 let bytes = match node {
@@ -345,7 +345,7 @@ fn left(file: &Contents, kept: Kept, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Puts an image into an empty folder.
+/// Writes an image to an empty folder.
 pub fn put(image: &Image, root: &Path) {
     for (path, contents) in image {
         match contents {

@@ -12,7 +12,7 @@ use crate::scene::{
     nested, record,
 };
 
-/// Looks at what failures at every step of a run leave.
+/// Examines what failures at every step of a run leave.
 struct Failures {
     engine: Arc<Engine>,
     random: Random,
@@ -20,7 +20,7 @@ struct Failures {
     states: u64,
     seen: HashSet<u64>,
     strategy: Strategy,
-    /// One of so many states with a journal is left by a failure of its own.
+    /// One in this many states with a journal is itself subjected to failures.
     deeper: u64,
     checked: usize,
     with_journal: usize,
@@ -151,14 +151,16 @@ fn any_failure_leaves_one_of_two_states_index_at_end_compressed() {
     any_failure_leaves_one_of_two_states(&document(ZSTD, "end"));
 }
 
-/// An inner shard that is written past the end ends in an index, too, and it is not that of the shard.
+/// An inner shard that is written beyond the end also ends in an index, which is not that of the
+/// shard.
 #[test]
 fn any_failure_leaves_one_of_two_states_nested() {
     any_failure_leaves_one_of_two_states(&nested("start"));
     any_failure_leaves_one_of_two_states(&nested("end"));
 }
 
-/// After a sync that failed the kernel takes what it could not write for written. Whoever goes on must not believe it.
+/// After a failed sync the kernel treats what it could not write as written. Later code must not
+/// believe that.
 #[test]
 fn a_power_failure_after_a_failed_sync_leaves_one_of_two_states() {
     for location in ["start", "end"] {

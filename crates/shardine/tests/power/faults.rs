@@ -1,4 +1,4 @@
-//! A disk that is full, or broken, at every step.
+//! A disk that is full or broken, at every step.
 
 use std::io;
 use std::path::Path;
@@ -33,7 +33,7 @@ struct Faulty {
     at: usize,
     fault: Fault,
     count: AtomicUsize,
-    /// Whether it was the removal of a file: that one may stay.
+    /// Whether it was the removal of a file: that file may stay.
     removal: AtomicBool,
     /// Whether looks fail, too.
     looks: AtomicBool,
@@ -54,7 +54,7 @@ impl Faulty {
 }
 
 impl DiskObserver for Faulty {
-    /// A look is a step like others. Of those that fail partly, or for lack of space, there are none.
+    /// A look is a step like any other, but none fails partly or for lack of space.
     fn before_look(&self, _: DiskLook<'_>) -> io::Result<()> {
         if !self.looks.load(Ordering::Relaxed) {
             return Ok(());
@@ -106,7 +106,7 @@ fn lens(image: &Image) -> Vec<(String, usize)> {
     files.map(|(path, len)| (path.to_string_lossy().into_owned(), len)).collect()
 }
 
-/// Lets one call fail, and looks around. `None` if it did not come so far.
+/// Fails one call, and examines the result. `None` if it did not get that far.
 fn one(
     engine: &Arc<shardine::Engine>,
     base: &Image,
@@ -128,7 +128,7 @@ fn one(
     let tidy = !faulty.removal.load(Ordering::Relaxed)
         && !look_failed
         && matches!(fault, Fault::Once | Fault::Partly);
-    // Some looks only tell how to do a thing best.
+    // Some looks only determine how best to do something.
     if outcome.is_ok() && !look_failed && fault != Fault::Full {
         return Some(Err("nobody was told".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! Journals that do not belong to their shard any more, or never did.
+//! Journals that no longer belong to their shard, or never did.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +17,8 @@ use crate::scene::{
 
 const JOURNAL: &str = "c/0/.shardine-0.journal";
 
-/// An array that is full, and what failures leave of an update of its first shard: all states with a journal.
+/// A full array, and what failures leave of an update of its first shard: all states with a
+/// journal.
 struct Left {
     model: Vec<u8>,
     /// Before the update.
@@ -54,7 +55,7 @@ fn left(engine: &Arc<Engine>, document: &str, strategy: Strategy) -> Left {
     Left { model, whole, states }
 }
 
-/// The first shard as another program writes it, with what is in it.
+/// The first shard as another program writes it, and its contents.
 fn foreign(
     engine: &Arc<Engine>,
     document: &str,
@@ -81,7 +82,8 @@ fn what_another_program_wrote_since_stays() {
     for location in ["start", "end"] {
         for codec in ["", ZSTD] {
             let document = document(codec, location);
-            // As long as the old one, with the same index if chunks have a fixed size; shorter; of another size.
+            // As long as the old one, with the same index if chunks have a fixed size; shorter; of
+            // another size.
             let others = [(1, [32, 32]), (2, [10, 32]), (3, [32, 9])]
                 .map(|(seed, shape)| foreign(&engine, &document, seed, shape));
             for strategy in [Strategy::InPlace, Strategy::Append] {
@@ -149,7 +151,7 @@ fn what_is_no_journal_harms_nobody() {
             &|path| fs::create_dir(path).unwrap(),
             &|path| fs::create_dir_all(path.join("inside")).unwrap(),
             &|path| symlink("nowhere", path).unwrap(),
-            // What a link leads to is not touched.
+            // The target of a link is not touched.
             &|path| {
                 fs::write(path.with_file_name("elsewhere"), &real).unwrap();
                 symlink("elsewhere", path).unwrap();
@@ -227,7 +229,7 @@ fn a_copy_of_an_interrupted_shard_is_the_shard_before_or_after() {
                 let expected = read(&open(&engine, Arc::clone(&source))).unwrap();
                 let kept = from.path().join(JOURNAL).exists();
                 assert!(kept || !read_only);
-                // As it was left, not as the reader above may have mended it.
+                // As it was left, not as the reader above may have recovered it.
                 put(state, from.path());
                 let target: Arc<dyn Store> = match i % 2 {
                     0 => Arc::new(FileStore::new(to.path())),

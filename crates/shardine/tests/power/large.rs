@@ -1,4 +1,5 @@
-//! Shards that are large enough for `auto` to change them in place, and updates that are not held in memory.
+//! Shards that are large enough for `auto` to update them in place, and updates that are not held
+//! in memory.
 
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ fn fail(chunk: usize, chunks: usize, touched: usize, location: &str, strategy: S
             disk.apply(step);
         }
     }
-    // All of it again, in place, on what is there now.
+    // All of it again, in place, on the present state.
     let array = open(&engine, FileStore::new(replayed.path()));
     let mut random = Random(1);
     let data: Vec<u8> = (0..chunk).map(|_| random.next(256) as u8).collect();

@@ -1,4 +1,4 @@
-//! What a power failure, a full disk or a broken one leaves of shards that were being changed.
+//! What a power failure, or a full or broken disk, leaves of shards that were being changed.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 

@@ -1,4 +1,4 @@
-//! Readers who know an index from before, while slots are freed and used again.
+//! Readers with an index from before, while slots are freed and reused.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn a_slot_is_used_again_only_when_nobody_reads() {
         for value in 2..6 {
             chunk(value, Strategy::InPlace).write(&array).unwrap();
         }
-        // Nobody reads: two slots take turns; so do two places of an index at the end.
+        // Nobody reads: two slots take turns; so do two positions of an index at the end.
         let settled = len(folder.path());
         assert!(
             settled <= before + if location == "end" { 260 + 64 } else { 0 },

@@ -1,4 +1,4 @@
-//! Arrays that are updated, and what may be found of them.
+//! Arrays that are updated, and the states in which they may be found.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::disk::{Image, Random, Recorder, Step, image, put};
 
 const COLUMNS: usize = 32;
-/// Bytes of a shard, which are rows that follow each other.
+/// Bytes of a shard, which is made of consecutive rows.
 pub const SHARD: usize = 1024;
 
 pub const ZSTD: &str = r#", {"name": "zstd", "configuration": {"level": 1, "checksum": false}}"#;
@@ -32,7 +32,8 @@ pub fn document(codec: &str, location: &str) -> String {
     )
 }
 
-/// The same with shards in the shards that have as many chunks as these, so that their indexes look alike.
+/// The same with nested shards that have as many chunks as the outer ones, so that their indexes
+/// look alike.
 pub fn nested(location: &str) -> String {
     let index =
         r#""index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, "crc32c"]"#;
@@ -78,7 +79,8 @@ pub fn read(array: &Array) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The same, a quarter of a shard at a time, the last one first: what is wrong with one does not show in others.
+/// The same, a quarter of a shard at a time, the last one first: damage in one must not show in
+/// others.
 pub fn read_parts(array: &Array) -> Result<Vec<u8>, String> {
     let mut all = vec![0; 2 * SHARD];
     for part in (0..8).rev() {
@@ -178,7 +180,7 @@ pub fn is_allowed(found: &[u8], allowed: &Allowed) -> Result<(), String> {
     Ok(())
 }
 
-/// A part of a log: from the one states to the others.
+/// A part of a log: from one set of states to another.
 #[derive(Debug, Clone)]
 pub struct Epoch {
     pub begin: usize,
@@ -213,7 +215,7 @@ pub enum Deed {
     Write(Call),
 }
 
-/// Does it and keeps the record. A write that fails leaves both states possible.
+/// Does it and keeps the record. A failed write leaves both states possible.
 pub fn record(
     engine: &Arc<Engine>,
     base: Image,
@@ -275,7 +277,7 @@ impl DiskObserver for ReadOnly {
     }
 }
 
-/// Opens what a failure left: reads it where nothing may be changed, reads it, changes it and reads it again.
+/// Opens what a failure left: reads it read-only, reads it, changes it and reads it again.
 pub fn check(
     engine: &Arc<Engine>,
     left: &Image,

@@ -51,8 +51,8 @@ impl Counts {
     }
 }
 
-/// Counts the system calls of one iteration of each workload, keeps them in the folder of the report, and makes the report
-/// that may be there anew.
+/// Counts the system calls of one iteration of each workload, keeps them in the folder of the
+/// report, and makes the report that may be there anew.
 pub fn count(options: &Options, runner: &Runner) -> Result {
     let mut counts = Counts {
         scale: options.scale.name.to_owned(),

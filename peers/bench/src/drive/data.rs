@@ -14,8 +14,8 @@ use crate::worker::{self, empty};
 /// Raised when the same names would hold other data.
 const GENERATION: &str = "5";
 
-/// Makes what is missing of the volumes and arrays. Arrays are written by shardine, in Morton order,
-/// and count only after every implementation has read all of them right.
+/// Makes what is missing of the volumes and arrays. Arrays are written by shardine, in Morton
+/// order, and count only after every implementation has read all of them right.
 pub fn ensure(runner: &Runner, variants: &[&Variant]) -> Result {
     let (folder, scale) = (&runner.folder, &runner.scale);
     let stamp = folder.join("generation");

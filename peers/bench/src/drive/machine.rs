@@ -100,7 +100,8 @@ impl Figures {
             let pieces: Vec<Piece> = pieces.collect();
             timed(4, || {
                 for piece in &pieces {
-                    // SAFETY: the volume of this shape has 128 MiB, as has `to`; `from` is more than a chunk.
+                    // SAFETY: the volume of this shape has 128 MiB, as has `to`; `from` is more
+                    // than a chunk.
                     unsafe { scatter(piece, from.as_ptr(), to.as_mut_ptr()) };
                 }
             })

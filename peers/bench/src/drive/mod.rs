@@ -1,4 +1,5 @@
-//! The driver: makes the data, runs every implementation in a process of its own, in turns, and reports.
+//! The driver: makes the data, runs every implementation in a process of its own, in turns, and
+//! reports.
 
 mod calls;
 mod data;
@@ -92,7 +93,8 @@ pub fn report(runs: &Path, out: &Path) -> Result {
     report::write(&Record::load(runs)?, out)
 }
 
-/// Who runs in a repeat: another one first each time, so that none always runs on a warm or a tired machine.
+/// Who runs in a repeat: another one first each time, so that none always runs on a warm or a tired
+/// machine.
 ///
 /// All of them in all rows of ten repeats would take hours.
 fn turn<'a>(

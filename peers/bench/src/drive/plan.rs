@@ -306,7 +306,8 @@ impl Workload {
         WORKLOADS.iter().find(|workload| workload.name == name)
     }
 
-    /// Whether a row tells about shardine and the floor first of all: the others run in it less often.
+    /// Whether a row tells about shardine and the floor first of all: the others run in it less
+    /// often.
     pub fn aside(&self, variant: &Variant) -> bool {
         self.aside || !THREE.contains(&variant.name)
     }

@@ -22,7 +22,8 @@ pub struct Run {
     pub repeat: usize,
     /// Bytes stored by a write.
     pub stored: Option<u64>,
-    /// Seconds of the whole process, with its start, warm-up and checks: what a run costs whoever waits for it.
+    /// Seconds of the whole process, with its start, warm-up and checks: what a run costs whoever
+    /// waits for it.
     #[serde(default)]
     pub took: f64,
     #[serde(flatten)]

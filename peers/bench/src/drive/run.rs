@@ -61,8 +61,8 @@ impl Runner {
         Ok((measured, stored))
     }
 
-    /// The system calls of one iteration: those of a run with it less those of a run without. How many there are, and those
-    /// that are made most often.
+    /// The system calls of one iteration: those of a run with it less those of a run without. How
+    /// many there are, and those that are made most often.
     pub fn syscalls(&self, job: &Job) -> Result<(u64, Vec<(String, u64)>)> {
         let count = |iterations: usize| -> Result<Vec<(String, u64)>> {
             let job = Job { max_iterations: iterations, ..job.clone() };
@@ -155,8 +155,8 @@ impl Workers {
     }
 }
 
-/// Leaves a process as many processors as it may have threads. Some implementations have a pool for each kind of work, so that
-/// a limit on each of them is not one on all together.
+/// Leaves a process as many processors as it may have threads. Some implementations have a pool for
+/// each kind of work, so that a limit on each of them is not one on all together.
 fn confine(command: &mut Command, threads: usize) {
     let limit = move || {
         // SAFETY: all-zero bytes are an empty set of processors; the calls get a set and its size.
@@ -180,7 +180,8 @@ fn confine(command: &mut Command, threads: usize) {
         };
         if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
-    // SAFETY: between fork and exec only system calls are made; nothing is allocated and no lock taken.
+    // SAFETY: between fork and exec only system calls are made; nothing is allocated and no lock
+    // taken.
     unsafe { command.pre_exec(limit) };
 }
 

@@ -72,7 +72,8 @@ impl Coder {
         decode(self.compressor, &mut self.decompress, self.inflate, &self.encoded[..len], out)
     }
 
-    /// Decodes the first `len` bytes of `self.encoded` into `self.decoded`, which they need not fill; returns how many there are.
+    /// Decodes the first `len` bytes of `self.encoded` into `self.decoded`, which they need not
+    /// fill; returns how many there are.
     pub fn decode_some(&mut self, len: usize) -> Result<usize> {
         let (compressor, context, inflate) = (self.compressor, &mut self.decompress, self.inflate);
         decode_some(compressor, context, inflate, &self.encoded[..len], &mut self.decoded)
@@ -121,7 +122,8 @@ impl Coder {
                 usize::try_from(len).map_err(|_| "blosc cannot encode")?
             }
             Compressor::Gzip => {
-                // SAFETY: the object is alive; source and destination are valid for the lengths given.
+                // SAFETY: the object is alive; source and destination are valid for the lengths
+                // given.
                 let len = unsafe {
                     libdeflate_gzip_compress(
                         self.deflate.as_ptr(),
@@ -177,8 +179,8 @@ fn decode_some(
     Ok(match compressor {
         Compressor::Zstd => context.decompress(out, encoded).map_err(zstd_safe::get_error_name)?,
         Compressor::BloscLz4 => {
-            // SAFETY: the destination is valid for its length. The source is an array that this program made and
-            // verified, so that its header may be believed.
+            // SAFETY: the destination is valid for its length. The source is an array that this
+            // program made and verified, so that its header may be believed.
             let len = unsafe {
                 blosc_src::blosc_decompress_ctx(
                     encoded.as_ptr().cast::<c_void>(),

@@ -101,7 +101,8 @@ unsafe fn rows(
     let [planes, lines, columns] = piece.shape;
     let row = columns * piece.element;
     if from_strides[2] != piece.element || to_strides[2] != piece.element {
-        // The source's dense axis goes first, which is the target's least dense one: what is written lies close together.
+        // The source's dense axis goes first, which is the target's least dense one: what is
+        // written lies close together.
         let axes = if from_strides[2] == piece.element { [2, 1, 0] } else { [0, 1, 2] };
         let shape = axes.map(|axis| piece.shape[axis]);
         let from = Side { start: from.cast_mut(), strides: axes.map(|axis| from_strides[axis]) };
@@ -155,11 +156,12 @@ impl Side {
 /// Elements along each edge of a tile.
 const TILE: usize = 8;
 
-/// Bytes that are written together: less would bring a line of the target into the cache more than once, as the rows of a
-/// large array are so far apart that they push each other out.
+/// Bytes that are written together: less would bring a line of the target into the cache more than
+/// once, as the rows of a large array are so far apart that they push each other out.
 const LINE: usize = 64;
 
-/// Copies elements whose first axis is dense in one memory and whose last axis is dense in the other.
+/// Copies elements whose first axis is dense in one memory and whose last axis is dense in the
+/// other.
 ///
 /// # Safety
 ///
@@ -216,7 +218,8 @@ unsafe fn lines<const N: usize>(from: Side, to: Side, [a, b, c]: [usize; 3]) {
 fn turn<const N: usize>(rows: [[[u8; N]; TILE]; TILE]) -> [[[u8; N]; TILE]; TILE] {
     #[cfg(target_arch = "x86_64")]
     if N == 2 {
-        // SAFETY: eight rows of eight elements of two bytes are eight registers, whose bits may be any.
+        // SAFETY: eight rows of eight elements of two bytes are eight registers, whose bits may be
+        // any.
         return unsafe {
             let registers = std::mem::transmute_copy(&rows);
             std::mem::transmute_copy(&turn_registers(registers))
@@ -225,7 +228,8 @@ fn turn<const N: usize>(rows: [[[u8; N]; TILE]; TILE]) -> [[[u8; N]; TILE]; TILE
     std::array::from_fn(|i| std::array::from_fn(|j| rows[j][i]))
 }
 
-/// Exchanges rows and columns of 16-bit elements: neighbours at distance 1, then 2, then 4 change places.
+/// Exchanges rows and columns of 16-bit elements: neighbours at distance 1, then 2, then 4 change
+/// places.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn turn_registers(r: [std::arch::x86_64::__m128i; 8]) -> [std::arch::x86_64::__m128i; 8] {

@@ -1,7 +1,8 @@
 //! The floor: the least work that gives the same result.
 //!
-//! Descriptors and indexes are kept, contexts and buffers used again; each chunk costs one `pread`, one call of the C codec
-//! and a copy of its rows. Nothing is checked that the task does not need. A reference, not a proven bound.
+//! Descriptors and indexes are kept, contexts and buffers used again; each chunk costs one `pread`,
+//! one call of the C codec and a copy of its rows. Nothing is checked that the task does not need.
+//! A reference, not a proven bound.
 
 mod coder;
 mod copy;

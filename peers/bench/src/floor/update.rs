@@ -10,7 +10,8 @@ use crate::block::{Block, Triple, each, index, product};
 use crate::job::Order;
 
 impl Floor {
-    /// Replaces one inner chunk: reads the encoded shard, writes it with the new chunk at the end, renames.
+    /// Replaces one inner chunk: reads the encoded shard, writes it with the new chunk at the end,
+    /// renames.
     pub(super) fn update(&mut self, cell: Triple, block: &Block, elements: &[u8]) -> Result {
         let grid = self.inner_grid();
         let chunks = product(grid);

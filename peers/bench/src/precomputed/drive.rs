@@ -139,7 +139,8 @@ impl Bench<'_> {
         self.options.scale.job(&self.options.folder, case, work, subject, level)
     }
 
-    /// Makes what is missing of voxels and volumes. The volumes are TensorStore's, and cloud-volume must read them right.
+    /// Makes what is missing of voxels and volumes. The volumes are TensorStore's, and cloud-volume
+    /// must read them right.
     fn ensure_volumes(&self) -> Result {
         let (folder, shape) = (&self.options.folder, self.options.scale.shape());
         let stamp = folder.join("generation");

@@ -1,7 +1,8 @@
 //! The least work on a volume: the same bytes read, decompressed on all cores, and copied once.
 //!
-//! It does not decode `compressed_segmentation`: of such a chunk it copies as many bytes as the voxels take, whatever they
-//! are. It is given such chunks encoded, and compresses and writes them. Indexes and descriptors are kept.
+//! It does not decode `compressed_segmentation`: of such a chunk it copies as many bytes as the
+//! voxels take, whatever they are. It is given such chunks encoded, and compresses and writes them.
+//! Indexes and descriptors are kept.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -74,7 +75,8 @@ impl VolumeFloor {
                 {
                     return note(&failure, error);
                 }
-                // SAFETY: the piece lies in the chunk and in the output, and no other piece overlaps it there.
+                // SAFETY: the piece lies in the chunk and in the output, and no other piece
+                // overlaps it there.
                 unsafe { scatter(piece, coder.decoded.as_ptr(), out.start()) };
             }
         });
@@ -114,7 +116,8 @@ impl Stored {
                 let start = each(|axis| cell[axis] * self.job.chunk[axis]);
                 let chunk = Block { start, shape: self.job.chunk };
                 let piece = Piece::new(0, entry, &chunk, &chunk, &whole, layout);
-                // SAFETY: the piece lies in the volume, whose elements these are, and fills the chunk.
+                // SAFETY: the piece lies in the volume, whose elements these are, and fills the
+                // chunk.
                 unsafe { gather(&piece, elements.as_ptr(), coder.decoded.as_mut_ptr()) };
                 coder.decoded.len()
             };

@@ -1,7 +1,8 @@
 //! Volumes in Neuroglancer's precomputed format: the engine beside other tools, and a floor.
 //!
-//! A volume of x, y, z in Fortran order has the bytes of one of z, y, x in C order. So everything here has its axes as z, y,
-//! x, and the parts of the other benchmarks can be used: what they call C order is a volume's Fortran order, and the other way round.
+//! A volume of x, y, z in Fortran order has the bytes of one of z, y, x in C order. So everything
+//! here has its axes as z, y, x, and the parts of the other benchmarks can be used: what they call
+//! C order is a volume's Fortran order, and the other way round.
 
 mod drive;
 mod floor;

@@ -52,7 +52,8 @@ pub enum Work {
     Read,
     /// The same in C order.
     ReadC,
-    /// Many chunks, in Fortran order. Boxes that cut chunks would take cloud-volume 0.3 s each, in which it sleeps.
+    /// Many chunks, in Fortran order. Boxes that cut chunks would take cloud-volume 0.3 s each, in
+    /// which it sleeps.
     Random,
 }
 
@@ -122,8 +123,8 @@ impl Subject {
         }
     }
 
-    /// Whether it takes part. wkw has a format of its own, of which random reads are told beside the others; what
-    /// cloud-volume reads is always in Fortran order.
+    /// Whether it takes part. wkw has a format of its own, of which random reads are told beside
+    /// the others; what cloud-volume reads is always in Fortran order.
     pub fn does(self, case: &Case, work: Work) -> bool {
         match self {
             Self::Floor | Self::Shardine | Self::TensorStore => true,
@@ -213,7 +214,8 @@ impl Scale {
             _ => vec![Block::whole(shape)],
         };
         let array = if subject.is_wkw() { subject.worker() } else { case.name };
-        // The floor leaves compressed_segmentation as it is, so that what it reads cannot be compared.
+        // The floor leaves compressed_segmentation as it is, so that what it reads cannot be
+        // compared.
         let blind = subject == Subject::Floor && case.segmented;
         Job {
             subject: subject.worker().to_owned(),

@@ -1,4 +1,5 @@
-//! The driver: makes the arrays, runs everyone in turns, checks the results of the first round, and reports.
+//! The driver: makes the arrays, runs everyone in turns, checks the results of the first round, and
+//! reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -228,7 +229,8 @@ impl Bench {
         Ok(true)
     }
 
-    /// Lets tensorstore read all of an array and compare it with the image; its chunks, shards and codecs must be those of the metadata.
+    /// Lets tensorstore read all of an array and compare it with the image; its chunks, shards and
+    /// codecs must be those of the metadata.
     fn compare_elements(&self, array: &Path, metadata: Option<&Value>) -> Result {
         run(&mut self.worker(&json!({
             "action": "compare",

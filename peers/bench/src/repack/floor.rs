@@ -1,4 +1,5 @@
-//! The least that encoding anew takes: every chunk is read, decoded, cut, encoded and written, on all cores.
+//! The least that encoding anew takes: every chunk is read, decoded, cut, encoded and written, on
+//! all cores.
 //!
 //! The result is an array like any other, so that its elements can be compared.
 
@@ -58,7 +59,8 @@ impl Recoding {
         }
         let next = AtomicUsize::new(0);
         let work = || -> std::result::Result<(), String> {
-            // The header of a blosc frame says what is in it: the decoder is the same for all of its compressors.
+            // The header of a blosc frame says what is in it: the decoder is the same for all of
+            // its compressors.
             let mut decoder = Coder::sized(Compressor::BloscLz4, ELEMENT, bytes(self.from));
             let mut encoder = Coder::sized(Compressor::Zstd, ELEMENT, bytes(self.to));
             while let Some((at, chunk)) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {

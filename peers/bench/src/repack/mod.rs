@@ -1,7 +1,8 @@
-//! Packing chunks in another way: the command line beside a plain copy, other tools, and for encoding anew a floor.
+//! Packing chunks in another way: the command line beside a plain copy, other tools, and for
+//! encoding anew a floor.
 //!
-//! Everyone runs as a process of its own, from its start until all is on the disk. The driver stays small; what takes memory
-//! here (data, checks) is done by processes too.
+//! Everyone runs as a process of its own, from its start until all is on the disk. The driver stays
+//! small; what takes memory here (data, checks) is done by processes too.
 
 mod chunks;
 mod drive;

@@ -69,7 +69,8 @@ pub struct Work {
     pub name: &'static str,
     pub title: &'static str,
     pub source: Source,
-    /// A source that is packed as the result is, so that its copy tells what writing such files takes.
+    /// A source that is packed as the result is, so that its copy tells what writing such files
+    /// takes.
     pub like_result: Option<Source>,
     /// Whether chunks are moved as they are.
     pub moves: bool,
@@ -163,7 +164,8 @@ impl Subject {
             Self::Floor => !work.moves,
             // An array of version 2 is not replaced by one of version 3.
             Self::ShardineInPlace => work.moves && work.source != Source::V2,
-            // It keeps the grid of the source where it makes no shards, so that chunks become as large as the shards were.
+            // It keeps the grid of the source where it makes no shards, so that chunks become as
+            // large as the shards were.
             Self::Zarrs => work.name != "unshard",
             _ => true,
         }
@@ -202,7 +204,8 @@ impl Scale {
         self.metadata(chunk, shard, &if work.moves { blosc() } else { zstd() })
     }
 
-    /// Edge of the blocks that are whole objects of both sides: what one thing at a time is for those who read and write elements.
+    /// Edge of the blocks that are whole objects of both sides: what one thing at a time is for
+    /// those who read and write elements.
     pub fn block(&self, work: &Work) -> u64 {
         let source = if work.source == Source::Shards { CHUNK * self.per_shard } else { CHUNK };
         let (chunk, shard) = self.result(work);

@@ -34,14 +34,16 @@ impl Usage {
 
 /// Runs a command, then `sync -f` on the file system that it wrote to.
 ///
-/// The kernel counts the memory of whoever starts a process as that of the process, up to the moment in which the
-/// program is loaded. So the caller must be small itself: whatever takes memory here is done by other processes.
+/// The kernel counts the memory of whoever starts a process as that of the process, up to the
+/// moment in which the program is loaded. So the caller must be small itself: whatever takes memory
+/// here is done by other processes.
 pub fn measure(command: &mut Command, folder: &Path) -> Result<Usage> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let start = Instant::now();
     let child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     let mut status = 0;
-    // SAFETY: all-zero bytes are a valid rusage; both places are valid, and nobody else waits for this child.
+    // SAFETY: all-zero bytes are a valid rusage; both places are valid, and nobody else waits for
+    // this child.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         let id = libc::pid_t::try_from(child.id())?;

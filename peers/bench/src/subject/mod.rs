@@ -25,7 +25,8 @@ pub trait Subject {
     /// Reads a block into memory of its own, in C order.
     fn read_fresh(&mut self, block: &Block) -> Result<Vec<u8>>;
 
-    /// Reads a block into the caller's memory, in the job's order; or into memory of its own, if that is quicker.
+    /// Reads a block into the caller's memory, in the job's order; or into memory of its own, if
+    /// that is quicker.
     fn read_into(&mut self, block: &Block, out: &mut [u8]) -> Result<Option<Vec<u8>>>;
 
     /// Writes a block given in C order; durable when it returns.

@@ -1,8 +1,9 @@
 //! The `zarrs` crate: for each workload the quickest of its public calls, as measured here.
 //!
-//! Into the caller's buffer for whole shards and chunks, a fresh result for boxes that cut chunks, and the calls that keep
-//! indexes for planes. For single chunks whose index may be kept, a decoder per shard is kept. It has no call for output in
-//! Fortran order: there the result is read in C order into a buffer that is kept, and turned over with all threads.
+//! Into the caller's buffer for whole shards and chunks, a fresh result for boxes that cut chunks,
+//! and the calls that keep indexes for planes. For single chunks whose index may be kept, a decoder
+//! per shard is kept. It has no call for output in Fortran order: there the result is read in C
+//! order into a buffer that is kept, and turned over with all threads.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

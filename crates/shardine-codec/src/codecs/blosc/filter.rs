@@ -1,10 +1,10 @@
-//! Elements reordered before compression, as c-blosc does.
+//! Reorders elements before compression, as c-blosc does.
 
 use super::header::{BIT_SHUFFLED, BYTE_SHUFFLED};
 use super::output;
 use crate::codecs::shuffle::shuffle;
 
-/// What becomes of the elements of a block.
+/// How the elements of a block are reordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
     None,
@@ -15,7 +15,7 @@ pub(super) enum Filter {
 }
 
 impl Filter {
-    /// How a header says it.
+    /// Its flags in a header.
     pub(super) fn flags(self) -> u8 {
         match self {
             Self::None => 0,
@@ -24,10 +24,11 @@ impl Filter {
         }
     }
 
-    /// The bytes of `block` reordered: in `scratch`, which is no shorter, or `block` as it is.
+    /// The reordered bytes of `block`: in `scratch`, which is at least as long, or `block`
+    /// unchanged.
     ///
-    /// What is left of `block` after its last whole element keeps its place. Bits stay as they are
-    /// where the number of elements is no multiple of 8.
+    /// Bytes of `block` after its last whole element stay in place. Bits are not shuffled if the
+    /// number of elements is not a multiple of 8.
     pub(super) fn apply<'a>(
         self,
         block: &'a [u8],
@@ -55,7 +56,7 @@ impl Filter {
     }
 }
 
-/// Gathers the bits of the elements in `input`, a multiple of 8, by their place in the element.
+/// Gathers the bits of the elements in `input`, a multiple of 8, by their position in the element.
 fn bit_shuffle(input: &[u8], type_size: usize, out: &mut [u8]) {
     let count = input.len() / type_size;
     for (byte, plane) in out.chunks_exact_mut(count).enumerate() {
@@ -73,7 +74,7 @@ fn bit_shuffle(input: &[u8], type_size: usize, out: &mut [u8]) {
 /// Bit `i` of byte `j` becomes bit `j` of byte `i`.
 fn transpose(bytes: [u8; 8]) -> [u8; 8] {
     let mut bits = u64::from_le_bytes(bytes);
-    // Squares of 1, 2 and 4 bits on a side change places across the diagonal.
+    // Squares of 1, 2 and 4 bits on a side are swapped across the diagonal.
     for (shift, squares) in
         [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)]
     {

@@ -8,15 +8,16 @@ use crate::CodecError;
 /// Bytes before the blocks, and the most that encoding can add.
 pub(super) const HEADER: usize = 16;
 
-/// c-blosc counts in `int`, header included.
+/// c-blosc counts in `int`, including the header.
 pub(super) const MAX_INPUT: usize = c_int::MAX as usize - HEADER;
 
-/// The longest block that c-blosc takes: with its scratch memory, an `int` can still count it.
+/// The longest block that c-blosc accepts: including its scratch memory, its size still fits an
+/// `int`.
 pub(super) const MAX_BLOCK: usize = (c_int::MAX as usize - u8::MAX as usize * 4) / 3;
 
 const VERSION: u8 = 2;
 
-/// Flags: the bytes of elements are shuffled, the data follows as it is, the bits of elements are
+/// Flags: bytes of elements are shuffled, data is stored uncompressed, bits of elements are
 /// shuffled, a later format, each block is one stream.
 pub(super) const BYTE_SHUFFLED: u8 = 1;
 pub(super) const COPIED: u8 = 2;
@@ -24,7 +25,7 @@ pub(super) const BIT_SHUFFLED: u8 = 4;
 const RESERVED: u8 = 8;
 pub(super) const UNSPLIT: u8 = 16;
 
-/// The compressors as the upper bits of the flags number them; all are at their format version 1.
+/// The compressors as numbered in the upper bits of the flags; all are at format version 1.
 const BLOSCLZ: u8 = 0;
 pub(super) const LZ4: u8 = 1;
 pub(super) const SNAPPY: u8 = 2;
@@ -32,24 +33,25 @@ const ZLIB: u8 = 3;
 const ZSTD: u8 = 4;
 const COMPRESSOR_VERSION: u8 = 1;
 
-/// What one byte of snappy can become, rounded up: the best tag makes 64 bytes of 3.
+/// The most bytes that one byte of snappy can decode to, rounded up: the best tag turns 3 bytes
+/// into 64.
 const SNAPPY_RATIO: usize = 22;
 
-/// A header, without the length of the whole.
+/// A header, without the total length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub flags: u8,
     pub type_size: u8,
-    /// How many bytes there were before encoding.
+    /// The number of bytes before encoding.
     pub decoded: usize,
-    /// How many of them are in each block but the last.
+    /// The number of these in each block but the last.
     pub block: usize,
 }
 
 impl Header {
-    /// The header of `input`, once it agrees with itself and with the length of `input`.
+    /// The header of `input`, checked for consistency with itself and with the length of `input`.
     ///
-    /// c-blosc trusts its header as to how long its input is, so this comes first.
+    /// c-blosc trusts its header about the length of its input, so this comes first.
     pub(super) fn read(input: &[u8]) -> Result<Self, CodecError> {
         let corrupt = |reason: String| CodecError::corrupt(NAME, input.len(), reason);
         let Some(header) = input.first_chunk::<HEADER>() else {
@@ -77,7 +79,7 @@ impl Header {
         if flags & RESERVED != 0 {
             return Err(corrupt(format!("flags {flags:#04x} are of a later format")));
         }
-        // How much one byte can become: past it the header lies, and is not worth any memory.
+        // How much one byte can decode to: beyond that the header lies, and deserves no memory.
         let ratio = match (flags & COPIED != 0, flags >> 5) {
             (true, _) => 1,
             (_, BLOSCLZ | LZ4) => 256,
@@ -95,9 +97,9 @@ impl Header {
         Ok(Self { flags, type_size, decoded, block })
     }
 
-    /// The bytes of this header where `encoded` bytes are the whole, header included.
+    /// The bytes of this header for a total of `encoded` bytes, including the header.
     ///
-    /// `None` if a number is past what the format can say.
+    /// `None` if a number does not fit the format.
     pub(super) fn to_bytes(self, encoded: usize) -> Option<[u8; HEADER]> {
         let mut bytes = [0; HEADER];
         bytes[..4].copy_from_slice(&[VERSION, COMPRESSOR_VERSION, self.flags, self.type_size]);
@@ -109,15 +111,15 @@ impl Header {
         Some(bytes)
     }
 
-    /// Whether the blocks are streams of snappy, which c-blosc is built without.
+    /// Whether the blocks are snappy streams, which c-blosc is built without.
     pub(super) fn is_snappy(self) -> bool {
         self.flags & COPIED == 0 && self.flags >> 5 == SNAPPY
     }
 
-    /// How many streams of equal length a block of `len` bytes is.
+    /// The number of streams of equal length in a block of `len` bytes.
     pub(super) fn streams(self, len: usize) -> usize {
         let type_size = usize::from(self.type_size);
-        // A writer from before the flag was there has it unset, and splits by the same rule.
+        // Writers that predate the flag leave it unset, and split by the same rule.
         if len == self.block && self.flags & UNSPLIT == 0 && can_split(type_size, len) {
             type_size
         } else {

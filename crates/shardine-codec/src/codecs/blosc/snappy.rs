@@ -1,8 +1,8 @@
-//! Frames whose streams are snappy, which the c-blosc that is linked here cannot do.
+//! Frames with snappy streams, which the linked c-blosc does not support.
 //!
-//! After the header come the starts of the blocks, a `u32` each. A block is one stream, or as many
-//! as an element has bytes; a stream is its length, a `u32`, and then raw snappy or, if that would
-//! be no shorter, the bytes as they are.
+//! The header is followed by the starts of the blocks, a `u32` each. A block is one stream, or as
+//! many as an element has bytes; a stream is its length, a `u32`, followed by raw snappy or, if
+//! that would be no shorter, the uncompressed bytes.
 
 use snap::raw::{Decoder, Encoder, max_compress_len};
 
@@ -15,15 +15,15 @@ use crate::{CodecError, Context};
 /// Bytes of a number between the streams.
 const WORD: usize = 4;
 
-/// What comes before the bytes of a frame of one block that is one stored stream.
+/// What precedes the bytes of a frame of one block that is one stored stream.
 const STORED: usize = HEADER + 2 * WORD;
 
-/// Input that is shorter is not worth compressing.
+/// Shorter input is not worth compressing.
 const MIN_INPUT: usize = 128;
 
-/// Decodes `input`, which begins with `header`, to `out`, which has the length that it says.
+/// Decodes `input`, which starts with `header`, to `out`, which has the length given there.
 ///
-/// Takes scratch memory of one block, from `context`, if elements are shuffled.
+/// Takes scratch memory for one block from `context` if elements are shuffled.
 pub(super) fn decode(
     context: &mut Context,
     header: Header,
@@ -63,10 +63,10 @@ pub(super) fn decode(
     result
 }
 
-/// Decodes the streams of a block and has c-blosc put the elements together.
+/// Decodes the streams of a block and has c-blosc reassemble the elements.
 ///
-/// It is handed the block as a frame whose one stream is stored, so what it does is what it would
-/// have done with a block of its own compressors.
+/// It gets the block as a frame with one stored stream, so it does what it would do with a block of
+/// its own compressors.
 fn decode_shuffled(
     header: Header,
     streams: &[u8],
@@ -92,7 +92,7 @@ fn decode_shuffled(
     decompress(frame, output::as_uninit(block)).map_err(|_| "it cannot be unshuffled".into())
 }
 
-/// Decodes the streams of a block that begin `input` to `block`.
+/// Decodes the streams of a block at the start of `input` to `block`.
 fn decode_streams(header: Header, mut input: &[u8], block: &mut [u8]) -> Result<(), String> {
     let count = header.streams(block.len());
     let len = block.len() / count;
@@ -119,17 +119,17 @@ fn decode_streams(header: Header, mut input: &[u8], block: &mut [u8]) -> Result<
     Ok(())
 }
 
-/// How to encode, in the terms of c-blosc.
+/// Encoding parameters, in the terms of c-blosc.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parameters {
     pub level: usize,
     pub filter: Filter,
     pub element_size: usize,
-    /// 0 to have it chosen.
+    /// 0 to choose automatically.
     pub block_size: usize,
 }
 
-/// The compressor of a worker, with its table.
+/// A worker's compressor, with its table.
 struct Compressor(Encoder);
 
 impl Default for Compressor {
@@ -147,7 +147,7 @@ pub(super) fn encode(
     input: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
-    // As in c-blosc, elements whose size a header cannot say are bytes.
+    // As in c-blosc, elements whose size does not fit a header are treated as bytes.
     let type_size = u8::try_from(parameters.element_size).unwrap_or(1).max(1);
     let block = block_size(parameters, type_size.into(), input.len());
     let unsplit = if can_split(type_size.into(), block) { 0 } else { UNSPLIT };
@@ -171,7 +171,7 @@ fn too_long(input: &[u8]) -> CodecError {
     CodecError::Encode { codec: NAME, reason: format!("{} bytes are too many", input.len()) }
 }
 
-/// Appends header and blocks; `false` if they take no less than the bytes as they are.
+/// Appends header and blocks; `false` if that is no shorter than the uncompressed bytes.
 fn encode_blocks(
     context: &mut Context,
     filter: Filter,
@@ -221,7 +221,7 @@ fn encode_blocks(
     Ok(fits)
 }
 
-/// How long the blocks are: as c-blosc chooses, so that files are alike whoever wrote them.
+/// The length of blocks: as c-blosc chooses it, so that files do not depend on the writer.
 ///
 /// Always a multiple of `type_size`, unless it is shorter.
 fn block_size(parameters: Parameters, type_size: usize, input: usize) -> usize {
@@ -235,7 +235,7 @@ fn block_size(parameters: Parameters, type_size: usize, input: usize) -> usize {
         wanted => wanted.clamp(MIN_INPUT, MAX_BLOCK),
     };
     if level > 0 && can_split(type_size, size) {
-        // The streams of a block should have a good length, and the block still fit a cache.
+        // The streams of a block should be reasonably long, and the block still fit in a cache.
         size = (size.min(1 << 18) * type_size).clamp(1 << 16, 1 << 20);
     }
     size = size.min(input);

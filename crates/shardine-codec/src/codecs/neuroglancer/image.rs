@@ -1,4 +1,5 @@
-//! Chunks as images: the elements of a channel in rows, of any width, with the channels of a pixel together.
+//! Chunks as images: the elements of a channel in rows of any width, with the channels of a pixel
+//! together.
 
 use super::Sides;
 use crate::CodecError;
@@ -8,7 +9,7 @@ pub(super) fn pixels(sides: Sides) -> usize {
     sides.z * sides.y * sides.x
 }
 
-/// The image that a chunk is written as: rows of x, one below the other.
+/// The image that a chunk is written as: rows of x, one below another.
 pub(super) fn size(codec: &'static str, sides: Sides, most: u32) -> Result<(u32, u32), CodecError> {
     let side = |n: usize| u32::try_from(n).ok().filter(|n| (1..=most).contains(n));
     let rows = sides.y * sides.z;
@@ -23,7 +24,8 @@ pub(super) fn size(codec: &'static str, sides: Sides, most: u32) -> Result<(u32,
     })
 }
 
-/// Why an image of this size and these channels is not the chunk; found out before anything is decoded.
+/// Why an image of this size with these channels does not match the chunk; checked before anything
+/// is decoded.
 pub(super) fn check(
     sides: Sides,
     width: usize,
@@ -53,7 +55,7 @@ pub(super) fn check_channels(
     Err(CodecError::unsupported(codec, reason))
 }
 
-/// Puts the channels of each pixel together; elements are of `SIZE` bytes.
+/// Interleaves the channels of each pixel; elements have `SIZE` bytes.
 pub(super) fn interleave<const SIZE: usize>(channels: usize, planes: &[u8], out: &mut [u8]) {
     let (planes, out) = (planes.as_chunks::<SIZE>().0, out.as_chunks_mut::<SIZE>().0);
     let pixels = planes.len().checked_div(channels).unwrap_or_default().max(1);

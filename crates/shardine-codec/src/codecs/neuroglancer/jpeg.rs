@@ -15,10 +15,10 @@ use crate::{
 
 const NAME: &str = "neuroglancer_jpeg";
 
-/// The longest side that the format can tell.
+/// The longest side that the format supports.
 const LONGEST: u32 = 65535;
 
-/// What others take if nothing is said.
+/// The default quality in other implementations.
 const QUALITY: i64 = 75;
 
 pub(in crate::codecs) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
@@ -27,7 +27,7 @@ pub(in crate::codecs) fn build(config: &Config<'_>) -> Result<Codec, CodecError>
     Ok(Codec::ArrayToBytes(Arc::new(Jpeg { quality: quality.max(1) as u8 })))
 }
 
-/// One lossy image, gray or of three channels.
+/// One lossy image, gray or with three channels.
 #[derive(Debug)]
 struct Jpeg {
     /// From 1 to 100.
@@ -45,7 +45,7 @@ fn decode(sides: Sides, encoded: &[u8], context: &mut Context) -> Result<Vec<u8>
     let color = if sides.channels == 1 { ColorSpace::Luma } else { ColorSpace::RGB };
     let options = DecoderOptions::default()
         .jpeg_set_out_colorspace(color)
-        // Without that, what is missing at the end would be gray instead of an error.
+        // Otherwise missing data at the end would be gray instead of an error.
         .set_strict_mode(true)
         .set_max_width(LONGEST as usize)
         .set_max_height(LONGEST as usize);
@@ -84,7 +84,8 @@ impl ArrayToBytes for Jpeg {
         let start = out.len();
         output::reserve(NAME, out, elements.len() / 4)?;
         let mut encoder = Encoder::new(&mut *out, self.quality);
-        // Channels need not be colours, and the rows of an image are not all neighbours.
+        // Channels need not be colours, and neighbouring rows of the image need not be neighbours
+        // in the chunk.
         encoder.set_sampling_factor(SamplingFactor::R_4_4_4);
         let (width, height) = (width as u16, height as u16);
         let result = if sides.channels == 1 {

@@ -13,7 +13,7 @@ pub(in crate::codecs) fn build(config: &Config<'_>) -> Result<Codec, CodecError>
     Ok(Codec::ArrayToBytes(Arc::new(Jxl)))
 }
 
-/// One image of JPEG XL, gray or of three channels; to be read only.
+/// One JPEG XL image, gray or with three channels; decode only.
 #[derive(Debug)]
 struct Jxl;
 
@@ -30,7 +30,8 @@ mod reader {
     use super::{NAME, Sides, image};
     use crate::{CodecError, Context};
 
-    /// What a decoder may take beside the pixels, and for each of their bytes: it works with floats.
+    /// What a decoder may use in addition to the pixels, and per byte of pixels: it computes in
+    /// floats.
     const BESIDE: usize = 16 << 20;
     const FOR_EACH: usize = 64;
 

@@ -1,7 +1,7 @@
 //! The encodings of Neuroglancer's precomputed volumes.
 //!
-//! All of them see a chunk as `[channel, z, y, x]` in C order, which is how a volume of axes x, y, z, channel
-//! lies there in Fortran order.
+//! All of them see a chunk as `[channel, z, y, x]` in C order, which is the same as x, y, z,
+//! channel in Fortran order.
 
 pub(super) mod compresso;
 mod image;
@@ -22,7 +22,8 @@ struct Sides {
 }
 
 impl Sides {
-    /// The sides of a chunk of unsigned integers of one of these widths; an error if it is something else.
+    /// The sides of a chunk of unsigned integers of one of these widths; an error for anything
+    /// else.
     fn new(codec: &'static str, spec: &ArraySpec, bits: &[u32]) -> Result<Self, CodecError> {
         let unsupported = |reason| Err(CodecError::unsupported(codec, reason));
         if spec.data_type.kind() != Kind::UInt || !bits.contains(&spec.data_type.bits()) {
@@ -34,7 +35,7 @@ impl Sides {
             let axes = spec.shape.len();
             return unsupported(format!("a chunk has the axes channel, z, y, x; this has {axes}"));
         };
-        // As the product fits, so do the factors, unless one of them is zero.
+        // If the product fits, so do the factors, unless one of them is zero.
         let sides = [channels, z, y, x].map(usize::try_from);
         match (spec.byte_len(), sides) {
             (Some(_), [Ok(channels), Ok(z), Ok(y), Ok(x)]) => Ok(Self { channels, z, y, x }),
@@ -43,7 +44,7 @@ impl Sides {
     }
 }
 
-/// The bytes of all elements of a chunk, if they are as many as there should be.
+/// The bytes of all elements of a chunk, if their number is right.
 fn fixed<'a>(
     codec: &'static str,
     spec: &ArraySpec,

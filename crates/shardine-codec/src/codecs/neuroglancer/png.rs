@@ -12,10 +12,10 @@ use crate::{
 
 const NAME: &str = "neuroglancer_png";
 
-/// The longest side that the format can tell.
+/// The longest side that the format supports.
 const LONGEST: u32 = i32::MAX as u32;
 
-/// What a decoder may take beside the pixels, whatever stands in a file.
+/// What a decoder may use in addition to the pixels, whatever the file says.
 const BESIDE: usize = 1 << 20;
 
 pub(in crate::codecs) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
@@ -24,7 +24,7 @@ pub(in crate::codecs) fn build(config: &Config<'_>) -> Result<Codec, CodecError>
     Ok(Codec::ArrayToBytes(Arc::new(Png { level })))
 }
 
-/// One image without loss, of one to four channels.
+/// One lossless image with one to four channels.
 #[derive(Debug)]
 struct Png {
     /// The effort, from 0 for none to 9.
@@ -41,7 +41,7 @@ fn is_deep(spec: &ArraySpec) -> bool {
     spec.data_type.bits() == 16
 }
 
-/// Turns the bytes of each element round: in the file the most significant one is first.
+/// Reverses the bytes of each element: files are big-endian.
 fn swap(elements: &mut [u8]) {
     elements.as_chunks_mut::<2>().0.iter_mut().for_each(|element| element.reverse());
 }
@@ -82,14 +82,14 @@ fn read(
         image::pixels(sides) * sides.channels * if depth == BitDepth::Sixteen { 2 } else { 1 };
     let limits = Limits { bytes: len.saturating_add(BESIDE) };
     let mut decoder = Decoder::new_with_limits(Cursor::new(encoded), limits);
-    // Palettes and pixels of few bits become what they stand for.
+    // Expands palettes and pixels of fewer than 8 bits.
     decoder.set_transformations(Transformations::EXPAND);
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
     decoder.ignore_checksums(false);
     let info = decoder.read_header_info().map_err(failed)?;
     let (width, height) = (info.width as usize, info.height as usize);
-    // How many channels there are is known later: a palette may have alpha.
+    // The number of channels is known later: a palette may have alpha.
     image::check(sides, width, height, sides.channels).map_err(corrupt)?;
     let mut reader = decoder.read_info().map_err(failed)?;
     let (color, found) = reader.output_color_type();
@@ -100,7 +100,7 @@ fn read(
     }
     let mut pixels = context.take_filled(len)?;
     reader.next_frame(&mut pixels).map_err(failed)?;
-    // The last checksums are behind the last pixel.
+    // The last checksums come after the last pixel.
     reader.finish().map_err(failed)?;
     Ok(pixels)
 }

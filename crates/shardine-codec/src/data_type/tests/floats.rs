@@ -81,7 +81,7 @@ fn the_wide_formats_are_those_of_the_language() {
         if single.is_finite() {
             let value = wide("float32").value(u64::from(single.to_bits()));
             assert_eq!(value, FloatValue::Finite(single.into()));
-            // Near the smallest values and the largest ones the random doubles above do not come.
+            // The random doubles above do not get near the smallest and largest values.
             let near = f64::from(single) * (1.0 + 1e-9);
             let expected = (near as f32).to_bits();
             assert_eq!(wide("float32").nearest_to(near), Some(expected.into()));

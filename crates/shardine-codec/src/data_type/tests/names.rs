@@ -71,7 +71,7 @@ fn the_units_of_a_struct_are_those_of_its_fields_all_the_way_down() {
     assert_eq!(record.size(), ElementSize::Fixed(1 + 4 + 8 + 1));
     let units: Vec<_> = record.swap_units().iter().map(|unit| (unit.offset, unit.len)).collect();
     assert_eq!(units, [(1, 4), (5, 4), (9, 4)]);
-    // Complex parts turn round one by one; opaque bytes do not turn round.
+    // Complex parts are swapped one by one; opaque bytes are not swapped.
     assert_eq!(named("complex128").swap_units().len(), 2);
     assert_eq!(named("r32").swap_units(), []);
     assert_eq!(named("complex_float8_e5m2").swap_units(), []);
@@ -165,7 +165,7 @@ fn what_is_not_understood_in_a_type_is_refused() {
         assert!(refusal.contains(why), "{json}: {refusal}");
     }
     assert!(DataType::from_json(&json!({"name": "uint8", "must_understand": true})).is_ok());
-    // A message stays short whatever the document holds.
+    // A message stays short whatever the document contains.
     assert!(refusal(&json!("é".repeat(10_000))).len() < 300);
 }
 

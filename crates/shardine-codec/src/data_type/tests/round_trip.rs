@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Bytes that are an element of the type, made from any bytes at all.
+/// Bytes that are an element of the type, made from arbitrary bytes.
 fn element(data_type: &DataType, bytes: &[u8]) -> FillValue {
     let bytes = match data_type.size() {
         ElementSize::Fixed(size) => bytes.iter().copied().cycle().take(size).collect(),
@@ -37,7 +37,7 @@ proptest! {
     ) {
         for data_type in every_type() {
             let json = data_type.fill_to_json(&FillValue(bytes.clone()));
-            // Arbitrary numbers are rarely characters or UTF-8; the replacement is legal too.
+            // Arbitrary numbers are rarely characters or UTF-8; the replacement is valid too.
             let fill = data_type.fill_from_json(&json).unwrap();
             prop_assert_eq!(data_type.check_fill(&fill), Ok(()));
             let again = data_type.fill_to_json(&fill);

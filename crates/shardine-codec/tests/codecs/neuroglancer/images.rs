@@ -9,7 +9,7 @@ use crate::support::{array_to_bytes, chunk, codec};
 const JPEG: &str = "neuroglancer_jpeg";
 const PNG: &str = "neuroglancer_png";
 
-/// How far the elements are apart at most.
+/// The largest difference between elements.
 fn distance(a: &[u8], b: &[u8]) -> u8 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or_default()
@@ -59,7 +59,7 @@ fn an_image_of_another_size_is_named_before_it_is_decoded() {
         let error = decode(name, json!({}), &chunk("uint8", &[1, 1, 1, 959]), &file).unwrap_err();
         assert!(error.to_string().contains(wrong), "{error}");
     }
-    // What claims to be 65535 by 65535 takes no memory.
+    // An image that claims to be 65535 by 65535 takes no memory.
     let mut bomb = file("jpeg_pil_1_240.chunk");
     let frame = bomb.windows(2).position(|marker| marker == [0xff, 0xc0]).unwrap();
     bomb[frame + 5..frame + 9].fill(0xff);

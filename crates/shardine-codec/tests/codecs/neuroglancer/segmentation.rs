@@ -24,7 +24,7 @@ fn chunks_of_other_writers_are_read() {
         let configuration = &case["configuration"];
         let encoded = encode(NAME, configuration.clone(), spec, elements).unwrap();
         assert_eq!(decode(NAME, configuration.clone(), spec, &encoded).unwrap(), elements);
-        // As small as theirs: tables are shared, and indices have no bit too many.
+        // As small as theirs: tables are shared, and indices have no extra bits.
         let theirs = super::file(&format!("{}.chunk", case["name"].as_str().unwrap()));
         assert!(encoded.len() <= theirs.len(), "{}: {}", case["name"], encoded.len());
     });
@@ -43,7 +43,7 @@ fn blocks_with_the_same_labels_share_a_table() {
     let spec = chunk("uint32", &[1, 1, 1, 4]);
     let encoded = encode(NAME, blocks(2, 1, 1), &spec, &bytes("uint32", &[7, 3, 3, 7])).unwrap();
     assert_eq!(encoded, words(&[1, 4 | 1 << 24, 6, 4 | 1 << 24, 7, 3, 7, 0b01, 0b10]));
-    // A table that begins with another one's labels is not another one.
+    // A table that shares only some labels with another is stored separately.
     let encoded = encode(NAME, blocks(2, 1, 1), &spec, &bytes("uint32", &[7, 3, 7, 9])).unwrap();
     assert_eq!(encoded.len(), words(&[0; 11]).len());
 }
@@ -51,7 +51,7 @@ fn blocks_with_the_same_labels_share_a_table() {
 #[test]
 fn tables_may_lie_anywhere() {
     let spec = chunk("uint32", &[1, 1, 1, 4]);
-    // Behind the values, and of the second block in the middle of the first one's.
+    // After the values, and that of the second block in the middle of the first one's.
     let chunk = words(&[1, 5 | 1 << 24, 4, 6, 0, 0b10, 10, 20]);
     let decoded = decode(NAME, blocks(2, 1, 1), &spec, &chunk).unwrap();
     assert_eq!(decoded, bytes("uint32", &[10, 20, 20, 20]));
@@ -121,7 +121,7 @@ fn a_shape_that_the_bytes_cannot_have_takes_no_memory() {
 
 #[test]
 fn labels_past_the_24_bits_of_an_offset_are_refused() {
-    // 9 blocks of 2^20 labels that differ are 18 * 2^20 words of tables.
+    // 9 blocks of 2^20 distinct labels are 18 * 2^20 words of tables.
     let spec = chunk("uint64", &[1, 9, 1 << 10, 1 << 10]);
     let labels: Vec<u64> = (0..9 << 20).collect();
     let error = encode(NAME, blocks(1 << 10, 1 << 10, 1), &spec, &bytes("uint64", &labels));

@@ -4,10 +4,10 @@ use shardine_codec::{BytesToBytes, Codec, CodecError, CodecSpec, Context, from_s
 
 use super::{Encoding, Sharding};
 
-/// Bytes of a decoded index of a minishard that are believed: eleven million keys.
+/// The largest decoded minishard index that is accepted, in bytes: eleven million keys.
 pub const MAX_INDEX: usize = 256 << 20;
 
-/// Bytes of an entry of a minishard's index.
+/// Bytes of an entry in a minishard's index.
 const ENTRY: usize = 24;
 
 /// A shard whose indexes contradict the format.
@@ -22,12 +22,12 @@ pub enum Uint64Error {
         /// Bytes of the table.
         table: u64,
     },
-    /// An index is said to lie outside the shard.
+    /// The stated range of an index is outside the shard.
     #[error(
         "the index of minishard {minishard} is said to be bytes {start}..{end} of a shard of {actual}"
     )]
     IndexRange {
-        /// Which.
+        /// Which minishard.
         minishard: u64,
         /// Its first byte.
         start: u64,
@@ -39,37 +39,37 @@ pub enum Uint64Error {
     /// An index cannot be decompressed.
     #[error("the index of minishard {minishard} cannot be decoded: {source}")]
     IndexEncoding {
-        /// Which.
+        /// Which minishard.
         minishard: u64,
         /// Why not.
         source: CodecError,
     },
-    /// An index is not made of whole entries.
+    /// The length of an index is not a multiple of an entry's.
     #[error("the index of minishard {minishard} has {actual} bytes, not a multiple of 24")]
     IndexLength {
-        /// Which.
+        /// Which minishard.
         minishard: u64,
         /// Decoded bytes.
         actual: usize,
     },
-    /// A value is said to lie outside the shard.
+    /// The stated range of a value is outside the shard.
     #[error("key {key} is said to be bytes {start}..{end} of a shard of {actual}")]
     ValueRange {
-        /// Which.
+        /// Which key.
         key: u64,
         /// Its first byte.
         start: u64,
-        /// The byte after its last, or the largest number if there is none.
+        /// The byte after its last, or `u64::MAX` on overflow.
         end: u64,
         /// Bytes of the shard.
         actual: u64,
     },
-    /// A value is said to lie where the table or an index is.
+    /// The stated range of a value overlaps the table or an index.
     #[error(
         "key {key} is said to be bytes {start}..{end}, which reach into the table or an index of a minishard"
     )]
     ValueInIndex {
-        /// Which.
+        /// Which key.
         key: u64,
         /// Its first byte.
         start: u64,
@@ -101,23 +101,23 @@ impl ShardTable {
         Ok(Self { bytes, shard_len })
     }
 
-    /// How many minishards there are.
+    /// The number of minishards.
     pub fn len(&self) -> u64 {
         (self.bytes.len() / 16) as u64
     }
 
-    /// Where the table and all indexes lie that are inside the shard: in order and apart.
+    /// The ranges of the table and of all indexes that lie inside the shard, sorted and disjoint.
     pub fn taken(&self) -> Vec<Range<u64>> {
         let indexes = (0..self.len()).filter_map(|minishard| self.get(minishard).ok().flatten());
         merged(std::iter::once(0..self.bytes.len() as u64).chain(indexes).collect())
     }
 
-    /// Whether there are none, which no shard has.
+    /// Whether there are no minishards, which is never the case.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Bytes of the shard that the table speaks of.
+    /// Bytes of the shard that the table belongs to.
     pub fn shard_len(&self) -> u64 {
         self.shard_len
     }
@@ -141,12 +141,12 @@ impl ShardTable {
     }
 }
 
-/// A value as the index of its minishard tells it.
+/// A value as recorded in the index of its minishard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinishardEntry {
     /// Its key.
     pub key: u64,
-    /// Its first byte in the shard, as it is stored: unchecked.
+    /// Its first byte in the shard, as stored, unchecked.
     pub start: u64,
     /// Its length, unchecked.
     pub len: u64,
@@ -169,7 +169,8 @@ impl MinishardEntry {
 }
 
 impl MinishardEntry {
-    /// The same, with an error for a value that reaches into one of these ranges, which are in order and apart.
+    /// The same, but an error if the value overlaps one of these ranges, which are sorted and
+    /// disjoint.
     pub fn range_outside(
         &self,
         shard_len: u64,
@@ -187,7 +188,7 @@ impl MinishardEntry {
     }
 }
 
-/// Ranges in order, those that touch each other joined.
+/// The ranges sorted, with touching ones merged.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| (range.start, range.end));
     ranges.dedup_by(|next, last| {
@@ -203,14 +204,14 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 /// The decoded index of a minishard.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Minishard {
-    /// By key where `sorted`, otherwise as they are stored.
+    /// By key if `sorted`, otherwise as stored.
     entries: Vec<MinishardEntry>,
-    /// Whether keys ascend.
+    /// Whether keys are ascending.
     sorted: bool,
 }
 
 impl Minishard {
-    /// Decodes an index. The keys may come in any order, and numbers wrap around as they do in the format.
+    /// Decodes an index. Keys may come in any order, and numbers wrap around as in the format.
     pub fn decode(
         sharding: &Sharding,
         context: &mut Context,
@@ -253,7 +254,7 @@ impl Minishard {
         Ok(Self { entries, sorted })
     }
 
-    /// The entry of a key. Where a key has several, the first counts, as it does for other readers.
+    /// The entry of a key. If a key has several, the first one wins, as in other readers.
     pub fn get(&self, key: u64) -> Option<&MinishardEntry> {
         if self.sorted {
             let at = self.entries.binary_search_by_key(&key, |entry| entry.key).ok()?;
@@ -262,27 +263,27 @@ impl Minishard {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// The entries, as they are stored.
+    /// The entries, as stored.
     pub fn entries(&self) -> &[MinishardEntry] {
         &self.entries
     }
 
-    /// Bytes of memory it takes.
+    /// Bytes of memory used.
     pub fn memory(&self) -> usize {
         self.entries.capacity() * size_of::<MinishardEntry>() + size_of::<Self>()
     }
 }
 
-/// The indexes of a new shard, made once all values are in place.
+/// Builds the indexes of a new shard once all values are in place.
 ///
-/// Entries are added minishard by minishard, and in each by key. The encoded indexes follow the values, all together,
-/// so that a reader can have them in one read.
+/// Entries are added minishard by minishard, and within each by key. The encoded indexes follow the
+/// values, all together, so that a reader can fetch them in one read.
 #[derive(Debug)]
 pub struct Uint64ShardIndexes<'a> {
     sharding: &'a Sharding,
     table: Vec<u8>,
     indexes: Vec<u8>,
-    /// Where the indexes will begin, relative to the end of the table.
+    /// Where the indexes will start, relative to the end of the table.
     base: u64,
     minishard: u64,
     entries: Vec<MinishardEntry>,
@@ -313,13 +314,13 @@ impl<'a> Uint64ShardIndexes<'a> {
         Ok(())
     }
 
-    /// The table at the start of the shard, and the indexes behind the values.
+    /// The table at the start of the shard, and the indexes after the values.
     pub fn finish(mut self, context: &mut Context) -> Result<(Vec<u8>, Vec<u8>), CodecError> {
         self.close(context)?;
         Ok((self.table, self.indexes))
     }
 
-    /// Encodes the index of the minishard whose entries have been added.
+    /// Encodes the index of the minishard whose entries were added.
     fn close(&mut self, context: &mut Context) -> Result<(), CodecError> {
         let entries = std::mem::take(&mut self.entries);
         if entries.is_empty() {
@@ -349,14 +350,14 @@ impl<'a> Uint64ShardIndexes<'a> {
             let place = at + i * 8..at + i * 8 + 8;
             self.table[place].copy_from_slice(&(self.base + number).to_le_bytes());
         }
-        // Entries are added again and again; their memory is used again.
+        // Keeps the memory for the next entries.
         self.entries = entries;
         self.entries.clear();
         Ok(())
     }
 }
 
-/// Indexes are small and read often.
+/// Indexes are small and often read.
 const INDEX_LEVEL: u8 = 6;
 
 fn gzip(level: u8) -> Result<std::sync::Arc<dyn BytesToBytes>, CodecError> {

@@ -1,7 +1,8 @@
-//! Shards of `neuroglancer_uint64_sharded_v1` as pure bytes: values by 64-bit key, found through an index of indexes.
+//! Shards of `neuroglancer_uint64_sharded_v1` as pure bytes: values by 64-bit key, found through an
+//! index of indexes.
 //!
-//! A key's hash names a shard and one of its *minishards*. The shard begins with a table that tells where the index
-//! of each minishard lies; that index tells the keys and where their values are.
+//! A key's hash selects a shard and one of its *minishards*. The shard starts with a table of the
+//! ranges of the minishards' indexes; each index lists keys and the ranges of their values.
 
 mod minishard;
 mod morton;

@@ -1,5 +1,5 @@
-/// The compressed Morton code of the cells of a grid: the bits of the coordinates in turn, of each axis only as many as
-/// its cells need.
+/// The compressed Morton code of the cells of a grid: the interleaved bits of the coordinates, with
+/// only as many per axis as its cells need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MortonCode {
     grid: [u64; 3],
@@ -7,18 +7,18 @@ pub struct MortonCode {
 }
 
 impl MortonCode {
-    /// For a grid of so many cells; `None` if their codes need more than 64 bits.
+    /// For a grid with these lengths; `None` if its codes need more than 64 bits.
     pub fn new(grid: [u64; 3]) -> Option<Self> {
         let bits = grid.map(|cells| u64::BITS - cells.saturating_sub(1).leading_zeros());
         (bits.iter().sum::<u32>() <= 64).then_some(Self { grid, bits })
     }
 
-    /// Bits of the longest code.
+    /// Bits of the largest code.
     pub fn bits(&self) -> u32 {
         self.bits.iter().sum()
     }
 
-    /// How many cells there are along each axis.
+    /// The number of cells along each axis.
     pub fn grid(&self) -> [u64; 3] {
         self.grid
     }
@@ -37,7 +37,7 @@ impl MortonCode {
         code
     }
 
-    /// The cell of a code; `None` if it is outside the grid.
+    /// The cell with this code; `None` if it is outside the grid.
     pub fn decode(&self, code: u64) -> Option<[u64; 3]> {
         let (mut cell, mut at) = ([0; 3], 0);
         for bit in 0..self.longest() {
@@ -53,7 +53,8 @@ impl MortonCode {
         (spare == 0 && inside).then_some(cell)
     }
 
-    /// How many cells along each axis share all but the lowest bits of their codes: a box, as only bits are fixed.
+    /// The number of cells along each axis that share all but the lowest bits of their codes: a
+    /// box, as only whole bits are fixed.
     pub fn box_of_low_bits(&self, low: u32) -> [u64; 3] {
         let mut shape = [1u64; 3];
         let mut left = low;

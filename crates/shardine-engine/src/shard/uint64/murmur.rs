@@ -1,4 +1,5 @@
-/// The low 64 bits of MurmurHash3_x86_128 with seed 0, of the eight little-endian bytes of a number.
+/// The low 64 bits of MurmurHash3_x86_128 with seed 0, of the eight little-endian bytes of a
+/// number.
 pub(super) fn murmur3_x86_128_low(value: u64) -> u64 {
     const C1: u32 = 0x239b_961b;
     const C2: u32 = 0xab0e_9789;
@@ -6,7 +7,7 @@ pub(super) fn murmur3_x86_128_low(value: u64) -> u64 {
     /// Bytes that are hashed.
     const LEN: u32 = 8;
     let (low, high) = (value as u32, (value >> 32) as u32);
-    // Eight bytes are no whole block, so they are all tail; two of the four lanes get nothing.
+    // Eight bytes are less than a block, so they are all tail; two of the four lanes get nothing.
     let mut h = [
         low.wrapping_mul(C1).rotate_left(15).wrapping_mul(C2) ^ LEN,
         high.wrapping_mul(C2).rotate_left(16).wrapping_mul(C3) ^ LEN,

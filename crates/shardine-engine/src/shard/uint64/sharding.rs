@@ -6,11 +6,11 @@ use super::murmur::murmur3_x86_128_low;
 /// The name of the format.
 const TYPE: &str = "neuroglancer_uint64_sharded_v1";
 
-/// Bits of a shard's number within which its minishards can be told apart in memory: more would make a table of more
-/// than a gigabyte at the start of every shard.
+/// The most minishard bits supported: with more, every shard would start with a table of more than
+/// a gigabyte.
 const MAX_MINISHARD_BITS: u32 = 26;
 
-/// What is wrong with a description of shards.
+/// What is wrong with a sharding specification.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[error("\"sharding\": {reason}")]
 pub struct ShardingError {
@@ -22,7 +22,7 @@ fn refuse<T>(reason: impl Into<String>) -> Result<T, ShardingError> {
     Err(ShardingError { reason: reason.into() })
 }
 
-/// How keys are scattered.
+/// How keys are hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyHash {
@@ -35,7 +35,7 @@ pub enum KeyHash {
 }
 
 impl KeyHash {
-    /// As it is spelled in documents.
+    /// Its name in the metadata.
     pub fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -43,7 +43,7 @@ impl KeyHash {
         }
     }
 
-    /// The hash of this name.
+    /// The hash with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Identity, Self::Murmur3X86_128].into_iter().find(|hash| hash.name() == name)
     }
@@ -53,7 +53,7 @@ impl KeyHash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
-    /// As it is.
+    /// Uncompressed.
     #[default]
     Raw,
     /// Compressed with gzip.
@@ -61,7 +61,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// As it is spelled in documents.
+    /// Its name in the metadata.
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -69,13 +69,13 @@ impl Encoding {
         }
     }
 
-    /// The encoding of this name.
+    /// The encoding with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Raw, Self::Gzip].into_iter().find(|encoding| encoding.name() == name)
     }
 }
 
-/// How keys are spread over shards and minishards, and how these are stored.
+/// How keys are distributed over shards and minishards, and how these are stored.
 ///
 /// ```
 /// use shardine_engine::shard::uint64::Sharding;
@@ -92,9 +92,9 @@ impl Encoding {
 #[serde(try_from = "Value", into = "Value")]
 #[non_exhaustive]
 pub struct Sharding {
-    /// Low bits of a key that do not matter for its place.
+    /// Low bits of a key that do not affect its place.
     pub preshift_bits: u32,
-    /// How keys are scattered.
+    /// How keys are hashed.
     pub hash: KeyHash,
     /// The logarithm of the number of minishards in a shard.
     pub minishard_bits: u32,
@@ -109,9 +109,9 @@ pub struct Sharding {
 /// Where a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyPlace {
-    /// In which shard.
+    /// Its shard.
     pub shard: u64,
-    /// In which minishard of it.
+    /// Its minishard in that shard.
     pub minishard: u64,
 }
 
@@ -130,7 +130,7 @@ impl From<Sharding> for Value {
 }
 
 impl Sharding {
-    /// Shards of keys as they are, raw.
+    /// Raw shards with unhashed keys.
     pub fn new(
         preshift_bits: u32,
         minishard_bits: u32,
@@ -139,7 +139,7 @@ impl Sharding {
         Self::of_bits(preshift_bits, minishard_bits, shard_bits).check()
     }
 
-    /// The same for bits that are known to be few enough.
+    /// The same, for bit counts known to be small enough.
     pub fn of_bits(preshift_bits: u32, minishard_bits: u32, shard_bits: u32) -> Self {
         Self {
             preshift_bits,
@@ -151,17 +151,17 @@ impl Sharding {
         }
     }
 
-    /// With another hash.
+    /// Sets the hash.
     pub fn hash(self, hash: KeyHash) -> Self {
         Self { hash, ..self }
     }
 
-    /// With the indexes of minishards stored so.
+    /// Sets the encoding of minishard indexes.
     pub fn minishard_index_encoding(self, encoding: Encoding) -> Self {
         Self { minishard_index_encoding: encoding, ..self }
     }
 
-    /// With values stored so.
+    /// Sets the encoding of values.
     pub fn data_encoding(self, encoding: Encoding) -> Self {
         Self { data_encoding: encoding, ..self }
     }
@@ -186,7 +186,7 @@ impl Sharding {
         Ok(self)
     }
 
-    /// What a document says. Encodings that it leaves out are raw.
+    /// Parses the JSON form. Missing encodings are raw.
     pub fn from_json(document: &Value) -> Result<Self, ShardingError> {
         let Some(members) = document.as_object() else { return refuse("is not an object") };
         match members.get("@type") {
@@ -205,7 +205,7 @@ impl Sharding {
         sharding.check()
     }
 
-    /// The document that says this.
+    /// The JSON form.
     pub fn to_json(&self) -> Value {
         json!({
             "@type": TYPE,
@@ -231,7 +231,7 @@ impl Sharding {
         }
     }
 
-    /// How many minishards a shard has.
+    /// The number of minishards in a shard.
     pub fn minishards(&self) -> u64 {
         1 << self.minishard_bits
     }
@@ -246,22 +246,24 @@ impl Sharding {
         format!("{}.shard", self.shard_stem(shard))
     }
 
-    /// The name of a shard without its ending: two objects that end in `.index` and `.data` were its older form.
+    /// The name of a shard without its extension: in the older form a shard was two objects, with
+    /// the extensions `.index` and `.data`.
     pub fn shard_stem(&self, shard: u64) -> String {
         let digits = self.shard_bits.div_ceil(4) as usize;
         format!("{shard:0digits$x}")
     }
 
-    /// Which shard an object of this name (without the folder, and without its ending) is; `None` if it is none.
+    /// The number of the shard whose object has this name (without folder and extension); `None` if
+    /// there is none.
     pub fn shard_number(&self, stem: &str) -> Option<u64> {
         let number = u64::from_str_radix(stem, 16).ok()?;
         let inside = low_bits(number, self.shard_bits) == number;
-        // There is one way to write each.
+        // Each number has only one spelling.
         (inside && self.shard_stem(number) == stem).then_some(number)
     }
 }
 
-/// `value >> bits`, where 64 bits leave nothing.
+/// `value >> bits`; a shift by 64 bits gives 0.
 fn shift_right(value: u64, bits: u32) -> u64 {
     value.checked_shr(bits).unwrap_or(0)
 }

@@ -1,8 +1,8 @@
-//! Parts of a file that are kept because several chunks lie in them side by side.
+//! Parts of a file that are kept because several neighbouring chunks lie in them.
 //!
-//! A row of a chunk is short, and between two of them lie those of its neighbours: read chunk by
-//! chunk, a file is read many times over. A tile is as long as several chunks along the axis whose
-//! elements are neighbours in the file.
+//! A row of a chunk is short, and the rows of its neighbours lie between two of its own: read chunk
+//! by chunk, a file is read many times over. A tile is as long as several chunks along the axis
+//! whose elements are adjacent in the file.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -11,43 +11,43 @@ use shardine_codec::strided::Placement;
 
 use crate::source::SourceError;
 
-/// Where a tile lies and what it extends over.
+/// Where a tile lies and what it covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub start: Vec<u64>,
     pub shape: Vec<u64>,
 }
 
-/// The bytes of a tile; empty until somebody has read them.
+/// The bytes of a tile; empty until they have been read.
 type Bytes = Arc<RwLock<Vec<u8>>>;
 
-/// Reads what lies at a place.
+/// Reads the tile at a place.
 type ReadTile<'a> = dyn FnMut(&Place, &mut Vec<u8>) -> Result<(), SourceError> + 'a;
 
-/// Tiles in memory, the last used first.
+/// Tiles in memory, most recently used first.
 #[derive(Debug)]
 pub struct Tiles {
-    /// The axis whose elements are neighbours in the file.
+    /// The axis whose elements are adjacent in the file.
     axis: usize,
     /// Elements along it.
     length: u64,
-    /// How many there may be.
+    /// The maximum number of tiles.
     most: usize,
     kept: Mutex<VecDeque<(Place, Bytes)>>,
 }
 
-/// How chunks are asked for, and how much memory there is for what lies around them.
+/// How chunks are requested, and how much memory there is for their surroundings.
 #[derive(Debug, Clone, Copy)]
 pub struct Neighbours<'a> {
     pub chunk: &'a [u64],
-    /// Chunks per shard along each axis: these are asked for in Morton order.
+    /// Chunks per shard along each axis: within a shard they are requested in Morton order.
     pub per_shard: &'a [u64],
     pub memory: u64,
 }
 
 impl Tiles {
-    /// Tiles for a file of this shape whose elements are neighbours along `axis`; `None` if they
-    /// would not pay.
+    /// Tiles for a file of this shape whose elements are adjacent along `axis`; `None` if they
+    /// would not pay off.
     pub fn new(
         shape: &[u64],
         axis: usize,
@@ -58,8 +58,8 @@ impl Tiles {
         let (&edge, &length) = (chunk.get(axis)?, shape.get(axis)?);
         let sides = chunk.iter().zip(shape).map(|(&c, &n)| c.min(n).max(1));
         let bytes = sides.fold(element as u64, u64::saturating_mul);
-        // On its way along a Morton curve a cube of chunks is done before the next, so a tile for
-        // each row of it is needed.
+        // A Morton curve finishes one cube of chunks before the next, so a tile is needed for each
+        // row of the cube.
         let rows = |wide: u64| {
             let others = per_shard.iter().enumerate().filter(|&(k, _)| k != axis);
             others.fold(1u64, |n, (_, &m)| n.saturating_mul(m.min(wide).max(1)))
@@ -80,7 +80,7 @@ impl Tiles {
         Some(Self { axis, length, most, kept: Mutex::default() })
     }
 
-    /// The tile that holds all of a box; `None` if there is none.
+    /// The tile that contains a whole box; `None` if there is none.
     pub fn place(&self, start: &[u64], shape: &[u64], file: &[u64]) -> Option<Place> {
         let at = start.get(self.axis)? / self.length * self.length;
         let end = at.saturating_add(self.length).min(*file.get(self.axis)?);
@@ -92,8 +92,8 @@ impl Tiles {
         Some(Place { start, shape })
     }
 
-    /// Hands over the bytes of a tile, which are read if they are not there. Who comes meanwhile
-    /// waits for them.
+    /// Passes the bytes of a tile to `take`, reading them first if needed. Concurrent callers wait
+    /// for that read.
     pub fn with(
         &self,
         place: Place,
@@ -112,7 +112,7 @@ impl Tiles {
             own.clear();
             own.resize(len, 0);
             if let Err(error) = read(&place, &mut own) {
-                // Nobody may take it for what is in the file.
+                // Nobody may mistake it for what is in the file.
                 own.clear();
                 return Err(error);
             }
@@ -130,7 +130,7 @@ impl Tiles {
         }
         let mut bytes = Bytes::default();
         while kept.len() >= self.most.max(1) {
-            // Memory that nobody has a hold of is used again.
+            // Reuse memory that nobody holds any more.
             if let Some((_, old)) = kept.pop_back()
                 && let Ok(old) = Arc::try_unwrap(old)
             {
@@ -144,8 +144,8 @@ impl Tiles {
     }
 }
 
-/// The places of a box's elements in memory if they come in the order of the file, and how many
-/// bytes they are.
+/// Where the elements of a box lie in memory when stored in file order, and how many bytes they
+/// take.
 pub fn in_file_order(shape: &[u64], strides: &[u64], element: usize) -> Option<(Placement, usize)> {
     let mut axes: Vec<usize> = (0..shape.len()).collect();
     axes.sort_by_key(|&k| (strides[k], std::cmp::Reverse(k)));

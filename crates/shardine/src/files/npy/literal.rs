@@ -1,4 +1,4 @@
-//! The few Python literals that stand in `.npy` headers.
+//! The few Python literals that occur in `.npy` headers.
 
 /// A Python literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,10 +12,10 @@ pub(super) enum Literal {
     Dict(Vec<(String, Literal)>),
 }
 
-/// Deeper than any type that a file holds for a reason.
+/// Deeper than any legitimate type.
 const MAX_DEPTH: usize = 32;
 
-/// Reads one literal that takes up all of `text`.
+/// Parses `text` as a single literal.
 pub(super) fn parse(text: &str) -> Result<Literal, String> {
     let mut parser = Parser { rest: text };
     let literal = parser.literal(0)?;
@@ -35,7 +35,7 @@ impl Parser<'_> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Steps over `token`, if it comes next.
+    /// Consumes `token` if it comes next.
     fn take(&mut self, token: &str) -> bool {
         self.skip_space();
         match self.rest.strip_prefix(token) {

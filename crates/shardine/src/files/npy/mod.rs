@@ -1,4 +1,4 @@
-//! The head of a `.npy` file: what type and shape follow, and where.
+//! The header of a `.npy` file: the type and shape of the data, and where it begins.
 
 mod literal;
 
@@ -37,7 +37,7 @@ pub enum Descr {
     Fields(Vec<(String, Descr)>),
 }
 
-/// Why a file is not read as `.npy`.
+/// Why a file cannot be read as `.npy`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NpyError {
@@ -71,7 +71,7 @@ pub fn is_npy(beginning: &[u8]) -> bool {
 }
 
 impl Header {
-    /// Reads the header, of any version there is, and stops at the first element.
+    /// Reads the header, of any version, and stops at the first element.
     pub fn read(file: &mut dyn Read) -> Result<Self, NpyError> {
         let mut start = [0; 8];
         file.read_exact(&mut start)?;
@@ -136,7 +136,7 @@ impl Header {
     /// Its length is a multiple of 64, so that the elements are aligned when the file is mapped.
     pub fn bytes(descr: &str, shape: &[u64]) -> Vec<u8> {
         let mut lengths: String = shape.iter().map(|n| format!("{n}, ")).collect();
-        // A tuple of one has a comma, others need none at the end.
+        // A tuple of one needs its comma, others need none at the end.
         lengths.truncate(lengths.len().saturating_sub(if shape.len() == 1 { 1 } else { 2 }));
         let quote = if descr.starts_with('[') { "" } else { "'" };
         let text = format!(
@@ -180,7 +180,7 @@ impl std::fmt::Display for Descr {
     }
 }
 
-/// The nesting is bounded by that of the literal.
+/// Recursion is bounded by the nesting of the literal.
 fn descr(literal: &Literal) -> Result<Descr, NpyError> {
     match literal {
         Literal::Text(name) => Ok(Descr::Plain(name.clone())),

@@ -3,11 +3,11 @@ use std::io;
 use crate::files::shown;
 use crate::zarr::APPEND_MARKER;
 
-/// Why planes are not appended.
+/// Why planes cannot be appended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// What an earlier append has left cannot be understood.
+    /// The marker of an earlier append cannot be parsed.
     #[error("{APPEND_MARKER}, which tells of an append that was interrupted, is damaged")]
     DamagedMarker,
     /// An append of the same file was interrupted, and its planes can no longer be told from
@@ -31,7 +31,7 @@ pub enum AppendError {
     FileChanged {
         /// The file.
         name: String,
-        /// Planes of it that are in the array; `None` if its shape was changed since.
+        /// Planes of it in the array; `None` if its shape has changed since.
         planes: Option<u64>,
     },
     /// An append of another file, or along another axis, was interrupted.
@@ -41,10 +41,10 @@ pub enum AppendError {
         name: String,
         /// That axis.
         axis: usize,
-        /// Planes of it that are in the array; `None` if its shape was changed since.
+        /// Planes of it in the array; `None` if its shape has changed since.
         planes: Option<u64>,
     },
-    /// Where one element of a stream ends cannot be told.
+    /// The elements of a stream have no known length.
     #[error("{name}: elements of variable length cannot be taken from a stream")]
     VariableStream {
         /// The stream.
@@ -58,7 +58,7 @@ pub enum AppendError {
         /// What the system said.
         source: io::Error,
     },
-    /// A stream has ended inside a plane; those before it are in the array.
+    /// A stream ends inside a plane; the planes before it are in the array.
     #[error(
         "{name}: ends inside a plane: {bytes} bytes are over, of {plane} that a plane has; the {} before were appended",
         whole(*planes)
@@ -68,7 +68,7 @@ pub enum AppendError {
         name: String,
         /// Bytes of the last plane.
         bytes: usize,
-        /// Bytes that a plane has.
+        /// Bytes in a plane.
         plane: usize,
         /// Whole planes before it.
         planes: u64,
@@ -76,7 +76,7 @@ pub enum AppendError {
 }
 
 impl AppendError {
-    /// What to do next, where there is something to be said.
+    /// What to do next, if anything.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::DamagedMarker | Self::Reshaped { .. } | Self::FileChanged { .. } => {

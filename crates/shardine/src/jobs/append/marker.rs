@@ -1,5 +1,5 @@
-//! What says that a file is being appended, so that the same job resumes after a kill and another
-//! one is refused.
+//! The marker of a file that is being appended, so that the same job resumes after a kill and a
+//! different one is refused.
 
 use serde_json::{Map, Value, json};
 
@@ -12,13 +12,13 @@ use crate::zarr::{AppendClaim, AppendNote};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
     axis: usize,
-    /// The array's before the append.
+    /// The array's shape before the append.
     shape: Vec<u64>,
     source: FoundFile,
 }
 
 impl Marker {
-    /// Of a file that is to be appended to an array of this shape.
+    /// For a file that is to be appended to an array of this shape.
     pub fn new(axis: usize, shape: &[u64], source: FoundFile) -> Self {
         Self { axis, shape: shape.to_vec(), source }
     }
@@ -40,12 +40,13 @@ impl Marker {
         })
     }
 
-    /// Whether this is an append of the same file along the same axis, be it from another shape on.
+    /// Whether this is an append of the same file along the same axis, even from a different shape.
     fn is_same(&self, other: &Self) -> bool {
         (self.axis, &self.source) == (other.axis, &other.source)
     }
 
-    /// How many planes an array of this shape has gained since; `None` if it has changed otherwise.
+    /// How many planes an array of this shape has gained since; `None` if it has changed in other
+    /// ways.
     fn gained(&self, shape: &[u64]) -> Option<u64> {
         let gained = shape.get(self.axis)?.checked_sub(*self.shape.get(self.axis)?)?;
         let mut before = shape.to_vec();
@@ -53,8 +54,8 @@ impl Marker {
         (before == self.shape).then_some(gained)
     }
 
-    /// Begins or resumes this append of `count` planes; tells how many of them are in the array
-    /// already.
+    /// Begins or resumes this append of `count` planes; returns how many of them are already in the
+    /// array.
     pub fn begin(
         &self,
         claim: &mut AppendClaim,
@@ -89,7 +90,7 @@ pub fn check_none(claim: &mut AppendClaim, shape: &[u64], forget: bool) -> Resul
     }
 }
 
-/// What an append has left that was interrupted; `Some(None)` if it makes no sense.
+/// The marker of an interrupted append; `Some(None)` if it is invalid.
 fn left(claim: &AppendClaim) -> Option<Option<Marker>> {
     Some(match claim.note()? {
         AppendNote::Members(members) => Marker::from_members(members),

@@ -1,4 +1,4 @@
-//! Planes from a file or a stream, behind those that an array has.
+//! Appends planes from a file or a stream to an array.
 
 mod error;
 mod marker;
@@ -29,19 +29,19 @@ use marker::Marker;
 pub struct AppendOptions {
     /// The axis that grows.
     pub axis: usize,
-    /// Make planes readable after every so many of them; `None` is when a layer of chunks or of
+    /// Make planes readable after this many of them; `None` means whenever a layer of chunks or
     /// shards is complete.
     pub commit_every: Option<u64>,
-    /// How shards that exist are changed.
+    /// How existing shards are updated.
     pub strategy: Strategy,
-    /// A shard that was changed in place is compacted if more than this share of it is gaps.
+    /// A shard that was updated in place is compacted if more than this share of it is gaps.
     pub max_gap: f64,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// Convert numbers of another type. Fractions are truncated; a value that does not fit is an
     /// error.
     pub cast: bool,
-    /// Do not finish an append of another file that was stopped; what is there of it stays.
+    /// Do not finish an interrupted append of another file; the planes it has written stay.
     pub forget: bool,
-    /// The append that owns this array in an object store was killed: take its place.
+    /// Take over from a killed append that owns this array in an object store.
     pub take_over: bool,
 }
 
@@ -61,12 +61,12 @@ impl Default for AppendOptions {
 }
 
 impl AppendOptions {
-    /// Along the first axis.
+    /// Appends along the first axis.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Along this axis.
+    /// Sets the axis that grows.
     pub fn axis(mut self, axis: usize) -> Self {
         self.axis = axis;
         self
@@ -82,11 +82,11 @@ impl AppendOptions {
 
 /// Where planes come from.
 pub enum AppendFrom<'a> {
-    /// A file, which may be read again: the same append resumes after a kill.
+    /// A file, which can be read again: the same append resumes after a kill.
     File(Box<Input>),
     /// Raw bytes, plane after plane, read once.
     Stream {
-        /// What is read to its end.
+        /// Read to its end.
         from: &'a mut dyn Read,
         /// Its name in messages.
         name: String,
@@ -108,7 +108,7 @@ impl std::fmt::Debug for AppendFrom<'_> {
 pub struct AppendReport {
     /// The array with its new shape.
     pub array: ArrayNode,
-    /// Planes that this run appended.
+    /// Planes this run has appended.
     pub planes: u64,
     /// Planes of the same file that an earlier run had appended.
     pub planes_before: u64,
@@ -118,11 +118,10 @@ pub struct AppendReport {
 
 /// Appends planes to a Zarr array: its shape grows by as many as the file or stream holds.
 ///
-/// One append at a time: another one is refused before it writes anything. Planes become readable
-/// as [`AppendOptions::commit_every`] says. An append of a file that was stopped is resumed by the
-/// same call, and another one is refused meanwhile; [`APPEND_MARKER`](crate::zarr::APPEND_MARKER)
-/// says what is under way. After a stream was stopped, the array has the planes that were
-/// committed.
+/// One append at a time: a second one is refused before it writes anything. Planes become readable
+/// as [`AppendOptions::commit_every`] says. The same call resumes an interrupted append of a file,
+/// and a different one is refused until then; [`APPEND_MARKER`](crate::zarr::APPEND_MARKER) says
+/// what is under way. After a stream was interrupted, the array has the planes that were committed.
 ///
 /// A file is read piece by piece; of a stream, memory holds the planes that are not committed.
 ///
@@ -152,7 +151,7 @@ pub fn append(
         return Err(SliceError::Axis { axis: options.axis, rank }.into());
     }
     let claim = AppendClaim::claim(&array, options.take_over)?;
-    // As the append before this one has left it.
+    // As the previous append has left it.
     let array = ArrayNode::open(context.engine(), target)?;
     if options.axis >= array.shape().len() {
         return Err(Error::MetadataChanged { at: target.to_string() });
@@ -188,7 +187,7 @@ fn from_file(
     let mut slices = options.slices();
     slices.write = slices.write.progress(counting(context, 0, bytes));
     let mut writer = SliceWriter::with_claim(array, axis, slices, claim)?;
-    // The marker comes when nothing is left that could be refused.
+    // The marker is written when nothing is left that could be refused.
     let before = match (&marker, writer.claim()) {
         (_, None) => 0,
         (Some(marker), Some(claim)) => marker.begin(claim, &old_shape, count, options.forget)?,
@@ -229,7 +228,7 @@ fn from_stream(
             break Some(Error::Cancelled);
         }
         plane.clear();
-        // Reads until the plane is full or nothing more comes.
+        // Reads until the plane is full or the stream ends.
         if let Err(source) = (&mut *from).take(len as u64).read_to_end(&mut plane) {
             break Some(AppendError::Stream { name, source }.into());
         }
@@ -245,7 +244,7 @@ fn from_stream(
         let bytes = planes.saturating_mul(len as u64);
         context.report(JobProgress { bytes, ..JobProgress::default() });
     };
-    // What came whole is kept, whatever came after it.
+    // Whole planes are kept, whatever came after them.
     writer.commit()?;
     if let Some(error) = ended {
         return Err(error);

@@ -1,4 +1,4 @@
-//! Looking at an object that others may be changing.
+//! Checking an object that others may be changing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,30 +8,30 @@ use shardine_store::{Key, Object, ReadRange, StoreError};
 use super::FindingKind;
 use crate::engine::tuning::REREADS;
 
-/// What came of looking at an object.
+/// The result of checking an object.
 pub(in crate::jobs) enum Settled<T> {
-    /// One version of it was seen.
+    /// One consistent version was checked.
     Seen(T),
-    /// It is not there.
+    /// It does not exist.
     Gone,
     /// It could not be read, or kept changing: the kind of finding, and why.
     Failed(FindingKind, String),
 }
 
-/// Looks at one version of an object: what it saw, and whether that is damage.
+/// Checks one version of an object: returns a result, and whether that is damage.
 type Look<'a, T> = dyn FnMut(&Arc<dyn Object>) -> Result<(T, bool), StoreError> + 'a;
 
 impl<T> Settled<T> {
-    /// What was seen, for a caller that leaves it to others to report what could not be.
+    /// The result, for a caller that leaves failures for others to report.
     pub fn seen(self) -> Option<T> {
         if let Self::Seen(seen) = self { Some(seen) } else { None }
     }
 }
 
-/// Looks at an object, and again while it changes. Damage counts only in the current version.
+/// Checks an object, and again while it changes. Damage counts only in the current version.
 ///
-/// `look` returns what it saw and whether that is damage; it must have no other effect, as what it
-/// saw of an older version is dropped. Costs one more open if there is damage.
+/// `look` returns a result and whether that is damage; it must have no other effect, as the result
+/// for an older version is dropped. Costs one more open if there is damage.
 pub(in crate::jobs) fn settled<T>(
     key: &Key,
     open: &dyn Fn() -> Result<Arc<dyn Object>, StoreError>,
@@ -63,7 +63,7 @@ fn once<T>(
     if is_damaged {
         let now = open()?;
         if now.version().is_none() {
-            // A store to which opening is free learns the version with the first read.
+            // A store where opening is free learns the version with the first read.
             now.read(ReadRange::Bounded(0..0))?;
         }
         // A file so young that its times would not show a change since is looked at again, unless it

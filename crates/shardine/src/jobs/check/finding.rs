@@ -3,10 +3,10 @@ use std::ops::Range;
 
 use shardine_store::Key;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// Something that was stored cannot be read, or reads as something else.
+    /// Stored data cannot be read, or reads as something else.
     Damage,
     /// Nothing is lost, but it may be worth knowing.
     Notice,
@@ -38,7 +38,7 @@ macro_rules! kinds {
         }
 
         impl FindingKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
 
             /// Its name, such as `entry-outside-array`.
@@ -48,7 +48,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// How bad it is: the same for all findings of a kind.
+            /// Its severity: the same for all findings of a kind.
             pub fn severity(self) -> Severity {
                 match self {
                     $(Self::$kind => Severity::$severity,)*
@@ -64,7 +64,7 @@ macro_rules! kinds {
     };
 }
 
-/// Nothing needs to be done.
+/// No action is needed.
 const NOTHING: &str = "";
 const REPAIR: &str = "run `shardine repair`";
 const OBJECT: &str = "restore the object from a copy, or write its region again; \
@@ -83,25 +83,25 @@ const LEFT_OUT: &str =
     "move it elsewhere, or put what a link leads to in its place; see docs/links.md";
 
 kinds! {
-    /// A `zarr.json` or `info` that the specification does not allow.
+    /// A `zarr.json` or `info` that violates the specification.
     Metadata = "metadata" Damage "restore the document from a copy",
-    /// The storage does not give the bytes of an object, or the names in a folder.
+    /// The storage does not return the bytes of an object, or the names in a folder.
     Unreadable = "unreadable" Damage "look after permissions and the disk, then verify again",
-    /// A folder stands where an object belongs, or an object where a folder does.
+    /// A folder where an object belongs, or an object where a folder does.
     BlockedKey = "blocked-key" Damage "move it out of the array, then write its region again",
-    /// A link that leads nowhere: what was behind it reads as if it had never been written.
+    /// A broken link: what it pointed to reads as if it had never been written.
     BrokenLink = "broken-link" Damage "bring back what it led to, or remove the link",
-    /// An object without any bytes.
+    /// An object of zero bytes.
     EmptyObject = "empty-object" Damage OBJECT,
-    /// A shard that is shorter than its own index.
+    /// A shard shorter than its own index.
     Truncated = "truncated" Damage OBJECT,
-    /// An index whose checksum is wrong or that cannot be decoded.
+    /// An index that has a wrong checksum or cannot be decoded.
     Index = "index" Damage OBJECT,
-    /// An entry of which only the offset or only the length says that there is no chunk.
+    /// An entry whose offset and length disagree on whether there is a chunk.
     HalfEmptyEntry = "half-empty-entry" Damage CHUNK,
     /// An entry that reaches past the end of its shard.
     EntryOutOfBounds = "entry-out-of-bounds" Damage CHUNK,
-    /// An entry of no bytes, where every chunk has some.
+    /// An entry of zero bytes, where every chunk has some.
     ZeroLengthEntry = "zero-length-entry" Damage CHUNK,
     /// An entry that reaches into the index.
     EntryInIndex = "entry-in-index" Damage CHUNK,
@@ -113,25 +113,25 @@ kinds! {
     Chunk = "chunk" Damage CHUNK,
     /// A key that is not in the shard and minishard where readers look for it.
     MisplacedKey = "misplaced-key" Damage REPAIR,
-    /// A key that has several values in its minishard.
+    /// A key with several values in its minishard.
     DuplicateKey = "duplicate-key" Damage REPAIR,
     /// Values or indexes that are not stored as `info` says.
     DataEncoding = "data-encoding" Damage REPAIR,
-    /// Values or indexes that are zlib where gzip belongs.
+    /// Values or indexes compressed with zlib where gzip belongs.
     Zlib = "zlib" Damage REPAIR,
     /// A shard that was compressed as a file.
     WrappedShard = "wrapped-shard" Damage REPAIR,
-    /// An object that is called like a shard, but is none of this sharding.
+    /// An object with the name of a shard that this sharding does not have.
     MisnamedShard = "misnamed-shard" Damage REPAIR,
-    /// A value among meshes that is not the manifest of one.
+    /// A value among meshes that is not a mesh manifest.
     MeshManifest = "mesh-manifest" Damage MESH,
-    /// The manifest of a mesh whose fragments are not before it.
+    /// A mesh manifest whose fragments are not before it.
     MeshFragments = "mesh-fragments" Damage MESH,
-    /// A chunk that `repair` could not save, and that nobody has written since.
+    /// A chunk that `repair` could not save, and that has not been written since.
     LostChunk = "lost-chunk" Damage LOST,
-    /// Chunks that `repair` took from an older index: they may be old.
+    /// Chunks that `repair` restored from an older index: they may be outdated.
     UnprovedChunk = "unproved-chunk" Damage UNPROVED,
-    /// Two entries that mean the very same bytes.
+    /// Two entries that refer to exactly the same bytes.
     SharedBytes = "shared-bytes" Notice NOTHING,
     /// An entry for a chunk that lies outside the array.
     EntryOutsideArray = "entry-outside-array" Notice NOTHING,
@@ -139,47 +139,49 @@ kinds! {
     Gap = "gap" Notice NOTHING,
     /// An object of the grid that lies outside the array.
     ObjectOutsideArray = "object-outside-array" Notice "remove it if the array was shrunk on purpose",
-    /// An object below an array that is no part of it.
+    /// An object below an array that is not part of it.
     StrayObject = "stray-object" Notice "move it elsewhere if the array does not need it",
     /// An append of a file that is under way or was interrupted.
     UnfinishedAppend = "unfinished-append" Notice "give the same `shardine append` again, unless it still runs",
-    /// A file is being converted to this array, or was when the program was killed: parts of it are missing.
+    /// A file is being converted to this array, or was when the program was killed: parts are
+    /// missing.
     UnfinishedConvert = "unfinished-convert" Notice "give the same `shardine convert` again, unless it still runs",
-    /// A link to a folder, or something else that no job takes for a part of the data set; it was not checked.
+    /// A link to a folder, or something else that no job treats as part of the data set; it was not
+    /// checked.
     LeftOut = "left-out" Notice LEFT_OUT,
     /// A folder in a group that is not a node.
     NoMetadata = "no-metadata" Notice "restore its zarr.json if there was a node",
-    /// Consolidated metadata that is not what the nodes say themselves.
+    /// Consolidated metadata that disagrees with the nodes themselves.
     ConsolidatedMetadata = "consolidated-metadata" Notice "consolidate the metadata again",
-    /// A temporary file of a writer that was killed.
+    /// A temporary file of a killed writer.
     LeftoverTemporary = "leftover-temporary" Notice REPAIR,
-    /// The journal of a change in place that was interrupted.
+    /// The journal of an interrupted in-place update.
     LeftoverJournal = "leftover-journal" Notice REPAIR,
-    /// A job such as `reshard` was interrupted; the array beside its folder is whole.
+    /// A job such as `reshard` was interrupted; the array beside its folder is complete.
     UnfinishedJob = "unfinished-job" Notice "run the command that began it again",
     /// A journal that belonged to another version of its object, and was set aside.
     SetAside = "set-aside" Notice "it is kept for reference, and may be removed",
     /// Keys, or their values, that are not in order.
     UnsortedKeys = "unsorted-keys" Notice REPAIR,
-    /// A shard in its older form, of two objects.
+    /// A shard in the older form of two objects.
     OlderForm = "older-form" Notice REPAIR,
     /// Chunks of a scale that are compressed as files, which not all readers find.
     WrappedChunks = "wrapped-chunks" Notice "decompress the files and remove the ending, or pack the scale into shards",
-    /// A chunk that is stored both compressed as a file and not.
+    /// A chunk that is stored both as a compressed file and as an uncompressed one.
     TwoForms = "two-forms" Notice "keep the newer of the two",
-    /// A shard that has far fewer chunks than the others.
+    /// A shard with far fewer chunks than the others.
     SparseShard = "sparse-shard" Notice COMPARE,
     /// A scale that seems to have lost chunks.
     MissingChunks = "missing-chunks" Notice COMPARE,
     /// A record of lost chunks that have all been written again.
     SettledLoss = "settled-loss" Notice "run `shardine repair`, which removes the record",
-    /// There is an `info` beside a Zarr document, which counts.
+    /// An `info` beside a Zarr document; the latter takes precedence.
     TwoDocuments = "two-documents" Notice "move one of the two elsewhere",
     /// Something that this version cannot check, or that kept changing.
     NotChecked = "not-checked" Notice NOTHING,
 }
 
-/// How many findings of each kind there are beside those that were told one by one.
+/// The number of findings of each kind beyond those reported one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Untold([u64; FindingKind::ALL.len()]);
 
@@ -190,13 +192,13 @@ impl Default for Untold {
 }
 
 impl Untold {
-    /// The kinds of which there are more, and how many.
+    /// The kinds that have more, and how many.
     pub fn kinds(&self) -> impl Iterator<Item = (FindingKind, u64)> {
         let all = FindingKind::ALL.iter().zip(self.0);
         all.filter(|(_, count)| *count > 0).map(|(kind, count)| (*kind, count))
     }
 
-    /// How many there are in all.
+    /// The total number.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -212,7 +214,7 @@ impl Untold {
     }
 }
 
-/// Lets so many findings of each kind in one object be reported, and counts the others.
+/// Admits a limited number of findings of each kind in one object, and counts the others.
 #[derive(Debug)]
 pub(in crate::jobs) struct Limit {
     most: u64,
@@ -243,7 +245,7 @@ impl fmt::Display for FindingKind {
     }
 }
 
-/// Something that `verify` has found.
+/// A problem that `verify` has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -251,40 +253,40 @@ pub struct Finding {
     pub severity: Severity,
     /// What it is.
     pub kind: FindingKind,
-    /// The object that it concerns, or the folder where that has no object.
+    /// The object concerned, or its folder where there is no object.
     pub object: Option<Key>,
-    /// The place of the object in the array's grid of objects.
+    /// The object's position in the array's grid of objects.
     pub shard: Option<Vec<u64>>,
-    /// The place of the chunk in the array's grid of innermost chunks. `None` if the finding concerns all of an object
-    /// or all of an inner shard.
+    /// The chunk's position in the array's grid of innermost chunks. `None` if the finding concerns
+    /// a whole object or a whole inner shard.
     pub chunk: Option<Vec<u64>>,
-    /// The bytes of the object that it concerns. They may reach past its end.
+    /// The bytes of the object that are concerned. They may reach past its end.
     pub range: Option<Range<u64>>,
     /// What was found, in one sentence without the object's name.
     pub message: String,
-    /// Where it is, for who is to mend it.
+    /// Where it is, for `repair`.
     pub(crate) origin: Option<Origin>,
     /// What an `info` should say instead.
     pub(crate) correction: Option<Correction>,
-    /// The record that tells of the loss.
+    /// The record of the loss.
     pub(crate) record: Option<Key>,
-    /// Whether it is of a data set that nothing here writes to.
+    /// Whether it concerns a data set in a format that Shardine only reads.
     pub(crate) only_read: bool,
 }
 
-/// What a document should say instead of what it says.
+/// A correction of one member of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Correction {
-    /// Where in the document the member is.
+    /// The location of the member in the document.
     pub pointer: String,
     pub member: &'static str,
     pub value: &'static str,
 }
 
-/// An object of an array, and the entries that lead to something in it.
+/// An object of an array, and the entries that lead to a place in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Where the array is in the store; `None` is the root.
+    /// The array's location in the store; `None` for the root.
     pub array: Option<Key>,
     pub cell: Vec<u64>,
     pub path: Vec<u32>,
@@ -323,11 +325,11 @@ impl Finding {
         self
     }
 
-    /// What to do next; `None` where nothing needs to be done.
+    /// What to do next; `None` if no action is needed.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind.hint() {
             NOTHING => None,
-            // It would change nothing there.
+            // `repair` would change nothing there.
             hint if self.only_read && hint.contains("`shardine repair") => Some(RESTORE),
             hint => Some(hint),
         }

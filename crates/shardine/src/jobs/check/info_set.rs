@@ -1,4 +1,4 @@
-//! What an `info` describes, as jobs look at it.
+//! What an `info` describes, from the perspective of jobs.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub(in crate::jobs) struct Place<'a> {
 }
 
 impl InfoSet {
-    /// What there is at a place; `None` if there is no `info`. [`Error::NoKeyValues`] if it describes
-    /// neither a volume nor what is in shards. One read.
+    /// The data set at a location; `None` if there is no `info`. [`Error::NoKeyValues`] if it
+    /// describes neither a volume nor sharded values. One read.
     pub fn read(engine: &Arc<Engine>, location: &Location) -> Result<Option<Self>, Error> {
         Ok(match read_info(location)? {
             None => None,
@@ -34,7 +34,7 @@ impl InfoSet {
         })
     }
 
-    /// The same of what is open; `None` if no `info` makes it.
+    /// The same for an open data set; `None` if it is not described by an `info`.
     pub fn of(set: &dyn DataSet) -> Result<Option<Self>, Error> {
         if let Some(volume) = set.downcast_ref::<Volume>() {
             return Ok(Some(Self::Volume(volume.clone())));
@@ -44,8 +44,8 @@ impl InfoSet {
     }
 }
 
-/// The folders of shards that a document other than a volume's describes, of which there must be
-/// some.
+/// The folders of shards that a document other than a volume's describes; there must be at least
+/// one.
 fn folders(found: &KeyFolders) -> Result<Vec<Folder>, Error> {
     let folder = |KeyFolder { pointer, location, sharding }| {
         let shards = KeyedShards::new(location.store, location.path, sharding);
@@ -59,7 +59,7 @@ fn folders(found: &KeyFolders) -> Result<Vec<Folder>, Error> {
     }
 }
 
-/// Folders of values by key, of one document.
+/// The folders of values by key that one document describes.
 pub(in crate::jobs) fn value_places(folders: &[Folder]) -> impl Iterator<Item = Place<'_>> {
     folders.iter().map(move |folder| {
         let known = move |key: &Key| {
@@ -98,8 +98,8 @@ pub(in crate::jobs) fn scale_place<'a>(
     Ok(scale_folder(volume, level, scale)?.map(place))
 }
 
-/// Whether a name in the folder of a scale is something else of the volume: its `info`, or the
-/// folder of another scale.
+/// Whether a name in the folder of a scale is another part of the volume: its `info`, or the folder
+/// of another scale.
 pub(in crate::jobs) fn is_known_in_volume(volume: &Volume, level: usize, key: &Key) -> bool {
     let root = volume.location().path.as_ref();
     let parent = key.as_str().rsplit_once('/').map(|(parent, _)| parent);
@@ -111,7 +111,7 @@ pub(in crate::jobs) fn is_known_in_volume(volume: &Volume, level: usize, key: &K
         let Ok(Some(folder)) = volume.folder(scale) else { return false };
         let inside = |rest: &str| rest.is_empty() || rest.starts_with('/');
         let leads = folder.as_str().strip_prefix(key.as_str()).is_some_and(inside);
-        // Two scales may even share a folder; then it is not reported whose a name is.
+        // Two scales may even share a folder; then a name is not reported for either.
         let shared = Some(folder.as_str()) == parent;
         other != level && (leads || shared)
     })

@@ -1,5 +1,5 @@
-//! What `verify` and `repair` have in common: one walk over objects, one way to look at an object
-//! that others may be changing, and tolerant surveys of damaged shards.
+//! What `verify` and `repair` share: one walk over objects, one way to check an object that others
+//! may be changing, and tolerant surveys of damaged shards.
 
 mod attempts;
 mod finding;
@@ -17,5 +17,5 @@ pub(in crate::jobs) use info_set::{
     InfoSet, Place, beside, is_known_in_volume, scale_folder, scale_place, value_places,
 };
 pub(in crate::jobs) use ranges::{covered, gaps, overlapping, together};
-pub(in crate::jobs) use run::{BATCH, Run, Scope};
+pub(in crate::jobs) use run::{BATCH, Run, Scope, Sizes};
 pub use summary::VerifySummary;

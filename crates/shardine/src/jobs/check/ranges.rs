@@ -1,11 +1,11 @@
-//! Ranges of bytes that share some.
+//! Overlapping byte ranges.
 
 use std::ops::Range;
 
 use crate::engine::tuning::INDEX_GAP;
 
 /// Calls `found` with each range that begins before the end of an earlier one: first the earlier
-/// one that reaches furthest, then the range itself. The ranges are in order, and none is empty.
+/// one that reaches furthest, then the range itself. The ranges must be sorted, and none empty.
 pub(in crate::jobs) fn overlapping<T: Copy>(
     ranges: impl IntoIterator<Item = (Range<u64>, T)>,
     mut found: impl FnMut((&Range<u64>, T), (&Range<u64>, T)),
@@ -22,9 +22,9 @@ pub(in crate::jobs) fn overlapping<T: Copy>(
     }
 }
 
-/// How many of these ranges, which are in order of their starts, one read brings, and its bytes:
-/// the first, and those after it as long as the gaps are small and the read has at most `most`
-/// bytes. `None` if there are none.
+/// How many of these ranges, sorted by start, one read can fetch, and its byte range: the first,
+/// and those after it as long as the gaps are small and the read has at most `most` bytes. `None`
+/// if there are none.
 pub(in crate::jobs) fn together(
     ranges: impl IntoIterator<Item = Range<u64>>,
     most: u64,
@@ -43,7 +43,7 @@ pub(in crate::jobs) fn together(
     Some((count, read))
 }
 
-/// How many bytes are in one of these ranges, which are in order of their starts.
+/// The total bytes that these ranges, sorted by start, cover.
 pub(in crate::jobs) fn covered(ranges: impl IntoIterator<Item = Range<u64>>) -> u64 {
     let (mut covered, mut end) = (0, 0);
     for range in ranges {
@@ -53,7 +53,7 @@ pub(in crate::jobs) fn covered(ranges: impl IntoIterator<Item = Range<u64>>) -> 
     covered
 }
 
-/// What is said of the gaps of a shard.
+/// The message about the gaps of a shard.
 pub(in crate::jobs) fn gaps(bytes: u64, len: u64) -> String {
     let share = bytes as f64 / len as f64 * 100.0;
     format!("{bytes} of {len} bytes ({share:.1} %) are gaps that no entry refers to")

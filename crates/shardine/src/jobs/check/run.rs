@@ -1,6 +1,6 @@
 //! One check of a data set: its findings, its counters, and the walk over its objects.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shardine_codec::Context;
@@ -11,43 +11,56 @@ use crate::engine::Crew;
 use crate::jobs::frame::{JobContext, JobProgress, Part};
 use crate::{Engine, Error, Location};
 
-/// What to look at, and how much to report.
+/// What to check, and how much to report.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::jobs) struct Scope {
     /// Whether chunks are decoded.
     pub decode: bool,
-    /// Which objects are looked at; `None` for all.
+    /// The part whose objects are checked; `None` for all.
     pub part: Option<Part>,
-    /// Findings that are reported one by one.
+    /// The most findings reported one by one.
     pub max_findings: u64,
-    /// The same of one kind in one object.
+    /// The same for one kind in one object.
     pub max_of_kind: u64,
-    /// Whether the caller holds the data set in its place already.
+    /// Whether the caller already holds the data set in place.
     pub is_held: bool,
 }
 
-/// Who takes the findings, and what there was so far.
+/// The callback for findings, and the summary so far.
 struct Report<'a> {
     tell: &'a mut (dyn FnMut(Finding) + Send),
     told: u64,
     summary: VerifySummary,
-    /// Objects of which it is known that they are to be looked at.
-    found: u64,
-    /// The array or scale that is walked, by its path below the data set.
-    node: String,
+    node: Node,
     /// Objects whose journals have been reported.
     journals: HashSet<Key>,
 }
 
-/// Objects that are looked at before what was found is reported in order.
+/// The array or scale being walked, for progress.
+#[derive(Debug, Default)]
+struct Node {
+    /// Its path below the data set.
+    path: String,
+    /// The most objects that it can have, where that is known.
+    expected: u64,
+    /// Objects found so far, and how many of them were looked at.
+    found: u64,
+    looked_at: u64,
+}
+
+/// The bytes of the elements of each array, by its folder: how much there is to check.
+pub(in crate::jobs) type Sizes = HashMap<Option<Key>, u64>;
+
+/// Objects checked before their findings are reported in order.
 pub(in crate::jobs) const BATCH: usize = 256;
 
-/// What all steps of a check share.
+/// The state shared by all steps of a check.
 pub(in crate::jobs) struct Run<'a> {
     pub context: &'a JobContext,
     pub engine: &'a Arc<Engine>,
     pub scope: Scope,
     root: Option<Key>,
+    sizes: Sizes,
     report: Mutex<Report<'a>>,
 }
 
@@ -63,12 +76,17 @@ impl<'a> Run<'a> {
             tell,
             told: 0,
             summary: VerifySummary::default(),
-            found: 0,
-            node: String::new(),
+            node: Node::default(),
             journals: HashSet::new(),
         };
         let (engine, root, report) = (context.engine(), root.cloned(), Mutex::new(report));
-        Self { context, engine, scope, root, report }
+        Self { context, engine, scope, root, sizes: Sizes::new(), report }
+    }
+
+    /// Weighs arrays by these sizes when it reports progress.
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.sizes = sizes;
+        self
     }
 
     fn report(&self) -> MutexGuard<'_, Report<'a>> {
@@ -80,7 +98,7 @@ impl<'a> Run<'a> {
         self.report.into_inner().unwrap_or_else(PoisonError::into_inner).summary
     }
 
-    /// Adds what else was seen.
+    /// Updates the summary.
     pub fn sum(&self, add: impl FnOnce(&mut VerifySummary)) {
         add(&mut self.report().summary);
     }
@@ -90,12 +108,12 @@ impl<'a> Run<'a> {
         matches!(self.scope.part, None | Some(Part::Of { index: 1, .. }))
     }
 
-    /// Whether this part looks at the object with this key.
+    /// Whether this part checks the object with this key.
     pub fn takes(&self, key: &Key) -> bool {
         self.scope.part.is_none_or(|part| part.takes(self.below(Some(key)).as_bytes()))
     }
 
-    /// A key without the path of the data set.
+    /// A key relative to the data set.
     fn below<'k>(&self, key: Option<&'k Key>) -> &'k str {
         let key = key.map_or("", Key::as_str);
         let rest = self.root.as_ref().and_then(|root| key.strip_prefix(root.as_str()));
@@ -103,7 +121,7 @@ impl<'a> Run<'a> {
             .unwrap_or(key)
     }
 
-    /// Reports what was found in an object that this part looks at.
+    /// Reports findings in an object that belongs to this part.
     pub fn tell(&self, findings: impl IntoIterator<Item = Finding>) {
         let mut report = self.report();
         for finding in findings {
@@ -117,7 +135,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reports what was found otherwise, which only the first part does.
+    /// Reports a finding not tied to an object; only the first part does.
     pub fn note(&self, finding: Finding) {
         if self.is_first() {
             self.tell([finding]);
@@ -133,19 +151,27 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Begins with an array or a scale.
+    /// Begins an array or a scale.
     pub fn begin(&self, folder: Option<&Key>) -> Result<(), Error> {
         if self.context.is_watched() {
-            self.below(folder).clone_into(&mut self.report().node);
+            let path = self.below(folder).to_owned();
+            self.report().node = Node { path, ..Node::default() };
+            let size = self.sizes.get(&folder.cloned()).copied().unwrap_or(0);
+            self.context.begin_step(size, 0);
         }
         self.context.check()
     }
 
-    /// Looks at some objects, several at a time, and takes what was seen in their order.
+    /// Says how many objects there are to look at in the current array or scale, at most.
+    pub fn expect(&self, objects: u64) {
+        self.report().node.expected = objects;
+    }
+
+    /// Checks some objects, several in parallel, and collects the results in their order.
     ///
-    /// `look` is told whether the object belongs to this part, and returns `None` for one that is
-    /// not there. Every walk goes through here: it asks whether to stop before each object, counts
-    /// those of this part, and reports progress.
+    /// `look` is passed whether the object belongs to this part, and returns `None` for one that
+    /// does not exist. Every walk goes through here: it checks for cancellation before each object,
+    /// counts those of this part, and reports progress.
     pub fn batch<T: Sync, S: Send>(
         &self,
         crew: Crew,
@@ -155,7 +181,7 @@ impl<'a> Run<'a> {
         take: &mut dyn FnMut(&T, S),
     ) -> Result<(), Error> {
         let own = |object: &T| self.takes(key(object));
-        self.report().found += objects.iter().filter(|object| own(object)).count() as u64;
+        self.report().node.found += objects.iter().filter(|object| own(object)).count() as u64;
         let work = |i: usize, context: &mut Context| {
             self.context.check().ok()?;
             let is_own = own(&objects[i]);
@@ -173,28 +199,32 @@ impl<'a> Run<'a> {
         self.context.check()
     }
 
-    /// Counts an object that was looked at, and reports how far the check has come.
+    /// Counts a checked object, and reports progress.
     fn looked(&self, is_there: bool) {
         let mut report = self.report();
         match is_there {
-            true => report.summary.objects += 1,
-            false => report.found -= 1,
+            true => {
+                report.summary.objects += 1;
+                report.node.looked_at += 1;
+            }
+            false => report.node.found -= 1,
         }
         if self.context.is_watched() {
-            let (done, total) = (report.summary.objects, report.found);
-            let progress = JobProgress::steps(&report.node, done, total);
+            let Node { path, expected, found, looked_at } = &report.node;
+            let progress = JobProgress::steps(path, *looked_at, *found.max(expected));
+            let bytes = report.summary.bytes;
             drop(report);
-            self.context.report(progress);
+            self.context.report(JobProgress { bytes, ..progress });
         }
     }
 
-    /// Reports that a folder could not be looked into.
+    /// Reports that a folder could not be read.
     pub fn unreadable(&self, folder: Option<&Key>, error: &Error) {
         if let Error::Store(StoreError::LinkedFolder { .. }) = error {
-            // It has been reported that this is a link.
+            // The link has been reported already.
             return;
         }
-        // The first part reports it, but no other may claim to have seen what is in there.
+        // The first part reports it, but no other may claim to have checked what is in there.
         if !self.is_first() {
             self.sum(|summary| summary.unread_folders += 1);
         }
@@ -202,7 +232,7 @@ impl<'a> Run<'a> {
         self.note(Finding::new(kind, folder.cloned(), error.to_string()));
     }
 
-    /// Reports what writers left in a folder, but not what belongs to one that is at work.
+    /// Reports what writers left in a folder, except for those still at work.
     pub fn leftovers(&self, location: &Location, folder: Option<&Key>) -> Result<(), Error> {
         if !self.is_first() {
             return Ok(());

@@ -4,7 +4,7 @@ use crate::zarr::metadata::MetadataError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// A volume has no such axes.
+    /// A volume cannot have these axes.
     #[error("{at}: {reason}")]
     Axes {
         /// The array.
@@ -19,10 +19,10 @@ pub enum ConvertError {
         at: String,
         /// Its type.
         data_type: String,
-        /// What a volume can have.
+        /// The types a volume can have.
         known: String,
     },
-    /// The levels of a volume have the same type and the same channels.
+    /// The levels differ in type or channels, which a volume does not allow.
     #[error("{at} has {has}, but {first} has {expected}; the levels of a volume are alike")]
     Levels {
         /// The array.
@@ -31,16 +31,16 @@ pub enum ConvertError {
         has: String,
         /// The array that it is compared with.
         first: String,
-        /// What that has.
+        /// What the other has.
         expected: String,
     },
-    /// A group without arrays is no volume.
+    /// A group without arrays cannot become a volume.
     #[error("{at} has no arrays, which would be the levels of a volume")]
     NoArrays {
         /// The group.
         at: String,
     },
-    /// Something that was asked for does not fit.
+    /// An option does not fit.
     #[error("{at}: {reason}")]
     Layout {
         /// The array or scale.
@@ -48,7 +48,7 @@ pub enum ConvertError {
         /// What does not fit.
         reason: String,
     },
-    /// The metadata of a new array would not be legal.
+    /// The metadata of a new array would be invalid.
     #[error("{at}: {source}")]
     Metadata {
         /// The scale.
@@ -59,7 +59,7 @@ pub enum ConvertError {
 }
 
 impl ConvertError {
-    /// What to do next, where there is something to be said.
+    /// What to do next, if anything.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Axes { .. } => {

@@ -1,5 +1,5 @@
-//! Converts between Zarr and Neuroglancer's precomputed format: by moving encoded chunks as they are, wherever their bytes mean
-//! the same on both sides.
+//! Converts between Zarr and Neuroglancer's precomputed format: encoded chunks are moved wherever
+//! their bytes mean the same on both sides.
 
 mod error;
 mod multiscale;

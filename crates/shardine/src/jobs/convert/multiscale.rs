@@ -1,4 +1,5 @@
-//! What OME-Zarr says of the levels of an image: their order, their axes, and how large a voxel is.
+//! What OME-Zarr says about the levels of an image: their order, their axes, and the size of a
+//! voxel.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +7,7 @@ use super::view::RANK;
 use crate::precomputed::AXES;
 use crate::zarr::metadata::check_node_name;
 
-/// How many nanometres the units of length are that OME-Zarr recommends, and their usual abbreviations.
+/// The units of length that OME-Zarr recommends, with their usual abbreviations, in nanometres.
 const UNITS: [(&str, f64); 28] = [
     ("angstrom", 1e-1),
     ("attometer", 1e-9),
@@ -41,14 +42,14 @@ const UNITS: [(&str, f64); 28] = [
 /// An image.
 #[derive(Debug)]
 pub(super) struct Multiscale {
-    /// The names of the axes, with t and c for those of time and of channels.
+    /// The names of the axes, with t and c for those of time and channels.
     pub axes: Vec<String>,
     units: Vec<Option<String>>,
-    /// The finest first.
+    /// Finest first.
     pub levels: Vec<Said>,
 }
 
-/// What is said of a level.
+/// What the metadata says about a level.
 #[derive(Debug)]
 pub(super) struct Said {
     /// Its path below the group.
@@ -57,17 +58,17 @@ pub(super) struct Said {
     translation: Option<Vec<f64>>,
 }
 
-/// Where the voxels of a level are.
+/// The position and size of a level's voxels.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Voxels {
     /// Nanometres along x, y and z.
     pub resolution: Option<[f64; 3]>,
-    /// The first voxel.
+    /// The position of the first voxel.
     pub offset: Option<[i64; 3]>,
 }
 
 impl Multiscale {
-    /// The image that the attributes of a group describe, if they do; or why it cannot be understood.
+    /// The image that the attributes of a group describe, if any; or why they are invalid.
     pub fn find(attributes: &Map<String, Value>) -> Option<Result<Self, String>> {
         let ome = attributes.get("ome").and_then(|ome| ome.get("multiscales"));
         let images = ome.or_else(|| attributes.get("multiscales"))?;
@@ -118,7 +119,7 @@ impl Multiscale {
                 (Some(own), Some(all)) => Some(own.iter().zip(all).map(|(a, b)| a * b).collect()),
                 (own, all) => own.or_else(|| all.clone()),
             };
-            // The transformation of all comes after that of the level.
+            // The transformation of the whole image comes after that of the level.
             let translation = match (translation, &all_scale, &all_translation) {
                 (None, _, None) => None,
                 (own, factors, all) => {
@@ -135,7 +136,7 @@ impl Multiscale {
         Ok(Self { axes: names, units, levels })
     }
 
-    /// Where the voxels of a level are; an error if its unit is not known.
+    /// The position and size of a level's voxels; an error if its unit is unknown.
     pub fn voxels(&self, level: &Said) -> Result<Voxels, String> {
         let Some(scale) = &level.scale else { return Ok(Voxels::default()) };
         let (mut resolution, mut offset) = ([1.0; RANK - 1], [0; RANK - 1]);

@@ -1,4 +1,4 @@
-//! The `info` of a volume that is made of arrays.
+//! The `info` of a volume made from arrays.
 
 use super::ConvertError;
 use super::options::{ConvertOptions, VolumeForm};
@@ -52,7 +52,7 @@ fn size(level: &OldLevel) -> [u64; 3] {
     [x, y, z]
 }
 
-/// Resolution and offset as an array's attributes have them.
+/// Resolution and offset from an array's attributes.
 fn told(level: &OldLevel) -> (Option<[f64; 3]>, Option<[i64; 3]>) {
     let said = level.voxels;
     let attributes = &level.attributes;
@@ -68,7 +68,8 @@ fn finest(first: &OldLevel, form: &VolumeForm) -> ([f64; 3], [i64; 3]) {
     (resolution, form.voxel_offset.or(offset).unwrap_or([0; 3]))
 }
 
-/// Resolution and offset of a level: as its attributes say, or by how much smaller it is than the finest.
+/// Resolution and offset of a level: from its attributes, or by how much smaller it is than the
+/// finest.
 fn coarser(
     first: &OldLevel,
     level: &OldLevel,
@@ -81,7 +82,7 @@ fn coarser(
         return (resolution, offset);
     }
     let (all, own) = (size(first), size(level));
-    // A length that was halved was rounded up or down.
+    // A halved length was rounded up or down.
     let factor = |axis: usize| (all[axis] as f64 / own[axis].max(1) as f64).round().max(1.0);
     let (told_resolution, told_offset) = told(level);
     let told_resolution = told_resolution.filter(|_| form.resolution.is_none());
@@ -94,7 +95,7 @@ fn coarser(
     )
 }
 
-/// The shape of a level's chunks: its own, or as asked for.
+/// The shape of a level's chunks: its own, or as requested.
 fn chunk(level: &OldLevel, options: &ConvertOptions, channels: u64) -> Result<[u64; 3], Error> {
     let Some(chunk) = options.chunk.as_deref() else {
         let own = level.view.map().to_new(level.array.chunk_shape(), 1);

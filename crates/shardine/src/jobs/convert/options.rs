@@ -9,73 +9,75 @@ use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
 use crate::shard::uint64::{Encoding, Sharding};
 
-/// How to convert a data set, whatever it becomes.
+/// How to convert a data set, whatever the target format.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// Another shape of the chunks: lengths along x, y and z, and of a Zarr array along channel if they are four. They are then encoded anew.
+    /// The new chunk shape: lengths along x, y and z, and for a Zarr array optionally along
+    /// channel. Chunks are then re-encoded.
     pub chunk: Option<Vec<u64>>,
-    /// How the result is checked; `None` is [`RepackCheck::Bytes`] for files and [`RepackCheck::None`] for a remote store.
+    /// How the result is checked; `None` means [`RepackCheck::Bytes`] for files and
+    /// [`RepackCheck::None`] for a remote store.
     pub check: Option<RepackCheck>,
-    /// Whether chunks that hold nothing but zeros are stored too, which some readers of volumes expect. Those that are
-    /// stored in the source and can be moved are so in any case.
+    /// Whether chunks of nothing but zeros are stored too, which some readers of volumes expect.
+    /// Those that the source stores and that can be moved are stored in any case.
     pub store_empty: bool,
-    /// Remove the data set that is at the target.
+    /// Remove the data set at the target.
     pub overwrite: bool,
-    /// Give up what an earlier job has left unfinished.
+    /// Abandon what an earlier job has left unfinished.
     pub restart: bool,
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
-    /// Take the process that was making the target for dead, where that cannot be told.
+    /// Assume that the process writing the target is dead, where that cannot be checked.
     pub take_over: bool,
-    /// Which part of the work this process does; `None` for all of it.
+    /// The part of the work this process does; `None` for all of it.
     pub part: Option<Part>,
 }
 
 impl ConvertOptions {
-    /// As it is, and refusing a target that exists.
+    /// Keeps chunks as they are, and refuses a target that exists.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With chunks of this shape.
+    /// Sets the chunk shape.
     pub fn chunk(mut self, chunk: &[u64]) -> Self {
         self.chunk = Some(chunk.to_vec());
         self
     }
 
-    /// Checked in this way.
+    /// Sets how the result is checked.
     pub fn check(mut self, check: RepackCheck) -> Self {
         self.check = Some(check);
         self
     }
 
-    /// With chunks of zeros stored, or not.
+    /// Sets whether chunks of zeros are stored.
     pub fn store_empty(mut self, store_empty: bool) -> Self {
         self.store_empty = store_empty;
         self
     }
 
-    /// With the data set at the target removed first, or not.
+    /// Sets whether the data set at the target is removed first.
     pub fn overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
     }
 
-    /// With what an earlier job has left given up, or not.
+    /// Sets whether the leftovers of an earlier job are abandoned.
     pub fn restart(mut self, restart: bool) -> Self {
         self.restart = restart;
         self
     }
 
-    /// With nothing changed, or not.
+    /// Sets whether to change nothing and only report.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 
-    /// With only this part of the work done.
+    /// Does only this part of the work.
     pub fn part(mut self, part: Part) -> Self {
         self.part = Some(part);
         self
@@ -93,45 +95,47 @@ impl ConvertOptions {
         }
     }
 
-    /// What is asked for, the same for the same result.
+    /// What is requested: equal requests have equal results.
     pub(super) fn request(&self, form: Value) -> Value {
         json!({ "chunk": self.chunk, "store_empty": self.store_empty, "form": form })
     }
 }
 
-/// What the arrays are to be that a volume becomes.
+/// The form of the arrays that a volume becomes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ZarrForm {
-    /// How chunks are packed. [`Packing::Keep`] makes shards of the same boxes where the volume has shards that are boxes.
+    /// How chunks are packed. [`Packing::Keep`] makes shards of the same boxes where the volume's
+    /// shards are boxes.
     pub packing: Packing,
-    /// Where indexes lie; `None` puts them to the end.
+    /// Where indexes lie; `None` means at the end.
     pub index: Option<IndexLocation>,
-    /// The codecs of the chunks; `None` is what leaves the bytes of raw chunks as they are, and for other encodings a
-    /// transpose, bytes and zstd. Words that say nothing of the order of axes leave voxels as they lie in a volume.
+    /// The codecs of the chunks. `None` means codecs that leave the bytes of raw chunks as they
+    /// are, and transpose, bytes and zstd for other encodings. Codec words that do not mention the
+    /// order of axes keep the voxel order of the volume.
     pub codecs: Option<CodecChoice>,
 }
 
 impl ZarrForm {
-    /// As near to the volume as can be.
+    /// As close to the volume as possible.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With chunks packed in this way.
+    /// Sets how chunks are packed.
     pub fn packing(mut self, packing: Packing) -> Self {
         self.packing = packing;
         self
     }
 
-    /// With indexes there.
+    /// Sets where indexes lie.
     pub fn index(mut self, index: IndexLocation) -> Self {
         self.index = Some(index);
         self
     }
 
-    /// With chunks encoded by these codecs.
+    /// Sets the codecs of the chunks.
     pub fn codecs(mut self, codecs: CodecChoice) -> Self {
         self.codecs = Some(codecs);
         self
@@ -146,64 +150,66 @@ impl ZarrForm {
     }
 }
 
-/// What the volume is to be that arrays become.
+/// The form of the volume that arrays become.
 ///
-/// With nothing but the default, an `info` that was kept when the arrays were made from a volume is written back.
+/// With all defaults, an `info` that was kept when the arrays were made from a volume is written
+/// back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct VolumeForm {
-    /// `image` or `segmentation`; `None` goes by the type and the encoding.
+    /// `image` or `segmentation`; `None` derives it from the type and the encoding.
     pub kind: Option<String>,
     /// Nanometres from one voxel to the next at the finest level.
     pub resolution: Option<[f64; 3]>,
-    /// Where the first voxel of the finest level is.
+    /// Where the first voxel of the finest level lies.
     pub voxel_offset: Option<[i64; 3]>,
-    /// How chunks are encoded; `None` is raw.
+    /// How chunks are encoded; `None` means raw.
     pub encoding: Option<ChunkEncoding>,
     /// How chunks are packed.
     pub packing: Option<VolumePacking>,
-    /// How values are stored in shards; `None` is gzip for encodings that do not compress well by themselves.
+    /// How values are stored in shards; `None` means gzip for encodings that do not compress well
+    /// by themselves.
     pub data_encoding: Option<Encoding>,
 }
 
 impl VolumeForm {
-    /// As near to the arrays as can be.
+    /// As close to the arrays as possible.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Of this kind.
+    /// Sets the kind: `image` or `segmentation`.
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = Some(kind.into());
         self
     }
 
-    /// With this resolution.
+    /// Sets the resolution.
     pub fn resolution(mut self, resolution: [f64; 3]) -> Self {
         self.resolution = Some(resolution);
         self
     }
 
-    /// With the first voxel there.
+    /// Sets where the first voxel lies.
     pub fn voxel_offset(mut self, voxel_offset: [i64; 3]) -> Self {
         self.voxel_offset = Some(voxel_offset);
         self
     }
 
-    /// With chunks encoded so.
+    /// Sets how chunks are encoded.
     pub fn encoding(mut self, encoding: ChunkEncoding) -> Self {
         self.encoding = Some(encoding);
         self
     }
 
-    /// With chunks packed so.
+    /// Sets how chunks are packed.
     pub fn packing(mut self, packing: VolumePacking) -> Self {
         self.packing = Some(packing);
         self
     }
 
-    /// With values stored so.
+    /// Sets how values are stored in shards.
     pub fn data_encoding(mut self, encoding: Encoding) -> Self {
         self.data_encoding = Some(encoding);
         self
@@ -214,50 +220,51 @@ impl VolumeForm {
     }
 }
 
-/// What became of one level.
+/// What was done to one level.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct ConvertedLevel {
     /// Its number; 0 is the finest.
     pub level: usize,
-    /// Its name in the source: the path of an array below the place that was named, or the key of a scale.
+    /// Its name in the source: an array's path below the given location, or the key of a scale.
     pub source: String,
-    /// The same in the target.
+    /// Its name in the target.
     pub target: String,
-    /// What became of it.
+    /// What happened to it.
     pub outcome: RepackOutcome,
     /// Elements along x, y, z and channel.
     pub shape: Vec<u64>,
-    /// The same of its chunks.
+    /// The shape of its chunks, likewise.
     pub chunk_shape: Vec<u64>,
-    /// The same of its shards, where they are boxes.
+    /// The shape of its shards, likewise, where they are boxes.
     pub shard_shape: Option<Vec<u64>>,
     /// How chunks are packed in a volume.
     pub sharding: Option<Sharding>,
-    /// The axes of the source, in their order.
+    /// The axes of the source, in order.
     pub axes: Vec<&'static str>,
-    /// Whether the metadata names no axes, and these are only believed to be so.
+    /// Whether the metadata names no axes, so that these are assumed.
     pub axes_assumed: bool,
-    /// Whether whole chunks are moved as they are; those that are cut off at an end of the array never are.
+    /// Whether whole chunks are moved without re-encoding; those cut off at an end of the array
+    /// never are.
     pub moves: bool,
-    /// Chunks that were moved as they were.
+    /// Chunks moved without re-encoding.
     pub chunks_moved: u64,
-    /// Chunks that were encoded anew.
+    /// Chunks re-encoded.
     pub chunks_recoded: u64,
     /// Chunks that are not stored.
     pub chunks_absent: u64,
-    /// Objects that this run has written.
+    /// Objects this run has written.
     pub objects_written: u64,
-    /// Their bytes.
+    /// Their total bytes.
     pub bytes_written: u64,
-    /// Objects that an earlier run had written. Their chunks are not counted.
+    /// Objects an earlier run had written. Their chunks are not counted.
     pub objects_kept: u64,
     /// How the result was checked.
     pub check: RepackCheck,
 }
 
 impl ConvertedLevel {
-    /// With what was done.
+    /// Adds the counts of what was done.
     pub(super) fn done(mut self, done: StepDone) -> Self {
         let StepDone { counts, resumed, check } = done;
         self.check = check;
@@ -274,14 +281,14 @@ impl ConvertedLevel {
     }
 }
 
-/// What was done.
+/// What a conversion has done.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct ConvertSummary {
-    /// Whether the `info` of a volume is the one that was kept in the arrays.
+    /// Whether the `info` of the volume is the one kept in the arrays.
     pub info_kept: bool,
     /// Why a kept `info` was not written back.
     pub info_not_kept: Option<String>,
-    /// Whether the result is whole, or waits for other parts.
+    /// Whether the result is complete, or waits for other parts.
     pub outcome: PartOutcome,
 }

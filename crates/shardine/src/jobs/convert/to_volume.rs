@@ -1,4 +1,4 @@
-//! From an array, or a group whose arrays are levels, to a volume.
+//! Converts an array, or a group whose arrays are levels, to a volume.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     Array, ArrayNode, DataSet, Engine, Error, Group, Location, Node, PartContent, open_in,
 };
 
-/// An array that is a level, and how it is seen.
+/// An array that is a level, and how its axes are viewed.
 pub(super) struct OldLevel {
     pub name: String,
     pub array: Array,
@@ -31,34 +31,39 @@ pub(super) struct OldLevel {
     level: usize,
     pub attributes: Map<String, Value>,
     pub view: View,
-    /// As OME-Zarr says it.
+    /// From OME-Zarr metadata.
     pub voxels: Voxels,
     /// The same, or why it cannot be used, until it is known whether it is needed.
     said: Result<Voxels, String>,
 }
 
 impl OldLevel {
-    /// Elements along the axes of a volume.
+    /// Its shape along the axes of a volume.
     pub fn shape(&self) -> [u64; RANK] {
         let shape = self.view.map().to_new(self.array.shape(), 1);
         std::array::from_fn(|axis| shape.get(axis).copied().unwrap_or(1))
     }
 }
 
-/// Makes a volume in Neuroglancer's precomputed format of a Zarr array, or of a group whose arrays are its levels.
+/// Makes a volume in Neuroglancer's precomputed format from a Zarr array, or from a group whose
+/// arrays are its levels.
 ///
-/// The names of the axes decide which is x, y, z and channel (or c); of an array without names they are in this order,
-/// which the report says. Levels are ordered by their size. Of an OME-Zarr image `multiscales` names levels and axes, and its scales become
-/// the resolution in nanometres; an axis of time is left out if it has one point, and refused if it has more. Chunks are moved as they are where the codecs mean the same: elements stored with
-/// x fastest and channel slowest, little-endian, in gzip where the volume has it, all channels in a chunk. Those that are cut off
-/// at an end are encoded anew without what is past it. A volume has no fill value but 0: with another one, chunks that are not stored are
-/// written out.
+/// The names of the axes decide which is x, y, z and channel (or c); in an array without names they
+/// are assumed to be in this order, which the report says. Levels are ordered by size. For an
+/// OME-Zarr image, `multiscales` names levels and axes, and its scales become the resolution in
+/// nanometres; a time axis is dropped if it has one point, and refused if it has more. Chunks are
+/// moved without decoding where the codecs mean the same: elements stored with x fastest and
+/// channel slowest, little-endian, in gzip where the volume has it, all channels in a chunk. Those
+/// cut off at an end are re-encoded without what is past it. The only fill value of a volume is 0:
+/// with another one, absent chunks are written out.
 ///
-/// If the group was made of a volume and still agrees with its `info`, and the form asks for nothing else, that `info` is
-/// written back. It comes last; until then [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says that the result is
-/// unfinished, and the same call goes on with it. `tell` hears of each level when it is done.
+/// If the group was made from a volume and still agrees with its `info`, and the form requests
+/// nothing else, that `info` is written back. It comes last; until then
+/// [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says that the result is unfinished, and the same
+/// call resumes it. `tell` is called with each level when it is done.
 ///
-/// Costs one read for each index and each chunk, and the check as much again; memory is that of the chunks in flight.
+/// Costs one read for each index and each chunk, and the check as much again; memory is the chunks
+/// in flight.
 pub fn convert_to_volume(
     context: impl Into<JobContext>,
     source: &Location,
@@ -82,10 +87,10 @@ pub fn convert_to_volume(
     Ok(ConvertSummary { outcome, ..summary })
 }
 
-/// What is made, a report of each step as far as it is known, and of the whole.
+/// The plan, a report of each step as far as known, and a summary.
 type Planned = (OutPlan<'static>, Vec<ConvertedLevel>, ConvertSummary);
 
-/// Plans what is made.
+/// Plans the conversion.
 pub(in crate::jobs) fn plan_to_volume(
     context: &JobContext,
     source: &Location,
@@ -96,7 +101,7 @@ pub(in crate::jobs) fn plan_to_volume(
     let engine = context.engine();
     let (mut levels, kept) = old_levels(engine, source)?;
     for level in &mut levels {
-        // Who says how large voxels are does not need to be told.
+        // If the resolution is given, the metadata's is not needed.
         match std::mem::replace(&mut level.said, Ok(Voxels::default())) {
             Ok(voxels) => level.voxels = voxels,
             Err(_) if form.resolution.is_some() => {}
@@ -147,7 +152,7 @@ pub(in crate::jobs) fn plan_to_volume(
 
 type KeptInfo = Option<Result<VolumeInfo, String>>;
 
-/// The arrays that become levels, the largest first, and the `info` that their group keeps.
+/// The arrays that become levels, largest first, and the `info` that their group keeps.
 fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>, KeptInfo), Error> {
     let set = open_in(engine, source)?;
     if !set.is::<ArrayNode>() && !set.is::<Group>() {
@@ -163,7 +168,7 @@ fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>,
     let image = image.map_err(|reason| refuse_axes(source, reason))?;
     let mut levels = Vec::new();
     match &image {
-        // Whatever else is in the group is no level.
+        // Whatever else is in the group is not a level.
         Some(image) => {
             for said in &image.levels {
                 let array = ArrayNode::open(engine, &source.join(&said.path)?)?;
@@ -204,7 +209,7 @@ fn foreign_levels(set: &dyn DataSet) -> Result<Vec<OldLevel>, Error> {
     Ok(levels)
 }
 
-/// Refuses levels that are not of one volume.
+/// Refuses levels that cannot belong to one volume.
 fn check_alike(source: &Location, levels: &[OldLevel]) -> Result<(), Error> {
     let Some(first) = levels.first() else {
         return Err(ConvertError::NoArrays { at: source.to_string() }.into());
@@ -227,7 +232,7 @@ fn refuse_axes(location: &Location, reason: String) -> Error {
     ConvertError::Axes { at: location.to_string(), reason }.into()
 }
 
-/// One array; if it is a level of an OME-Zarr image, the group above it says what its axes are.
+/// A single array; if it is a level of an OME-Zarr image, the group above it names its axes.
 fn single_level(array: ArrayNode) -> Result<OldLevel, Error> {
     let mut image = None;
     if let Some((group, name)) = array.location().parent()? {

@@ -1,4 +1,4 @@
-//! From a data set in another format to Zarr.
+//! Converts a data set in another format to Zarr.
 
 use serde_json::{Map, Value, json};
 
@@ -23,28 +23,30 @@ use crate::{
     codec_words, open_in,
 };
 
-/// The most chunks that a shard of a volume may have room for, for a shard of Zarr to have as many: an index of 512 KiB.
+/// The largest capacity of a volume's shard, in chunks, that a Zarr shard matches: an index of 512
+/// KiB.
 const MOST_CHUNKS: u64 = 1 << 15;
 
-/// What shards come near whose boxes are not kept.
+/// The approximate size of shards whose boxes are not kept.
 const SHARD_BYTES: u64 = 64 << 20;
 
-/// Makes Zarr of a data set in another format: of one with levels, such as a precomputed volume, a
-/// group with one array for each level; of a single array an array; of a group a group.
+/// Makes Zarr from a data set in another format: from one with levels, such as a precomputed
+/// volume, a group with one array for each level; from a single array an array; from a group a
+/// group.
 ///
-/// The arrays have the axes of the source, and are called by the names of the levels. Attributes keep
-/// what else its documents say; those of a volume the whole `info`, so that
+/// The arrays have the axes of the source, and are named after the levels. Attributes keep what
+/// else its documents say; for a volume the whole `info`, so that
 /// [`convert_to_volume`](super::convert_to_volume) makes the same volume again. Chunks whose bytes
-/// are a chunk of Zarr are moved as they are, compressed or not, unless other chunks or codecs are
-/// asked for; those that are stored cut off at an end of the volume are re-encoded, as chunks of Zarr
-/// are never cut off. Chunks that are not stored stay so.
+/// are valid Zarr chunks are moved without decoding, compressed or not, unless other chunks or
+/// codecs are requested; those stored cut off at an end of the volume are re-encoded, as Zarr
+/// chunks are never cut off. Absent chunks stay absent.
 ///
 /// The metadata of each array comes after its chunks and that of the root last; until then
 /// [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says that the result is unfinished, and the same
-/// call resumes. `tell` hears of each array when it is done.
+/// call resumes it. `tell` is called with each array when it is done.
 ///
-/// Costs one read for each index and each chunk, and the check as much again; memory is that of the
-/// chunks in flight.
+/// Costs one read for each index and each chunk, and the check as much again; memory is the chunks
+/// in flight.
 pub fn convert_to_zarr(
     context: impl Into<JobContext>,
     source: &Location,
@@ -70,7 +72,7 @@ pub fn convert_to_zarr(
     Ok(ConvertSummary { outcome, ..summary })
 }
 
-/// Plans what is made, with a report of each step as far as it is known.
+/// Plans the conversion, with a report of each step as far as known.
 pub(in crate::jobs) fn plan_to_zarr(
     context: &JobContext,
     source: &Location,
@@ -106,7 +108,7 @@ struct Planner<'a> {
     options: &'a ConvertOptions,
     steps: Vec<Step>,
     reports: Vec<ConvertedLevel>,
-    /// Those of groups, and of an array that is the root.
+    /// The documents of groups, and of an array that is the root.
     documents: Vec<Document>,
 }
 
@@ -217,7 +219,7 @@ fn axis_words(array: &Array) -> Vec<&'static str> {
     names.iter().map(|name| named(name).unwrap_or("?")).collect()
 }
 
-/// What the array of a level is to be.
+/// The metadata of a level's array.
 fn metadata(
     old: &Array,
     at: &str,
@@ -277,13 +279,13 @@ fn metadata(
     .map_err(|source| ConvertError::Metadata { at: at.to_owned(), source: Box::new(source) }.into())
 }
 
-/// Whether every reader of Zarr knows a codec.
+/// Whether every Zarr reader knows a codec.
 fn is_of_zarr(codec: &CodecSpec) -> bool {
     matches!(&*codec.name, "transpose" | "bytes" | "gzip" | "zstd" | "blosc" | "crc32c")
 }
 
-/// The codecs that are asked for. Words that say nothing of the order of axes leave elements as they
-/// lie in the source.
+/// The requested codecs. Codec words that do not mention the order of axes keep the element order
+/// of the source.
 fn chosen_codecs(choice: &CodecChoice, old: &Array) -> Result<Vec<CodecSpec>, String> {
     let mut codecs = choice.codecs(old.data_type())?;
     let in_words = matches!(choice, CodecChoice::Words(_));
@@ -327,7 +329,7 @@ fn packing(old: &Array, chunk: &[u64], packing: &Packing) -> Result<Packing, Err
             _ => near(SHARD_BYTES)?,
         },
         Packing::TargetSize(target) => near(*target)?,
-        // Channels are not many, and mostly in one chunk.
+        // Channels are few, and mostly in one chunk.
         Packing::ChunksPerShard(counts) => match &counts[..] {
             [all] => {
                 let mut counts = vec![*all; rank];
@@ -348,7 +350,7 @@ fn packing(old: &Array, chunk: &[u64], packing: &Packing) -> Result<Packing, Err
     })
 }
 
-/// What a chunk of this shape takes, by some that are stored.
+/// The mean encoded size of a chunk of this shape, from a sample of stored ones.
 fn mean_chunk(old: &Array, chunk: &[u64]) -> Result<u64, Error> {
     let element = old.chunks.layout.element_size() as u64;
     let decoded = chunk.iter().fold(element, |n, &len| n.saturating_mul(len));

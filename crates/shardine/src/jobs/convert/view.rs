@@ -1,4 +1,4 @@
-//! An array seen with the axes x, y, z and channel, in this order, whatever its own are.
+//! An array viewed with the axes x, y, z and channel, in this order, whatever its own are.
 
 use serde_json::Value;
 
@@ -7,13 +7,13 @@ use super::ConvertError;
 use crate::precomputed::AXES;
 use crate::{Array, Error};
 
-/// How many axes a volume has.
+/// The number of axes of a volume.
 pub(super) const RANK: usize = 4;
 
-/// What stands for an axis of time, which a volume has not: an array may have one of length 1.
+/// Stands for a time axis, which a volume does not have: an array may have one of length 1.
 const TIME: usize = RANK;
 
-/// Which axis of a volume a name stands for.
+/// The axis of a volume that a name stands for.
 fn axis_of(name: &str) -> Option<usize> {
     match name.to_ascii_lowercase().as_str() {
         "c" => Some(RANK - 1),
@@ -22,16 +22,17 @@ fn axis_of(name: &str) -> Option<usize> {
     }
 }
 
-/// Which axis of a volume each axis of an array is.
+/// Maps each axis of an array to one of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
     axes: Vec<usize>,
-    /// Whether nothing names them.
+    /// Whether the axes are unnamed.
     pub assumed: bool,
 }
 
 impl View {
-    /// By the names of the axes, as `said` has them or the array itself, or where there are none by their order.
+    /// By the names of the axes, given by `said` or the array itself, or without names by their
+    /// order.
     pub fn of(array: &Array, said: Option<&[String]>) -> Result<Self, Error> {
         let shape = array.shape();
         let rank = shape.len();
@@ -82,24 +83,24 @@ impl View {
         Ok(Self { axes, assumed: false })
     }
 
-    /// The names of the array's axes, in their order.
+    /// The names of the array's axes, in order.
     pub fn names(&self) -> Vec<&'static str> {
         self.axes.iter().map(|&axis| AXES.get(axis).copied().unwrap_or("t")).collect()
     }
 
-    /// Which axis of a volume each axis of the array becomes.
+    /// The axis of the volume for each axis of the array.
     pub fn map(&self) -> AxisMap {
         let axis = |&axis: &usize| (axis != TIME).then_some(axis);
         AxisMap::new(self.axes.iter().map(axis).collect(), RANK)
     }
 }
 
-/// The names of an array's axes; `None` if not all have one.
+/// The names of an array's axes; `None` unless all have one.
 fn names(array: &Array) -> Option<Vec<String>> {
     array.axis_names()?.iter().cloned().collect()
 }
 
-/// The three numbers that an attribute is.
+/// Parses an attribute as three numbers.
 pub(super) fn triple<T>(
     value: Option<&Value>,
     read: impl Fn(&Value) -> Option<T>,

@@ -39,8 +39,8 @@ impl Worker<Option<Key>, Key> for Remover<'_> {
     }
 }
 
-/// Removes all objects but the marker, the metadata of the root first, then links and what else is left, and then the folders
-/// that are empty. Nothing is followed.
+/// Removes all objects but the marker, the metadata of the root first, then links and whatever else
+/// is left, and then the empty folders. Links are not followed.
 pub(in crate::jobs) fn clear(target: &Location, threads: usize, marker: &str) -> Result<(), Error> {
     check_removable(target)?;
     let marker = target.key(marker)?;
@@ -60,7 +60,8 @@ pub(in crate::jobs) fn clear(target: &Location, threads: usize, marker: &str) ->
     })?;
     let mut folders = folders.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(on_disk) = target.store.folders() {
-        // Links too, which are removed and not followed: the new data set would be written through them.
+        // Links too, which are removed and not followed: the new data set would be written through
+        // them.
         on_disk.remove_unlisted(target.path.as_ref())?;
         folders.iter().try_for_each(|folder| on_disk.remove_unlisted(Some(folder)))?;
     }

@@ -10,13 +10,13 @@ pub enum CopyError {
         /// The source.
         at: String,
     },
-    /// The source is one object.
+    /// The source is a single object.
     #[error("{at} is a single object, not a data set")]
     SingleObject {
         /// The source.
         at: String,
     },
-    /// One of the two lies in the other.
+    /// Source and target overlap.
     #[error("{from} and {to} are the same place, or one lies in the other")]
     Overlap {
         /// The source.
@@ -24,13 +24,13 @@ pub enum CopyError {
         /// The target.
         to: String,
     },
-    /// Somebody changed the source, so that what was copied may be of two states of it.
+    /// The source was changed, so what was copied may mix two states of it.
     #[error("the metadata of {at} was changed while it was copied; nothing of the copy is kept")]
     SourceChanged {
         /// The source.
         at: String,
     },
-    /// The source is itself what a copy left when it was interrupted.
+    /// The source is itself an interrupted copy.
     #[error("{at} is the unfinished copy of another data set")]
     UnfinishedSource {
         /// The source.
@@ -46,13 +46,13 @@ pub enum CopyError {
         at: String,
         /// What was being copied.
         from: String,
-        /// What was asked for, if its chunks were to be packed anew.
+        /// What was requested, if its chunks were being repacked.
         request: Option<String>,
     },
-    /// The object that says what is being copied makes no sense.
+    /// The marker of the copy is invalid.
     #[error("\"{marker}\", which tells of a copy that was interrupted, is damaged")]
     Marker {
-        /// The object.
+        /// The marker.
         marker: Key,
     },
     /// Another copy to the same target began at the same time.
@@ -67,7 +67,7 @@ pub enum CopyError {
         /// The target.
         at: String,
     },
-    /// Another file system is mounted inside of what is to be removed.
+    /// Another file system is mounted inside the folder to be removed.
     #[error("{at} is not overwritten, as something is mounted inside of it, at {mount}")]
     Mounted {
         /// The target.
@@ -75,17 +75,17 @@ pub enum CopyError {
         /// The folder.
         mount: String,
     },
-    /// The source can neither be listed, nor does its metadata tell all its objects.
+    /// The source can neither be listed, nor does its metadata name all its objects.
     #[error("the objects of {at} cannot be listed, and {reason}")]
     Unlisted {
         /// The source.
         at: String,
         /// Why its metadata does not help.
         reason: String,
-        /// What would, beside an address that can be listed.
+        /// What would help, apart from a URL that can be listed.
         advice: Option<&'static str>,
     },
-    /// A document tells of a folder that is not below the source, so that the copy would lack it.
+    /// A document refers to a folder outside the source, which the copy would lack.
     #[error(
         "\"{document}\" tells of \"{folder}\", which lies outside of {at} and would not be copied"
     )]
@@ -97,13 +97,13 @@ pub enum CopyError {
         /// The folder, as the document names it.
         folder: String,
     },
-    /// Folders in folders without an end.
+    /// Folders are nested without end.
     #[error("\"{folder}\" lies too deep: the links around it may be a loop")]
     TooDeep {
         /// The folder.
         folder: Key,
     },
-    /// The target does not have an object with the length that was written.
+    /// An object in the target does not have the length that was written.
     #[error(
         "\"{object}\" in the target should have {expected} bytes, but {}",
         match found { Some(found) => format!("has {found}; it was removed"), None => "is not there".to_owned() }
@@ -111,12 +111,12 @@ pub enum CopyError {
     Length {
         /// The object in the target.
         object: Key,
-        /// Bytes that were written.
+        /// Bytes written.
         expected: u64,
-        /// Bytes that the target tells of.
+        /// Bytes in the target; `None` if it is missing.
         found: Option<u64>,
     },
-    /// The target does not give back the bytes that were written.
+    /// The target does not return the bytes that were written.
     #[error("\"{object}\" does not read back from the target as it was written; it was removed")]
     Content {
         /// The object in the target.
@@ -125,7 +125,7 @@ pub enum CopyError {
 }
 
 impl CopyError {
-    /// What to do next, where there is something to be said.
+    /// What to do next, if anything.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::SingleObject { .. } => "name the folder or prefix that holds the data set".into(),

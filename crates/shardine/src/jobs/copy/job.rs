@@ -1,4 +1,4 @@
-//! What all threads of a copy share.
+//! The state shared by all threads of a copy.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,31 +19,32 @@ use crate::format::DocumentRank;
 use crate::jobs::rebuild::PartOutcome;
 use crate::{Error, Location};
 
-/// Data sets that are kept in their places during a copy: each takes a descriptor. That others were replaced is noticed at the end.
+/// The most data sets held in place during a copy: each takes a descriptor. A replacement of others
+/// is noticed at the end.
 const MOST_HELD: usize = 256;
 
 /// Bytes of one read.
 const PIECE: u64 = 8 << 20;
 
-/// An object that is to be copied.
+/// An object to be copied.
 #[derive(Debug)]
 pub(super) struct ObjectTask {
     pub source: Key,
     pub target: Key,
-    /// As a listing told it.
+    /// From a listing.
     pub len: Option<u64>,
-    /// The length of what an earlier run has put into the target.
+    /// The length of what an earlier run has put in the target.
     pub existing: Option<u64>,
-    /// Whether it must be there.
+    /// Whether it must exist.
     pub needed: bool,
-    /// How often it has changed while it was read.
+    /// How many times it has changed while being read.
     pub attempts: usize,
     pub folder: Arc<FolderCheck>,
-    /// What may be there instead of it, if it is not there.
+    /// What may exist instead of it, if it does not.
     pub instead: Vec<ObjectTask>,
 }
 
-/// What a thread does in one go.
+/// The unit of work of a thread.
 #[derive(Debug)]
 pub(super) enum Task {
     Object(ObjectTask),
@@ -51,7 +52,8 @@ pub(super) enum Task {
     Pieces(Arc<(Pieces, ObjectTask)>),
 }
 
-/// Objects of one folder of the target, which are checked together when the last of them is there.
+/// Objects of one folder of the target, which are checked together when the last of them has
+/// arrived.
 #[derive(Debug)]
 pub(super) struct FolderCheck {
     folder: Option<Key>,
@@ -66,7 +68,7 @@ struct Counters {
     bytes_copied: AtomicU64,
     objects_skipped: AtomicU64,
     bytes_skipped: AtomicU64,
-    /// Bytes written, those of objects that are not finished included.
+    /// Bytes written, including those of unfinished objects.
     bytes_moved: AtomicU64,
     objects_found: AtomicU64,
     bytes_found: AtomicU64,
@@ -89,12 +91,12 @@ pub(super) struct Job<'a> {
     /// Bytes of one read.
     pub piece: u64,
     pub threads: usize,
-    /// Whether both sides are files of this machine.
+    /// Whether both sides are local files.
     pub local: bool,
     resumed: bool,
     counters: Counters,
     documents: Mutex<Vec<FoundObject>>,
-    /// The data sets of the source, kept in their places.
+    /// The data sets of the source, held in place.
     held: Mutex<Vec<(Anchor, Option<Arc<FolderHold>>)>>,
 }
 
@@ -127,7 +129,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Copies everything but documents, which are kept for the end.
+    /// Copies everything but documents, which come at the end.
     pub fn copy_objects<K: KeySource>(&self, keys: &K) -> Result<(), Error> {
         let queue = Queue::new(keys.first(), Vec::new());
         let expand = |branch| {
@@ -139,7 +141,8 @@ impl<'a> Job<'a> {
         queue.run(self.threads, || CopyWorker::new(self, &queue, &expand))
     }
 
-    /// Keeps a folder in its place, if it is one of a data set, or at least notices if another one takes it.
+    /// Holds a folder in place, if it is a data set, or at least notices if another one replaces
+    /// it.
     fn hold(&self, folder: &Location) -> Result<(), Error> {
         for documents in document_names() {
             let Some(anchor) = Anchor::of(folder, documents.making)? else { continue };
@@ -150,7 +153,8 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Whether every document of the source is still the one that was there when its objects were listed.
+    /// Whether every document of the source is still the one that was there when its objects were
+    /// listed.
     pub fn is_source_unchanged(&self) -> Result<bool, Error> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         for (anchor, _) in held.iter() {
@@ -161,7 +165,7 @@ impl<'a> Job<'a> {
         Ok(true)
     }
 
-    /// Copies the documents, the deepest first: whoever finds one finds all that it tells of.
+    /// Copies the documents, deepest first: a reader that finds one finds everything it describes.
     pub fn copy_documents(&self) -> Result<(), Error> {
         let mut documents = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
         let mut by_depth: BTreeMap<usize, Vec<FoundObject>> = BTreeMap::new();
@@ -183,7 +187,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Makes tasks of what was found.
+    /// Turns what was found into tasks.
     fn expand<B>(&self, found: Found<B>) -> Result<(Vec<B>, Vec<Task>), Error> {
         let (documents, objects): (Vec<_>, Vec<_>) =
             found.objects.into_iter().partition(|object| is_document(&object.key));
@@ -208,7 +212,7 @@ impl<'a> Job<'a> {
         Ok(mine)
     }
 
-    /// Makes tasks; what an earlier run has left of trusted ones need not be copied again.
+    /// Makes tasks; trusted objects that an earlier run has copied need not be copied again.
     fn tasks(&self, objects: Vec<FoundObject>, trusted: bool) -> Result<Vec<ObjectTask>, Error> {
         let mut folders: BTreeMap<Option<Key>, Vec<FoundObject>> = BTreeMap::new();
         for object in objects {
@@ -248,7 +252,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// What an earlier run has put into a folder of the target.
+    /// What an earlier run has put in a folder of the target.
     fn existing(&self, folder: Option<&Key>) -> Result<HashMap<Key, u64>, Error> {
         if !self.resumed {
             return Ok(HashMap::new());
@@ -271,13 +275,13 @@ impl<'a> Job<'a> {
         Ok(name.ok_or_else(|| StoreError::Key { text: text.to_owned(), reason })?)
     }
 
-    /// So many more bytes are written.
+    /// Counts bytes as written.
     pub fn moved(&self, bytes: u64) {
         add(&self.counters.bytes_moved, bytes);
         self.tell();
     }
 
-    /// So many bytes were written in vain.
+    /// Takes back bytes that were written in vain.
     pub fn unmoved(&self, bytes: u64) {
         self.counters.bytes_moved.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -295,7 +299,8 @@ impl<'a> Job<'a> {
         self.there(task, Some(len))
     }
 
-    /// The source does not have it; what may be there instead of it is what is to be done next.
+    /// Handles an object that the source does not have; returns the tasks for what may exist
+    /// instead.
     pub fn absent(&self, mut task: ObjectTask) -> Result<Vec<Task>, Error> {
         let instead = std::mem::take(&mut task.instead);
         // All of them lie in the same folder.
@@ -304,7 +309,7 @@ impl<'a> Job<'a> {
         Ok(instead.into_iter().map(Task::Object).collect())
     }
 
-    /// An object is in its place; after the last one of a folder, the folder is checked.
+    /// Handles an object that has arrived; after the last one of a folder, the folder is checked.
     fn there(&self, task: &ObjectTask, len: Option<u64>) -> Result<(), Error> {
         self.tell();
         let check = &task.folder;

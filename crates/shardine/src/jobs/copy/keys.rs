@@ -1,4 +1,4 @@
-//! Which objects a data set has: by listing its folders, or by what its documents say.
+//! Which objects a data set has: by listing its folders, or from its documents.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -16,18 +16,18 @@ use crate::{Error, Location};
 /// Deeper than any hierarchy with its chunks that is not a loop of links.
 const MAX_DEPTH: usize = 128;
 
-/// Keys of a grid that are made at once.
+/// Keys of a grid generated at a time.
 const CELLS: usize = 1024;
 
 /// An object of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundObject {
     pub key: Key,
-    /// As a listing told it; the object may have changed since.
+    /// From a listing; the object may have changed since.
     pub len: Option<u64>,
-    /// Whether it must be there.
+    /// Whether it must exist.
     pub needed: bool,
-    /// What may be there instead of it, if it is not there.
+    /// What may exist instead of it, if it does not.
     pub instead: Vec<FoundObject>,
 }
 
@@ -38,7 +38,7 @@ impl From<PossibleKey> for FoundObject {
     }
 }
 
-/// What came of looking at a branch.
+/// The contents of a branch.
 #[derive(Debug)]
 pub(super) struct Found<B> {
     pub objects: Vec<FoundObject>,
@@ -47,41 +47,41 @@ pub(super) struct Found<B> {
 
 /// Where the keys of a data set come from.
 ///
-/// It is a tree of branches, and each is looked at by itself, so that they can be looked at side by side and no more
-/// of them than is needed next.
+/// It is a tree of branches, each expanded by itself, so that they can be expanded in parallel and
+/// no more of them than needed next.
 pub(super) trait KeySource: Sync {
     type Branch: Send;
 
-    /// Where to begin.
+    /// The branches to begin with.
     fn first(&self) -> Vec<Self::Branch>;
 
-    /// The folder that a branch is, if it is one that is listed.
+    /// The folder of a branch, if it is one that is listed.
     fn folder(&self, branch: &Self::Branch) -> Option<Location>;
 
     /// The objects of a branch and the branches inside it.
     fn expand(&self, branch: Self::Branch) -> Result<Found<Self::Branch>, Error>;
 }
 
-/// The folder that a key lies in; `None` is the root.
+/// The folder of a key; `None` for the root.
 pub(in crate::jobs) fn parent(key: &Key) -> Option<Key> {
     let (folder, _) = key.as_str().rsplit_once('/')?;
     Key::new(folder).ok()
 }
 
-/// All objects below a place, by listing. One listing for each folder.
+/// All objects below a location, by listing. One listing for each folder.
 #[derive(Debug)]
 pub(super) struct Listed<'a> {
     location: &'a Location,
     /// The first listing, if it has been made already.
     root: Mutex<Option<Listing>>,
-    /// Whether what is left out of a listing is an error.
+    /// Whether something left out of a listing is an error.
     whole: bool,
-    /// Whether it is to be copied, so that folders that documents name have to lie in it.
+    /// Whether it is copied, so that folders named by documents have to lie in it.
     copied: bool,
 }
 
 impl<'a> Listed<'a> {
-    /// Of a place that is to be emptied.
+    /// For a location that is to be emptied.
     pub fn new(location: &'a Location) -> Self {
         // What listings of files leave out can be removed all the same.
         let whole = !location.store.has_folders();
@@ -119,7 +119,7 @@ impl KeySource for Listed<'_> {
         if self.whole {
             refuse(self.location, &listing.unlisted, listing.more_unlisted)?;
         }
-        // That of the root has been looked at.
+        // The root has been checked already.
         if self.copied && folder != self.location.path {
             check_inside(self.location, &self.location.at(folder), &listing)
                 .map_err(|error| refusal(self.location, error))?;
@@ -135,9 +135,9 @@ impl KeySource for Listed<'_> {
     }
 }
 
-/// The objects that documents tell of, each of which may be missing, for stores that cannot list.
+/// The objects that documents describe, each of which may be missing, for stores that cannot list.
 pub(super) struct Told {
-    /// Taken by who begins.
+    /// Taken at the start.
     branches: Mutex<Vec<ToldBranch>>,
 }
 
@@ -154,7 +154,7 @@ impl Told {
         objects.retain(|object| seen.insert(object.key.clone()));
         let mut branches = vec![ToldBranch::Objects(objects.into_iter().map(Into::into).collect())];
         for grid in contents.grids {
-            // The copy has to say what is missing in it. Grids may share a folder.
+            // The copy has to record what it lacks. Grids may share a folder.
             let record = grid.folder.key(LOSS_RECORD)?;
             let record = seen.insert(record.clone()).then(|| Ok(PossibleKey::new(record)));
             branches.push(ToldBranch::Grid(Box::new(record.into_iter().chain(grid.keys))));
@@ -191,7 +191,7 @@ impl KeySource for Told {
     }
 }
 
-/// Why a source is not copied whose documents do not tell its objects, or tell of others.
+/// The error for a source whose documents do not name all its objects, or name others.
 pub(super) fn refusal(source: &Location, error: ContentsError) -> Error {
     let at = source.to_string();
     match error {
@@ -205,7 +205,7 @@ pub(super) fn refusal(source: &Location, error: ContentsError) -> Error {
     }
 }
 
-/// Why a source without documents is not copied, if it cannot be listed.
+/// The error for a source without documents that cannot be listed.
 pub(super) fn nothing_told(source: &Location) -> Error {
     let mut names: Vec<&str> = document_names().flat_map(|names| names.making).copied().collect();
     let last = names.pop().unwrap_or_default();
@@ -213,7 +213,8 @@ pub(super) fn nothing_told(source: &Location) -> Error {
     CopyError::Unlisted { at: source.to_string(), reason, advice: None }.into()
 }
 
-/// The objects of a source by listing, `None` if it cannot be listed; an error if there is nothing, or no data set.
+/// The objects of a source by listing; `None` if it cannot be listed. An error if there is nothing,
+/// or no data set.
 pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
     let _hold = source.hold()?;
     let listing = match source.store.list(source.path.as_ref()) {
@@ -223,7 +224,7 @@ pub(super) fn list(source: &Location) -> Result<Option<Listed<'_>>, Error> {
     };
     if !listing.is_empty() {
         check_inside(source, source, &listing).map_err(|error| refusal(source, error))?;
-        // Files are listed once more when they are held in their place.
+        // Files are listed again once they are held in place.
         let known = if source.store.has_folders() { None } else { Some(listing) };
         let root = Mutex::new(known);
         return Ok(Some(Listed { location: source, root, whole: true, copied: true }));
@@ -258,7 +259,7 @@ mod tests {
         let told = Told::new(contents).unwrap();
         let mut branches = told.first();
         assert_eq!((branches.len(), *made.lock().unwrap()), (3, 0));
-        // The record of losses comes once, though both grids are of one folder.
+        // The record of losses comes once, though both grids share one folder.
         let small = told.expand(branches.pop().unwrap()).unwrap();
         assert_eq!((small.objects.len(), small.branches.len()), (3, 0));
         let large = told.expand(branches.pop().unwrap()).unwrap();

@@ -23,44 +23,47 @@ use shardine_store::StoreExt;
 pub use error::CopyError;
 pub use options::{CopyCheck, CopyOptions, CopyProgress, CopyReport};
 
-/// The object at the root of a target that says what is being copied there, or was when the program
-/// was killed.
+/// The object at the root of a target that marks it as unfinished, while a copy writes it or after
+/// one was killed.
 pub const COPY_MARKER: &str = ".shardine-copy.json";
 
 const COPY: JobKind = JobKind { marker: COPY_MARKER, member: "shardine_copy" };
 
-/// Copies every object below a place to another place, be it in another store.
+/// Copies every object below a location to another, which may be in another store.
 ///
-/// Objects appear whole in the target, and metadata (the documents of all formats, by their names) after everything
-/// else, the deepest first and that of the root last: a reader of the target never finds an array whose shards are still
-/// to come.
+/// Objects appear whole in the target, and metadata (the documents of all formats, by name) after
+/// everything else, the deepest first and the root's last: a reader of the target never finds an
+/// array whose shards are still to come.
 ///
-/// The target must be empty, unless it is overwritten or an earlier copy of the same source was interrupted there, which
-/// [`COPY_MARKER`] tells. Then objects that are there with the same length are kept; that they have the same bytes is
-/// only known with [`CopyCheck::Content`], in case the source was changed meanwhile. Metadata is always copied again.
-/// What is overwritten is removed first, and only if it is a data set.
+/// The target must be empty, unless it is overwritten or an earlier copy of the same source was
+/// interrupted there, as [`COPY_MARKER`] says. Then existing objects of the same length are kept;
+/// that they have the same bytes is only certain with [`CopyCheck::Content`], in case the source
+/// was changed meanwhile. Metadata is always copied again. What is overwritten is removed first,
+/// and only if it is a data set.
 ///
-/// Between stores that keep headers with their objects (S3, Google Cloud Storage, Azure) objects are copied as they are
-/// stored, with their content type, encoding and user metadata. Where the target has none, what a `Content-Encoding`
-/// says is undone, and the other headers are left behind.
+/// Between stores that keep headers with their objects (S3, Google Cloud Storage, Azure) objects
+/// are copied as stored, with their content type, encoding and user metadata. Where the target has
+/// none, a `Content-Encoding` is decoded, and the other headers are dropped.
 ///
-/// An object that changes while it is read is begun again. A shard that is being changed in place, or was when
-/// its writer died, is copied as it was before or after. An object that disappears is left out, unless it is metadata.
+/// An object that changes while it is read is copied again from the start. A shard that is being
+/// updated in place, or was when its writer died, is copied as it was before or after. An object
+/// that disappears is left out, unless it is metadata.
 ///
-/// A source that holds something that is not copied, such as a link to a folder, is
-/// [`Error::LeftOut`]; that of files before anything is written. A link to a file is copied as the
-/// file. A document that names folders outside of the source, which would not be copied, is
+/// A source that contains something that is not copied, such as a link to a folder, is
+/// [`Error::LeftOut`]; on files before anything is written. A link to a file is copied as the file.
+/// A document that names folders outside the source, which would not be copied, is
 /// [`CopyError::Outside`].
 ///
-/// A source that cannot be listed is copied if its documents tell all its objects: a Zarr array, a
-/// group with consolidated metadata, a precomputed volume whose meshes and skeletons are in shards,
-/// if it has some, or what a `datasource-properties.json` of webknossos describes. Then every object
-/// that the grids could have is asked for.
+/// A source that cannot be listed is copied if its documents name all its objects: a Zarr array, a
+/// group with consolidated metadata, a precomputed volume whose meshes and skeletons, if any, are
+/// in shards, or what a `datasource-properties.json` of webknossos describes. Then every object
+/// that the grids could have is requested.
 ///
-/// Costs a listing for each folder of the source, and for each object one request to read it (one for each 8 MiB) and what
-/// the target needs to write it; a check of lengths one listing for each folder of the target, a check of contents reads all of it.
-/// Between local files the kernel moves the bytes, unless contents are checked. Memory is that of the bytes under way, of
-/// the names in some folders, and of the names of all metadata.
+/// Costs a listing for each folder of the source, and for each object one request to read it (one
+/// for each 8 MiB) and what the target needs to write it; a check of lengths costs one listing for
+/// each folder of the target, a check of contents reads all of it. Between local files the kernel
+/// moves the bytes, unless contents are checked. Memory is the bytes in flight, the names in some
+/// folders, and the names of all metadata.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -140,7 +143,7 @@ fn run<K: KeySource>(
         marker.cleared(target)?;
     }
     if let Some(part) = part {
-        // It is done again, and until then the copy must not be finished.
+        // This part runs again, and until it is done the copy must not be finished.
         marker.remove_report(target, part)?;
     }
     let copied = job.copy_objects(keys);
@@ -169,7 +172,7 @@ fn run<K: KeySource>(
         false => Ok(()),
     });
     if !job.is_source_unchanged()? {
-        // What was copied may be of both, and a later run would trust it.
+        // What was copied may mix both states, and a later run would trust it.
         clear::clear(target, job.threads, COPY_MARKER)?;
         return Err(CopyError::SourceChanged { at: source.to_string() }.into());
     }
@@ -178,7 +181,7 @@ fn run<K: KeySource>(
     Ok(job.report())
 }
 
-/// Whether the documents at the root of two places are the same.
+/// Whether the root documents of two locations are the same.
 fn is_copied(source: &Location, target: &Location) -> Result<bool, Error> {
     let mut any = false;
     for name in document_names().flat_map(|names| names.making) {

@@ -8,9 +8,9 @@ use crate::jobs::rebuild::PartOutcome;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum CopyCheck {
-    /// Not at all: what the target store has called published is believed.
+    /// Not at all: the target store's confirmation is trusted.
     None,
-    /// The length of every object in the target, by one listing for each folder.
+    /// The length of every object in the target, with one listing per folder.
     #[default]
     Size,
     /// Every byte: each object is read back from the target.
@@ -28,17 +28,17 @@ impl CopyCheck {
     }
 }
 
-/// How far a copy is. What is found grows while folders are still being listed.
+/// The progress of a copy. The numbers found grow while folders are still being listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CopyProgress {
-    /// Objects that are in the target.
+    /// Objects in the target.
     pub objects: u64,
-    /// Bytes that are in the target, or on their way.
+    /// Bytes in the target, or on their way.
     pub bytes: u64,
     /// Objects found in the source so far.
     pub objects_found: u64,
-    /// Bytes found in the source so far, of objects whose length is known beforehand.
+    /// Bytes found in the source so far, in objects whose length is known in advance.
     pub bytes_found: u64,
 }
 
@@ -46,23 +46,24 @@ pub struct CopyProgress {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CopyOptions {
-    /// How many objects, or pieces of large ones, are under way at once. Between local files no more than `threads`.
+    /// How many objects, or pieces of large ones, are in flight. Between local files no more than
+    /// `threads`.
     pub requests: usize,
     /// Threads of a copy between local files; 0 means one per core.
     pub threads: usize,
-    /// Memory for bytes under way. Stores may keep some of their own beside it.
+    /// Memory for bytes in flight. Stores may use more for themselves.
     pub memory: u64,
-    /// Remove the data set that is at the target.
+    /// Remove the data set at the target.
     pub overwrite: bool,
     /// How the copy is checked.
     pub check: CopyCheck,
-    /// Stops the copy. What is there then is resumed by the same call.
+    /// Stops the copy. The same call resumes it.
     pub cancel: CancelToken,
-    /// Which part of the objects this process copies; `None` for all of them.
+    /// The part of the objects this process copies; `None` for all of them.
     pub part: Option<Part>,
-    /// Take the process that was making the target for dead, where that cannot be told.
+    /// Assume that the process writing the target is dead, where that cannot be checked.
     pub take_over: bool,
-    /// Told how far the copy is. May be called from any thread.
+    /// Called with the progress of the copy, from any thread.
     pub progress: Option<Arc<dyn Fn(CopyProgress) + Send + Sync>>,
 }
 
@@ -88,43 +89,43 @@ impl CopyOptions {
         Self::default()
     }
 
-    /// With so many objects or pieces under way at once; at least one.
+    /// Sets how many objects or pieces are in flight; at least one.
     pub fn requests(mut self, requests: usize) -> Self {
         self.requests = requests;
         self
     }
 
-    /// With so many threads for local files; 0 is one per core.
+    /// Sets the threads for local files; 0 means one per core.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// With so much memory for bytes under way.
+    /// Sets the memory for bytes in flight.
     pub fn memory(mut self, memory: u64) -> Self {
         self.memory = memory;
         self
     }
 
-    /// With the data set at the target removed first, or not.
+    /// Sets whether the data set at the target is removed first.
     pub fn overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
     }
 
-    /// Checked in this way.
+    /// Sets how the copy is checked.
     pub fn check(mut self, check: CopyCheck) -> Self {
         self.check = check;
         self
     }
 
-    /// Stops when `token` says so.
+    /// Stops the copy when `token` is cancelled.
     pub fn cancel(mut self, token: &CancelToken) -> Self {
         self.cancel = token.clone();
         self
     }
 
-    /// With only this part of the objects copied.
+    /// Copies only this part of the objects.
     pub fn part(mut self, part: Part) -> Self {
         self.part = Some(part);
         self
@@ -155,16 +156,16 @@ impl fmt::Debug for CopyOptions {
 pub struct CopyReport {
     /// Objects that this run copied.
     pub objects_copied: u64,
-    /// Their bytes.
+    /// Their total bytes.
     pub bytes_copied: u64,
     /// Objects that an earlier run had copied.
     pub objects_skipped: u64,
-    /// Their bytes.
+    /// Their total bytes.
     pub bytes_skipped: u64,
-    /// Whether an earlier run was gone on with.
+    /// Whether this run resumed an earlier one.
     pub resumed: bool,
     /// How the target was checked.
     pub check: CopyCheck,
-    /// Whether the copy is whole, or waits for other parts.
+    /// Whether the copy is complete, or waits for other parts.
     pub outcome: PartOutcome,
 }

@@ -1,4 +1,4 @@
-//! A large object on its way: read in pieces side by side, written in their order.
+//! A large object on its way: read in pieces in parallel, written in their order.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,26 +8,27 @@ use shardine_store::{Buffer, Headers, Object, ObjectWriter, ReadRange, StoreErro
 
 use crate::engine::{Budget, Permit};
 
-/// An object that several threads move, whoever has a hold of it. The last one to let go ends it.
+/// An object moved by several threads that share it. The last one to release it ends it.
 #[derive(Debug)]
 pub(super) struct Pieces {
     source: Arc<dyn Object>,
     writer: Box<dyn ObjectWriter>,
     len: u64,
     piece: u64,
-    /// Where the next piece to be read begins. Held while waiting for memory, so that pieces get theirs in order: then
-    /// the first piece that is missing always has what it needs, and those after it do not wait for ever.
+    /// Where the next piece to be read begins. Held while waiting for memory, so that pieces get
+    /// theirs in order: then the first missing piece always has what it needs, and those after it
+    /// do not wait forever.
     claimed: Mutex<u64>,
     flow: Mutex<Flow>,
 }
 
 #[derive(Debug)]
 struct Flow {
-    /// Pieces that were read, by where they begin, with their memory.
+    /// Pieces that were read, by start, with their memory.
     read: BTreeMap<u64, (Buffer, Permit)>,
     written: u64,
     checksum: u32,
-    /// Whether somebody writes; that one also writes what comes meanwhile.
+    /// Whether some thread is writing; it also writes what arrives meanwhile.
     writing: bool,
     error: Option<StoreError>,
 }
@@ -38,7 +39,7 @@ pub(super) struct Moved {
     pub writer: Box<dyn ObjectWriter>,
     pub len: u64,
     pub checksum: u32,
-    /// Those of the source.
+    /// The headers of the source.
     pub headers: Headers,
 }
 
@@ -54,12 +55,12 @@ impl Pieces {
         Self { source, writer, len, piece, claimed: Mutex::new(0), flow: Mutex::new(flow) }
     }
 
-    /// How many pieces there are.
+    /// The number of pieces.
     pub fn count(&self) -> u64 {
         self.len.div_ceil(self.piece)
     }
 
-    /// Takes the beginning, which has been read already.
+    /// Adds the beginning, which has been read already.
     pub fn begin_with(&self, buffer: Buffer, permit: Permit) {
         let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         *claimed = buffer.len() as u64;
@@ -71,7 +72,8 @@ impl Pieces {
         self.flow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves pieces until all are taken, one failed, or `stop` says so. `moved` is told the bytes that are written.
+    /// Moves pieces until all are taken, one has failed, or `stop` returns true. `moved` is called
+    /// with the bytes written.
     pub fn work(&self, budget: &Arc<Budget>, stop: &dyn Fn() -> bool, moved: &dyn Fn(u64)) {
         while !stop() {
             let Some((range, permit)) = self.claim(budget) else { break };
@@ -138,19 +140,19 @@ impl Pieces {
         }
     }
 
-    /// How many bytes are written.
+    /// The number of bytes written.
     pub fn written(&self) -> u64 {
         self.flow().written
     }
 
-    /// Ends it, if all of it is there.
+    /// Ends it, if all of it has arrived.
     pub fn end(self) -> Result<Moved, StoreError> {
         let flow = self.flow.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = flow.error {
             return Err(error);
         }
         if flow.written != self.len {
-            // Somebody stopped because something else failed.
+            // A thread stopped because something else failed.
             let message = format!("{} of {} bytes were moved", flow.written, self.len);
             let (path, source) = (format!("{:?}", self.source), std::io::Error::other(message));
             return Err(StoreError::Io { operation: "copy", path, source });
@@ -161,13 +163,13 @@ impl Pieces {
     }
 }
 
-/// Nothing that was read is of use any more, and others may wait for its memory.
+/// Drops what was read: it is no longer needed, and others may be waiting for its memory.
 fn fail(flow: &mut Flow, error: StoreError) {
     flow.error.get_or_insert(error);
     flow.read.clear();
 }
 
-/// Refuses an answer that is not what was asked for.
+/// Refuses a response of the wrong length.
 pub(super) fn check_len(buffer: Buffer, wanted: u64) -> Result<Buffer, StoreError> {
     if buffer.len() as u64 == wanted {
         return Ok(buffer);

@@ -5,22 +5,22 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
 
-/// Below this many tasks that wait, more are looked for. It bounds what is known ahead of being done.
+/// With fewer waiting tasks than this, more are looked for. Bounds how far discovery runs ahead.
 const LOW: usize = 256;
 
-/// What a worker is to do.
+/// What a worker has to do.
 #[derive(Debug)]
 pub(super) enum Work<B, T> {
-    /// Look for more.
+    /// Look for more tasks.
     Expand(B),
-    /// Do this.
+    /// Do this task.
     Do(T),
 }
 
-/// What waits: branches of which tasks are yet to be found, and tasks.
+/// What is waiting: branches whose tasks have yet to be found, and tasks.
 ///
-/// Branches are looked at only when few tasks wait, the last found first, so that what waits is in proportion to the
-/// depth of the tree and the width of one branch, not to the whole.
+/// Branches are expanded only when few tasks wait, the last found first, so that what waits is
+/// proportional to the depth of the tree and the width of one branch, not to the whole.
 #[derive(Debug)]
 pub(super) struct Queue<B, T> {
     state: Mutex<State<B, T>>,
@@ -31,7 +31,7 @@ pub(super) struct Queue<B, T> {
 struct State<B, T> {
     branches: Vec<B>,
     tasks: VecDeque<T>,
-    /// Workers that may yet add something.
+    /// Workers that may still add something.
     busy: usize,
     /// The first error, after which nothing more is handed out.
     error: Option<Error>,
@@ -40,12 +40,12 @@ struct State<B, T> {
 /// What a worker gets.
 enum Taken<B, T> {
     Work(Work<B, T>),
-    /// Others may yet add something.
+    /// Others may still add something.
     Later,
     End,
 }
 
-/// A worker that is at it. If it panics, the others must not wait for it.
+/// A worker that is busy. If it panics, the others must not wait for it.
 struct Busy<'a, B: Send, T: Send>(&'a Queue<B, T>);
 
 impl<B: Send, T: Send> Drop for Busy<'_, B, T> {
@@ -55,11 +55,11 @@ impl<B: Send, T: Send> Drop for Busy<'_, B, T> {
     }
 }
 
-/// One of the threads that work off a queue.
+/// One of the threads that process a queue.
 pub(super) trait Worker<B, T> {
     fn work(&mut self, work: Work<B, T>) -> Result<(), Error>;
 
-    /// There is nothing to do at the moment: what was put off is to be done now.
+    /// Called when there is nothing to do at the moment: do what was deferred.
     fn idle(&mut self) -> Result<(), Error>;
 }
 
@@ -73,7 +73,7 @@ impl<B: Send, T: Send> Queue<B, T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what was found.
+    /// Adds new branches and tasks.
     pub fn add(&self, branches: Vec<B>, tasks: Vec<T>) {
         let mut state = self.lock();
         state.branches.extend(branches);
@@ -82,18 +82,18 @@ impl<B: Send, T: Send> Queue<B, T> {
         self.changed.notify_all();
     }
 
-    /// Adds a task that comes before those that wait.
+    /// Adds a task ahead of those that wait.
     pub fn add_first(&self, task: T) {
         self.lock().tasks.push_front(task);
         self.changed.notify_one();
     }
 
-    /// How many tasks wait.
+    /// The number of waiting tasks.
     pub fn waiting(&self) -> usize {
         self.lock().tasks.len()
     }
 
-    /// Whether somebody failed, so that going on is of no use.
+    /// Whether a worker has failed, so that continuing is pointless.
     pub fn has_failed(&self) -> bool {
         self.lock().error.is_some()
     }
@@ -155,9 +155,10 @@ impl<B: Send, T: Send> Queue<B, T> {
         }
     }
 
-    /// Works all of it off with so many threads, the calling one among them; ends early with the first error.
+    /// Processes everything with this many threads, including the calling one; ends early with the
+    /// first error.
     ///
-    /// If the system has no more threads to give, those that there are do it.
+    /// If the system cannot create more threads, the existing ones do the work.
     pub fn run<W: Worker<B, T>>(
         &self,
         threads: usize,

@@ -16,26 +16,26 @@ use crate::dataset::names_encoding;
 use crate::engine::Permit;
 use crate::{EngineError, Error, Location};
 
-/// How often an object is begun again that changes while it is read.
+/// Attempts to copy an object that keeps changing while it is read.
 const ATTEMPTS: usize = 5;
 
-/// Pieces of one object that are read side by side, where there are other objects too, and where there are not.
+/// Pieces of one object read in parallel, when there are other objects too, and when there are not.
 const AHEAD: (u64, u64) = (4, 16);
 
-/// Files that are made durable together.
+/// Files made durable together.
 const BATCH: usize = 64;
 
-/// Bytes of a file that are moved in the kernel between two reports.
+/// Bytes of a file moved in the kernel between two progress reports.
 const KERNEL_PIECE: u64 = 64 << 20;
 
-/// Makes branches and tasks of a branch.
+/// Expands a branch into branches and tasks.
 type Expand<'a, B> = dyn Fn(B) -> Result<(Vec<B>, Vec<Task>), Error> + Sync + 'a;
 
 pub(super) struct CopyWorker<'a, B> {
     job: &'a Job<'a>,
     queue: &'a Queue<B, Task>,
     expand: &'a Expand<'a, B>,
-    /// Written and not yet published.
+    /// Written, but not yet published.
     staged: Vec<(Staged, Written)>,
 }
 
@@ -46,9 +46,9 @@ type Summed = (u64, u32, Option<String>);
 struct Written {
     task: ObjectTask,
     len: u64,
-    /// Of the bytes as they were read; `None` if they never came to memory.
+    /// Of the bytes as read; `None` if they never passed through memory.
     checksum: Option<u32>,
-    /// What the bytes are encoded with, of which the target has to tell.
+    /// The encoding of the bytes, which the target has to declare.
     encoding: Option<String>,
 }
 
@@ -109,13 +109,14 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         }
     }
 
-    /// Copies what could not be read later, or not at all.
+    /// Handles an object that could not be read: it is copied again later, or left out.
     fn unread(&self, task: ObjectTask, error: StoreError) -> Result<(), Error> {
         match error {
             StoreError::Changed { .. } => self.again(task),
             // It is shorter than when it was listed.
             StoreError::OutOfRange { .. } => self.again(task),
-            // A shard that has come to hold nothing but fill value is removed, and an array need not have all.
+            // A shard left with only the fill value is removed, and an array need not have all of
+            // them.
             StoreError::NotFound { .. } if !task.needed => {
                 self.queue.add(Vec::new(), self.job.absent(task)?);
                 Ok(())
@@ -124,7 +125,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         }
     }
 
-    /// Begins an object again that has changed.
+    /// Starts over with an object that has changed.
     fn again(&self, mut task: ObjectTask) -> Result<(), Error> {
         task.attempts += 1;
         if task.attempts == ATTEMPTS {
@@ -137,7 +138,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         Ok(())
     }
 
-    /// The length of an object that the target has already.
+    /// The length of an object that the target already has.
     fn skip(&self, task: &ObjectTask) -> Result<Option<u64>, StoreError> {
         let Some(existing) = task.existing else { return Ok(None) };
         let len = match task.len {
@@ -166,11 +167,11 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         Ok(Some(len))
     }
 
-    /// Opens an object as it was before or after a change in place, whatever became of that.
+    /// Opens an object as it was before or after an in-place update, whatever became of that.
     ///
-    /// Where the target keeps headers, objects are copied as they are stored. Elsewhere what their
-    /// headers say they are encoded with has to be undone, or nobody could; unless their names say
-    /// it too, as `.gz` does.
+    /// Where the target keeps headers, objects are copied as stored. Elsewhere the encoding in
+    /// their headers has to be undone, as nothing else would say how to; unless their names say it
+    /// too, as `.gz` does.
     fn open(&self, location: &Location, key: &Key) -> Result<Arc<dyn Object>, StoreError> {
         match location.store.recover(key)? {
             Recovery::Before(object) => Ok(object),
@@ -185,7 +186,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         self.job.target.store.keeps_headers()
     }
 
-    /// What the bytes of an object are encoded with, of which the target has to tell.
+    /// The encoding of an object's bytes, which the target has to declare.
     fn encoding(&self, headers: &Headers) -> Option<String> {
         let encoding = headers.get(&HeaderName::ContentEncoding);
         encoding.filter(|_| self.keeps_headers()).map(str::to_owned)
@@ -223,7 +224,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         Err(CopyError::Content { object: key.clone() }.into())
     }
 
-    /// Finds out how long an object is, and reads it or its first piece. One request.
+    /// Determines the length of an object, and reads it or its first piece. One request.
     fn beginning(
         &self,
         task: &ObjectTask,
@@ -285,7 +286,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         }
         drop(buffer);
         self.job.moved(len);
-        // A remote store has the bytes in memory until they are sent, which is now.
+        // A remote store keeps the bytes in memory until they are sent, which is now.
         let written = self.written(task, writer, len, Some(checksum), self.encoding(&headers));
         drop(permit);
         written
@@ -332,7 +333,7 @@ impl<'a, B: Send> CopyWorker<'a, B> {
         self.pieces(pieces)
     }
 
-    /// Moves pieces of a large object; the last one who does ends it.
+    /// Moves pieces of a large object; the last thread to do so ends it.
     fn pieces(&mut self, pieces: Arc<(Pieces, ObjectTask)>) -> Result<(), Error> {
         let cancel = &self.job.options.cancel;
         let stop = || self.queue.has_failed() || cancel.is_cancelled();
@@ -361,23 +362,24 @@ impl<'a, B: Send> CopyWorker<'a, B> {
     ) -> Result<(), Error> {
         let staged = writer.finish(&[])?;
         self.staged.push((staged, Written { task, len, checksum, encoding }));
-        // A store past this machine is asked at once, so that requests of all threads are under way side by side.
+        // A remote store is called immediately, so that the requests of all threads are in flight
+        // in parallel.
         let batch = if self.job.target.store.read_cost().local { BATCH } else { 1 };
         if self.staged.len() >= batch { self.idle() } else { Ok(()) }
     }
 }
 
-/// What is known of an object after its first read.
+/// What is known about an object after its first read.
 enum Beginning {
     /// All of it.
     All(Buffer, Permit),
-    /// Its length, and if it was read its first piece.
+    /// Its length, and its first piece if that was read.
     Part(u64, Option<(Buffer, Permit)>),
     /// The length of a file that the kernel can move.
     File(u64),
 }
 
-/// How long an object is. No request if that is known, else one.
+/// The length of an object. No request if it is known, else one.
 fn length(location: &Location, object: &dyn Object) -> Result<u64, StoreError> {
     if let Some(len) = object.len() {
         return Ok(len);

@@ -1,4 +1,4 @@
-//! Regions of arrays as files of elements: `.npy`, or raw bytes.
+//! Exports regions of arrays as files of elements: `.npy`, or raw bytes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,17 +14,17 @@ use crate::files::{
 };
 use crate::{Array, Axis, ElementSize, Elements, Error, Region};
 
-/// Bytes that an element of variable length is taken to have when memory is planned.
+/// The bytes assumed for an element of variable length when memory is planned.
 const VARIABLE: u64 = 64;
 
-/// How a region becomes a file.
+/// How to export a region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ExportOptions {
-    /// With the head of a `.npy` file before the elements.
+    /// Write a `.npy` header before the elements.
     pub npy: bool,
-    /// Bytes of memory for elements. With less than a row of chunks needs, some are decoded more
+    /// Memory for elements, in bytes. With less than a row of chunks needs, some are decoded more
     /// than once.
     pub memory: u64,
 }
@@ -41,25 +41,25 @@ impl ExportOptions {
         Self::default()
     }
 
-    /// As a `.npy` file, or not.
+    /// Sets whether to write a `.npy` file.
     pub fn npy(mut self, npy: bool) -> Self {
         self.npy = npy;
         self
     }
 
-    /// Through a buffer of so many bytes.
+    /// Sets the size of the buffer in bytes.
     pub fn memory(mut self, memory: u64) -> Self {
         self.memory = memory;
         self
     }
 }
 
-/// Writes a region of an array to a file; returns how long the file is.
+/// Writes a region of an array to a file; returns the length of the file.
 ///
 /// Elements are little-endian and in C order. Strings are joined by NUL, and bytes of variable
-/// length have their length before them, a little-endian u32. The caller gives the file its name
-/// with [`OutputFile::finish`]; until then, and if this fails or is cancelled, what had the name
-/// stays.
+/// length are prefixed with their length, a little-endian u32. The caller gives the file its name
+/// with [`OutputFile::finish`]; until then, and if this fails or is cancelled, an existing file of
+/// that name stays.
 ///
 /// Decodes each chunk once as far as [`ExportOptions::memory`] allows; reads the region part by
 /// part.
@@ -100,7 +100,7 @@ pub fn export_to_file(
     Ok(head.len() as u64 + bytes)
 }
 
-/// The same to a stream, from the first element to the last; returns how many bytes were written.
+/// The same to a stream, from the first element to the last; returns the number of bytes written.
 ///
 /// An error of the stream is [`FileError::Stream`].
 pub fn export_to_stream(
@@ -123,7 +123,7 @@ pub fn export_to_stream(
     Ok(head.len() as u64 + bytes)
 }
 
-/// Says which output has failed.
+/// Adds the name of the output to an error.
 type Failed<'a> = &'a dyn Fn(io::Error) -> FileError;
 
 /// What is read.
@@ -147,7 +147,7 @@ impl<'a> Export<'a> {
         Ok(Self { context, array, axes, shape, options })
     }
 
-    /// What comes before the elements; nothing before raw ones.
+    /// The header before the elements; empty for raw ones.
     fn head(&self) -> Result<Vec<u8>, FileError> {
         if !self.options.npy {
             return Ok(Vec::new());
@@ -216,7 +216,7 @@ impl<'a> Export<'a> {
         self.context.report(JobProgress { bytes, total_bytes, ..JobProgress::default() });
     }
 
-    /// Bytes of all elements; an error if no file could hold them.
+    /// The bytes of all elements; an error if no file could hold them.
     fn total(&self, size: u64) -> Result<u64, FileError> {
         let bytes = elements(&self.shape).checked_mul(size);
         let bytes = bytes.filter(|&bytes| i64::try_from(bytes).is_ok());
@@ -237,7 +237,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Counts what goes through.
+/// Counts the bytes written through it.
 struct Counted<W> {
     out: W,
     bytes: u64,
@@ -255,14 +255,14 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// The bytes of a part that are neighbours in the whole, with their place in it.
+/// The contiguous runs of a part's bytes, with their positions in the whole.
 fn runs<'a>(
     slab: &Slab,
     shape: &[u64],
     size: u64,
     bytes: &'a [u8],
 ) -> impl Iterator<Item = (u64, &'a [u8])> {
-    // Trailing axes that the part has in full lie together, and so do the elements of the one
+    // Trailing axes that the part covers in full are contiguous, and so are the elements of the one
     // before them.
     let mut inner = shape.len();
     let mut run = size;

@@ -1,5 +1,5 @@
-//! Takes along what lies in a data set's folder and is not made by the job: whatever people keep
-//! with their data.
+//! Carries over whatever else people keep in a data set's folder: everything the job does not write
+//! itself.
 
 use shardine_store::{
     Condition, CreateOptions, FolderPart, HeaderName, Key, ReadRange, StoreError, Version,
@@ -15,21 +15,21 @@ use crate::jobs::{COPY_MARKER, REPACK_MARKER};
 use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, MAX_DEPTH};
 use crate::{Error, Location};
 
-/// Markers of jobs, which say nothing of a copy.
+/// Markers of jobs, which do not belong in a copy.
 const MARKERS: [&str; 4] = [REPACK_MARKER, COPY_MARKER, CONVERT_MARKER, APPEND_MARKER];
 
-/// Bytes that are moved in one step.
+/// Bytes moved in one step.
 const PIECE: u64 = 1 << 20;
 
-/// Bytes of an object that wait in memory on their way to a remote store.
+/// Bytes of objects held in memory on their way to a remote store.
 const IN_FLIGHT: u64 = 8 << 20;
 
-/// Copies what `part` says is carried over, by its path below the source.
+/// Copies everything that `part` classifies as carried over, by its path below the source.
 ///
-/// A listing for each folder that is not left out, and a copy for each object, several in parallel.
-/// Files are listed and looked at again at the end: if one has appeared, vanished or changed in the
-/// meantime, that is an error. What a store cannot list is not known of, which is an error if it is
-/// `required`. Memory is that of the names of what is copied.
+/// Costs a listing for each folder that is not left out and a copy for each object, several in
+/// parallel. Files are listed and examined again at the end: one that has appeared, vanished or
+/// changed in the meantime is an error. If the store cannot list, nothing is carried over, which is
+/// an error if `required`. Memory is in proportion to the names of what is copied.
 pub(in crate::jobs) fn carry_over(
     context: &JobContext,
     source: &Location,
@@ -78,7 +78,7 @@ fn versions(source: &Location, found: &[(String, u64)]) -> Result<Vec<Option<Ver
     found.iter().map(version).collect()
 }
 
-/// Lists what is carried over below a folder, with its length as it was listed.
+/// Lists what is carried over below a folder, with the length from the listing.
 fn gather(
     source: &Location,
     folder: &str,
@@ -95,7 +95,7 @@ fn gather(
         folder => Some(source.key(folder)?),
     };
     let listing = match source.store.list(here.as_ref()) {
-        // Then nobody knows of anything else.
+        // Without a listing, nothing else is known.
         Err(StoreError::Unsupported { .. }) if !required => return Ok(()),
         listing => listing?,
     };
@@ -118,14 +118,14 @@ fn gather(
         match part(&path, true) {
             FolderPart::Left => {}
             FolderPart::Inside => gather(source, &path, part, depth + 1, required, found)?,
-            // All that is in it comes along.
+            // Everything in it is carried over.
             FolderPart::Carried => gather_all(source, &path, depth + 1, found)?,
         }
     }
     Ok(())
 }
 
-/// Lists everything below a folder, markers of jobs on what lies there included.
+/// Lists everything below a folder, including the markers of jobs on data sets in it.
 fn gather_all(
     source: &Location,
     folder: &str,
@@ -160,7 +160,7 @@ fn copy_object(
     let writer = target.store.create(&target.key(path)?, options)?;
     let known = match object.len() {
         Some(len) => Some(len),
-        // A remote object tells with its first read how long it is, and how it is encoded.
+        // The length and encoding of a remote object are known after its first read.
         None => {
             object.read(ReadRange::Bounded(0..listed.min(1)))?;
             let encoded = object.headers().get(&HeaderName::ContentEncoding).is_some();

@@ -1,14 +1,14 @@
-/// Why a job cannot be run on its target now, or together with other processes.
+/// Why a job cannot run on its target now, or together with other processes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
-    /// Another process makes the same target.
+    /// Another process is writing the same target.
     #[error("another process is making {at}")]
     Busy {
         /// The target.
         at: String,
     },
-    /// Another process may be making the target, and nothing tells whether it still lives.
+    /// Another process may be writing the target, and nothing shows whether it is still alive.
     #[error("{owner} was making {at}, and it cannot be told whether it still is")]
     Owned {
         /// The target.
@@ -16,7 +16,7 @@ pub enum JobError {
         /// Which process.
         owner: String,
     },
-    /// The target is made in other parts.
+    /// The target is being written in a different number of parts.
     #[error(
         "{at} is being made {}",
         match parts { Some(parts) => format!("in {parts} parts"), None => "by one process".to_owned() }
@@ -24,16 +24,16 @@ pub enum JobError {
     OtherParts {
         /// The target.
         at: String,
-        /// In how many; `None` if not in parts.
+        /// The number of parts; `None` if not in parts.
         parts: Option<u32>,
     },
-    /// The source is not what it was when the first part began.
+    /// The source has changed since the first part began.
     #[error("{at} was changed since the first part of the job began")]
     SourceChanged {
         /// The source.
         at: String,
     },
-    /// Not all parts have ended.
+    /// Not all parts have finished.
     #[error("{at}: {} not ended yet", missing_parts(missing))]
     PartsMissing {
         /// The target.
@@ -46,9 +46,9 @@ pub enum JobError {
     TasksMissing {
         /// The target.
         at: String,
-        /// How many.
+        /// How many are missing.
         missing: u64,
-        /// Of how many.
+        /// How many there are.
         of: u64,
     },
     /// A plan has no such step.
@@ -62,10 +62,10 @@ pub enum JobError {
     /// A plan was made by another version of this program.
     #[error("the plan has the form {version}, which is not understood")]
     OtherVersion {
-        /// The form.
+        /// The version of the plan.
         version: u32,
     },
-    /// A plan makes no sense.
+    /// A plan is invalid.
     #[error("the plan for {at} cannot be followed: {reason}")]
     Plan {
         /// The target.
@@ -73,7 +73,7 @@ pub enum JobError {
         /// What is wrong.
         reason: String,
     },
-    /// There is nothing to be finished.
+    /// There is nothing to finish.
     #[error("no part of a job on {at} has begun")]
     NothingBegun {
         /// The target.
@@ -85,16 +85,16 @@ pub enum JobError {
         /// The job.
         job: &'static str,
     },
-    /// What a part has left makes no sense.
+    /// The report of a part is invalid.
     #[error("\"{report}\", which tells what a part of the job has done, is damaged")]
     Report {
         /// The object.
         report: String,
     },
-    /// Something that is asked for does not go together with parts.
+    /// An option cannot be combined with parts.
     #[error("{option} does not go together with --part: {reason}")]
     NotInParts {
-        /// What was asked for.
+        /// The option.
         option: &'static str,
         /// Why not.
         reason: &'static str,

@@ -1,4 +1,5 @@
-//! The folder in which a job builds a data set anew beside the old one, and how the two are exchanged.
+//! The folder in which a job builds a new data set beside the old one, and how the two are
+//! exchanged.
 
 use std::sync::mpsc;
 use std::thread;
@@ -13,16 +14,16 @@ use shardine_store::{
 use crate::jobs::repack::RepackError;
 use crate::{Error, Location};
 
-/// How often the lock of a job is tried for whose folder others remove.
+/// Attempts to lock a job whose folder other processes keep removing.
 const ATTEMPTS_TO_LOCK: usize = 100;
 
-/// How long a job waits for others to be done with a data set that is to be exchanged, unless it is told.
+/// How long a job waits by default for others to release a data set that is about to be exchanged.
 pub(in crate::jobs) const WAIT: Duration = Duration::from_secs(30);
 
-/// Data sets that were changed at the last moment, and are kept beside each other.
+/// The most data sets that are kept beside each other because they changed at the last moment.
 const MAX_KEPT: usize = 1000;
 
-/// What a job that replaces a data set says of itself.
+/// The marker of a job that replaces a data set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::jobs) struct Replacing {
     #[serde(rename = "shardine_job")]
@@ -31,21 +32,22 @@ pub(in crate::jobs) struct Replacing {
     /// The documents of the old and of the new data set.
     pub from: String,
     pub to: String,
-    /// Of the old data set when its chunks were moved.
+    /// The fingerprint of the old data set when its chunks were moved.
     pub fingerprint: Option<u64>,
-    /// What the new data set has, once it is whole.
+    /// What the new data set holds, once it is complete.
     #[serde(default)]
     pub built: Option<Built>,
 }
 
-/// The form of [`Replacing`] that is written and understood.
+/// The version of [`Replacing`] that is written and read.
 const VERSION: u32 = 1;
 
-/// How much was built. The old data set is only removed if the new one has it all, where it is then.
+/// How much was built. The old data set is only removed if all of it is found in the new one after
+/// the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::jobs) struct Built {
     pub objects: u64,
-    /// `None` if they were re-encoded, or cannot be counted without decoding.
+    /// `None` if chunks were re-encoded, or cannot be counted without decoding.
     #[serde(default)]
     pub chunks: Option<u64>,
 }
@@ -60,28 +62,29 @@ impl Replacing {
     }
 
     pub fn put(&self, job: &Exchange) -> Result<(), Error> {
-        // Strings and numbers are always written.
+        // Strings and numbers always serialize.
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         job.beside.put(&job.file, format!("{text}\n").as_bytes(), Condition::None)?;
         Ok(())
     }
 }
 
-/// The place of a job.
+/// The files and folders of one job.
 pub(in crate::jobs) struct Exchange {
-    /// The store of the folder in which the data set lies.
+    /// The store of the folder that contains the data set.
     pub beside: FileStore,
-    /// The array in it.
+    /// The array's name in it.
     pub name: Key,
     pub work: Key,
     pub file: Key,
     pub new: Key,
-    /// Where the old array waits between two renames, where folders cannot be exchanged.
+    /// Where the old array waits between two renames, where folders cannot be exchanged in one
+    /// step.
     pub old: Key,
-    /// The document of the old array, once that is being removed.
+    /// The document of the old array while that is being removed.
     replaced: Key,
     pub at: String,
-    /// The name of the document that makes the data set.
+    /// The name of the data set's root document.
     document: &'static str,
 }
 
@@ -108,7 +111,7 @@ impl Exchange {
         Ok(Self { beside, name, work, file, new, old, replaced, at, document })
     }
 
-    /// The document of an array in one of the folders.
+    /// The document of the array in one of the folders.
     pub fn document(&self, folder: &Key) -> Result<Option<String>, Error> {
         let text = self.beside.get(&folder.join(self.document)?)?;
         Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
@@ -124,7 +127,7 @@ impl Exchange {
         RepackError::Marker { marker, reason }.into()
     }
 
-    /// Takes the lock of the job, and makes its folder if it is not there.
+    /// Takes the job's lock, creating its folder if it does not exist.
     pub fn lock(&self) -> Result<JobLock, Error> {
         for _ in 0..ATTEMPTS_TO_LOCK {
             if !self.beside.has_folder(&self.work)? {
@@ -134,7 +137,7 @@ impl Exchange {
             match self.beside.lock_job(&self.work) {
                 Ok(Some(lock)) => return Ok(lock),
                 Ok(None) => break,
-                // Who had finished with it has just removed the folder.
+                // The process that had the lock has just finished and removed the folder.
                 Err(StoreError::Io { source, .. })
                     if source.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
@@ -143,18 +146,19 @@ impl Exchange {
         Err(RepackError::Busy { at: self.at.clone() }.into())
     }
 
-    /// Whether there is nothing in its folder but what a job makes before it says what it is, or leaves when that is removed.
+    /// Whether its folder holds nothing but what a job creates before it writes its marker, or
+    /// leaves after removing it.
     pub fn is_empty(&self) -> Result<bool, Error> {
         Ok(!self.has_data()? && self.beside.get(&self.file)?.is_none())
     }
 
-    /// Whether a data set is in its folder, old or new, or what is left of one.
+    /// Whether its folder holds a data set, old or new, or the remains of one.
     pub fn has_data(&self) -> Result<bool, Error> {
         Ok(self.beside.has_folder(&self.new)? || self.beside.has_folder(&self.old)?)
     }
 
-    /// Removes all that the job has made. Its file goes last: it says what the rest is, and what the
-    /// rest says must not be taken for a later job's.
+    /// Removes everything the job has made. Its file goes last: it says what the rest is, which
+    /// must not be taken for a later job's.
     pub fn clean_up(&self) -> Result<(), Error> {
         self.beside.remove_tree(&self.new)?;
         self.beside.remove_tree(&self.old)?;
@@ -164,7 +168,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Refuses a data set that cannot be taken alone for the exchange, unless `exclusive` says that nobody else is at work.
+    /// Refuses a data set that cannot be locked exclusively for the exchange, unless `exclusive`
+    /// promises that nobody else is using it.
     pub fn check_locks(&self, exclusive: bool) -> Result<(), Error> {
         if exclusive || self.beside.can_hold(Some(&self.name))? {
             return Ok(());
@@ -172,7 +177,7 @@ impl Exchange {
         Err(RepackError::NoLocks { at: self.at.clone() }.into())
     }
 
-    /// Waits until nobody else holds the data set, and keeps others out from then on. `None` with `exclusive`.
+    /// Waits until nobody else holds the data set, then keeps others out. `None` with `exclusive`.
     pub fn alone(&self, exclusive: bool, wait: Duration) -> Result<Option<FolderAlone>, Error> {
         if exclusive {
             return Ok(None);
@@ -186,14 +191,15 @@ impl Exchange {
         }
     }
 
-    /// The new data set is in its place: removes the old one, and lets others in. The job itself
-    /// stays, until [`clean_up`](Self::clean_up).
+    /// Removes the old data set once the new one is in its place, and lets others in. The job
+    /// itself stays until [`clean_up`](Self::clean_up).
     ///
-    /// If somebody has changed the old one at the last moment, or the new one has less than was
-    /// built, as `count` tells, the old one gets another name instead, which the error tells.
+    /// If the old one was changed at the last moment, or the new one has less than was built
+    /// according to `count`, the old one is renamed instead, and the error says where it is.
     ///
-    /// Others are let in when the files of the old one are gone, or can be trusted no more by readers
-    /// that have them open: before that, what is written to the new one might not be seen.
+    /// Others are let in when the files of the old one are gone, or when readers that still have
+    /// them open no longer trust them: before that, they might not see what is written to the new
+    /// one.
     pub fn end_alone(
         &self,
         alone: Option<FolderAlone>,
@@ -205,7 +211,7 @@ impl Exchange {
         thread::scope(|scope| {
             let end = scope.spawn(move || {
                 let done = self.remove_old();
-                // Nobody may be left who waits for it.
+                // There may be no receiver left.
                 let _ = ended.send(());
                 done
             });
@@ -215,7 +221,7 @@ impl Exchange {
         })
     }
 
-    /// Puts the new array into the place of the old one.
+    /// Puts the new array in the place of the old one.
     pub fn exchange(&self) -> Result<(), StoreError> {
         match self.beside.exchange(&self.name, &self.new) {
             Err(StoreError::Unsupported { .. }) => {
@@ -226,7 +232,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the new data set has the name of the old one already, whatever its document says by now.
+    /// Whether the new data set already has the old one's name, whatever its document says by now.
     pub fn is_exchanged(&self, marker: &Replacing) -> Result<bool, Error> {
         let is_old = |folder: &Key| -> Result<bool, Error> {
             Ok(self.document(folder)?.is_some_and(|found| found == marker.from))
@@ -237,9 +243,10 @@ impl Exchange {
                 || self.beside.has_name(&self.replaced)?))
     }
 
-    /// Gives up a job that has not put the new data set into its place: removes what it has built.
+    /// Abandons a job that has not put the new data set in place: removes what it has built.
     ///
-    /// If the old one waits in the folder of the job, because something else has got its name since, it is kept and told.
+    /// If the old one waits in the job's folder, because something else has taken its name since,
+    /// it is kept, and the error says where.
     pub fn give_up(&self) -> Result<(), Error> {
         if self.document(&self.old)?.is_none() {
             return self.clean_up();
@@ -249,7 +256,8 @@ impl Exchange {
         Err(RepackError::Displaced { at: self.at.clone(), kept }.into())
     }
 
-    /// Gives a data set that must not be lost a name beside the other; tells where it is then.
+    /// Renames a data set that must not be lost to a free name beside the other one, and returns
+    /// where it is.
     fn keep(&self, folder: &Key) -> Result<String, Error> {
         let mut kept = Key::new(&format!("{}.before", self.name))?;
         for n in 1..MAX_KEPT {
@@ -301,9 +309,9 @@ impl Exchange {
     }
 
     fn remove_old(&self) -> Result<(), Error> {
-        // Its document goes first, so what is half removed is not taken for an array, nor for one that
-        // was changed. It tells from then on that the new array is in its place, whatever becomes of
-        // that one's document.
+        // Its document goes first, so that a half-removed array is taken neither for an array nor
+        // for one that was changed. From then on it proves that the new array is in place, whatever
+        // happens to the new array's document.
         let document = self.old_place()?.join(self.document)?;
         if self.beside.has_name(&document)? {
             self.beside.rename(&document, &self.replaced)?;

@@ -1,11 +1,11 @@
-//! What says in a target that a job is under way: the same command resumes it after a kill, and
-//! another one is refused.
+//! The marker in a target that says a job is under way: the same command resumes it after a kill,
+//! and a different one is refused.
 //!
-//! A process that makes a target alone owns it. On files that is a lock, which dies with its
-//! process. Elsewhere the marker names its owner, and whether that one still lives can be told on
-//! the machine where it runs. Processes that share a job by parts own nothing: what they do is the
-//! same in any order and any number of times. Each leaves a report when it has ended, and the last
-//! one finishes the job.
+//! A process that writes a target alone owns it. On files the owner holds a lock, which dies with
+//! its process. Elsewhere the marker names its owner, and only on the owner's machine can it be
+//! checked whether it is still alive. Processes that share a job by parts own nothing: what they do
+//! is the same in any order and any number of times. Each leaves a report when it has finished, and
+//! the last one finishes the job.
 
 use serde_json::{Map, Value, json};
 use shardine_store::{
@@ -21,30 +21,30 @@ use crate::jobs::whole::check_removable;
 use crate::owner::Owner;
 use crate::{Error, Location};
 
-/// The lock in a target of files.
+/// The lock file of a target on files.
 const LOCK: &str = "job";
 
-/// The member of a marker that names its owner.
+/// The marker's member that names its owner.
 const OWNER: &str = "owner";
 
-/// How often a target is looked at again that another process has changed meanwhile.
+/// Attempts to begin on a target whose marker other processes keep changing.
 const ATTEMPTS: usize = 16;
 
-/// What kind of job marks a target.
+/// A kind of job that marks its target.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::jobs) struct JobKind {
     /// The name of its marker.
     pub marker: &'static str,
-    /// The member that tells its marker from other documents.
+    /// The member that distinguishes its marker from other documents.
     pub member: &'static str,
 }
 
-/// How a job begins with its target.
+/// How a job begins on its target.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::jobs) struct Beginning {
-    /// Remove the data set that is there.
+    /// Remove the data set at the target.
     pub overwrite: bool,
-    /// Take the process that owns the target for dead.
+    /// Assume that the process that owns the target is dead.
     pub take_over: bool,
     /// Which part of the job this process does.
     pub part: Option<Part>,
@@ -54,28 +54,28 @@ pub(in crate::jobs) struct Beginning {
 #[derive(Debug)]
 pub(in crate::jobs) struct Marker {
     kind: &'static JobKind,
-    /// What it is made from, without secrets.
+    /// What the target is made from, without secrets.
     source: String,
-    /// What is asked for beside that.
+    /// What else was requested.
     request: Value,
     state: State,
     hold: Option<Hold>,
-    /// Of the marker, as this process has put it.
+    /// The version of the marker as this process wrote it.
     version: Option<Version>,
 }
 
 /// What changes while the job is under way.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct State {
-    /// Whether what was at the target before is still being removed.
+    /// Whether the target's previous contents are still being removed.
     clearing: bool,
-    /// What the parts of the source were when they were begun with, by their paths.
+    /// The state of each part of the source when work on it began, by path.
     begun: Map<String, Value>,
-    /// In how many parts it is made; `None` for one process.
+    /// The number of parts; `None` for one process.
     parts: Option<u32>,
-    /// Whether all that is left to do is to remove what the job has left.
+    /// Whether only the job's leftovers remain to be removed.
     finishing: bool,
-    /// Tells this job from others on the same target, before and after it.
+    /// Distinguishes this job from earlier and later ones on the same target.
     id: String,
 }
 
@@ -88,46 +88,47 @@ enum Hold {
 /// How a job begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jobs) enum Start {
-    /// In an empty place.
+    /// In an empty location.
     Fresh,
-    /// Where an earlier run stopped: what is there was made from the same source.
+    /// Where an earlier run stopped: the target's contents were made from the same source.
     Resumed,
-    /// What is there has to go first.
+    /// The target's contents have to be removed first.
     Clear,
-    /// There is a data set already. Only for parts: another one may have finished the job.
+    /// A data set is there already. Only for parts: another one may have finished the job.
     Exists,
 }
 
-/// What is left to do when a part has done its own.
+/// What remains to be done when a part has finished its own tasks.
 #[derive(Debug)]
 pub(in crate::jobs) enum PartEnd {
     /// Nothing: another process has finished the job.
     Finished,
-    /// Nothing yet: these parts have not ended.
+    /// Nothing yet: these parts have not finished.
     Waiting(Vec<u32>),
-    /// All parts have ended and have left these reports: this process finishes the job.
+    /// All parts have finished and left these reports: this process finishes the job.
     Last(Vec<Value>),
 }
 
-/// A marker as it was found.
+/// A marker as read from the target.
 struct Found {
     bytes: Vec<u8>,
     version: Option<Version>,
 }
 
 impl Marker {
-    /// The job of this kind on a data set.
+    /// A job of this kind on a data set.
     pub fn new(kind: &'static JobKind, source: &Location, request: Value) -> Result<Self, Error> {
         Ok(Self::of_named(kind, place::name(source)?, request))
     }
 
-    /// The job of this kind on what has this name, the same in every run and without secrets.
+    /// A job of this kind on a source with this name, which is the same in every run and holds no
+    /// secrets.
     pub fn of_named(kind: &'static JobKind, source: String, request: Value) -> Self {
         let state = State { id: Owner::fresh_id(), ..State::default() };
         Self { kind, source, request, state, hold: None, version: None }
     }
 
-    /// What it is made from.
+    /// What the target is made from.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -154,7 +155,7 @@ impl Marker {
         json
     }
 
-    /// Source, request, state and owner of a marker; `None` if it makes no sense.
+    /// Source, request, state and owner of a marker; `None` if it is invalid.
     fn parse(kind: &JobKind, bytes: &[u8]) -> Option<(String, Value, State, Option<Owner>)> {
         let json: Value = serde_json::from_slice(bytes).ok()?;
         if json.get(kind.member)? != &json!(1) {
@@ -195,7 +196,7 @@ impl Marker {
         Ok(())
     }
 
-    /// Says something new, if the marker is still this process's.
+    /// Rewrites the marker with the current state, if this process still owns it.
     fn renew(&mut self, target: &Location) -> Result<(), Error> {
         let condition = match (&self.hold, &self.version) {
             (Some(Hold::Owner { .. }), Some(version)) => Condition::Unchanged(version.clone()),
@@ -222,13 +223,13 @@ impl Marker {
         }
     }
 
-    /// Whether a place is marked.
+    /// Whether a location is marked.
     pub fn is_at(&self, location: &Location) -> Result<bool, Error> {
         Ok(location.store.get(&self.key(location)?)?.is_some())
     }
 
-    /// Marks the target, or finds that it is marked; refuses what is neither empty, nor ours, nor to
-    /// be overwritten, nor free. `source` is what must not be the target, or itself unfinished.
+    /// Marks the target, or finds it marked; refuses one that is neither empty, nor ours, nor to be
+    /// overwritten, nor free. `source` must not be the target, nor itself unfinished.
     pub fn begin(
         &mut self,
         source: Option<&Location>,
@@ -240,7 +241,7 @@ impl Marker {
             Some(Part::Finish) | None => None,
         };
         for _ in 0..ATTEMPTS {
-            // A job that was killed may have left what is there without its name.
+            // A killed job may have left the data set there without its name.
             crate::jobs::recover(target)?;
             if let Some(source) = source
                 && self.is_at(source)?
@@ -259,7 +260,7 @@ impl Marker {
         Err(CopyError::JustBegun { at: target.to_string() }.into())
     }
 
-    /// Begins where an earlier run stopped, or beside other parts. `None` if another process has
+    /// Resumes where an earlier run stopped, or joins other parts. `None` if another process has
     /// changed the marker meanwhile.
     fn resume(
         &mut self,
@@ -295,7 +296,7 @@ impl Marker {
         Ok(Some(if self.state.clearing { Start::Clear } else { Start::Resumed }))
     }
 
-    /// Takes a target over that another job has marked.
+    /// Takes over a target that another job has marked.
     fn seize(
         &mut self,
         target: &Location,
@@ -312,7 +313,7 @@ impl Marker {
         Ok(Some(Start::Clear))
     }
 
-    /// Begins in a place without a marker.
+    /// Begins in a location without a marker.
     fn start(
         &mut self,
         source: Option<&Location>,
@@ -328,15 +329,14 @@ impl Marker {
         let listing = target.store.list(target.path.as_ref())?;
         let empty = listing.is_empty() && !place::is_object(target)?;
         if empty {
-            // A run that was killed before it had said what it was has left nothing but its first
-            // file.
+            // A run killed before it wrote its marker leaves only its first file.
             remove_leftovers(target, target.path.as_ref())?;
         } else if how.part.is_some() {
             return Ok(Some(Start::Exists));
         } else if !how.overwrite {
             return Err(Error::Exists { at: target.to_string() });
         } else if !listing.objects.iter().any(|(key, _)| is_document(key)) {
-            // A wrong argument must not empty somebody's home.
+            // A wrong argument must not empty someone's home directory.
             return Err(CopyError::NotADataSet { at: target.to_string() }.into());
         } else {
             check_removable(target)?;
@@ -344,7 +344,7 @@ impl Marker {
         }
         if how.part.is_some() {
             match self.put(target, Condition::Absent) {
-                // Another part has begun at the same time.
+                // Another part began at the same time.
                 Err(StoreError::Conflict { .. }) => return Ok(None),
                 put => put?,
             }
@@ -357,8 +357,8 @@ impl Marker {
         Ok(Some(if empty { Start::Fresh } else { Start::Clear }))
     }
 
-    /// Owns the target, and has its marker there. `false` if another process has changed the marker
-    /// meanwhile.
+    /// Takes ownership of the target and puts the marker there. `false` if another process has
+    /// changed the marker meanwhile.
     fn claim(
         &mut self,
         target: &Location,
@@ -371,7 +371,7 @@ impl Marker {
             && !how.take_over
             && !owner.is_dead()
         {
-            // What can be looked for here and is not dead lives.
+            // On this machine, an owner that is not dead is alive.
             return Err(match owner.is_of_this_system() {
                 true => JobError::Busy { at: at() },
                 false => JobError::Owned { at: at(), owner: owner.shown },
@@ -380,7 +380,7 @@ impl Marker {
         }
         if let Some(exchange) = target.store.exchange() {
             if found.is_none() {
-                // Makes the folder in which the lock is.
+                // Creates the folder that the lock lies in.
                 match self.put(target, Condition::Absent) {
                     Err(StoreError::Conflict { .. }) => return Ok(false),
                     put => put?,
@@ -389,7 +389,7 @@ impl Marker {
             match exchange.lock_in(target.path.as_ref(), LOCK) {
                 Ok(Some(lock)) => {
                     self.hold = Some(Hold::Lock { _lock: lock });
-                    // The one that had it may have finished the job.
+                    // The previous holder may have finished the job.
                     let now = self.find(target)?;
                     let same = |found: &Found| now.as_ref().is_some_and(|n| n.bytes == found.bytes);
                     let unchanged = found.map_or(now.is_some(), same);
@@ -416,7 +416,7 @@ impl Marker {
         match self.put(target, condition) {
             Ok(()) => Ok(true),
             Err(error) => {
-                // Nothing was put, so there is nothing to be taken back.
+                // Nothing was written, so there is nothing to undo.
                 if let Some(Hold::Owner { id, .. }) = self.hold.take() {
                     Owner::release(&id);
                 }
@@ -438,29 +438,29 @@ impl Marker {
         Err(CopyError::Overlap { from, to }.into())
     }
 
-    /// What was at the target is gone.
+    /// Records that the target's previous contents are removed.
     pub fn cleared(&mut self, target: &Location) -> Result<(), Error> {
         self.state.clearing = false;
         self.renew(target)
     }
 
-    /// Whether a part of the source is still what it was when an earlier run began with it.
+    /// Whether a part of the source is still as it was when an earlier run began on it.
     pub fn is_begun(&self, path: &str, state: u64) -> bool {
         self.begun(path) == Some(state)
     }
 
-    /// What a part of the source was when an earlier run, or another process, began with it.
+    /// The state of a part of the source when an earlier run, or another process, began on it.
     pub fn begun(&self, path: &str) -> Option<u64> {
         self.state.begun.get(path).and_then(Value::as_u64)
     }
 
-    /// Says what a part of the source is before the job begins. What an earlier run has said counts
-    /// more, and is kept.
+    /// Sets the expected state of a part of the source before the job begins. A state recorded by
+    /// an earlier run takes precedence.
     pub fn expect_source(&mut self, path: &str, state: u64) {
         self.state.begun.insert(path.to_owned(), state.into());
     }
 
-    /// A part of the source is begun with.
+    /// Records the state of a part of the source as work on it begins.
     pub fn record_source(
         &mut self,
         target: &Location,
@@ -471,12 +471,12 @@ impl Marker {
         self.renew(target)
     }
 
-    /// Whether the result is whole, and only what the job has left is still there.
+    /// Whether the result is complete, and only the job's leftovers are still there.
     pub fn is_finishing(&self) -> bool {
         self.state.finishing
     }
 
-    /// Takes back what an earlier run of a part has reported: it is done again now.
+    /// Withdraws the report of an earlier run of a part, which is now run again.
     pub fn remove_report(&self, target: &Location, part: Part) -> Result<(), Error> {
         let Part::Of { index, count } = part else { return Ok(()) };
         let key = target.key(&report_name(index, count))?;
@@ -486,16 +486,16 @@ impl Marker {
         Ok(())
     }
 
-    /// Whether the job is still under way: its marker is there and says so.
+    /// Whether the job is still under way: its marker exists and says so.
     pub fn is_under_way(&self, target: &Location) -> Result<bool, Error> {
         let found = self.find(target)?;
         let state = found.and_then(|found| Self::parse(self.kind, &found.bytes));
         Ok(state.is_some_and(|(.., state, _)| state.id == self.state.id && !state.finishing))
     }
 
-    /// A part has done all that is its own: leaves its report, and tells what comes next.
+    /// Ends a part that has finished its own tasks: leaves its report, and returns what comes next.
     ///
-    /// Several processes may find that they are the last; finishing the job is the same for all.
+    /// Several processes may find that they are the last; finishing the job is idempotent.
     pub fn end_part(
         &self,
         target: &Location,
@@ -519,7 +519,7 @@ impl Marker {
         }
     }
 
-    /// Leaves what a part has done, for the one that finishes the job.
+    /// Writes the report of a part, for the process that finishes the job.
     fn put_report(&self, target: &Location, part: Part, report: &Value) -> Result<(), Error> {
         let Part::Of { index, count } = part else { return Ok(()) };
         let (part, job) = (part.to_string(), &self.state.id);
@@ -529,7 +529,7 @@ impl Marker {
         Ok(())
     }
 
-    /// What all parts have done, or the numbers of those that have not ended. One read for each.
+    /// The reports of all parts, or the numbers of those that have not finished. One read each.
     fn reports(&self, target: &Location) -> Result<Result<Vec<Value>, Vec<u32>>, Error> {
         let count = self.state.parts.unwrap_or(0);
         let (mut reports, mut missing) = (Vec::new(), Vec::new());
@@ -542,7 +542,7 @@ impl Marker {
             let damaged = || JobError::Report { report: key.to_string() };
             let mut json: Value = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
             if json.get("job").and_then(Value::as_str) != Some(&self.state.id) {
-                // Of another job that was here before.
+                // From another job that was here before.
                 missing.push(index);
                 continue;
             }
@@ -551,12 +551,13 @@ impl Marker {
         Ok(if missing.is_empty() { Ok(reports) } else { Err(missing) })
     }
 
-    /// The result is whole, and durable: removes what the job has left, its marker last.
+    /// Ends the job once the result is complete and durable: removes the job's leftovers, the
+    /// marker last.
     pub fn end(mut self, target: &Location) -> Result<(), Error> {
         if let Some(count) = self.state.parts {
             if !self.state.finishing {
                 self.state.finishing = true;
-                // Another process may have finished it, and the marker must not come back.
+                // Another process may have finished the job, and the marker must not come back.
                 let Some(Found { version, .. }) = self.find(target)? else { return Ok(()) };
                 let condition = version.map_or(Condition::None, Condition::Unchanged);
                 match self.put(target, condition) {
@@ -582,7 +583,8 @@ impl Marker {
 }
 
 impl Drop for Marker {
-    /// Without an end the marker stays, for the run that resumes the job; it needs no owner then.
+    /// If the job has not ended, the marker stays for the run that resumes it, but no longer needs
+    /// an owner.
     fn drop(&mut self) {
         let Some(Hold::Owner { id, target }) = self.hold.take() else { return };
         Owner::release(&id);
@@ -590,8 +592,8 @@ impl Drop for Marker {
             let owner = Self::parse(self.kind, &found.bytes).and_then(|(.., owner)| owner);
             owner.is_some_and(|owner| owner.id == id)
         };
-        // If this fails nobody is there to be told, and the claim is granted all the same on this
-        // machine, as the process does not have it any more.
+        // If this fails there is no one to report to, and on this machine a claim is granted
+        // anyway, as this process no longer holds one.
         if let Ok(Some(found)) = self.find(&target)
             && let Some(version) = found.version.clone()
             && ours(found)
@@ -601,12 +603,12 @@ impl Drop for Marker {
     }
 }
 
-/// The object that tells what a part has done.
+/// The name of a part's report.
 fn report_name(index: u32, count: u32) -> String {
     format!(".shardine-part-{index}-of-{count}.json")
 }
 
-/// Whether a name is that of an object that tells what a part has done.
+/// Whether a name is that of a part's report.
 pub(in crate::jobs) fn is_report(name: &str) -> bool {
     let rest = name.strip_prefix(".shardine-part-").and_then(|rest| rest.strip_suffix(".json"));
     let numbers = rest.and_then(|rest| rest.split_once("-of-"));
@@ -614,7 +616,7 @@ pub(in crate::jobs) fn is_report(name: &str) -> bool {
     numbers.is_some_and(|(index, count)| is_number(index) && is_number(count))
 }
 
-/// Removes temporary files of processes that are gone.
+/// Removes temporary files of dead processes.
 pub(in crate::jobs) fn remove_leftovers(
     target: &Location,
     folder: Option<&Key>,

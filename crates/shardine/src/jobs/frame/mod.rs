@@ -1,5 +1,5 @@
-//! What all jobs have in common: what they run with, which part of the work is theirs, what they
-//! leave in a target while they are under way, and how one data set takes the place of another.
+//! What all jobs share: the context they run with, the part of the work a process does, what they
+//! leave in a target while under way, and how one data set replaces another.
 
 mod carry;
 mod context;

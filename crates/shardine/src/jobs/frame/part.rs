@@ -1,4 +1,4 @@
-//! Jobs that several processes share.
+//! Jobs shared by several processes.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -7,13 +7,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-/// The most processes that may share a job.
+/// The most parts a job may have.
 pub(super) const MOST: u32 = 1_000_000;
 
-/// Which part of a job a process does.
+/// The part of a job that a process does.
 ///
-/// The tasks of a job are shared out by name, so processes need not know of each other: each does
-/// its own, in any order and any number of times, and all agree on whose a task is. On the command
+/// Tasks are distributed by name, so processes need not know of each other: each runs its own, in
+/// any order and any number of times, and all agree on which part a task belongs to. On the command
 /// line it is `3/16`, or `finish`.
 ///
 /// ```
@@ -28,9 +28,9 @@ pub(super) const MOST: u32 = 1_000_000;
 pub enum Part {
     /// Part `index`, counted from 1, of `count`.
     Of {
-        /// Which one, from 1.
+        /// The number of this part, from 1.
         index: u32,
-        /// How many there are.
+        /// The number of parts.
         count: u32,
     },
     /// No tasks; only what comes after all parts.

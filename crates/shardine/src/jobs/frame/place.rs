@@ -1,4 +1,4 @@
-//! Which place a location means, and whether two are apart.
+//! Names of locations, and whether two locations are disjoint.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use shardine_store::{FileStore, FolderId, Key, StoreError};
 use crate::jobs::copy::CopyError;
 use crate::{Error, Location};
 
-/// The place as text that is the same in every run, and holds no secrets.
+/// The location as text that is the same in every run and holds no secrets.
 pub(in crate::jobs) fn name(location: &Location) -> Result<String, Error> {
     let text = match &location.path {
         Some(path) => format!("{}/{path}", location.store.identity()),
@@ -28,23 +28,23 @@ pub(in crate::jobs) fn name(location: &Location) -> Result<String, Error> {
     Ok(resolved.display().to_string())
 }
 
-/// The path of a place in its store; empty for the root.
+/// The path of a location in its store; empty for the root.
 pub(in crate::jobs) fn path(location: &Location) -> &str {
     location.path.as_ref().map(Key::as_str).unwrap_or_default()
 }
 
-/// The path of a place below another one in the same store; empty for that one.
+/// The path of a location relative to another in the same store; empty if they are equal.
 pub(in crate::jobs) fn below<'a>(above: &Location, place: &'a Location) -> &'a str {
     let inside = path(place);
     inside.strip_prefix(path(above)).unwrap_or(inside).trim_start_matches('/')
 }
 
-/// Refuses two places of which one is the other or lies in it.
+/// Refuses two locations if they are equal or one contains the other.
 pub(in crate::jobs) fn check_apart(source: &Location, target: &Location) -> Result<(), Error> {
     let is_url = |location: &Location| location.store.name().contains("://");
     let is_local = |location: &Location| location.store.read_cost().local && !is_url(location);
     let same_store = Arc::as_ptr(&source.store).cast::<()>() == Arc::as_ptr(&target.store).cast();
-    // The names of other stores, such as those in memory, do not tell them apart.
+    // The names of other stores, such as those in memory, do not distinguish them.
     let comparable =
         same_store || is_url(source) && is_url(target) || is_local(source) && is_local(target);
     if !comparable {
@@ -61,8 +61,8 @@ pub(in crate::jobs) fn check_apart(source: &Location, target: &Location) -> Resu
     Ok(())
 }
 
-/// Whether one of two folders is the other or lies in it, whatever they are called: a folder can be mounted in two places, and
-/// some file systems do not tell upper case from lower case.
+/// Whether two folders are equal or one contains the other, whatever they are called: a folder can
+/// be mounted in two places, and some file systems ignore case.
 fn share_folder(source: &Location, target: &Location) -> Result<bool, Error> {
     let (Some(from), Some(to)) = (source.store.folders(), target.store.folders()) else {
         return Ok(false);
@@ -73,7 +73,7 @@ fn share_folder(source: &Location, target: &Location) -> Result<bool, Error> {
     Ok(from_exists && has(&to, from.first()) || to_exists && has(&from, to.first()))
 }
 
-/// Whether the place itself is an object.
+/// Whether the location itself is an object.
 pub(in crate::jobs) fn is_object(location: &Location) -> Result<bool, Error> {
     let Some(key) = &location.path else {
         return match location.store.folders() {
@@ -83,7 +83,7 @@ pub(in crate::jobs) fn is_object(location: &Location) -> Result<bool, Error> {
     };
     let opened = location.store.open(key, None).and_then(|object| match object.len() {
         Some(_) => Ok(()),
-        // Where opening is free, only a read tells.
+        // Where opening is free, only a read shows whether it exists.
         None => object.read(shardine_store::ReadRange::Bounded(0..0)).map(drop),
     });
     match opened {
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// A store in memory under another name.
+    /// A memory store under another name.
     #[derive(Debug)]
     struct Named(MemoryStore, &'static str);
 

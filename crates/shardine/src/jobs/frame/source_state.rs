@@ -1,17 +1,17 @@
-//! Numbers that change when another program writes to what a job reads.
+//! Numbers that change when another program writes to a job's source.
 
 use shardine_store::{Key, StoreError};
 
 use super::part::stable_hash;
 use crate::{Error, Location};
 
-/// Of a folder of files, a `stat` for each of them; `None` of any other store.
+/// For a folder of files, at the cost of a `stat` each; `None` for any other store.
 pub(in crate::jobs) fn of_files(source: &Location) -> Result<Option<u64>, Error> {
     let Some(exchange) = source.store.exchange() else { return Ok(None) };
     Ok(Some(exchange.fingerprint(source.path.as_ref())?))
 }
 
-/// Of objects, by their names and lengths, in any order.
+/// For objects, by their names and lengths, in any order.
 pub(in crate::jobs) fn of_objects<'a>(
     objects: impl Iterator<Item = (&'a Key, Option<u64>)>,
 ) -> u64 {
@@ -19,8 +19,8 @@ pub(in crate::jobs) fn of_objects<'a>(
     hashes.fold(0, u64::wrapping_add)
 }
 
-/// Of everything below a place: of files a `stat` for each, of other stores a listing for each
-/// folder. `None` where neither can be had.
+/// For everything below a location: on files a `stat` each, on other stores a listing of each
+/// folder. `None` where neither is available.
 pub(in crate::jobs) fn of_tree(source: &Location) -> Result<Option<u64>, Error> {
     if let Some(state) = of_files(source)? {
         return Ok(Some(state));

@@ -1,14 +1,14 @@
-//! Which cells of a grid an import writes: those of its part that are not there.
+//! Which cells of a grid an import writes: those of its part that do not exist.
 
 use std::ops::Range;
 
 use crate::jobs::frame::Part;
 
-/// Runs of cells that each process gets, where several share a grid: so many that all take about as
-/// long, so few that a run is written in few calls.
+/// Runs of cells for each process, where several share a grid: enough for all to take about as
+/// long, few enough for a run to be written in few calls.
 const RUNS_OF_PART: u64 = 64;
 
-/// Boxes that hold the cells of a part; of all of the grid without one.
+/// Boxes that hold the cells of a part; without one, of the whole grid.
 ///
 /// The grid is cut into runs in C order, which are dealt out to the parts in turn.
 pub fn of_part(grid: &[u64], part: Option<Part>) -> Vec<Vec<Range<u64>>> {
@@ -76,7 +76,7 @@ pub fn contains(cells: &[Range<u64>], cell: &[u64]) -> bool {
     cells.iter().zip(cell).all(|(range, at)| range.contains(at))
 }
 
-/// Boxes that hold every cell of a box but those of a list, which is sorted.
+/// Boxes that hold every cell of a box except those in a list, which is sorted.
 pub fn without(cells: &[Range<u64>], present: &[Vec<u64>]) -> Vec<Vec<Range<u64>>> {
     let lengths: Vec<u64> = cells.iter().map(|range| range.end - range.start).collect();
     let inside = present.iter().filter(|cell| contains(cells, cell));
@@ -88,8 +88,8 @@ pub fn without(cells: &[Range<u64>], present: &[Vec<u64>]) -> Vec<Vec<Range<u64>
     boxes(&lengths, &inside).into_iter().map(moved).collect()
 }
 
-/// Boxes of a grid that hold every cell but those of a list, which is sorted: few, where the list
-/// is a beginning or an end.
+/// Boxes of a grid that hold every cell except those in a list, which is sorted: few, if the list
+/// is a prefix or a suffix.
 fn boxes(grid: &[u64], present: &[Vec<u64>]) -> Vec<Vec<Range<u64>>> {
     let mut found = Vec::new();
     if !grid.contains(&0) {
@@ -98,8 +98,7 @@ fn boxes(grid: &[u64], present: &[Vec<u64>]) -> Vec<Vec<Range<u64>>> {
     found
 }
 
-/// Looks at the cells whose first coordinates are `fixed`; `present` are those of them that are
-/// there.
+/// Handles the cells whose first coordinates are `fixed`; `present` are those of them that exist.
 fn split(
     grid: &[u64],
     present: &[Vec<u64>],
@@ -186,7 +185,7 @@ mod tests {
                 let inside = boxes.iter().filter(|cells| contains(cells, &cell)).count();
                 prop_assert_eq!(inside, usize::from(!there[i as usize]));
             }
-            // The same cells, whatever box of the grid is looked at.
+            // The same cells, whichever box of the grid is used.
             for i in 0..count {
                 let at = cell(i);
                 let part: Vec<_> = at.iter().zip(&grid).map(|(&at, &n)| at..n).collect();

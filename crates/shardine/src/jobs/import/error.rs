@@ -1,7 +1,7 @@
 use crate::files::shown;
 use crate::zarr::CONVERT_MARKER;
 
-/// Why a file does not become an array.
+/// Why a file cannot be imported.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -11,22 +11,22 @@ pub enum ImportError {
         /// Which file.
         name: String,
     },
-    /// The file has another shape than was said.
+    /// The file does not have the requested shape.
     #[error("{name}: has the shape {}, not {}", shown(found), shown(asked))]
     Shape {
         /// Which file.
         name: String,
         /// Its shape.
         found: Vec<u64>,
-        /// As was said.
+        /// The requested shape.
         asked: Vec<u64>,
     },
-    /// No array can hold what is in the file.
+    /// No array can hold the file's type.
     #[error("{name}: no array can hold its type, {descr}")]
     Type {
         /// Which file.
         name: String,
-        /// numpy's name of it.
+        /// numpy's name for the type.
         descr: String,
     },
     /// The file lies in the folder that is to become an array, from which everything else is
@@ -38,19 +38,19 @@ pub enum ImportError {
         /// The array.
         target: String,
     },
-    /// Another conversion to the same place was faster.
+    /// Another conversion to the same location began first.
     #[error("another conversion to {at} has just begun")]
     Begun {
         /// Where.
         at: String,
     },
-    /// What an earlier conversion has left cannot be understood.
+    /// The marker of an earlier conversion cannot be parsed.
     #[error("{CONVERT_MARKER} at {at} is damaged")]
     DamagedMarker {
         /// Where.
         at: String,
     },
-    /// There is something that is not an array.
+    /// Something that is not an array is there.
     #[error("{at} is not empty, and no array")]
     NotEmpty {
         /// Where.
@@ -83,7 +83,7 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    /// What to do next, where there is something to be said.
+    /// What to do next, if anything.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Undescribed { .. } => "say its shape and type",

@@ -1,4 +1,4 @@
-//! From a file of elements to a new array.
+//! Imports a file of elements into a new array.
 
 mod cells;
 mod error;
@@ -30,33 +30,33 @@ use crate::{
 pub use error::ImportError;
 use target::Begun;
 
-/// How a file becomes an array.
+/// How to import a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ImportOptions {
     /// The shape of raw bytes; a `.npy` file has its own.
     pub shape: Option<Vec<u64>>,
-    /// The type of raw bytes; of a `.npy` file what its elements are converted to.
+    /// The type of raw bytes; for a `.npy` file, the type its elements are converted to.
     pub data_type: Option<DataType>,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
+    /// Convert numbers of another type. Fractions are truncated; a value that does not fit is an
     /// error.
     pub cast: bool,
-    /// How the array is stored. [`Packing::TargetSize`] goes by what some chunks of the file take
-    /// when they are encoded.
+    /// How the array is stored. [`Packing::TargetSize`] is based on the encoded size of some chunks
+    /// of the file.
     pub layout: ArrayLayout,
-    /// Bytes of memory for what is read along with a chunk and needed for those beside it.
+    /// Memory in bytes for what is read along with a chunk and needed for its neighbours.
     pub memory: u64,
-    /// Remove the array that is at the target.
+    /// Remove the array at the target.
     pub overwrite: bool,
-    /// The process that was making the target in an object store was killed: take its place.
+    /// Take over from a killed process that was writing the target in an object store.
     pub take_over: bool,
-    /// Make only this part of the array; other processes make the others. Not of a stream.
+    /// Make only this part of the array; other processes make the others. Not for a stream.
     pub part: Option<Part>,
 }
 
 impl ImportOptions {
-    /// A `.npy` file as it is, in an array that is not there yet.
+    /// A `.npy` file as it is, into an array that does not exist yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -68,62 +68,62 @@ impl ImportOptions {
         self
     }
 
-    /// Stored in this way.
+    /// Sets how the array is stored.
     pub fn layout(mut self, layout: ArrayLayout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// With numbers converted, or not.
+    /// Sets whether numbers are converted.
     pub fn cast(mut self, cast: bool) -> Self {
         self.cast = cast;
         self
     }
 
-    /// With so much memory for what lies beside a chunk in the file.
+    /// Sets the memory for what lies beside a chunk in the file.
     pub fn memory(mut self, memory: u64) -> Self {
         self.memory = memory;
         self
     }
 
-    /// With the array at the target removed first, or not.
+    /// Sets whether the array at the target is removed first.
     pub fn overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
     }
 }
 
-/// What became of a file.
+/// What an import has done.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ImportReport {
-    /// The length of each axis.
+    /// The shape of the array.
     pub shape: Vec<u64>,
     /// The type of the elements.
     pub data_type: DataType,
-    /// The shape of chunks.
+    /// The shape of its chunks.
     pub chunk_shape: Vec<u64>,
-    /// The shape of shards, if there are shards.
+    /// The shape of its shards, if it has shards.
     pub shard_shape: Option<Vec<u64>>,
-    /// Whether an earlier run had begun.
+    /// Whether this run resumed an earlier one.
     pub resumed: bool,
-    /// Objects that an earlier run had written.
+    /// Objects an earlier run had written.
     pub objects_kept: u64,
     /// What this run has written.
     pub written: WriteReport,
-    /// How far the array is, if it is made in parts.
+    /// The state of the array, if it is made in parts.
     pub outcome: PartOutcome,
 }
 
-/// Makes a new array of a file of elements.
+/// Makes a new array from a file of elements.
 ///
-/// A job that was stopped is resumed by the same call: objects that are there are kept. Meanwhile
+/// The same call resumes a job that was stopped: existing objects are kept. Meanwhile
 /// [`CONVERT_MARKER`](crate::zarr::CONVERT_MARKER) says what is under way, and a call that would
-/// make something else is refused, as is a second process that makes the same. A stream is copied to a temporary file when it is opened and
-/// cannot be resumed.
+/// make something else is refused, as is a second process that makes the same. A stream is copied
+/// to a temporary file when it is opened and cannot be resumed.
 ///
 /// Reads the file piece by piece and each element once, as far as [`ImportOptions::memory`] allows;
-/// memory beside that is that of the chunks in flight.
+/// other memory is the chunks in flight.
 ///
 /// ```
 /// use shardine::files::Input;
@@ -154,8 +154,8 @@ pub fn import(
     let (shape, data_type) = described(options, &input)?;
     let found = input.found()?;
     let metadata = packed(&context, options, &shape, &data_type, &input)?;
-    // How the file is read is told by the array, which is not to be there before all is known to be
-    // well.
+    // The array determines how the file is read, but must not exist before everything is known to
+    // be valid.
     let unseen = in_memory(&context, metadata.clone())?;
     let with = InputOptions::new().cast(options.cast).memory(options.memory);
     let source = input.source(&unseen, &shape, &with)?;
@@ -189,7 +189,7 @@ pub fn import(
         return Ok(report);
     }
     if let Some(part) = options.part {
-        // It is done again, and until then the import must not be finished.
+        // This part runs again, and until it is done the import must not be finished.
         marker.remove_report(target, part)?;
     }
     let boxes = cells::of_part(&chunk_grid(array.shape(), array.cell_shape()), options.part);
@@ -212,7 +212,7 @@ pub fn import(
     Ok(report)
 }
 
-/// Refuses what processes cannot share.
+/// Refuses options that processes cannot share.
 fn check_parts(options: &ImportOptions, is_file: bool) -> Result<(), JobError> {
     let (option, reason) = if !is_file {
         ("a stream", "only one process can read it")
@@ -237,7 +237,7 @@ fn refuse_inside(target: &dyn Folders, source: &Path, at: &Location) -> Result<(
     Ok(())
 }
 
-/// The shape and type of what is in the file.
+/// The shape and type of the file's elements.
 fn described(options: &ImportOptions, input: &Input) -> Result<(Vec<u64>, DataType), ImportError> {
     let name = || input.name().to_owned();
     let Some(header) = input.header() else {
@@ -258,13 +258,13 @@ fn described(options: &ImportOptions, input: &Input) -> Result<(Vec<u64>, DataTy
     Ok((header.shape.clone(), data_type))
 }
 
-/// An array that nobody sees.
+/// An array in memory that nobody else sees.
 fn in_memory(context: &JobContext, metadata: ArrayMetadata) -> Result<ArrayNode, Error> {
     let location = Location::root(Arc::new(MemoryStore::new()));
     ArrayNode::create(context.engine(), &location, metadata)
 }
 
-/// The metadata; shards of about some size by what chunks of the file take.
+/// The metadata; shards of a target size are based on the encoded size of chunks of the file.
 fn packed(
     context: &JobContext,
     options: &ImportOptions,
@@ -276,7 +276,7 @@ fn packed(
         return Ok(options.layout.metadata(shape, data_type)?);
     };
     let mut layout = ArrayLayout { packing: Packing::Unsharded, ..options.layout.clone() };
-    // Codecs of an index are refused where there are no shards.
+    // Index codecs are refused where there are no shards.
     let index_codecs = layout.index_codecs.take();
     let unsharded = layout.metadata(shape, data_type)?;
     let chunk = unsharded.chunk_shape().to_vec();
@@ -293,7 +293,7 @@ fn packed(
     Ok(layout.metadata(shape, data_type)?)
 }
 
-/// Writes the cells of some boxes that are not there yet.
+/// Writes the cells of some boxes that do not exist yet.
 fn write(
     context: &JobContext,
     array: &Array,
@@ -341,7 +341,7 @@ fn write(
     Ok(report)
 }
 
-/// What a write calls with the bytes that it has encoded, and which reports all of them.
+/// A callback for a write, called with the bytes it has encoded, that reports the total.
 pub(super) fn counting(
     context: &JobContext,
     before: u64,

@@ -1,4 +1,4 @@
-//! How an import begins with its target: in an empty place, over an old array, or where an earlier
+//! How an import begins on its target: in an empty location, over an old array, or where an earlier
 //! run stopped.
 
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::zarr::metadata::{ArrayMetadata, MetadataError};
 use crate::zarr::{CreateOptions, DOCUMENT};
 use crate::{ArrayNode, Engine, Error, Location, Node};
 
-/// What a marker calls a source that cannot be read again.
+/// The name in a marker of a source that cannot be read again.
 const STREAM: &str = "a stream";
 
-/// Of a file, as it was found, that becomes an array; `None` is a stream.
+/// For a file, as it was found, that becomes an array; `None` means a stream.
 pub fn marker(
     found: Option<&FoundFile>,
     cast: bool,
     metadata: &ArrayMetadata,
 ) -> Result<Marker, ArrayLayoutError> {
     let Some(FoundFile { name, bytes, modified }) = found else {
-        // Never the same twice, so that no run takes what another one left for its own.
+        // Never the same twice, so that no run adopts what another one left.
         let request = json!({ "stream": Owner::fresh_id() });
         return Ok(Marker::of_named(&CONVERT, STREAM.to_owned(), request));
     };
@@ -42,13 +42,14 @@ pub fn marker(
 pub enum Begun {
     /// An array without objects.
     Fresh(ArrayNode),
-    /// The array of an earlier run, or of another part: all objects are what this one would write.
+    /// The array of an earlier run, or of another part: all objects are as this one would write
+    /// them.
     Resumed(ArrayNode),
     /// The finished array. Only for parts.
     Exists(ArrayNode),
 }
 
-/// Marks the target, or finds that it is marked, and opens or makes the array.
+/// Marks the target, or finds it marked, and opens or creates the array.
 pub fn begin(
     marker: &mut Marker,
     engine: &Arc<Engine>,
@@ -70,13 +71,13 @@ pub fn begin(
         };
     }
     if part.is_some() {
-        // Its metadata comes when all parts have ended: until then there is no array.
+        // Its metadata is written when all parts have finished: until then there is no array.
         return Ok(Begun::Resumed(ArrayNode::from_metadata(engine, target, metadata)?));
     }
     if start == Start::Resumed {
         match ArrayNode::open(engine, target) {
             Ok(array) => return Ok(Begun::Resumed(array)),
-            // The run was stopped between the marker and the metadata.
+            // The run was stopped between writing the marker and the metadata.
             Err(Error::NoNode { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -89,7 +90,7 @@ pub fn begin(
     Ok(Begun::Fresh(array))
 }
 
-/// Refuses to replace what is no array. A wrong argument must not be taken for something to replace.
+/// Refuses to replace what is not an array. A wrong argument must not remove something else.
 fn check_array(marker: &Marker, engine: &Arc<Engine>, target: &Location) -> Result<(), Error> {
     crate::jobs::recover(target)?;
     if target.store.list(target.path.as_ref())?.is_empty() {
@@ -104,7 +105,7 @@ fn check_array(marker: &Marker, engine: &Arc<Engine>, target: &Location) -> Resu
     }
 }
 
-/// Why the target is not free, in the words of an import.
+/// Why the target is not available, as an import error.
 fn refused(error: Error, marker: &Marker, target: &Location) -> Error {
     let at = target.to_string();
     match error {

@@ -13,19 +13,20 @@ use crate::layout::{Layout, ShardLayout};
 use crate::shard::ShardIndex;
 use crate::{Array, Error};
 
-/// Something of an array that is still lost, or unproved.
+/// Part of an array that is still lost, or unproved.
 pub(in crate::jobs) struct ArrayLoss {
     pub object: Key,
     pub cell: Vec<u64>,
-    /// The entries that lead to it; none for the whole object, and for chunks that are unproved.
+    /// The entries that lead to it; none for the whole object, and for unproved chunks.
     pub path: Vec<u32>,
-    /// How many chunks are lost.
+    /// The number of lost chunks.
     pub lost: u64,
-    /// How many are as an older index had them.
+    /// The number of chunks restored from an older index.
     pub unproved: u64,
 }
 
-/// How many innermost chunks inside the array there are below a path of entries. `bounds` is by axis of the array.
+/// The number of innermost chunks inside the array below a path of entries. `bounds` is by axis of
+/// the array.
 pub(in crate::jobs) fn chunks_below(layout: &Layout, path: &[u32], bounds: &[u64]) -> u64 {
     let (layout, bounds) = below(layout, path, bounds);
     let shape = layout.innermost_chunk_shape();
@@ -42,11 +43,12 @@ fn below<'a>(layout: &'a Layout, path: &[u32], bounds: &[u64]) -> (&'a Layout, V
     below(&shard.inner, rest, &inside)
 }
 
-/// What of a record is still as it was left. Reads the indexes of its objects, and chunks that are unproved.
+/// What is recorded and still as it was left. Reads the indexes of its objects, and unproved
+/// chunks.
 pub(in crate::jobs) fn in_array(array: &Array, losses: &Losses) -> Result<Vec<ArrayLoss>, Error> {
     let mut found = Vec::new();
     for (name, lost) in &losses.objects {
-        // A name that is no cell of this array is none of its chunks.
+        // A name that is not a cell of this array is none of its chunks.
         let Ok(key) = array.location().key(name) else { continue };
         let GridKey::Object(cell) = array.chunks.packing.named(&key) else { continue };
         let bounds = array.chunks.bounds(&cell);
@@ -91,7 +93,7 @@ fn in_object(
     let top = object.len().map_or(0..0, |len| 0..len);
     for path in paths() {
         let count = match walk.find(shard, top.clone(), path)? {
-            // An index that cannot be read is told as damage; nobody knows what is behind it.
+            // An unreadable index is reported as damage; what is behind it is unknown.
             Place::Unknown | Place::Absent => chunks_below(layout, path, bounds),
             Place::At(range) => {
                 let (layout, bounds) = below(layout, path, bounds);
@@ -147,7 +149,7 @@ pub(in crate::jobs) fn fingerprints(
 }
 
 impl Fingerprint {
-    /// That of a chunk at these bytes.
+    /// The fingerprint of a chunk at these bytes.
     pub fn of(object: &dyn Object, entries: Vec<u32>, at: Range<u64>) -> Result<Self, StoreError> {
         let len = at.end - at.start;
         Ok(Self { entries, len, fnv1a: hash(object, at)? })
@@ -165,7 +167,7 @@ fn collect(
         found.push(Fingerprint::of(object, path.clone(), at)?);
         return Ok(found.len() <= super::MOST);
     };
-    // What cannot be read is damage, and told as such.
+    // What cannot be read is damage, and reported as such.
     let Some(index) = index_at(shard, object, &at)? else { return Ok(true) };
     for entry in 0..index.len() {
         let Ok(Some(range)) = index.get(entry) else { continue };
@@ -192,7 +194,7 @@ fn hash(object: &dyn Object, range: Range<u64>) -> Result<u64, StoreError> {
     Ok(hash)
 }
 
-/// The index of a shard that lies at these bytes; `None` if it cannot be read.
+/// The index of a shard at these bytes; `None` if it is unreadable.
 fn index_at(
     shard: &ShardLayout,
     object: &dyn Object,
@@ -210,10 +212,10 @@ enum Place {
     Unknown,
 }
 
-/// Follows paths of entries in one object; the indexes on the way to the last are kept.
+/// Follows paths of entries in one object; caches the indexes along the last path.
 struct Walk<'a> {
     object: &'a dyn Object,
-    /// For each depth the entries that lead there, the place, and the index, if it can be read.
+    /// For each depth: the entries that lead there, the byte range, and the index, if readable.
     open: Vec<(Vec<u32>, Range<u64>, Option<ShardIndex>)>,
 }
 
@@ -252,7 +254,7 @@ impl Walk<'_> {
         Ok(Place::At(at))
     }
 
-    /// How many innermost chunks inside the array are absent in something that is there.
+    /// How many innermost chunks inside the array are absent from something that exists.
     fn absent(
         &mut self,
         layout: &Layout,

@@ -1,4 +1,5 @@
-//! Which values of a folder of shards, and which chunks that are objects, are still as `repair` left them.
+//! Which values of a folder of shards, and which chunks that are single objects, are still as
+//! `repair` left them.
 
 use shardine_store::{Key, Store, StoreError};
 
@@ -7,25 +8,25 @@ use crate::engine::Cells;
 use crate::jobs::check::keyed::{Folder, Payload};
 use crate::{Engine, Error};
 
-/// Chunks of a scale up to which those of one shard are counted.
+/// The most chunks of a scale for which those of one shard are counted.
 const MOST_CELLS: u64 = 1 << 24;
 
-/// What a file that is compressed as a whole is called besides.
+/// The extensions of files that are compressed as a whole.
 const ENDINGS: [&str; 3] = ["", ".gz", ".zstd"];
 
-/// Something of a folder that is still lost.
+/// Part of a folder that is still lost.
 pub(in crate::jobs) struct KeyedLoss {
     pub object: Key,
     pub shard: Option<u64>,
     /// The value; `None` for more than one.
     pub key: Option<u64>,
-    /// How many are lost; `None` if nobody knows which keys there were.
+    /// The number of lost values; `None` if it is unknown which keys there were.
     pub lost: Option<u64>,
     pub what: String,
 }
 
-/// The keys of all chunks of a scale that belong into a shard, or into one minishard of it; `None` if the keys are not those
-/// of chunks, or there are too many to look at.
+/// The keys of all chunks of a scale that belong in a shard, or in one minishard of it; `None` if
+/// the keys are not those of chunks, or there are too many.
 pub(in crate::jobs) fn cells_of(
     folder: &Folder,
     shard: u64,
@@ -42,7 +43,7 @@ pub(in crate::jobs) fn cells_of(
     (cells.count <= MOST_CELLS).then(|| cells.map(key).filter(belongs).collect())
 }
 
-/// What of a record is still as it was left. Reads the indexes that lead to the keys.
+/// What is recorded and still as it was left. Reads the indexes that lead to the keys.
 pub(in crate::jobs) fn in_folder(
     engine: &Engine,
     folder: &Folder,
@@ -51,7 +52,7 @@ pub(in crate::jobs) fn in_folder(
     let shards = &folder.shards;
     let is_lost = |key: u64| match engine.with_context(|context| shards.find(key, context)) {
         Ok(found) => Ok(found.is_none()),
-        // A damaged shard is told by itself; nobody knows what is in it.
+        // A damaged shard is reported by itself; what is in it is unknown.
         Err(StoreError::Damaged { .. }) => Ok(true),
         Err(error) => Err(error),
     };
@@ -91,7 +92,7 @@ pub(in crate::jobs) fn in_folder(
     Ok(found)
 }
 
-/// The same of a scale whose chunks are objects.
+/// The same for a scale whose chunks are single objects.
 pub(in crate::jobs) fn in_objects(
     store: &dyn Store,
     folder: Option<&Key>,
@@ -121,7 +122,7 @@ pub(in crate::jobs) fn in_objects(
     Ok(found)
 }
 
-/// How much that is; values of which nobody knows how many there were count as one.
+/// The total; an unknown number of values counts as one.
 pub(in crate::jobs) fn total(losses: &[KeyedLoss]) -> InForce {
     let lost = losses.iter().map(|loss| loss.lost.unwrap_or(1)).sum();
     InForce { lost, unproved: 0 }

@@ -1,9 +1,10 @@
 //! What `repair` could not save: a record beside the data.
 //!
-//! An emptied entry reads as the fill value, and nobody could tell it from one that was never written. So whatever
-//! `repair` takes away without having anything to put in its place is recorded first, in an object of the array's
-//! folder, or of the folder of shards. `verify` tells of what is in the record and still as it was left; a chunk that
-//! was written again is none of it any more. Accepting the loss removes the record.
+//! An emptied entry reads as the fill value, and could not be told from one that was never written.
+//! So whatever `repair` removes without a replacement is recorded first, in an object in the
+//! array's folder, or in the folder of shards. `verify` reports what is in the record and still as
+//! it was left; a chunk that was written again no longer counts. Accepting the loss removes the
+//! record.
 
 mod array;
 mod keyed;
@@ -22,22 +23,23 @@ use crate::{Array, Engine, EngineError, Error, Location};
 pub(super) use array::{chunks_below, fingerprints, in_array};
 pub(super) use keyed::{KeyedLoss, cells_of, in_folder, in_objects, total};
 
-/// Bytes of a record that are believed.
+/// The largest record that is read, in bytes.
 const MAX_RECORD: u64 = 64 << 20;
 
-/// Things of one object that are recorded one by one; of more, the object is recorded as a whole.
+/// The most losses of one object recorded one by one; with more, the object is recorded as a whole.
 const MOST: usize = 1 << 16;
 
-/// How often a record that others change is changed again.
+/// Attempts to update a record that others keep changing.
 const ATTEMPTS: usize = 8;
 
-/// All that was lost in one folder.
+/// Everything that was lost in one folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::jobs) struct Losses {
     /// The version of the record.
     shardine_losses: u32,
-    /// The shape of the objects and of the innermost chunks that the entries below speak of, for an array.
+    /// For an array, the shapes of the objects and of the innermost chunks that the entries below
+    /// refer to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     grid: Option<[Vec<u64>; 2]>,
     /// By the name of the object in the folder.
@@ -60,22 +62,22 @@ pub(in crate::jobs) struct ObjectLosses {
     /// Keys whose values were lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<u64>,
-    /// Chunks that an older index led to.
+    /// Chunks located by an older index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproved: Vec<Fingerprint>,
-    /// There were too many of these to be told one by one.
+    /// Whether there were too many of these to list one by one.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_unproved: bool,
 }
 
-/// The encoded bytes of a chunk, so that they are known again wherever they are moved.
+/// Identifies the encoded bytes of a chunk, wherever they are moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::jobs) struct Fingerprint {
     /// The entries that led to it.
     pub entries: Vec<u32>,
     pub len: u64,
-    /// FNV-1a, of 64 bits. Not a cyclic checksum: a chunk that ends with its own has the same as any other.
+    /// 64-bit FNV-1a. Not a CRC: any chunk that ends with its own CRC would have the same one.
     pub fnv1a: u64,
 }
 
@@ -89,14 +91,14 @@ impl ObjectLosses {
         *self == Self::default()
     }
 
-    /// Adds what else was lost.
+    /// Adds further losses.
     pub fn add(&mut self, other: Self) {
         self.whole |= other.whole;
         self.all_unproved |= other.all_unproved;
         self.entries.extend(other.entries);
         self.minishards.extend(other.minishards);
         self.keys.extend(other.keys);
-        // Of two of a chunk the newer one counts.
+        // Of two for one chunk the newer takes precedence.
         let mut unproved: BTreeMap<Vec<u32>, Fingerprint> = BTreeMap::new();
         for known in std::mem::take(&mut self.unproved).into_iter().chain(other.unproved) {
             unproved.insert(known.entries.clone(), known);
@@ -129,16 +131,16 @@ impl ObjectLosses {
     }
 }
 
-/// The shapes by which the entries of an array's record are understood.
+/// The shapes that the entries of an array's record refer to.
 pub(super) fn grid_of(array: &Array) -> [Vec<u64>; 2] {
     let layout = &array.chunks.layout;
     [layout.spec().shape.clone(), layout.innermost_chunk_shape()]
 }
 
-/// A record as it was found.
+/// A record as read.
 pub(super) enum Found {
     Losses(Losses),
-    /// It is there, and makes no sense.
+    /// It exists, but is invalid.
     Malformed(String),
 }
 
@@ -147,7 +149,7 @@ impl Losses {
         Self { shardine_losses: 1, grid, objects: BTreeMap::new() }
     }
 
-    /// Whether it speaks of an array with these chunks.
+    /// Whether it belongs to an array with these chunks.
     pub fn is_of(&self, grid: Option<&[Vec<u64>; 2]>) -> bool {
         self.grid.as_ref() == grid
     }
@@ -169,7 +171,7 @@ pub(super) fn record_key(folder: Option<&Key>) -> Result<Key, StoreError> {
     }
 }
 
-/// The record of a folder; `None` if there is none, which a store finds out with one request.
+/// The record of a folder; `None` if there is none, which costs one request.
 pub(super) fn read_record(
     store: &dyn Store,
     folder: Option<&Key>,
@@ -181,7 +183,7 @@ pub(super) fn read_record(
         Err(error) => return Err(error),
     };
     if object.len().is_none() {
-        // A store to which opening is free finds out with the first read.
+        // A store where opening is free finds out with the first read.
         match object.read(ReadRange::Bounded(0..0)) {
             Ok(_) => {}
             Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -249,7 +251,7 @@ pub(super) struct InForce {
     pub unproved: u64,
 }
 
-/// Refuses an array of which something is lost: a copy in other chunks could not tell.
+/// Refuses an array with losses: a copy with other chunks could not record them.
 pub(super) fn refuse_array(array: &Array) -> Result<(), Error> {
     let location = array.location();
     refuse(&*location.store, location.path.as_ref(), &|losses| {

@@ -12,7 +12,7 @@ pub enum MigrateError {
         /// All of them.
         nodes: Vec<RefusedNode>,
     },
-    /// The documents of the two versions do not say the same, so those of version 2 are not removed.
+    /// The documents of the two versions disagree, so those of version 2 are not removed.
     #[error(
         "the metadata of {at} differs between version 2 and version 3 ({what}), so that of version 2 is not removed"
     )]
@@ -22,12 +22,12 @@ pub enum MigrateError {
         /// What differs.
         what: &'static str,
     },
-    /// Folders lie deeper than any hierarchy does.
+    /// Folders are nested deeper than in any hierarchy.
     #[error("{at} lies more than {most} groups deep")]
     TooDeep {
         /// Where.
         at: String,
-        /// The most that is looked at.
+        /// The deepest level that is visited.
         most: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! From the metadata of Zarr version 2 to that of version 3, with chunks left where they are.
+//! Migrates Zarr version 2 metadata to version 3; chunks stay where they are.
 
 mod error;
 mod nodes;
@@ -16,13 +16,13 @@ use crate::zarr::metadata::NodeMetadata;
 use crate::zarr::{DOCUMENT, V2_DOCUMENTS, read_v2, read_v3};
 use crate::{Engine, Error, Location};
 
-/// How a hierarchy is migrated.
+/// How to migrate a hierarchy.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct MigrateOptions {
-    /// Tell what would be done, and change nothing.
+    /// Only report what would be done.
     pub dry_run: bool,
-    /// Remove the documents of version 2 once those of version 3 are there and say the same.
+    /// Remove the version 2 documents once those of version 3 exist and say the same.
     pub remove_v2: bool,
 }
 
@@ -32,13 +32,13 @@ impl MigrateOptions {
         Self::default()
     }
 
-    /// Whether to change nothing.
+    /// Sets whether to change nothing.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 
-    /// Whether to remove the documents of version 2.
+    /// Sets whether to remove the version 2 documents.
     pub fn remove_v2(mut self, remove_v2: bool) -> Self {
         self.remove_v2 = remove_v2;
         self
@@ -51,11 +51,11 @@ impl MigrateOptions {
 pub struct Migrated {
     /// Its key.
     pub object: String,
-    /// Whether it was removed; else it was written.
+    /// Whether it was removed; otherwise it was written.
     pub removed: bool,
 }
 
-/// What a migration came to.
+/// The result of a migration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MigrateSummary {
@@ -63,30 +63,33 @@ pub struct MigrateSummary {
     pub arrays: u64,
     /// Groups of the hierarchy.
     pub groups: u64,
-    /// Documents of version 3 that were written, or would be.
+    /// Version 3 documents that were written, or would be.
     pub written: u64,
-    /// Documents of version 2 that were removed, or would be.
+    /// Version 2 documents that were removed, or would be.
     pub removed: u64,
-    /// Nodes with OME-Zarr metadata of version 0.4, which stays in that form.
+    /// Nodes with OME-Zarr 0.4 metadata, which stays in that form.
     pub ome: u64,
 }
 
-/// Attributes that OME-Zarr up to 0.4 has beside all others.
+/// Attributes that OME-Zarr up to 0.4 puts among all others.
 const OME: [&str; 7] =
     ["multiscales", "omero", "plate", "well", "image-label", "labels", "bioformats2raw.layout"];
 
-/// Gives every node of Zarr version 2 at a place and below it a `zarr.json`. No chunk is read, written or moved.
+/// Writes a `zarr.json` for every Zarr version 2 node at a location and below it. No chunk is read,
+/// written or moved.
 ///
-/// Each document is written only where there is none: arrays first, groups after what is in them, and the outermost last. So a
-/// migration that was killed is finished by another one, and one of a hierarchy that is migrated does nothing. Groups that have a
-/// `.zmetadata` get consolidated metadata. If any node cannot be migrated, nothing is written: [`MigrateError::Refused`] names all
-/// of them.
+/// Each document is written only where there is none: arrays first, groups after their contents,
+/// and the outermost last. So another migration finishes one that was killed, and does nothing to a
+/// migrated hierarchy. Groups that have a `.zmetadata` get consolidated metadata. If any node
+/// cannot be migrated, nothing is written: [`MigrateError::Refused`] names all of them.
 ///
-/// With [`remove_v2`](MigrateOptions::remove_v2) the documents of version 2 are removed in the end, if all of version 3 are read back
-/// and say the same; else none of them is, and the answer is [`MigrateError::Differs`].
+/// With [`remove_v2`](MigrateOptions::remove_v2) the version 2 documents are removed at the end, if
+/// all of version 3 are read back and say the same; otherwise none is removed, and the result is
+/// [`MigrateError::Differs`].
 ///
-/// Costs a listing for each group, four or five reads for each node, and a write for each document; a document that was written is read
-/// once more before the older ones are removed. The store must be able to list, unless the place is an array.
+/// Costs a listing for each group, four or five reads for each node, and a write for each document;
+/// a document that was written is read once more before the older ones are removed. The store must
+/// be able to list, unless the location is an array.
 pub fn migrate(
     engine: &Arc<Engine>,
     location: &Location,
@@ -116,7 +119,7 @@ pub fn migrate(
         for node in &nodes.found {
             check(node, options)?;
         }
-        // The outermost first, so that nobody finds a hierarchy of version 2 that is only half there.
+        // Outermost first, so that nobody finds a version 2 hierarchy that is only half there.
         for node in nodes.found.iter().rev() {
             summary.removed += remove(node, options, report)?;
         }
@@ -128,7 +131,8 @@ fn is_ome(attributes: &Map<String, Value>) -> bool {
     OME.iter().any(|name| attributes.contains_key(*name))
 }
 
-/// Writes the document of a node, unless somebody else has done so since; whether it was written, or would be.
+/// Writes the document of a node, unless another process has done so since; returns whether it was
+/// written, or would be.
 fn write(node: &Found, options: &MigrateOptions) -> Result<bool, Error> {
     if options.dry_run {
         return Ok(true);
@@ -141,14 +145,14 @@ fn write(node: &Found, options: &MigrateOptions) -> Result<bool, Error> {
     }
 }
 
-/// An error unless the document of version 3 is there and says what those of version 2 say.
+/// An error unless the version 3 document exists and agrees with those of version 2.
 fn check(node: &Found, options: &MigrateOptions) -> Result<(), Error> {
     let at = || node.location.to_string();
     let v3 = match options.dry_run {
         true => node.target.clone(),
         false => read_v3(&node.location)?.ok_or_else(|| Error::NoNode { at: at() })?,
     };
-    // As they are now: somebody may have grown the array since it was found.
+    // As they are now: the array may have grown since it was found.
     let v2 = match node.documents.v2.is_some() && !options.dry_run {
         true => read_v2(&node.location)?,
         false => node.documents.v2.clone(),
@@ -159,18 +163,19 @@ fn check(node: &Found, options: &MigrateOptions) -> Result<(), Error> {
     }
 }
 
-/// Removes the documents of version 2; how many.
+/// Removes the version 2 documents; returns how many.
 fn remove(
     node: &Found,
     options: &MigrateOptions,
     report: &mut dyn FnMut(&Migrated),
 ) -> Result<u64, Error> {
-    // Once more: all others were checked since.
+    // Once more: all others were checked in between.
     check(node, options)?;
     let mut removed = 0;
     for name in V2_DOCUMENTS {
         let Some(bytes) = stored(&node.location, name)? else { continue };
-        // Without the document that they belong to nobody has compared them yet; or nobody could read that one.
+        // Without the document they belong to, they have not been compared yet; or that one was
+        // unreadable.
         let compared = node.documents.v2.is_some()
             || (name == ".zattrs" && are_those_of(&bytes, &node.target));
         if !compared {

@@ -1,4 +1,4 @@
-//! What a hierarchy has of either version, and what it is to have.
+//! The documents of either version in a hierarchy, and their targets.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ pub(super) struct Documents {
     pub v3: Option<NodeMetadata>,
 }
 
-/// A node with what its `zarr.json` is, or is to be.
+/// A node with its current or future `zarr.json`.
 #[derive(Debug)]
 pub(super) struct Found {
     pub location: Location,
-    /// As it was before.
+    /// Before the migration.
     pub documents: Documents,
-    /// As it is in the end.
+    /// After the migration.
     pub target: NodeMetadata,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Nodes {
 
 fn read(location: &Location) -> Result<Documents, Error> {
     let v3 = read_v3(location)?;
-    // What version 3 has replaced is of no concern if it cannot be read.
+    // What version 3 has replaced does not matter if it is unreadable.
     let v2 = match read_v2(location) {
         Err(Error::Metadata { .. }) if v3.is_some() => None,
         v2 => v2?,
@@ -48,7 +48,8 @@ fn read(location: &Location) -> Result<Documents, Error> {
 }
 
 impl Nodes {
-    /// Looks at a place and all below it. A listing for each group, and some reads for each node.
+    /// Reads a location and everything below it. Costs a listing for each group, and some reads for
+    /// each node.
     pub fn look(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         let mut nodes = Self::default();
         let documents = read(location);
@@ -76,7 +77,7 @@ impl Nodes {
         };
         let current = documents.v3.as_ref().or(documents.v2.as_ref()).cloned();
         let target = match current {
-            // A folder that is no node.
+            // A folder that is not a node.
             None => return Ok(()),
             Some(NodeMetadata::Array(array)) => {
                 let array = array.into_v3();
@@ -111,7 +112,7 @@ impl Nodes {
         depth: usize,
     ) -> Result<(), Error> {
         let listing = location.store.list(location.path.as_ref())?;
-        // A node behind a link would be of another version than its group.
+        // A node behind a link would have a different version than its group.
         let may_be_node = |unlisted: &&Unlisted| {
             unlisted.kind.is_folder() || unlisted.kind == UnlistedKind::BrokenLink
         };
@@ -141,8 +142,8 @@ impl Nodes {
         result
     }
 
-    /// The metadata of a group for version 3, with that of the nodes below, which are those found from `first` on, if it had
-    /// gathered them before.
+    /// The version 3 metadata of a group, consolidated with that of the nodes below, which are
+    /// those found from `first` on, if it was consolidated before.
     fn group(
         &self,
         group: GroupMetadata,
@@ -179,11 +180,11 @@ fn metadata_error(location: &Location, source: MetadataError) -> Error {
     }
 }
 
-/// What documents of the two versions do not have in common; `None` if they say the same.
+/// What differs between documents of the two versions; `None` if they say the same.
 ///
-/// Names of dimensions do not count: version 2 has them among the attributes.
+/// Dimension names do not count: version 2 has them among the attributes.
 pub(super) fn difference(v2: &NodeMetadata, v3: &NodeMetadata) -> Option<&'static str> {
-    // As version 3 has them; that the names of dimensions are still among the attributes does no harm.
+    // In version 3 form; dimension names that are still among the attributes do no harm.
     let wanted = match v2 {
         NodeMetadata::Array(array) => NodeMetadata::Array(array.clone().into_v3()),
         NodeMetadata::Group(_) => v2.clone(),
@@ -208,7 +209,7 @@ pub(super) fn difference(v2: &NodeMetadata, v3: &NodeMetadata) -> Option<&'stati
     }
 }
 
-/// Whether attributes of version 2 that a killed removal has left are those of the node.
+/// Whether version 2 attributes that a killed removal has left are those of the node.
 pub(super) fn are_those_of(zattrs: &[u8], node: &NodeMetadata) -> bool {
     const GROUP: &[u8] = br#"{"zarr_format": 2}"#;
     let parsed = GroupMetadata::parse_v2(GROUP, Some(zattrs), None);
@@ -225,7 +226,7 @@ fn without(node: &NodeMetadata, names: &[&str]) -> Map<String, Value> {
     attributes
 }
 
-/// The documents of version 2 at a place, as they are stored.
+/// A version 2 document at a location, as stored.
 pub(super) fn stored(location: &Location, name: &str) -> Result<Option<Vec<u8>>, Error> {
     Ok(location.store.get(&location.key(name)?)?.map(|bytes| bytes.to_vec()))
 }

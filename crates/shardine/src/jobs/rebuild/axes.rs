@@ -1,19 +1,19 @@
-//! Which axis of one array each axis of another is.
+//! Maps the axes of one array to those of another.
 
 use serde::{Deserialize, Serialize};
 
 /// Which axis of a new array each axis of an old one becomes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::jobs) struct AxisMap {
-    /// By axis of the old array. `None` for an axis that the new one lacks, of which the first
-    /// element is taken.
+    /// By axis of the old array. `None` for an axis that the new one lacks; only its first element
+    /// is used.
     axes: Vec<Option<usize>>,
-    /// Axes of the new array. One that no old axis becomes has length 1.
+    /// The number of axes of the new array. One that no old axis maps to has length 1.
     rank: usize,
 }
 
 impl AxisMap {
-    /// Every axis stays what it is.
+    /// Every axis stays where it is.
     pub fn identity(rank: usize) -> Self {
         Self { axes: (0..rank).map(Some).collect(), rank }
     }
@@ -23,7 +23,7 @@ impl AxisMap {
         Self { axes, rank }
     }
 
-    /// Whether it maps so many axes to so many, each to another one.
+    /// Whether it maps `old` axes into `new` ones, no two to the same.
     pub fn is_between(&self, old: usize, new: usize) -> bool {
         let mut taken: Vec<usize> = self.axes.iter().flatten().copied().collect();
         taken.sort_unstable();
@@ -35,13 +35,13 @@ impl AxisMap {
         *self == Self::identity(self.rank)
     }
 
-    /// What axis `axis` of the old array becomes.
+    /// The new axis for `axis` of the old array.
     pub fn new_axis(&self, axis: usize) -> Option<usize> {
         self.axes.get(axis).copied().flatten()
     }
 
-    /// What is by axis of the old array, by axis of the new one; `missing` where there is no old
-    /// axis.
+    /// Reorders values by axis of the old array to axes of the new one; `missing` where there is no
+    /// old axis.
     pub fn to_new<T: Copy>(&self, by_axis: &[T], missing: T) -> Vec<T> {
         let mut mapped = vec![missing; self.rank];
         for (axis, &value) in self.axes.iter().zip(by_axis) {
@@ -52,8 +52,8 @@ impl AxisMap {
         mapped
     }
 
-    /// What is by axis of the new array, by axis of the old one; `missing` where there is no new
-    /// axis.
+    /// Reorders values by axis of the new array to axes of the old one; `missing` where there is no
+    /// new axis.
     pub fn to_old<T: Copy>(&self, by_axis: &[T], missing: T) -> Vec<T> {
         let value = |axis: &Option<usize>| axis.and_then(|axis| by_axis.get(axis).copied());
         self.axes.iter().map(|axis| value(axis).unwrap_or(missing)).collect()

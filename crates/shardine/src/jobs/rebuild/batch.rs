@@ -1,12 +1,12 @@
-//! Exchanges data sets that are built for the old ones, several of them in one go.
+//! Exchanges finished data sets for the old ones, several in one go.
 //!
-//! Around an exchange the copies that groups above keep of an array's metadata are away, and to put
-//! them back every array that they name is looked at (`consolidated.rs`). With many small arrays
-//! below one group that would be most of the work, so it is done once for many of them. Each array is
-//! still exchanged by itself, and only while it is exchanged others are kept from it.
+//! Around an exchange, the copies that groups above keep of an array's metadata are removed, and
+//! putting them back means reading every array they name (`consolidated.rs`). With many small
+//! arrays below one group that would be most of the work, so it is done once for many of them. Each
+//! array is still exchanged by itself, and others are kept out only while it is exchanged.
 //!
-//! A job ends when the copies are back: until then its folder is what a run that resumes it knows it
-//! by, and what keeps a copy that is away.
+//! A job ends when the copies are back: until then, its folder identifies the job to a run that
+//! resumes it, and keeps any copy that was removed.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use super::in_place::{InPlace, InPlaceOptions, Ready, Replaced, Replacement, cou
 use crate::Error;
 use crate::jobs::frame::{Exchange, JobContext, WAIT};
 
-/// What a batch holds at most, when it is exchanged: data sets, each of which has a file open; bytes,
-/// which are stored twice until then; and files that are removed while the copies are away.
+/// Limits of a batch, which is exchanged when it reaches one: data sets, each with an open file;
+/// bytes, which are stored twice until then; and files to remove while the copies are away.
 const MOST_SETS: usize = 128;
 const MOST_BYTES: u64 = 256 << 20;
 const MOST_FILES: u64 = 64 << 10;
 
-/// How long others are given to be done with one data set of a batch. One that takes longer is
-/// exchanged alone, after the batch.
+/// How long others get to release one data set of a batch. One that takes longer is exchanged
+/// alone, after the batch.
 const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// A data set that is built beside the old one and waits to be exchanged. Nobody else works on it
@@ -34,18 +34,18 @@ pub(in crate::jobs) struct WaitingSet {
     job: Exchange,
     _lock: JobLock,
     ready: Ready,
-    /// Keeps others from the data set from the exchange until it has ended.
+    /// Keeps others out of the data set from the exchange until its end.
     alone: Option<FolderAlone>,
 }
 
-/// What came of an exchange.
+/// The result of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exchanged {
     /// It is done.
     Done,
-    /// The new data set is in its place, but not all copies are renewed. The next run does that.
+    /// The new data set is in place, but not all copies are updated. The next run does that.
     Unsettled,
-    /// The old data set is not the one any more that the new one was built from.
+    /// The old data set is no longer the one the new one was built from.
     Changed,
 }
 
@@ -54,7 +54,7 @@ impl WaitingSet {
         Self { job, _lock: lock, ready, alone: None }
     }
 
-    /// Exchanges the data set, and builds it again as long as it is changed meanwhile.
+    /// Exchanges the data set, rebuilding it as long as the old one keeps changing.
     pub fn commit(
         mut self,
         context: &JobContext,
@@ -76,8 +76,8 @@ impl WaitingSet {
         }
     }
 
-    /// Puts the new data set into the place of the old one, with the copies away. From then on others
-    /// are kept from it until [`end`](Self::end).
+    /// Puts the new data set in the place of the old one, with the copies removed. From then on
+    /// others are kept out until [`end`](Self::end).
     fn exchange(
         &mut self,
         context: &JobContext,
@@ -95,13 +95,13 @@ impl WaitingSet {
         }
         context.check()?;
         let alone = job.alone(options.exclusive, wait)?;
-        // A writer may have come between the last look and the lock. From here on none can.
+        // A writer may have come between the last check and the lock. From here on none can.
         if job.document(&job.name)?.as_ref() != Some(&marker.from)
             || Some(job.beside.fingerprint(&job.name)?) != marker.fingerprint
         {
             return Ok(Exchanged::Changed);
         }
-        // What it keeps from beginning goes with the old data set.
+        // Whatever this keeps from starting would be lost with the old data set.
         let _claim = if options.exclusive { None } else { data_set.claim()? };
         if let Some(place) = data_set.copied_from() {
             copies.take_away(job, place)?;
@@ -130,7 +130,7 @@ impl WaitingSet {
 struct Member<'a> {
     waiting: &'a mut WaitingSet,
     data_set: &'a dyn Replacement,
-    /// Whether the new data set is in its place, and the copies know that it is to be renewed.
+    /// Whether the new data set is in place and registered with `copies` for an update.
     is_in_place: bool,
     result: Result<Exchanged, Error>,
 }
@@ -158,8 +158,8 @@ impl Member<'_> {
     }
 }
 
-/// Exchanges data sets one after the other, and renews the copies of their metadata once. What keeps
-/// one of them from it keeps no other.
+/// Exchanges data sets one after the other, and updates the copies of their metadata once. A
+/// failure of one does not stop the others.
 fn exchange_all<'a>(
     context: &JobContext,
     options: &InPlaceOptions,
@@ -177,14 +177,14 @@ fn exchange_all<'a>(
         members.push(Member { waiting, data_set, is_in_place, result });
     }
     let settled = copies.put_back();
-    // A large data set is the last one: the copies do not stay away while it is removed.
+    // Only after the copies are back: a large data set comes last, and is slow to remove.
     if let Some(last) = members.last_mut() {
         last.end();
     }
     match settled {
         Ok(()) => members.iter_mut().for_each(Member::finish),
         Err(error) => {
-            // One of them tells why.
+            // Reported for one of them only.
             let mut error = Some(error);
             for member in members.iter_mut().filter(|member| member.is_done()) {
                 member.result = error.take().map_or(Ok(Exchanged::Unsettled), Err);
@@ -194,7 +194,7 @@ fn exchange_all<'a>(
     members.into_iter().map(|member| member.result).collect()
 }
 
-/// Data sets that are built, and exchanged together when there are enough of them.
+/// Finished data sets, exchanged together when there are enough of them.
 pub(in crate::jobs) struct Batch<R> {
     sets: Vec<(Box<WaitingSet>, R)>,
     files: u64,
@@ -212,13 +212,13 @@ impl<R: Replacement> Batch<R> {
         self.sets.push((waiting, data_set));
     }
 
-    /// Whether it is to be exchanged before anything else is built.
+    /// Whether it must be exchanged before anything else is built.
     pub fn is_full(&self) -> bool {
         self.sets.len() >= MOST_SETS || self.bytes >= MOST_BYTES || self.files >= MOST_FILES
     }
 
-    /// Exchanges all of it, and tells what became of each data set when that is known. Those that
-    /// others use, or have changed since they were built, come last, each by itself.
+    /// Exchanges all of it, and calls `done` with each data set once its result is known. Those
+    /// that others use, or that have changed since they were built, come last, each by itself.
     pub fn commit(
         &mut self,
         context: &JobContext,

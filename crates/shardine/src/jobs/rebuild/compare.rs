@@ -1,4 +1,4 @@
-//! Compares what was made with what it was made from.
+//! Compares the result with its source.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::{Note, RepackCheck, RepackError};
 use crate::engine::{SharedPacking, StoredBytes};
 use crate::{EngineError, Error, Placement, Region, RegionError};
 
-/// Elements are compared in boxes of about so many bytes.
+/// Elements are compared in boxes of about this many bytes.
 const COMPARED: u64 = 4 << 20;
 
 impl Transfer<'_> {
-    /// Compares the chunks of a new object with those that it was made of.
+    /// Compares the chunks of a new object with their sources.
     pub(super) fn check_made(&self, note: &Note) -> Result<(), Error> {
         if self.options.check == RepackCheck::None || !self.moves() {
             return Ok(());
@@ -24,8 +24,8 @@ impl Transfer<'_> {
         self.compare(note, true).map(drop)
     }
 
-    /// Counts the chunks of an object that are stored and those that are not, and with `bytes`
-    /// compares them with the old ones.
+    /// Counts the stored and absent chunks of an object, and with `bytes` compares them with the
+    /// old ones.
     pub(super) fn compare(&self, note: &Note, bytes: bool) -> Result<(u64, u64), Error> {
         let (mut stored, mut absent) = (0, 0);
         let mut chunk = |chunk: &[u64], new: Option<StoredBytes>| -> Result<(), Error> {
@@ -58,7 +58,7 @@ impl Transfer<'_> {
                     let object = Arc::clone(&opened.object);
                     chunk(&place, range.map(|range| StoredBytes { object, range: Some(range) }))?;
                 }
-                // Outside of the array there is nothing to be stored.
+                // Nothing may be stored outside the array.
                 for (entry, _) in known.iter().enumerate().filter(|(_, known)| !**known) {
                     let range = opened.index.get(entry);
                     if range.map_err(|e| EngineError::shard(&key, cell, e))?.is_some() {
@@ -77,8 +77,7 @@ impl Transfer<'_> {
         Ok((stored, absent))
     }
 
-    /// Whether a chunk of the new array is what the old one's becomes. One that is recoded is taken
-    /// for right.
+    /// Whether a chunk of the new array matches the old one. A re-encoded chunk is assumed to.
     fn is_same(&self, chunk: &[u64], new: Option<StoredBytes>) -> Result<bool, Error> {
         if !self.is_movable(chunk) {
             return Ok(true);
@@ -88,7 +87,7 @@ impl Transfer<'_> {
             (None, None) => Ok(self.absent_stays),
             (Some(new), Some(old)) if matches!(self.relation, Relation::Same) => {
                 let same = new.has_bytes_of(&old)?;
-                // A remote store tells by a read whether the old one is there.
+                // In a remote store, only a read shows whether the old one exists.
                 if !same && !self.absent_stays && read(Some(old))?.is_none() {
                     return Ok(true);
                 }
@@ -103,14 +102,14 @@ impl Transfer<'_> {
                     .engine()
                     .with_context(|context| self.means_same(context, chunk, &old, &new))
             }
-            // It was made of the fill value.
+            // It was made from the fill value.
             (Some(_), None) => Ok(!self.absent_stays),
             (None, Some(old)) => Ok(read(Some(old))?.is_none()),
         }
     }
 
-    /// Whether what was recompressed is the same again: a compressor may be another one meanwhile,
-    /// so what both are without it is compared.
+    /// Whether a recompressed chunk is still the same. The compressor may have changed meanwhile,
+    /// so the uncompressed bytes are compared.
     fn means_same(
         &self,
         context: &mut Context,
@@ -155,12 +154,12 @@ impl Transfer<'_> {
         Ok(same)
     }
 
-    /// Decodes all that is stored of both arrays, and compares.
+    /// Decodes everything stored in both arrays, and compares.
     pub(super) fn compare_elements(&self) -> Result<(), Error> {
         let element = self.new.chunks.layout.element_size() as u64;
         let memory = self.context.engine().memory_in_flight();
         let each = memory / (4 * self.context.engine().threads().max(1) as u64);
-        // Of a part, only what this process has made is there.
+        // With a part, only what this process has made exists.
         let unit = match self.part {
             None => grown(self.new.chunk_shape(), self.new.shape(), element, COMPARED.min(each)),
             Some(_) => self.new.chunk_shape().to_vec(),
@@ -171,7 +170,9 @@ impl Transfer<'_> {
                 return Ok(());
             }
             let (start, shape) = self.part_of(&at, &unit);
-            self.compare_box(&start, &shape)
+            self.compare_box(&start, &shape)?;
+            let axes = shape.iter().zip(self.new.chunk_shape());
+            self.advance(axes.map(|(&len, &n)| len.div_ceil(n.max(1))).product())
         })
     }
 
@@ -201,7 +202,7 @@ impl Transfer<'_> {
     }
 }
 
-/// Where a cell is in a shared object.
+/// Finds a cell in a shared object.
 fn find_shared(
     shared: &dyn SharedPacking,
     object: u64,

@@ -1,13 +1,13 @@
-//! The metadata of arrays that groups above them keep a copy of.
+//! The copies of array metadata in the groups above (consolidated metadata).
 //!
-//! Between the exchange of an array and the renewal of such a copy a reader that believes the copy
-//! would look for chunks that are gone. So the copy is taken away before the first exchange, when
-//! readers look at the arrays themselves, and put back after the last one. Other jobs may exchange
-//! other arrays below the same group meanwhile, and find no copy that they could renew: so when it
-//! is put back, all arrays in it are looked at.
+//! Between the exchange of an array and the update of such a copy, a reader that trusts the copy
+//! would look for chunks that are gone. So the copy is removed before the first exchange, which
+//! makes readers open the arrays themselves, and put back after the last one. Other jobs may
+//! exchange other arrays below the same group meanwhile, and find no copy to update: so when it is
+//! put back, all arrays in it are read.
 //!
-//! What a copy was is kept in the folder of a job on an array below the group, so that it is brought
-//! back when that job is resumed.
+//! A removed copy is kept in the folder of a job on an array below the group, so that resuming that
+//! job restores it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::zarr::metadata::{GroupMetadata, NodeMetadata, check_node_name};
 use crate::zarr::{DOCUMENT, MAX_DEPTH};
 use crate::{Error, Location};
 
-/// How often a group is looked at again whose document another process has changed meanwhile.
+/// Attempts to update a group whose document other processes keep changing.
 const ATTEMPTS: usize = 16;
 
 /// The groups above arrays that are exchanged one after the other.
@@ -34,28 +34,28 @@ pub(in crate::jobs) struct Copies {
 /// A group that may have a copy of the metadata of arrays below it.
 struct GroupAbove {
     store: FileStore,
-    /// Its document as it was last seen, and what that says.
+    /// Its document as last seen, raw and parsed.
     text: Vec<u8>,
     metadata: GroupMetadata,
     arrays: Vec<ArrayBelow>,
-    /// The array in the folder of whose job it is kept what was taken away.
+    /// The array whose job folder keeps the removed copy.
     taken: Option<usize>,
 }
 
-/// An array that is exchanged, as a group above it sees it.
+/// An exchanged array, as seen from a group above it.
 struct ArrayBelow {
     /// Its path below the group.
     path: String,
-    /// Where the copy of the group may be kept, in the folder of the job on the array.
+    /// Where the copy of the group may be kept: in the folder of the job on the array.
     beside: FileStore,
     kept: Key,
 }
 
 impl Copies {
-    /// Takes the copies away that groups above an array have of its metadata, unless they are away
-    /// already. To be called before each exchange: another job may have put a copy back since.
+    /// Removes the copies that groups above an array have of its metadata, unless they are removed
+    /// already. Call before each exchange: another job may have put a copy back since.
     ///
-    /// A read for each group, and if there is a copy two writes.
+    /// Costs a read for each group, and two writes if there is a copy.
     pub fn take_away(&mut self, job: &Exchange, place: &Location) -> Result<(), Error> {
         for (group, array) in self.add(job, place)? {
             if let Some(group) = self.groups.get_mut(group) {
@@ -65,11 +65,11 @@ impl Copies {
         Ok(())
     }
 
-    /// Takes note of an array, so that the copies of its metadata are renewed with the others. Tells
+    /// Registers an array, so that the copies of its metadata are updated with the others. Returns
     /// the groups above it, and its number in each.
     ///
-    /// Those are the folders above it as long as they are groups. If links lead to the array, also
-    /// those above the place that it was reached by.
+    /// Those are the folders above it as far as they are groups. If the array was reached by links,
+    /// also those above the linking path.
     pub fn add(&mut self, job: &Exchange, place: &Location) -> Result<Vec<(usize, usize)>, Error> {
         let mut places = vec![job.beside.root().join(job.name.as_str())];
         if let Some(folders) = place.store.folders() {
@@ -94,7 +94,7 @@ impl Copies {
         Ok(found)
     }
 
-    /// The number of the group in a folder; `None` if there is none.
+    /// The number of the group in a folder; `None` if the folder is not a group.
     fn group(&mut self, beside: &FileStore, folder: &Path) -> Result<Option<usize>, Error> {
         let known = self.groups.iter().position(|group| group.store.root() == folder);
         if known.is_some() {
@@ -110,11 +110,11 @@ impl Copies {
         Ok(Some(self.groups.len() - 1))
     }
 
-    /// Puts the copies back, as the arrays are now, and renews those that another job has put back
-    /// meanwhile; also those that an earlier run of the jobs has taken away. A copy that cannot be
-    /// put back stays with its job, and keeps no other from it.
+    /// Puts the copies back with the current metadata of the arrays, including copies that an
+    /// earlier run of the jobs removed, and updates those that another job has put back meanwhile.
+    /// A copy that cannot be put back stays with its job, and does not stop the others.
     ///
-    /// A read for each array that a copy names, a `stat` more, and a write for each group.
+    /// Costs a read and a `stat` for each array that a copy names, and a write for each group.
     pub fn put_back(&self) -> Result<(), Error> {
         let all: Vec<Result<(), Error>> = self.groups.iter().map(GroupAbove::put_back).collect();
         all.into_iter().collect()
@@ -122,10 +122,10 @@ impl Copies {
 }
 
 impl GroupAbove {
-    /// Takes the copy away if it knows an array, and keeps what it was.
+    /// Removes the copy if it contains an array, and keeps it aside.
     fn take_away(&mut self, array: usize) -> Result<(), Error> {
         let document = Key::new(DOCUMENT)?;
-        // Only the copy goes: what somebody else changes in the document meanwhile stays.
+        // Only the copy is removed: concurrent changes to the rest of the document stay.
         loop {
             let object = self.store.open(&document, None)?;
             let text = object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?;
@@ -143,7 +143,7 @@ impl GroupAbove {
             if let Some(ArrayBelow { beside, kept, .. }) = self.arrays.get(keeper) {
                 beside.put(kept, &self.metadata.to_bytes(), Condition::None)?;
             }
-            // Nobody knows what is there until it is written, or read again.
+            // The contents are unknown until written, or read again.
             self.text.clear();
             self.metadata.remove_consolidated();
             let without = self.metadata.to_bytes();
@@ -163,7 +163,7 @@ impl GroupAbove {
         for (number, ArrayBelow { beside, kept: key, .. }) in self.arrays.iter().enumerate() {
             let Some(text) = beside.get(key)? else { continue };
             kept.push((beside, key));
-            // Others were kept by runs that were killed, and are older.
+            // The others were kept by runs that were killed, and are older.
             if before.is_none() || self.taken == Some(number) {
                 before = match NodeMetadata::parse(&text) {
                     Ok(NodeMetadata::Group(group)) => Some(group),
@@ -172,7 +172,7 @@ impl GroupAbove {
             }
         }
         if before.is_some() {
-            // What a run left that was killed here; nobody else knows whose it is.
+            // Leftovers of a run killed here; nothing else says whose they are.
             for leftover in self.store.leftovers(None)? {
                 if leftover.kind == LeftoverKind::Temporary && !leftover.in_use {
                     self.store.remove_leftover(None, &leftover.name)?;
@@ -186,8 +186,8 @@ impl GroupAbove {
         Ok(())
     }
 
-    /// Gives the group its copy back, with what each array says itself; or renews what its copy says
-    /// of the arrays that were exchanged. Another job may be at work on others.
+    /// Gives the group its copy back, with each array's own metadata; or updates the copy's entries
+    /// for the arrays that were exchanged. Another job may be working on other arrays.
     fn renew(&self, before: Option<&GroupMetadata>) -> Result<(), Error> {
         let document = Key::new(DOCUMENT)?;
         let mut nodes = Nodes { store: &self.store, read: HashMap::new() };
@@ -200,7 +200,7 @@ impl GroupAbove {
             };
             let is_away = group.consolidated().is_none();
             match before {
-                // Another job has taken it away again, and puts it back.
+                // Another job has removed it again, and will put it back.
                 _ if is_away && is_back => return Ok(()),
                 Some(before) if is_away => group.copy_consolidated(before),
                 _ => {}
@@ -233,8 +233,8 @@ impl GroupAbove {
                 return Ok(());
             }
             match self.store.put(&document, &renewed, unchanged(&*object)) {
-                // Looked at a second time: who exchanged an array while its document was read found
-                // no copy to renew. From here on they find one.
+                // Check again: another job that exchanged an array while its document was read
+                // found no copy to update. From here on it finds one.
                 Ok(_) if comes_back => is_back = true,
                 Ok(_) => return Ok(()),
                 Err(StoreError::Conflict { .. }) => {}
@@ -245,7 +245,7 @@ impl GroupAbove {
     }
 }
 
-/// That an object is replaced only as it was read.
+/// The condition that an object is replaced only if unchanged since it was read.
 fn unchanged(object: &dyn Object) -> Condition {
     object.version().map_or(Condition::None, Condition::Unchanged)
 }
@@ -253,15 +253,15 @@ fn unchanged(object: &dyn Object) -> Condition {
 /// The documents of arrays below a group.
 struct Nodes<'a> {
     store: &'a FileStore,
-    /// By their paths, with what they were known by before they were read.
+    /// By path, with their stamps from before they were read.
     read: HashMap<String, (Option<DocumentStamp>, NodeMetadata)>,
 }
 
 impl Nodes<'_> {
-    /// Reads the document of an array, unless it is certainly the one that was read before.
+    /// Reads the document of an array, unless it is certainly unchanged since the last read.
     fn look_at(&mut self, path: &str) -> Result<(), Error> {
-        // What no node may be called is left as it is: the arrays have been exchanged by now, and
-        // nobody follows it.
+        // Paths with invalid node names are left alone: the arrays have been exchanged by now, and
+        // nobody follows such a path.
         if path.split('/').try_for_each(check_node_name).is_err() {
             return Ok(());
         }

@@ -12,16 +12,16 @@ use crate::layout::{Layout, ShardLayout};
 use crate::shard::ShardIndex;
 use crate::{Array, EngineError, Error};
 
-/// Shards that are kept open at once. A process may commonly have a thousand files open.
+/// Shards kept open at a time. Processes are commonly limited to a thousand open files.
 const OPEN: usize = 64;
 
-/// The most bytes of indexes that are kept, as a share of the memory in flight.
+/// The limit on the memory of cached indexes: the memory in flight divided by this.
 const INDEX_SHARE: u64 = 4;
 
-/// Which shard: its cell, and the entries that lead to it if it lies in another.
+/// Identifies a shard: its cell, and the entries that lead to it if it is nested.
 type ShardKey = (Vec<u64>, SmallVec<[u32; 4]>);
 
-/// A shard with its index, or that there is none.
+/// A shard with its index; `None` if it does not exist.
 type Known = Option<Arc<KnownShard>>;
 
 #[derive(Debug)]
@@ -32,29 +32,31 @@ struct KnownShard {
     index: ShardIndex,
 }
 
-/// Finds the innermost chunks of an array, whatever they are packed into.
+/// Finds the innermost chunks of an array, however they are packed.
 #[derive(Debug)]
 pub(in crate::jobs) struct ChunkFinder<'a> {
     array: &'a Array,
-    /// The last ones that were looked at, the newest last.
+    /// The most recently used ones, the newest last.
     shards: Mutex<VecDeque<(ShardKey, Known)>>,
     most_memory: u64,
-    /// Held by who looks for a chunk in a remote store: an index is read by one, and the others wait for it, as they would all
-    /// ask for the same.
+    /// Held while looking for a chunk in a remote store: one thread reads an index while the others
+    /// wait, as they would all request the same.
     looking: Option<Mutex<()>>,
 }
 
 impl<'a> ChunkFinder<'a> {
-    /// Of an array whose layout is addressable throughout.
+    /// For an array whose layout is addressable throughout.
     pub fn new(array: &'a Array) -> Self {
         let most_memory = array.engine().memory_in_flight() / INDEX_SHARE;
         let far = !array.chunks.store.read_cost().local;
         Self { array, shards: Mutex::default(), most_memory, looking: far.then(Mutex::default) }
     }
 
-    /// The bytes of a chunk, by its place in the grid of innermost chunks; `None` if it is not stored.
+    /// The bytes of a chunk, by its position in the grid of innermost chunks; `None` if it is not
+    /// stored.
     ///
-    /// In a remote store a chunk that is an object of its own is not asked for here: its first read tells whether it is there.
+    /// In a remote store, a chunk that is its own object is not checked here: its first read shows
+    /// whether it exists.
     pub fn find(&self, chunk: &[u64]) -> Result<Option<StoredBytes>, Error> {
         let layout = &self.array.chunks.layout;
         let (cell, path) = layout.find_chunk(chunk);
@@ -88,7 +90,7 @@ impl<'a> ChunkFinder<'a> {
         looking.map(|looking| looking.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The bytes of an entry, in the object.
+    /// The byte range of an entry in the object.
     fn entry(
         &self,
         known: &KnownShard,
@@ -154,7 +156,7 @@ impl<'a> ChunkFinder<'a> {
                 return Ok(known.clone());
             }
         }
-        // Two may load it at once, which is better than one waiting for the other.
+        // Two threads may load it concurrently, which beats one waiting for the other.
         let loaded = load()?.map(Arc::new);
         let memory = |known: &Known| known.as_ref().map_or(0, |known| known.index.memory() as u64);
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,17 +1,17 @@
-//! Replaces a data set of files by one that is built beside it.
+//! Replaces a data set on files with one that is built beside it.
 //!
-//! Everything is done in a folder beside the data set, `.shardine-NAME.job`: `job.json` says what is
-//! being done, `new` is what is being built. When that is whole, checked and durable, the two
-//! exchange their names in one step; then the old one is removed. Several that are built may be
-//! exchanged together (`batch.rs`). What is there says how far a job that was killed had come:
+//! Everything happens in a folder beside the data set, `.shardine-NAME.job`: `job.json` says what
+//! is being done, `new` is what is being built. Once that is complete, checked and durable, the two
+//! exchange names in one step; then the old one is removed. Several finished data sets may be
+//! exchanged together (`batch.rs`). What is on disk shows how far a killed job had come:
 //!
 //! | the data set is | `new` | then |
 //! |---|---|---|
 //! | the old one | has no document | it is still being built |
-//! | the old one | has one | it is whole, and only has to be exchanged |
+//! | the old one | has one | it is complete, and only has to be exchanged |
 //! | the new one | is the old one | it has to be removed |
-//! | the new one | is missing | what is around it has to be settled, and the job be removed |
-//! | missing | has a document | the second of the two renames is missing, where folders cannot be exchanged |
+//! | the new one | is missing | the copies in groups above have to be put back, and the job removed |
+//! | missing | has a document | the second of two renames is missing, where folders cannot be exchanged |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,54 +29,55 @@ use crate::precomputed::INFO;
 use crate::zarr::{AppendClaim, DOCUMENT, MAX_DEPTH};
 use crate::{Engine, Error, Location, Node};
 
-/// How often what was changed meanwhile is moved again.
+/// Attempts to rebuild what changed meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// A data set of files, and what it is to become.
+/// A data set on files, and its replacement.
 pub(in crate::jobs) trait Replacement {
-    /// The name of the document that makes it.
+    /// The name of its root document.
     fn document(&self) -> &'static str;
 
-    /// The error if there is no such document, after a look at why.
+    /// The error if there is no such document, after checking why.
     fn missing(&self) -> Error;
 
-    /// What is asked for, the same for the same result.
+    /// What is requested: equal requests have equal results.
     fn request(&mut self) -> Result<Value, Error>;
 
-    /// Its new document, given the one that it has; `None` if it is as asked for already.
+    /// Its new document, given the current one; `None` if it is already as requested.
     fn wanted(&mut self, current: &str) -> Result<Option<String>, Error>;
 
-    /// Takes note of what it becomes, as an earlier run has planned it.
+    /// Adopts the new document that an earlier run has planned.
     fn resumes(&mut self, to: &str) -> Result<(), Error>;
 
-    /// Whether two documents describe data sets whose objects have the same names and mean the same.
+    /// Whether two documents describe data sets whose objects have the same names and meaning.
     fn fits(&self, one: &str, other: &str) -> Result<bool, Error>;
 
     /// Whether a new document describes less than the one that was being built.
     fn shrinks(&self, before: &str, after: &str) -> Result<bool, Error>;
 
-    /// Keeps others from beginning with something that the exchange would undo. An error if it is
-    /// under way.
+    /// Keeps others from starting something that the exchange would undo. An error if they have
+    /// started already.
     fn claim(&self) -> Result<Option<AppendClaim>, Error>;
 
-    /// The place by which groups above may know it that keep copies of its document; `None` if
+    /// The location by which groups above may know it and keep copies of its document; `None` if
     /// nobody keeps copies of such documents.
     fn copied_from(&self) -> Option<&Location>;
 
-    /// What makes it at another place, all but the document.
+    /// The steps that build it at another location, except for the document.
     fn steps(&mut self, from: &str, to: &str, place: &Location) -> Result<Vec<Step>, Error>;
 
-    /// A last check of what was built at a place, before it is exchanged; tells how many chunks or
-    /// values there are, if they were counted.
+    /// A last check of what was built, before it is exchanged; returns the number of chunks or
+    /// values, if counted.
     fn check_built(&self, place: &Location) -> Result<Option<u64>, Error>;
 
-    /// What becomes of something in its folder: what is built is left, all else carried over.
+    /// What happens to the contents of its folder: what is built is left out, everything else
+    /// carried over.
     fn others<'a>(&'a self, from: &str, to: &str) -> Result<Others<'a>, Error>;
 
-    /// Takes note of what the steps have done, and how they were checked.
+    /// Records what the steps have done, and how they were checked.
     fn counted(&mut self, counts: &[Counts], check: RepackCheck);
 
-    /// What is stored of it at a place.
+    /// Counts what is stored of it at a location.
     fn count(&self, from: &str, to: &str, place: &Location) -> Result<Built, Error>;
 }
 
@@ -90,26 +91,26 @@ pub(in crate::jobs) struct InPlaceOptions {
     pub transfer: TransferOptions,
 }
 
-/// What became of a data set.
+/// What happened to a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jobs) enum Replaced {
-    /// It was so already.
+    /// It was already as requested.
     Unchanged,
-    /// It is as asked for, or in a dry run would be.
+    /// It is as requested, or in a dry run would be.
     Done,
-    /// The same; an earlier run had begun with it.
+    /// The same; an earlier run had begun on it.
     Resumed,
 }
 
-/// What there is to do with a data set.
+/// What remains to be done with a data set.
 pub(in crate::jobs) enum Prepared {
-    /// Nothing, or in a dry run what would be done.
+    /// Nothing; in a dry run, what would be done.
     Done(Replaced),
     /// It is built, and has to be exchanged.
     Waiting(Box<WaitingSet>),
 }
 
-/// Replaces the data set at a place.
+/// Replaces the data set at a location.
 pub(in crate::jobs) fn replace(
     context: &JobContext,
     location: &Location,
@@ -122,7 +123,8 @@ pub(in crate::jobs) fn replace(
     }
 }
 
-/// Builds what is to replace the data set at a place: checked, durable, and all but exchanged.
+/// Builds the replacement of the data set at a location: checked, durable, and ready to be
+/// exchanged.
 pub(in crate::jobs) fn prepare(
     context: &JobContext,
     location: &Location,
@@ -133,7 +135,7 @@ pub(in crate::jobs) fn prepare(
     loop {
         context.check()?;
         if options.dry_run || job.is_empty()? {
-            // Nothing is made for what needs nothing, or cannot be done.
+            // Nothing is created when there is nothing to do, or when it cannot be done.
             if let Some(marker) = job.marker()? {
                 data_set.resumes(&marker.to)?;
                 return Ok(Prepared::Done(Replaced::Resumed));
@@ -151,7 +153,7 @@ pub(in crate::jobs) fn prepare(
         }
         let lock = job.lock()?;
         let next = InPlace { context, job: &job, options }.run(data_set);
-        // A job that is refused, or has nothing to do, leaves nothing.
+        // A job that is refused, or has nothing to do, leaves nothing behind.
         if job.is_empty()? {
             job.beside.remove_tree(&job.work)?;
         }
@@ -169,26 +171,26 @@ pub(in crate::jobs) fn prepare(
 enum Next {
     /// There is nothing to do.
     Done,
-    /// An earlier job is out of the way, and this one can begin, with a lock of its own: that of the
-    /// earlier job went with its folder.
+    /// An earlier job is out of the way, and this one can begin, with a lock of its own: the
+    /// earlier job's lock went with its folder.
     Begin,
     Ready(Ready),
 }
 
-/// What is left to do when a data set is built.
+/// What remains to be done when a data set is built.
 pub(super) struct Ready {
     pub marker: Replacing,
     pub outcome: Replaced,
-    /// Whether it is in the place of the old one already, because an earlier run has come so far.
+    /// Whether it is already in the place of the old one, because an earlier run got that far.
     pub is_exchanged: bool,
-    /// How often it was built.
+    /// How many times it was built.
     pub attempt: usize,
-    /// Files of the old data set, and bytes of the old or the new one, whichever are more.
+    /// Files of the old data set, and bytes of the old or the new one, whichever has more.
     pub files: u64,
     pub bytes: u64,
 }
 
-/// One job, by the process that has its lock.
+/// One job, run by the process that holds its lock.
 pub(super) struct InPlace<'a> {
     pub context: &'a JobContext,
     pub job: &'a Exchange,
@@ -210,7 +212,7 @@ impl InPlace<'_> {
         Ok(Next::Ready(ready))
     }
 
-    /// Builds the new data set until it fits the old one, which was built from so many times before.
+    /// Builds the new data set until it matches the old one; `built` attempts were made before.
     /// `None` if there is nothing to do.
     pub fn make_ready(
         &self,
@@ -227,8 +229,8 @@ impl InPlace<'_> {
             if let Some(marker) = job.marker()?
                 && (current == marker.to || job.is_exchanged(&marker)?)
             {
-                // All that was missing is that the old one is removed, and nobody knows how much is
-                // left of it.
+                // Only the removal of the old one is missing, and it is unknown how much of it is
+                // left.
                 data_set.resumes(&marker.to)?;
                 let files = if job.has_data()? { u64::MAX } else { 0 };
                 return ready(marker, Replaced::Resumed, true, (files, 0));
@@ -237,13 +239,13 @@ impl InPlace<'_> {
             let outcome = if resumed { Replaced::Resumed } else { Replaced::Done };
             job.check_locks(options.exclusive)?;
             if !options.exclusive {
-                // What is under way now is not waited for after all the work.
+                // If something is under way already, fail now rather than after all the work.
                 drop(data_set.claim()?);
             }
             match self.build(data_set, marker, state, resumed) {
                 Ok((marker, size)) => return ready(marker, outcome, false, size),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
-                // What is wrong counts only if the data set is still the one that was being read.
+                // An error only counts if the data set is still the one that was being read.
                 Err(_) if job.document(&job.name)?.as_ref() != Some(&current) => resumed = true,
                 Err(error) => return Err(error),
             }
@@ -251,8 +253,8 @@ impl InPlace<'_> {
         Err(RepackError::Changed { at: job.at.clone() }.into())
     }
 
-    /// What the job is to do: what an earlier run has said, or a new plan, which is recorded. `None`
-    /// if there is nothing to do.
+    /// The job's marker: from an earlier run, or newly planned and recorded. `None` if there is
+    /// nothing to do.
     fn begin(
         &self,
         data_set: &mut dyn Replacement,
@@ -262,8 +264,8 @@ impl InPlace<'_> {
         let known = job.marker()?;
         match &known {
             Some(marker) => {
-                // It may have grown, or its attributes may be others. Anything else is another data
-                // set, and nothing says what that has to do with what was built.
+                // It may have grown, or its attributes may have changed. Anything else is another
+                // data set, with no known relation to what was built.
                 if current != marker.from && !data_set.fits(current, &marker.from)? {
                     return Err(job.refuse("the metadata of the data set was changed since"));
                 }
@@ -293,10 +295,10 @@ impl InPlace<'_> {
             }
         };
         if !fits {
-            // What was built is of another grid.
+            // What was built has a different grid.
             job.beside.remove_tree(&job.new)?;
         }
-        // What cannot be replaced, or cannot be looked at, is told before anything is begun.
+        // Report what cannot be replaced or read before anything is begun.
         job.beside.check_movable(&job.name, &job.work)?;
         let mut state = None;
         let fingerprint = match known {
@@ -308,15 +310,14 @@ impl InPlace<'_> {
         Ok(Some((marker, state)))
     }
 
-    /// Gives up an earlier job; if it had come so far that the data set is what it was to be, ends
-    /// it.
+    /// Abandons an earlier job, or ends it if its data set is already in place.
     fn give_up(&self, data_set: &dyn Replacement) -> Result<(), Error> {
         let job = self.job;
-        // Without its document nothing says whether it is the old one that waits in the job's folder.
+        // Without its document, the old one may be what waits in the job's folder.
         let current = job.document(&job.name)?.ok_or_else(|| data_set.missing())?;
         let marker = match job.marker() {
             Err(error @ Error::Store(_)) => return Err(error),
-            // What cannot be understood is given up all the same.
+            // An unreadable marker is abandoned all the same.
             marker => marker.ok().flatten(),
         };
         if let Some(marker) = marker
@@ -328,8 +329,9 @@ impl InPlace<'_> {
         job.give_up()
     }
 
-    /// Builds the new data set, with its document last. It is durable then, and fits the old one as
-    /// that is. Tells the files of the old one, and the bytes of either.
+    /// Builds the new data set, with its document last. It is then durable, and matches the old
+    /// one's current state. Returns the files of the old one, and the larger of both sizes in
+    /// bytes.
     fn build(
         &self,
         data_set: &mut dyn Replacement,
@@ -352,11 +354,11 @@ impl InPlace<'_> {
         let mut found = None;
         for attempt in 0..=ATTEMPTS {
             if resumed && check == RepackCheck::None {
-                // What an earlier run or attempt has made is compared in any case.
+                // What an earlier run or attempt has made is always compared.
                 check = RepackCheck::Bytes;
             }
             if resumed && !moves && marker.fingerprint.is_some_and(|before| before != fingerprint) {
-                // Nobody can tell which of the objects were made from what is there no more.
+                // It is unknown which objects were made from what no longer exists.
                 job.beside.remove_tree(&job.new)?;
             }
             marker.fingerprint = Some(fingerprint);
@@ -365,7 +367,7 @@ impl InPlace<'_> {
                 return Err(RepackError::Changed { at: job.at.clone() }.into());
             }
             if resumed && job.document(&job.new)?.is_some() {
-                // Whole already; but the old one may have been changed since.
+                // Complete already; but the old one may have changed since.
                 job.beside.remove_tree(&document)?;
             }
             job.beside.make_folder_at(&job.new)?;
@@ -373,8 +375,15 @@ impl InPlace<'_> {
             if resumed {
                 job.beside.remove_temporaries(&job.new)?;
             }
-            let made: Result<Vec<Counts>, Error> =
-                steps.iter().map(|step| self.step(step, check, resumed)).collect();
+            let context = self.context.of_steps(steps.iter().map(Step::size).sum());
+            let mut bytes = 0;
+            let step = |step: &Step| {
+                context.begin_step(step.size(), bytes);
+                let counts = self.step(&context, step, check, resumed)?;
+                bytes = counts.bytes;
+                Ok(counts)
+            };
+            let made: Result<Vec<Counts>, Error> = steps.iter().map(step).collect();
             let made = made.and_then(|made| {
                 let others = data_set.others(&marker.from, &marker.to)?;
                 job.beside.carry_over(&job.name, &job.new, &*others)?;
@@ -403,23 +412,29 @@ impl InPlace<'_> {
         Ok((marker, (old.files, old.bytes.max(written))))
     }
 
-    fn step(&self, step: &Step, check: RepackCheck, resumed: bool) -> Result<Counts, Error> {
+    fn step(
+        &self,
+        context: &JobContext,
+        step: &Step,
+        check: RepackCheck,
+        resumed: bool,
+    ) -> Result<Counts, Error> {
         match &step.work {
             Work::Array { old, axes, new } => {
                 let options = TransferOptions { check, ..self.options.transfer };
                 let sides = Sides { old, axes, new };
-                let transfer = Transfer::new(self.context, sides, options, resumed, &step.name);
+                let transfer = Transfer::new(context, sides, options, resumed, &step.name);
                 transfer.run()?;
                 Ok(transfer.counts())
             }
             Work::Keys { from, to } => {
-                from.move_to(self.context, to, resumed, check != RepackCheck::None, None)
+                from.move_to(context, to, resumed, check != RepackCheck::None, None)
             }
         }
     }
 
-    /// The new data set is in its place: removes the old one and the job, unless it was changed at the
-    /// last moment.
+    /// Ends a job whose new data set is in place: removes the old one and the job, unless the old
+    /// one was changed at the last moment.
     fn end(&self, data_set: &dyn Replacement, marker: &Replacing) -> Result<(), Error> {
         self.settle(data_set)?;
         let ended = self.job.end_alone(None, marker, &|| count(self.job, data_set, marker));
@@ -429,7 +444,7 @@ impl InPlace<'_> {
         ended
     }
 
-    /// Brings back what an exchange that was interrupted has taken away.
+    /// Restores the copies that an interrupted exchange has removed.
     fn settle(&self, data_set: &dyn Replacement) -> Result<(), Error> {
         let mut copies = Copies::default();
         if let Some(place) = data_set.copied_from() {
@@ -439,7 +454,7 @@ impl InPlace<'_> {
     }
 }
 
-/// What is stored of the new data set, where the old one was.
+/// Counts what is stored of the new data set, in the old one's place.
 pub(super) fn count(
     job: &Exchange,
     data_set: &dyn Replacement,
@@ -450,8 +465,8 @@ pub(super) fn count(
     data_set.count(&marker.from, &marker.to, &place)
 }
 
-/// Ends jobs that were interrupted when the array at this place, or one below the group there, had no
-/// name: between two renames, where folders cannot be exchanged.
+/// Ends jobs that were interrupted while the array at this location, or one below the group there,
+/// had no name: between two renames, where folders cannot be exchanged.
 pub(in crate::jobs) fn recover_missing(
     engine: &Arc<Engine>,
     location: &Location,
@@ -470,7 +485,7 @@ pub(in crate::jobs) fn recover_missing(
     let group = match Node::open(engine, location) {
         Ok(Node::Group(group)) => group,
         Ok(Node::Array(_)) => return Ok(()),
-        // What cannot be read could hold anything.
+        // A group that cannot be read may contain anything.
         Err(error @ Error::Store(_)) => return Err(error),
         Err(_) => return Ok(()),
     };
@@ -482,17 +497,17 @@ pub(in crate::jobs) fn recover_missing(
     Ok(())
 }
 
-/// Gives an array or a precomputed volume its name back, if a job on it was stopped between two
-/// renames, where folders cannot be exchanged: then nothing has that name, and nothing can be opened.
+/// Restores the name of an array or a precomputed volume if a job on it was stopped between two
+/// renames, where folders cannot be exchanged: nothing has that name then, so it cannot be opened.
 ///
-/// A job in place does this itself; call it to look at what is there first. Does nothing for stores
-/// other than files. Some `stat` if there is nothing to do.
+/// In-place jobs do this themselves; call it before inspecting what is there. Does nothing on
+/// stores other than files. Costs a few `stat` calls if there is nothing to do.
 pub fn recover(location: &Location) -> Result<(), Error> {
     let Some(exchange) = location.store.exchange() else { return Ok(()) };
     recover_at(exchange, location.path.as_ref())
 }
 
-/// The same for what was in this folder.
+/// The same for the former contents of this folder.
 fn recover_at(exchange: &dyn FolderExchange, folder: Option<&Key>) -> Result<(), Error> {
     let Some((store, name)) = exchange.beside_missing(folder) else { return Ok(()) };
     let at = store.root().join(name.as_str()).display().to_string();
@@ -507,7 +522,7 @@ fn recover_at(exchange: &dyn FolderExchange, folder: Option<&Key>) -> Result<(),
     if !lacks(&job)? || job.marker()?.is_none() {
         return Ok(());
     }
-    // The document comes last: what has one is whole.
+    // The document comes last: a folder that has one is complete.
     for document in [DOCUMENT, INFO] {
         if job.beside.get(&job.new.join(document)?)?.is_some() {
             return Ok(job.beside.rename(&job.new, &job.name)?);

@@ -1,5 +1,5 @@
-//! Makes an array from another one, whatever their formats: encoded chunks are moved as they are
-//! wherever their bytes mean the same on both sides.
+//! Makes an array from another one, whatever their formats: encoded chunks are moved wherever their
+//! bytes mean the same on both sides.
 
 mod axes;
 mod batch;
@@ -33,11 +33,11 @@ pub use tasks::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
 pub(super) use tasks::{SourceRef, TargetRef};
 pub(super) use transfer::{Counts, TransferOptions};
 
-/// Which object was made.
+/// Identifies an object that was made.
 enum Note {
     /// The one at this cell.
     Cell(Vec<u64>),
-    /// One that these chunks share.
+    /// One shared by these chunks.
     Shared(ObjectCells),
 }
 
@@ -51,14 +51,14 @@ enum TaskObject {
         /// Cells along each axis.
         count: Vec<u64>,
     },
-    /// An object that chunks share, at its place in the grid of objects.
+    /// An object shared by chunks, at its position in the grid of objects.
     Place(Vec<u64>),
-    /// An object that chunks share which are no box: its number, and theirs.
+    /// An object shared by chunks that do not form a box: its number, and theirs.
     Shared(u64, Vec<u64>),
 }
 
 impl TaskObject {
-    /// Whether its places have so many axes.
+    /// Whether its positions have this many axes.
     fn has_axes(&self, rank: usize) -> bool {
         match self {
             Self::Cells { first, count } => first.len() == rank && count.len() == rank,

@@ -1,4 +1,4 @@
-//! Makes the objects of an array: shards, chunks by themselves, and objects that chunks share.
+//! Makes the objects of an array: shards, single chunks, and objects shared by chunks.
 
 use shardine_codec::Context;
 use shardine_store::{Condition, CreateOptions, Key, ReadRange, Staged, StoreError, StoreExt};
@@ -19,26 +19,26 @@ use crate::{Array, EngineError, Error, Region, WriteOptions};
 /// Entries of a shard that are looked up together.
 const WINDOW: usize = 1024;
 
-/// Chunks that are open as files of their own at the same time, by all workers. A process may
-/// commonly have a thousand files open.
+/// Chunks open as files of their own at a time, over all workers. Processes are commonly limited to
+/// a thousand open files.
 const OPEN_CHUNKS: usize = 384;
 
-/// Chunks along the last axis that are moved by one worker where neither array has shards.
+/// Chunks along the last axis that one worker moves where neither array has shards.
 const TOGETHER: u64 = 256;
 
 /// Makes the objects at some cells.
 type MakeBox<'m> = dyn Fn(&[Vec<u64>], &mut Context) -> Result<(), Error> + Sync + 'm;
 
-/// What the objects of an array are.
+/// What kind of objects an array has.
 #[derive(Clone, Copy)]
 pub(super) enum Kind<'a> {
-    /// Shards of chunks, whose axes are those of the array.
+    /// Shards of chunks, with the axes of the array.
     Shards(&'a ShardLayout),
-    /// Objects that chunks share by number.
+    /// Objects shared by chunks by number.
     Shared(&'a dyn SharedPacking),
-    /// Objects that are encoded as a whole, most of them chunks.
+    /// Objects encoded as a whole, most of them chunks.
     Objects,
-    /// Large shards of shards, or with axes in another order: the engine's own writer makes them.
+    /// Large nested shards, or shards with reordered axes: the engine's own writer makes them.
     Written,
 }
 
@@ -77,13 +77,13 @@ impl Publish for Noting<'_, '_> {
 }
 
 impl Transfer<'_> {
-    /// Makes all objects that are this process's.
+    /// Makes all objects that belong to this process.
     pub(super) fn make_all(&self) -> Result<(), Error> {
         let engine = self.context.engine();
         match self.kind {
             Kind::Shared(shared) => {
-                // What is moved is hardly in memory, and several objects keep the disk busier than
-                // several workers at one.
+                // Moving takes hardly any memory, and several objects keep the disk busier than
+                // several workers on one.
                 let chunk = if self.moves_in_kernel() { 0 } else { self.chunk_bytes() };
                 let bytes =
                     |object: &ObjectCells| (object.cells.len() as u64).saturating_mul(chunk);
@@ -141,7 +141,7 @@ impl Transfer<'_> {
             (TaskObject::Cells { first, count }, kind) => {
                 let all = self.new.cells();
                 let axes = first.iter().zip(count).zip(all.grid());
-                // Cells outside of the grid are nothing's.
+                // Cells outside the grid do not exist.
                 let count = axes.map(|((&at, &n), &all)| n.min(all.saturating_sub(at))).collect();
                 let cell = |inside: Vec<u64>| -> Vec<u64> {
                     first.iter().zip(&inside).map(|(&a, &b)| a + b).collect()
@@ -204,7 +204,7 @@ impl Transfer<'_> {
         cells.try_for_each(|cell| compare(&cell, self.new.chunk_shape()))
     }
 
-    /// The cells of a box of this shape: the first, and how many there are along each axis.
+    /// The cells of a box of this shape: the first, and the number along each axis.
     fn cells_of(&self, at: &[u64], unit: &[u64]) -> (Vec<u64>, Vec<u64>) {
         let (start, shape) = self.part_of(at, unit);
         let axes = || start.iter().zip(&shape).zip(self.new.cell_shape());
@@ -212,7 +212,7 @@ impl Transfer<'_> {
         (first, axes().map(|((_, &len), &n)| len.div_ceil(n)).collect())
     }
 
-    /// Has workers make boxes of objects, each box by one worker.
+    /// Makes boxes of objects in parallel, each box on one worker.
     fn each_box(&self, make: &MakeBox<'_>) -> Result<(), Error> {
         let unit = self.unit();
         let boxes = self.boxes(&unit, false)?;
@@ -226,13 +226,13 @@ impl Transfer<'_> {
         })
     }
 
-    /// The shape of boxes of objects that one worker makes, in elements.
+    /// The shape of the boxes of objects that one worker makes, in elements.
     fn unit(&self) -> Vec<u64> {
         let cell = self.new.cell_shape();
         if !self.moves() {
             return self.source.block_shape().unwrap_or_else(|| cell.to_vec());
         }
-        // The objects of an array without shards are made from one shard after the other.
+        // Without new shards, objects are made from one old shard after the other.
         let of_shards = self.old.shard_shape().map(|shape| self.axes.to_new(shape, 1));
         let unit = of_shards.unwrap_or_else(|| {
             let mut unit = cell.to_vec();
@@ -255,7 +255,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Whether an earlier run has made this object, and it is what this run would make.
+    /// Whether an earlier run has made this object as this run would.
     fn is_kept(&self, key: &Key, note: &Note, chunks: u64) -> Result<bool, Error> {
         let store = &self.new.chunks.store;
         if !self.resumed || !store.contains(key)? {
@@ -271,18 +271,17 @@ impl Transfer<'_> {
                 Ok(true)
             }
             Err(error) if is_stale(&error) => {
-                // The chunks that it was made of may be gone by now, and then nothing takes its
-                // place.
+                // The chunks it was made from may be gone by now, in which case nothing replaces
+                // it.
                 store.delete(key, &Condition::None)?;
                 Ok(false)
             }
-            // Of what cannot be read nobody knows whether it is right.
+            // An unreadable object may be right or wrong.
             Err(error) => Err(error),
         }
     }
 
-    /// The entries of a shard that lie in the array, in the order in which they are laid down, with
-    /// their chunks.
+    /// The entries of a shard that lie in the array, with their chunks, in write order.
     pub(super) fn entries(
         &self,
         shard: &ShardLayout,
@@ -345,8 +344,8 @@ impl Transfer<'_> {
         self.publish(staged, Note::Cell(cell.to_vec()), len)
     }
 
-    /// Puts entries together that are best made by one worker; returns how many are in each group,
-    /// nothing if it does not matter.
+    /// Sorts entries so that those best made by one worker are adjacent; returns the size of each
+    /// group, or nothing if it does not matter.
     fn group(&self, entries: &mut [(usize, Vec<u64>)]) -> Vec<usize> {
         if self.moves_in_kernel() {
             let together = match &self.old.chunks.layout {
@@ -374,12 +373,12 @@ impl Transfer<'_> {
             }
             groups[rank] += 1;
         }
-        // In the order in which each group comes first; inside of a group as they were.
+        // Groups in order of first appearance; the order within a group stays.
         entries.sort_by_cached_key(|(_, chunk)| ranks.get(&block(chunk)).copied());
         groups
     }
 
-    /// Makes chunks that follow each other.
+    /// Makes consecutive chunks.
     fn batch(
         &self,
         taken: &Taken<'_, (usize, Vec<u64>)>,
@@ -400,14 +399,14 @@ impl Transfer<'_> {
                 Made::Moved(found) => push(&mut batch, *entry, found)?,
             }
         }
-        // As they lie: so the longest runs can be moved together.
+        // In storage order, so that the longest runs can be moved together.
         moved.sort_by_key(|(_, found)| found.place());
         moved.into_iter().try_for_each(|(entry, found)| push(&mut batch, entry, found))?;
         self.advance(taken.slots.len() as u64)?;
         Ok(batch)
     }
 
-    /// Makes objects that are encoded as a whole, which lie together.
+    /// Makes adjacent objects that are encoded as a whole.
     fn make_objects(&self, cells: &[Vec<u64>], context: &mut Context) -> Result<(), Error> {
         let mut wanted = Vec::with_capacity(cells.len());
         for cell in cells {
@@ -429,7 +428,7 @@ impl Transfer<'_> {
         })
     }
 
-    /// Chunks of an object that lie in the array.
+    /// The number of an object's chunks that lie in the array.
     fn chunks_in(&self, cell: &[u64]) -> u64 {
         let (_, bounds) = self.part_of(cell, self.new.cell_shape());
         bounds.iter().zip(self.new.chunk_shape()).map(|(&len, &n)| len.div_ceil(n)).product()
@@ -464,7 +463,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Makes an object that chunks share.
+    /// Makes an object shared by chunks.
     fn make_shared(&self, packing: &dyn SharedPacking, object: &ObjectCells) -> Result<(), Error> {
         if !self.is_mine_shared(object.object) {
             return Ok(());
@@ -512,7 +511,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Has the engine write an object.
+    /// Writes an object with the engine's own writer.
     fn write(&self, cell: &[u64]) -> Result<(), Error> {
         if !self.is_mine(cell) {
             return Ok(());
@@ -533,14 +532,14 @@ impl Transfer<'_> {
     }
 }
 
-/// Adds a chunk that is moved.
+/// Adds a moved chunk.
 fn push(batch: &mut Batch, entry: usize, found: StoredBytes) -> Result<(), Error> {
     match found.range {
         Some(range) => {
             batch.unlocked = true;
             batch.push_moved(Some(entry), &found.object, range);
         }
-        // An object of a length that is not known.
+        // An object of unknown length.
         None => match found.object.read(ReadRange::All) {
             Err(StoreError::NotFound { .. }) => {}
             bytes => batch.push_bytes(Some(entry), &bytes?),

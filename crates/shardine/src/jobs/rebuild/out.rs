@@ -1,9 +1,9 @@
-//! Makes a data set at another place: its arrays from those of the source, what else lies in the
-//! source's folder, and its documents last.
+//! Makes a data set at another location: its arrays from those of the source, then whatever else
+//! lies in the source's folder, and its documents last.
 //!
-//! Several processes may share the work, each with a part of the objects. What a part does needs
-//! nothing but the source and the plan, so parts may run in any order and any number of times. Each
-//! leaves a report of what it has done; the one that finds all reports finishes the job.
+//! Several processes may share the work, each with a part of the objects. A part needs nothing but
+//! the source and the plan, so parts may run in any order and any number of times. Each leaves a
+//! report; the process that finds all reports finishes the job.
 
 use shardine_store::{Condition, FolderPart, Key, StoreExt};
 
@@ -24,7 +24,7 @@ use crate::shard::WriteOrder;
 use crate::zarr::MAX_DEPTH;
 use crate::{Array, Error, Location};
 
-/// How a data set is made at another place.
+/// How a data set is made at another location.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::jobs) struct OutOptions {
     pub overwrite: bool,
@@ -37,19 +37,19 @@ pub(in crate::jobs) struct OutOptions {
     pub stage: Stage,
 }
 
-/// Which stage of a job is run.
+/// The stage of a job to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::jobs) enum Stage {
-    /// All that is to be done, or a part of it.
+    /// All the work, or a part of it.
     #[default]
     All,
-    /// The target is marked for tasks that are run one by one.
+    /// Mark the target for tasks that are run one by one.
     Begin,
     /// What comes after all tasks.
     Finish,
 }
 
-/// The parts that tasks count as, which are run one by one.
+/// The part that tasks run one by one count as.
 const TASKS: Part = Part::Of { index: 1, count: 1 };
 
 /// A document of the new data set.
@@ -59,15 +59,15 @@ pub(in crate::jobs) struct Document {
     pub bytes: Vec<u8>,
 }
 
-/// What becomes of something in a source's folder, by its path below it and whether it is a folder.
+/// What happens to something in a source's folder, by its path below it and whether it is a folder.
 pub(in crate::jobs) type Others<'a> = Box<dyn Fn(&str, bool) -> FolderPart + 'a>;
 
-/// What one step makes.
+/// The work of one step.
 #[expect(clippy::large_enum_variant, reason = "there is one for each array")]
 pub(in crate::jobs) enum Work {
-    /// An array from another one.
+    /// Make an array from another one.
     Array { old: Array, axes: AxisMap, new: Array },
-    /// A folder of values by key from another one.
+    /// Make a folder of values by key from another one.
     Keys { from: KeyFolderValues, to: KeyFolderValues },
 }
 
@@ -75,57 +75,61 @@ pub(in crate::jobs) enum Work {
 pub(in crate::jobs) struct Step {
     /// Its path below the target.
     pub name: String,
-    /// The folder that it is made from.
+    /// The folder it is made from.
     pub folder: Location,
     pub work: Work,
     /// The two arrays, for another process.
     pub source: SourceRef,
     pub target: TargetRef,
-    /// Put when all that it describes is there; that of the root comes last, with the others.
+    /// Written when everything it describes exists; the root's document comes last, with the
+    /// others.
     pub document: Option<Document>,
 }
 
-/// All that is made at a target.
+/// Everything that is made at a target.
 pub(in crate::jobs) struct OutPlan<'a> {
     pub kind: &'static JobKind,
-    /// What is asked for, the same for the same result.
+    /// What is requested: equal requests have equal results.
     pub request: Value,
     pub steps: Vec<Step>,
-    /// Those that come after all steps, in this order.
+    /// Documents written after all steps, in this order.
     pub documents: Vec<Document>,
-    /// What becomes of what lies in the source's folder; `None` if nothing comes along.
+    /// What happens to the contents of the source's folder; `None` if nothing is carried over.
     pub others: Option<Others<'a>>,
-    /// Whether all of that has to come along, so that a source that cannot be listed is refused.
+    /// Whether all of it must be carried over, so that a source that cannot be listed is refused.
     pub others_required: bool,
-    /// A last check, before any document of the root says that there is a data set.
+    /// A last check, before a root document declares the data set.
     pub last_check: Box<dyn Fn() -> Result<(), Error> + 'a>,
 }
 
-/// What was done with one step.
+/// What one step has done.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::jobs) struct StepDone {
     pub counts: Counts,
-    /// Whether an earlier run had begun with it.
+    /// Whether an earlier run had begun on it.
     pub resumed: bool,
     pub check: RepackCheck,
 }
 
-/// How far a job has come with the part that this process does.
+/// The state of a job after the part that this process does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PartOutcome {
-    /// The result is whole.
+    /// The result is complete.
     #[default]
     Complete,
-    /// There is a data set with the documents of the result already, and no job under way: another
+    /// A data set with the documents of the result exists already, and no job is under way: another
     /// process has finished it, or it was there before. Nothing was done.
     AlreadyThere,
-    /// This part has ended; these have not.
+    /// This part has finished; these have not.
     Waiting {
         /// The numbers of the parts.
         missing: Vec<u32>,
     },
 }
+
+/// What a folder of values counts as beside arrays: its own size is not known without a listing.
+const KEYS_SIZE: u64 = 1 << 20;
 
 /// One job.
 struct Out<'a> {
@@ -137,7 +141,7 @@ struct Out<'a> {
     resumed: bool,
 }
 
-/// Makes the data set; `tell` hears of each step by its number.
+/// Makes the data set; `tell` is called with each step's number and result.
 pub(in crate::jobs) fn make(
     context: &JobContext,
     source: &Location,
@@ -148,6 +152,7 @@ pub(in crate::jobs) fn make(
 ) -> Result<PartOutcome, Error> {
     check_apart(source, target)?;
     check_whole(source, Some(target))?;
+    let context = &context.of_steps(plan.steps.iter().map(Step::size).sum());
     let part = match options.stage {
         Stage::All => options.part,
         Stage::Begin | Stage::Finish => Some(TASKS),
@@ -155,7 +160,7 @@ pub(in crate::jobs) fn make(
     let options = &OutOptions { part, ..*options };
     if options.part.is_some() {
         refuse_with_parts(options)?;
-        // Parts that would make different data sets must not meet.
+        // Parts that would make different data sets must not mix.
         plan.request["documents"] = document_hash(&plan).into();
     }
     let mut marker = Marker::new(plan.kind, source, plan.request.clone())?;
@@ -168,7 +173,7 @@ pub(in crate::jobs) fn make(
         states.push(state);
     }
     let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
-    // What is finished must have been begun.
+    // Only what was begun can be finished.
     let part = if options.stage == Stage::Finish { Some(Part::Finish) } else { options.part };
     let how = Beginning { overwrite, take_over: options.take_over, part };
     let start = marker.begin(Some(source), target, how)?;
@@ -195,21 +200,28 @@ pub(in crate::jobs) fn make(
         out.remove_leftovers(target.path.clone(), 0)?;
     }
     if let Some(part) = options.part {
-        // It is done again, and until then the job must not be finished.
+        // This part runs again, and until it is done the job must not be finished.
         marker.remove_report(target, part)?;
     }
     if options.stage == Stage::Begin {
         return Ok(PartOutcome::Waiting { missing: vec![1] });
     }
     let mut done: Vec<Counts> = Vec::new();
+    let mut bytes = 0;
     for (i, (step, before)) in plan.steps.iter().zip(states).enumerate() {
         context.check()?;
+        context.begin_step(step.size(), bytes);
         match options.part {
             None => {
                 let (counts, resumed) = out.step(step, before, &mut marker)?;
+                bytes = counts.bytes;
                 tell(i, StepDone { counts, resumed, check });
             }
-            Some(_) => done.push(out.step_of_part(step, before, &marker)?),
+            Some(_) => {
+                let counts = out.step_of_part(step, before, &marker)?;
+                bytes = counts.bytes;
+                done.push(counts);
+            }
         }
     }
     if let Some(part) = options.part {
@@ -227,7 +239,7 @@ pub(in crate::jobs) fn make(
     Ok(PartOutcome::Complete)
 }
 
-/// Refuses what every part would do again.
+/// Refuses options that every part would apply again.
 fn refuse_with_parts(options: &OutOptions) -> Result<(), Error> {
     let reason = "each part would remove what the others have made";
     let refused = [("--overwrite", options.overwrite), ("--restart", options.restart)];
@@ -237,7 +249,7 @@ fn refuse_with_parts(options: &OutOptions) -> Result<(), Error> {
     }
 }
 
-/// A number that is the same for the same documents.
+/// A hash that is the same for the same documents.
 fn document_hash(plan: &OutPlan<'_>) -> u64 {
     let of_steps = plan.steps.iter().filter_map(|step| step.document.as_ref());
     let mut bytes = Vec::new();
@@ -250,9 +262,9 @@ fn document_hash(plan: &OutPlan<'_>) -> u64 {
     stable_hash(&bytes)
 }
 
-/// What changes when another program writes to the source of a step; `None` where that cannot be
-/// told. A `stat` for each file; of a remote store a listing, and only for parts, where processes
-/// have nothing else to agree by.
+/// A number that changes when another program writes to the source of a step; `None` where that
+/// cannot be detected. Costs a `stat` for each file; on a remote store a listing, and only for
+/// parts, which have no other way to agree.
 fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
     if let Some(state) = source_state::of_files(&step.folder)? {
         return Ok(Some(state));
@@ -269,7 +281,7 @@ fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
     Ok(Some(source_state::of_objects(objects)))
 }
 
-/// Whether the target has the documents that the job would put there.
+/// Whether the target has the documents that the job would write.
 fn is_complete(target: &Location, plan: &OutPlan<'_>) -> Result<bool, Error> {
     let of_steps = plan.steps.iter().filter_map(|step| step.document.as_ref());
     for document in of_steps.chain(&plan.documents) {
@@ -281,7 +293,7 @@ fn is_complete(target: &Location, plan: &OutPlan<'_>) -> Result<bool, Error> {
     Ok(!plan.documents.is_empty())
 }
 
-/// The counts of all parts together.
+/// The combined counts of all parts.
 fn merged(target: &Location, reports: &[Value], steps: usize) -> Result<Vec<Counts>, Error> {
     let mut all = vec![Counts::default(); steps];
     for report in reports {
@@ -297,7 +309,7 @@ impl Out<'_> {
         RepackError::Changed { at: step.folder.to_string() }.into()
     }
 
-    /// Makes one step; tells whether an earlier run had begun with it.
+    /// Runs one step; returns whether an earlier run had begun on it.
     fn step(
         &self,
         step: &Step,
@@ -306,18 +318,18 @@ impl Out<'_> {
     ) -> Result<(Counts, bool), Error> {
         let is_same = match before {
             Some(state) => marker.is_begun(&step.name, state),
-            // Nobody can tell, unless what is there is compared.
+            // Unknown, unless the existing objects are compared.
             None => step.can_be_compared(),
         };
         if self.resumed && !is_same {
             self.remove_stale(step)?;
         }
-        // Where nobody can tell, it is begun again.
+        // Where that is unknown, the step starts over.
         let resumed = self.resumed && (is_same || before.is_some());
         if let Some(state) = before.filter(|_| !is_same) {
             marker.record_source(self.target, &step.name, state)?;
         }
-        // Without a state only a comparison tells whether it is still right.
+        // Without a state, only a comparison shows whether it is still right.
         if resumed && before.is_some() && is_same && self.is_finished(step)? {
             return Ok((Counts::default(), resumed));
         }
@@ -328,7 +340,7 @@ impl Out<'_> {
         Ok((counts, resumed))
     }
 
-    /// Makes what is this part's of a step.
+    /// Runs this part's share of a step.
     fn step_of_part(
         &self,
         step: &Step,
@@ -355,7 +367,7 @@ impl Out<'_> {
             },
         };
         let part = self.options.part;
-        // What another process of this part has made may be there in any case.
+        // Another process of this part may have made objects already.
         let resumed = self.resumed || part.is_some();
         let done = match &step.work {
             Work::Array { old, axes, new } => {
@@ -380,14 +392,14 @@ impl Out<'_> {
         }
     }
 
-    /// Whether an earlier run has put the document of a step, which comes after all that it
+    /// Whether an earlier run has written the document of a step, which comes after everything it
     /// describes.
     fn is_finished(&self, step: &Step) -> Result<bool, Error> {
         let Some(Document { key, bytes }) = &step.document else { return Ok(false) };
         Ok(self.target.store.get(key)?.is_some_and(|found| *found == **bytes))
     }
 
-    /// Removes what an earlier run has made of a source that was another one then.
+    /// Removes what an earlier run has made from a different state of the source.
     fn remove_stale(&self, step: &Step) -> Result<(), Error> {
         let store = &self.target.store;
         if let Some(document) = &step.document
@@ -410,7 +422,7 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// Removes temporary files of a run that was killed.
+    /// Removes temporary files of a killed run.
     fn remove_leftovers(&self, folder: Option<Key>, depth: usize) -> Result<(), Error> {
         let store = &self.target.store;
         if depth > MAX_DEPTH || !store.has_folders() {
@@ -423,7 +435,7 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// All objects are there: brings the rest, and says that there is a data set.
+    /// Ends a job whose objects are all there: carries over the rest, and declares the data set.
     fn finish(&self, plan: &OutPlan<'_>, marker: Marker) -> Result<(), Error> {
         if let Some(others) = &plan.others {
             let required = plan.others_required;
@@ -444,10 +456,18 @@ impl Out<'_> {
 }
 
 impl Step {
-    /// Whether what an earlier run has made of it is compared with the source before it is kept.
+    /// How much there is to do, relative to other steps: the bytes of an array's elements.
+    pub fn size(&self) -> u64 {
+        match &self.work {
+            Work::Array { new, .. } => new.decoded_len(),
+            Work::Keys { .. } => KEYS_SIZE,
+        }
+    }
+
+    /// Whether what an earlier run has made is compared with the source before it is kept.
     pub fn can_be_compared(&self) -> bool {
         match &self.work {
-            // Chunks that are cut off on one side only are re-encoded.
+            // Chunks cut off on one side only are re-encoded.
             Work::Array { old, axes, new } => {
                 super::relates(old, axes, new) && old.cuts_edges() == new.cuts_edges()
             }

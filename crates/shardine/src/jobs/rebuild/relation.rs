@@ -1,4 +1,4 @@
-//! What the bytes of a chunk in one array have to do with those in another.
+//! How the encoded bytes of a chunk in one array relate to those in another.
 
 use std::sync::Arc;
 
@@ -8,47 +8,47 @@ use shardine_codec::{BytesToBytes, Codec, ElementSize, from_spec, prefix_between
 use super::axes::AxisMap;
 use crate::{Array, CodecSpec};
 
-/// The codec that stands between shards of volumes with and without compressed values.
+/// The codec by which shards of volumes with and without compressed values differ.
 const GZIP: &str = "gzip";
 
-/// How a chunk becomes the chunk at the same place of another array.
+/// How a chunk becomes the chunk at the same position of another array.
 #[derive(Debug)]
 pub(super) enum Relation {
     /// Its bytes are the same.
     Same,
-    /// Its bytes are the same with these before them.
+    /// Its bytes are the same after this prefix.
     Prefixed(Vec<u8>),
-    /// Its bytes are the same once they are compressed or decompressed.
+    /// Its bytes are the same once compressed or decompressed.
     Recompressed {
-        /// What the old bytes are decoded by first.
+        /// Decodes the old bytes first.
         decode: Option<Arc<dyn BytesToBytes>>,
-        /// What they are encoded by then.
+        /// Encodes them then.
         encode: Option<Arc<dyn BytesToBytes>>,
     },
-    /// Its elements have to be decoded and encoded again.
+    /// Its elements have to be decoded and re-encoded.
     Recoded,
 }
 
-/// How the chunks of an array are stored, in terms that do not depend on the order of its axes.
+/// How the chunks of an array are stored, independent of the order of its axes.
 #[derive(Debug, PartialEq)]
 struct Form {
     /// The shape of chunks, by axis of the new array.
     chunk: Vec<u64>,
-    /// The axes along which chunks have more than one element, the slowest first.
+    /// The axes along which chunks have more than one element, slowest first.
     order: Vec<usize>,
-    /// What happens to the elements in this order.
+    /// The codecs applied to the elements in this order.
     codecs: Vec<(String, Map<String, Value>)>,
 }
 
 impl Relation {
-    /// Of the chunks of two arrays that lie wholly inside of both.
+    /// For the chunks that lie wholly inside both arrays.
     pub fn of(old: &Array, axes: &AxisMap, new: &Array) -> Self {
         let reachable = |array: &Array| array.chunks.layout.is_addressable_throughout();
         if !(reachable(old) && reachable(new)) || old.data_type() != new.data_type() {
             return Self::Recoded;
         }
         let identity = AxisMap::identity(new.shape().len());
-        // Between two of Zarr, another level is asked for to be had.
+        // Between two Zarr arrays, a different compression level is requested on purpose.
         let levels = !(old.cuts_edges() || new.cuts_edges());
         let (Some(from), Some(to)) = (form(old, axes, levels), form(new, &identity, levels)) else {
             return Self::Recoded;
@@ -63,13 +63,13 @@ impl Relation {
         prefixed().or_else(|| recompressed(&from, old, &to, new)).unwrap_or(Self::Recoded)
     }
 
-    /// Whether nothing is decoded to elements.
+    /// Whether elements are never decoded.
     pub fn keeps_elements_encoded(&self) -> bool {
         !matches!(self, Self::Recoded)
     }
 }
 
-/// What stands before the bytes of a chunk in the new array, if nothing else differs.
+/// The prefix of a chunk's bytes in the new array, if nothing else differs.
 fn prefix(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Vec<u8>> {
     let (_, rest) = from.codecs.split_last()?;
     let (_, other) = to.codecs.split_last()?;
@@ -80,10 +80,10 @@ fn prefix(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Vec<u8>> {
     prefix_between(old.codecs().last()?, new.codecs().last()?, len)
 }
 
-/// The relation of chunks that differ by a gzip around them, and in nothing else.
+/// The relation of chunks that differ only by a gzip around them.
 fn recompressed(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Relation> {
-    // What is decoded to elements is left out if it holds nothing but the fill value, and so told
-    // from what was never written. Only where chunks are stored as they come does that not matter.
+    // Re-encoding omits chunks that hold only the fill value, as if never written; recompressing
+    // keeps them. That makes no difference only where chunks are stored as they come.
     if !(old.cuts_edges() && new.cuts_edges()) {
         return None;
     }
@@ -104,7 +104,7 @@ fn recompressed(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Rela
     None
 }
 
-/// `levels` says whether it matters how hard a compressor tried.
+/// `levels` says whether compression levels matter.
 fn form(array: &Array, axes: &AxisMap, levels: bool) -> Option<Form> {
     let shape = array.chunk_shape();
     let chunk = axes.to_new(shape, 1);
@@ -117,7 +117,7 @@ fn form(array: &Array, axes: &AxisMap, levels: bool) -> Option<Form> {
         order = permutation.iter().map(|&k| order.get(k).copied()).collect::<Option<_>>()?;
         rest = after;
     }
-    // A chunk that is longer along an axis that is left out has more than the new array takes.
+    // A chunk longer than 1 along a dropped axis has more than the new array takes.
     let is_left_out = |axis: usize| axes.new_axis(axis).is_none();
     if (0..shape.len()).any(|axis| is_left_out(axis) && shape[axis] != 1) {
         return None;
@@ -129,7 +129,7 @@ fn form(array: &Array, axes: &AxisMap, levels: bool) -> Option<Form> {
     Some(Form { order, codecs, chunk })
 }
 
-/// A codec without what does not matter to a reader.
+/// A codec without the settings that do not matter to a reader.
 fn plain(codec: &CodecSpec, one_byte: bool, levels: bool) -> (String, Map<String, Value>) {
     let mut configuration = codec.configuration.clone();
     match codec.name.as_str() {
@@ -143,7 +143,7 @@ fn plain(codec: &CodecSpec, one_byte: bool, levels: bool) -> (String, Map<String
     (codec.name.clone(), configuration)
 }
 
-/// The bytes of a whole chunk, where all chunks have the same.
+/// The bytes of a whole chunk, if the same for all chunks.
 pub(super) fn fixed_len(array: &Array) -> Option<u64> {
     let ElementSize::Fixed(element) = array.data_type().size() else { return None };
     let plain = array.codecs().iter().all(|codec| matches!(&*codec.name, "transpose" | "bytes"));
@@ -151,13 +151,12 @@ pub(super) fn fixed_len(array: &Array) -> Option<u64> {
     elements.checked_mul(element as u64).filter(|_| plain)
 }
 
-/// Whether chunks of an array that are whole can become those of another one without being decoded
-/// to elements.
+/// Whether whole chunks of an array can become those of another without decoding elements.
 pub(in crate::jobs) fn relates(old: &Array, axes: &AxisMap, new: &Array) -> bool {
     Relation::of(old, axes, new).keeps_elements_encoded()
 }
 
-/// The same of an array with the same axes.
+/// The same for an array with the same axes.
 pub(in crate::jobs) fn moves(old: &Array, new: &Array) -> bool {
     relates(old, &AxisMap::identity(old.shape().len()), new)
 }

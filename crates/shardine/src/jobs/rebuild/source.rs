@@ -1,4 +1,4 @@
-//! The elements of an array, asked for along the axes of another one.
+//! The elements of an array, addressed along the axes of another one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use crate::engine::tuning::MAX_BLOCK;
 use crate::source::extents;
 use crate::{Array, Error, Region, Source, SourceError};
 
-/// An array as the source of a write to another one, by coordinates of that one.
+/// An array as the source of a write to another one, in the coordinates of the latter.
 pub(super) struct ArraySource<'a> {
     array: &'a Array,
     axes: &'a AxisMap,
     blocks: Option<Blocks>,
 }
 
-/// Blocks that are decoded as a whole and asked for in parts, where chunks of the array are larger
-/// than those that are made of them, or do not line up with them. The last ones are kept.
+/// Blocks that are decoded whole and requested in parts, where the array's chunks are larger than
+/// those made from them, or not aligned with them. The last ones are cached.
 struct Blocks {
     /// By axis of the array.
     shape: Vec<u64>,
@@ -42,26 +42,26 @@ impl<'a> ArraySource<'a> {
         let most = (memory / (8 * threads as u64)).min(MAX_BLOCK);
         let unit = axes.to_old(unit, 1);
         let blocks = block(array, &unit, most).filter(|block| *block != unit).map(|shape| {
-            // A worker needs one, and those of its neighbours may be needed again.
+            // Each worker needs one, and its neighbours' may be needed again.
             let (kept, most) = (Mutex::default(), threads.saturating_mul(2));
             Blocks { shape, kept, most }
         });
         Self { array, axes, blocks }
     }
 
-    /// The shape of the blocks that are decoded as a whole, along the axes of the new array.
+    /// The shape of the blocks that are decoded whole, along the axes of the new array.
     pub fn block_shape(&self) -> Option<Vec<u64>> {
         self.blocks.as_ref().map(|blocks| self.axes.to_new(&blocks.shape, 1))
     }
 
-    /// The block that has an element of the new array, so that what comes from one block can be
-    /// made together.
+    /// The block that contains an element of the new array, so that everything from one block can
+    /// be made together.
     pub fn block_of(&self, start: &[u64]) -> Option<Vec<u64>> {
         let blocks = self.blocks.as_ref()?;
         Some(blocks.number(&self.axes.to_old(start, 0)))
     }
 
-    /// Reads a box of elements, past the blocks.
+    /// Reads a box of elements, bypassing the blocks.
     pub fn read(
         &self,
         start: &[u64],
@@ -85,7 +85,7 @@ impl Blocks {
         at.iter().zip(&self.shape).map(|(&at, &n)| at / n).collect()
     }
 
-    /// The block that has the element at `at`, which may not be decoded yet.
+    /// The block that contains the element at `at`; it may not be decoded yet.
     fn get(&self, at: &[u64], array: &[u64]) -> Arc<Block> {
         let number = self.number(at);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,8 +167,8 @@ fn bytes(shape: &[u64], element: u64) -> u64 {
 }
 
 /// The shape of boxes of new objects or chunks that are best decoded together: a multiple of the
-/// chunks of both arrays, as far as `most` bytes allow. `None` if one new object has all of the old
-/// chunks that it is made from to itself.
+/// chunks of both arrays, as far as `most` bytes allow. `None` if no two new objects share an old
+/// chunk.
 fn block(old: &Array, new: &[u64], most: u64) -> Option<Vec<u64>> {
     let old_chunk = old.chunk_shape();
     if old.data_type().size() == ElementSize::Variable
@@ -176,7 +176,7 @@ fn block(old: &Array, new: &[u64], most: u64) -> Option<Vec<u64>> {
     {
         return None;
     }
-    // How many new ones are a multiple of the old.
+    // How many new chunks make a multiple of the old.
     let common = |new: u64, old: u64| {
         let (mut x, mut y) = (new, old);
         while y != 0 {

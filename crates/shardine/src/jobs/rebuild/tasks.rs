@@ -1,9 +1,9 @@
-//! A job as data: a plan, its tasks, and what came of them, which another process or a cluster can
-//! run.
+//! A job as data: a plan, its tasks, and their reports, so that another process or a cluster can
+//! run it.
 //!
 //! A plan holds the complete documents of the target, so a task needs nothing but the plan and the
-//! storage. Tasks do not depend on each other: each makes one object, or a box of small ones, the
-//! same in any order and any number of times.
+//! storage. Tasks do not depend on each other: each makes one object, or a box of small ones, with
+//! the same result in any order and any number of times.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ use crate::precomputed::{Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
 use crate::{Array, ArrayNode, Engine, Error, Location, open_in};
 
-/// The form of a plan that is written and understood.
+/// The version of plans that is written and read.
 const VERSION: u32 = 1;
 
 /// What is made at a target.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RebuildJob {
-    /// A Zarr hierarchy with its chunks packed in another way: see [`repack`](crate::jobs::repack).
+    /// A Zarr hierarchy, repacked: see [`repack`](crate::jobs::repack).
     Repack(RepackOptions),
-    /// A volume with its chunks packed in another way: see [`repack_volume`](crate::jobs::repack_volume).
+    /// A volume, repacked: see [`repack_volume`](crate::jobs::repack_volume).
     RepackVolume(RepackVolumeOptions),
     /// Zarr from another format: see [`convert_to_zarr`](crate::jobs::convert_to_zarr).
     ToZarr(ZarrForm, ConvertOptions),
@@ -42,7 +42,7 @@ pub enum RebuildJob {
     ToVolume(VolumeForm, ConvertOptions),
 }
 
-/// The array that a step is made from, by where its data set is.
+/// The source array of a step, by the location of its data set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::jobs) struct SourceRef {
     /// The path of the data set below the source.
@@ -76,7 +76,7 @@ struct StepPlan {
     target: TargetRef,
 }
 
-/// A job at a target that any processes can share, task by task.
+/// A job with a target that any processes can share, task by task.
 ///
 /// ```no_run
 /// use shardine::jobs::{RebuildJob, RebuildPlan, RebuildTask, RepackOptions};
@@ -86,7 +86,8 @@ struct StepPlan {
 /// let (source, target) = (Location::parse("a.zarr")?, Location::parse("b.zarr")?);
 /// let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8]));
 /// let plan = RebuildPlan::begin(&engine, &source, &target, RebuildJob::Repack(options))?;
-/// let (plan, tasks) = (serde_json::to_string(&plan)?, serde_json::to_string(&plan.tasks(&engine)?)?);
+/// let (plan, tasks) =
+///     (serde_json::to_string(&plan)?, serde_json::to_string(&plan.tasks(&engine)?)?);
 ///
 /// // Anywhere else, for each of the tasks:
 /// let plan: RebuildPlan = serde_json::from_str(&plan)?;
@@ -104,19 +105,19 @@ pub struct RebuildPlan {
     target: LocationSpec,
     job: RebuildJob,
     options: TransferOptions,
-    /// The object that says that the target is being made.
+    /// The object that marks the target as unfinished.
     marker: String,
     steps: Vec<StepPlan>,
 }
 
-/// One object that is to be made, or a box of small ones.
+/// One object to be made, or a box of small ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RebuildTask {
     step: usize,
     object: TaskObject,
 }
 
-/// What came of a task.
+/// The result of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskReport {
     task: RebuildTask,
@@ -152,10 +153,11 @@ impl RebuildJob {
 }
 
 impl RebuildPlan {
-    /// Plans a job, and marks its target: from then on tasks may be run, and no other job is.
+    /// Plans a job, and marks its target: from then on tasks may be run, and other jobs are
+    /// refused.
     ///
-    /// A target that an earlier plan of the same job has marked is resumed. Both places must be
-    /// known by URLs without secrets ([`Location::spec`]), as the plan holds them.
+    /// A target that an earlier plan of the same job has marked is resumed. Both locations need
+    /// URLs without secrets ([`Location::spec`]), as the plan holds them.
     pub fn begin(
         context: impl Into<JobContext>,
         source: &Location,
@@ -180,7 +182,7 @@ impl RebuildPlan {
         Ok(Self { version: VERSION, source, target, job, options, marker, steps })
     }
 
-    /// All tasks. Costs what the walk over the grid costs: of a large one a listing of the source.
+    /// All tasks. Costs a walk over the grid; for a large one, a listing of the source.
     pub fn tasks(&self, context: impl Into<JobContext>) -> Result<Vec<RebuildTask>, Error> {
         let context = &context.into();
         let mut tasks = Vec::new();
@@ -194,7 +196,7 @@ impl RebuildPlan {
         Ok(tasks)
     }
 
-    /// Runs one task. Objects that are there already and right are kept.
+    /// Runs one task. Objects that exist and are right are kept.
     pub fn run(
         &self,
         context: impl Into<JobContext>,
@@ -203,7 +205,7 @@ impl RebuildPlan {
         let context = &context.into();
         let target = Location::from_spec(&self.target)?;
         if target.store.get(&target.key(&self.marker)?)?.is_none() {
-            // It was finished, or given up, and is not written to any more.
+            // It was finished or abandoned, and must not be written to any more.
             return Err(JobError::NothingBegun { at: target.to_string() }.into());
         }
         let counts = self.with_step(context, task.step, |transfer| {
@@ -217,10 +219,10 @@ impl RebuildPlan {
         Ok(TaskReport { task: task.clone(), counts })
     }
 
-    /// Finishes the job: checks that each task has a report, brings the rest of the data set and its
-    /// documents, and takes the mark away.
+    /// Finishes the job: checks that each task has a report, carries over the rest of the data set,
+    /// writes its documents, and removes the marker.
     ///
-    /// [`JobError::TasksMissing`] if some task was not run.
+    /// Fails with [`JobError::TasksMissing`] if some task was not run.
     pub fn finish(
         &self,
         context: impl Into<JobContext>,
@@ -267,7 +269,7 @@ impl RebuildPlan {
             return Err(JobError::Plan { at: target.to_string(), reason }.into());
         }
         let sides = Sides { old: &old, axes: &plan.axes, new: &new };
-        // Whatever an earlier run of the task has made is there.
+        // An earlier run of the task may have made objects already.
         let transfer = Transfer::new(context, sides, self.options, true, &plan.name);
         let _hold = old.hold_same()?;
         work(&transfer)

@@ -1,5 +1,5 @@
-//! Makes the chunks of one array from those of another: each is moved as it is where that is
-//! possible, or else recompressed or re-encoded.
+//! Makes the chunks of one array from those of another: each is moved unchanged where possible,
+//! otherwise recompressed or re-encoded.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,33 +27,33 @@ use crate::{Array, EngineError, Error};
 pub(in crate::jobs) struct TransferOptions {
     /// The order of chunks in new shards.
     pub order: WriteOrder,
-    /// Whether chunks that hold nothing but the fill value are stored.
+    /// Whether chunks that hold only the fill value are stored.
     pub store_empty: bool,
     /// How the result is checked.
     pub check: RepackCheck,
 }
 
-/// What was done, or what there is.
+/// What was done, or what exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(in crate::jobs) struct Counts {
-    /// Chunks that were moved as they were.
+    /// Chunks moved unchanged.
     pub moved: u64,
-    /// Chunks that were compressed or decompressed.
+    /// Chunks compressed or decompressed.
     pub recompressed: u64,
-    /// Chunks that were encoded again.
+    /// Chunks re-encoded.
     pub recoded: u64,
     /// Chunks that are not stored.
     pub absent: u64,
-    /// Objects that were written.
+    /// Objects written.
     pub written: u64,
-    /// Their bytes.
+    /// Their total bytes.
     pub bytes: u64,
-    /// Objects that an earlier run had written.
+    /// Objects an earlier run had written.
     pub kept: u64,
 }
 
 impl Counts {
-    /// Adds what another process has done.
+    /// Adds the counts of another process.
     pub fn add(&mut self, other: &Self) {
         self.moved += other.moved;
         self.recompressed += other.recompressed;
@@ -65,7 +65,7 @@ impl Counts {
     }
 }
 
-/// The same while it is being counted, by any worker.
+/// The same while being counted, by any worker.
 #[derive(Debug, Default)]
 struct Counters {
     moved: AtomicU64,
@@ -85,17 +85,17 @@ fn add(counter: &AtomicU64, n: u64) {
 /// The bytes of a chunk if it is stored; `None` if it is not to be moved at all.
 pub(super) type Fetched = Result<Option<Option<Buffer>>, Error>;
 
-/// What became of a chunk.
+/// How a chunk was made.
 pub(super) enum Made {
     /// It is not stored.
     Absent,
-    /// It is moved as it is.
+    /// It is moved unchanged.
     Moved(StoredBytes),
     /// It was appended.
     Bytes,
 }
 
-/// Two arrays, and how the axes of one are those of the other.
+/// Two arrays, and how their axes correspond.
 #[derive(Clone, Copy)]
 pub(in crate::jobs) struct Sides<'a> {
     pub old: &'a Array,
@@ -110,9 +110,9 @@ pub(in crate::jobs) struct Transfer<'a> {
     pub(super) axes: &'a AxisMap,
     pub(super) new: &'a Array,
     pub(super) options: TransferOptions,
-    /// Whether an earlier run may have left something.
+    /// Whether an earlier run may have left objects.
     pub(super) resumed: bool,
-    /// Which objects are this process's; `None` for all.
+    /// The part whose objects this process makes; `None` for all.
     pub(super) part: Option<Part>,
     /// The path of the new array, for reports.
     pub(super) name: &'a str,
@@ -120,15 +120,15 @@ pub(in crate::jobs) struct Transfer<'a> {
     pub(super) kind: Kind<'a>,
     pub(super) finder: ChunkFinder<'a>,
     pub(super) source: ArraySource<'a>,
-    /// What a chunk that is moved must have, where that is known.
+    /// The length of a moved chunk, where known.
     chunk_len: Option<u64>,
-    /// Whether what is not stored in the old array is not stored in the new one either.
+    /// Whether chunks absent from the old array are absent from the new one too.
     pub(super) absent_stays: bool,
     pub(super) publisher: Publisher<'a, Note>,
     counters: Counters,
 }
 
-/// Reads what is stored of a chunk; `None` if it is not stored.
+/// Reads the stored bytes of a chunk; `None` if it is not stored.
 pub(super) fn read(found: Option<StoredBytes>) -> Result<Option<Buffer>, Error> {
     let Some(found) = found else { return Ok(None) };
     match found.object.read(found.read_range()) {
@@ -136,7 +136,7 @@ pub(super) fn read(found: Option<StoredBytes>) -> Result<Option<Buffer>, Error> 
             found.object.check_unchanged()?;
             Ok(Some(bytes))
         }
-        // A store to which opening is free finds out now.
+        // A store where opening is free finds out now.
         Err(StoreError::NotFound { .. }) if found.range.is_none() => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -154,7 +154,7 @@ impl<'a> Transfer<'a> {
         let kind = Kind::of(new);
         // Small objects are made whole by one worker, the chunks of large ones by several.
         let unit = if new.streams() { new.chunk_shape() } else { new.cell_shape() };
-        // Where both store chunks alike, one of the wrong length is as wrong as it was before.
+        // Where both store chunks alike, a chunk of the wrong length is no more wrong than before.
         let differ = old.cuts_edges() != new.cuts_edges();
         Self {
             context,
@@ -176,18 +176,18 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Only objects of this part are made.
+    /// Makes only the objects of this part.
     pub fn with_part(mut self, part: Option<Part>) -> Self {
         self.part = part;
         self
     }
 
-    /// Whether chunks are moved or recompressed, and not encoded again.
+    /// Whether chunks are moved or recompressed rather than re-encoded.
     pub fn moves(&self) -> bool {
         self.relation.keeps_elements_encoded()
     }
 
-    /// Makes all objects, and has them checked. They are durable afterwards.
+    /// Makes and checks all objects. They are durable afterwards.
     pub fn run(&self) -> Result<(), Error> {
         self.make_all()?;
         self.finish()?;
@@ -197,12 +197,12 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Has all objects that were made published and checked.
+    /// Publishes and checks all objects that were made.
     pub(super) fn finish(&self) -> Result<(), Error> {
         self.publisher.finish()?.iter().try_for_each(|note| self.check_made(note))
     }
 
-    /// The shape of what is made as one: a chunk, or where objects are encoded as a whole, that.
+    /// The shape of what is made as one: a chunk, or an object that is encoded as a whole.
     pub(super) fn piece_shape(&self) -> &'a [u64] {
         match self.kind {
             Kind::Objects => self.new.cell_shape(),
@@ -210,18 +210,18 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Axes of the new array.
+    /// The number of axes of the new array.
     pub(super) fn rank(&self) -> usize {
         self.new.shape().len()
     }
 
-    /// Chunks of the new array along each axis.
+    /// The number of chunks of the new array along each axis.
     pub(super) fn chunk_grid(&self) -> Vec<u64> {
         let axes = self.new.shape().iter().zip(self.new.chunk_shape());
         axes.map(|(&len, &n)| len.div_ceil(n.max(1))).collect()
     }
 
-    /// Chunks of the new array, or the most that can be counted.
+    /// The number of chunks of the new array, saturating.
     pub(super) fn chunk_count(&self) -> u64 {
         Cells::new(self.chunk_grid()).count
     }
@@ -234,8 +234,8 @@ impl<'a> Transfer<'a> {
         (start, bounds)
     }
 
-    /// Whether a chunk keeps its elements encoded: it is stored alike on both sides, cut off at an
-    /// end of the array or not.
+    /// Whether a chunk keeps its elements encoded: both sides store it alike, cut off at an end of
+    /// the array or not.
     pub(super) fn is_movable(&self, chunk: &[u64]) -> bool {
         if !self.moves() {
             return false;
@@ -252,7 +252,7 @@ impl<'a> Transfer<'a> {
         self.finder.find(&self.axes.to_old(chunk, 0))
     }
 
-    /// What there is of a chunk in the old array, if it keeps its elements encoded.
+    /// The stored bytes of a chunk in the old array, if it keeps its elements encoded.
     fn fetch(&self, chunk: &[u64]) -> Fetched {
         match self.is_movable(chunk) {
             true => read(self.find_old(chunk)?).map(Some),
@@ -260,26 +260,26 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Bytes of a chunk, decoded.
+    /// The decoded size of a chunk in bytes.
     pub(super) fn chunk_bytes(&self) -> u64 {
         let element = self.new.chunks.layout.element_size() as u64;
         self.new.chunk_shape().iter().fold(element, |n, &len| n.saturating_mul(len))
     }
 
-    /// Whether chunks can be moved without being in memory.
+    /// Whether chunks can be moved without passing through memory.
     pub(super) fn moves_in_kernel(&self) -> bool {
         matches!(self.relation, Relation::Same) && self.old.chunks.store.read_cost().local
     }
 
-    /// Does some work while chunks of a remote store are read ahead, by number in the order in
-    /// which they are made.
+    /// Runs `work` while chunks of a remote store are prefetched, by number in the order in which
+    /// they are made.
     pub(super) fn reading_ahead<T>(
         &self,
         count: usize,
         chunk: &(dyn Fn(usize) -> Vec<u64> + Sync),
         work: impl FnOnce(Option<&Ahead<'_, Fetched>>) -> T,
     ) -> T {
-        // Those that are read, and those that wait for their turn, by each worker.
+        // For each worker: those being read, and those waiting for their turn.
         let engine = self.context.engine();
         let bytes = self.chunk_bytes().saturating_mul(3);
         let most = match self.moves() {
@@ -289,8 +289,8 @@ impl<'a> Transfer<'a> {
         reading_ahead(most, count, &|i| self.fetch(&chunk(i)), work)
     }
 
-    /// Makes a chunk: tells from where it is moved, or appends it as it is to be stored. `ahead` is
-    /// where it may have been read already, and its number there.
+    /// Makes a chunk: returns where it is moved from, or appends the bytes to be stored. `ahead` is
+    /// where it may have been prefetched, and its number there.
     pub(super) fn make(
         &self,
         context: &mut Context,
@@ -321,7 +321,7 @@ impl<'a> Transfer<'a> {
         };
         if let Some(bytes) = fetched {
             match bytes {
-                // One that is too long or too short is damaged: decoding it says how.
+                // One of the wrong length is damaged: decoding it says how.
                 Some(bytes) if self.chunk_len.is_none_or(|len| len == bytes.len() as u64) => {
                     self.carry(context, chunk, &bytes, out)?;
                     return Ok(Made::Bytes);
@@ -336,7 +336,7 @@ impl<'a> Transfer<'a> {
         self.encode(context, chunk, out)
     }
 
-    /// Appends the bytes of a chunk, recompressed if need be.
+    /// Appends the bytes of a chunk, recompressed if needed.
     fn carry(
         &self,
         context: &mut Context,
@@ -363,7 +363,7 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Appends what a chunk of the old array is in the new one.
+    /// Appends the new form of a chunk of the old array.
     pub(super) fn recompress(
         &self,
         context: &mut Context,
@@ -440,30 +440,34 @@ impl<'a> Transfer<'a> {
         Ok(if outcome.stored { Made::Bytes } else { Made::Absent })
     }
 
-    /// So many more chunks of the grid are done. An error if the job is to stop.
+    /// Counts chunks of the grid as done. An error if the job should stop.
     pub(super) fn advance(&self, chunks: u64) -> Result<(), Error> {
         let before = self.counters.done.fetch_add(chunks, Ordering::Relaxed);
         if self.context.is_watched() {
-            let total = self.chunk_count();
+            // Elements are compared in a second pass over the grid.
+            let passes = if self.options.check == RepackCheck::Elements { 2 } else { 1 };
+            let total = self.chunk_count().saturating_mul(passes);
             let done = (before + chunks).min(total);
-            self.context.report(JobProgress::steps(self.name, done, total));
+            let bytes = self.counters.bytes.load(Ordering::Relaxed);
+            let progress = JobProgress::steps(self.name, done, total);
+            self.context.report(JobProgress { bytes, ..progress });
         }
         self.context.check()
     }
 
-    /// An object of so many bytes is written.
+    /// Counts written objects and their bytes.
     pub(super) fn wrote(&self, objects: u64, bytes: u64) {
         add(&self.counters.written, objects);
         add(&self.counters.bytes, bytes);
     }
 
-    /// Counts chunks that the engine's own writer has made.
+    /// Counts chunks made by the engine's own writer.
     pub(super) fn wrote_chunks(&self, recoded: u64, absent: u64) {
         add(&self.counters.recoded, recoded);
         add(&self.counters.absent, absent);
     }
 
-    /// An earlier run has made an object with so many chunks stored and so many not.
+    /// Counts an object that an earlier run has made, with its stored and absent chunks.
     pub(super) fn kept(&self, stored: u64, absent: u64) -> Result<(), Error> {
         let counters = &self.counters;
         add(&counters.kept, 1);
@@ -476,13 +480,13 @@ impl<'a> Transfer<'a> {
         self.advance(stored + absent)
     }
 
-    /// An earlier run has made an object of so many chunks, which nobody has looked at.
+    /// Counts an object that an earlier run has made, without having read its chunks.
     pub(super) fn kept_unseen(&self, chunks: u64) -> Result<(), Error> {
         add(&self.counters.kept, 1);
         self.advance(chunks)
     }
 
-    /// What was done so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
@@ -496,7 +500,7 @@ impl<'a> Transfer<'a> {
             kept: get(&counters.kept),
         };
         if self.part.is_none() && self.is_sparse() && self.absent_stays {
-            // Where nothing is stored nobody has looked.
+            // Where nothing is stored, nothing was counted.
             let stored = counts.moved + counts.recompressed + counts.recoded;
             counts.absent = self.chunk_count().saturating_sub(stored);
         }

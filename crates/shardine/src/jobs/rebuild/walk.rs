@@ -1,5 +1,5 @@
-//! Which objects of the new array there are to be made: all, or of a large grid those that what is
-//! stored reaches into.
+//! Which objects of the new array to make: all, or in a large grid those that overlap what is
+//! stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,34 +10,33 @@ use crate::engine::tuning::SORTED_KEYS;
 use crate::engine::{Cells, ObjectCells, SharedPacking};
 use crate::{Array, Error};
 
-/// A grid of more chunks than these is not gone through: stored objects say where there is
-/// something.
+/// A grid of more chunks than this is not walked: the stored objects show where there is data.
 const DENSE: u64 = 1 << 20;
 
-/// Boxes of the new array that are kept in memory; of more, all of the grid is gone through.
+/// The most boxes of the new array kept in memory; with more, the whole grid is walked.
 const MOST_BOXES: u64 = 1 << 26;
 
 /// A box of elements, along the axes of the new array.
 type Extent = Vec<Range<u64>>;
 
 impl Transfer<'_> {
-    /// Whether the grid is so large that only what is stored is looked at.
+    /// Whether the grid is so large that only what is stored is visited.
     pub(super) fn is_sparse(&self) -> bool {
         self.chunk_count() > DENSE
     }
 
-    /// Whether the object at a cell is this process's to make.
+    /// Whether the object at a cell belongs to this process.
     pub(super) fn is_mine(&self, cell: &[u64]) -> bool {
         let cell: Vec<String> = cell.iter().map(u64::to_string).collect();
         self.takes(&format!("{}:{}", self.name, cell.join(",")))
     }
 
-    /// The same of an object that chunks share.
+    /// The same for an object shared by chunks.
     pub(super) fn is_mine_shared(&self, object: u64) -> bool {
         self.takes(&format!("{}:{object}", self.name))
     }
 
-    /// The same of the object that holds a chunk.
+    /// The same for the object that holds a chunk.
     pub(super) fn is_mine_chunk(&self, chunk: &[u64]) -> bool {
         match self.new.chunks.packing.shared() {
             Some(shared) => self.is_mine_shared(shared.object_of(shared.number(chunk))),
@@ -49,8 +48,8 @@ impl Transfer<'_> {
         self.part.is_none_or(|part| part.takes(task.as_bytes()))
     }
 
-    /// The boxes of this shape, in elements, that the array has, in C order: all, or of a large
-    /// grid those that stored objects reach into. With `both` objects of the new array count too.
+    /// The boxes of this shape, in elements, in C order: all, or in a large grid those that overlap
+    /// stored objects. With `both`, objects of the new array count too.
     pub(super) fn boxes(
         &self,
         shape: &[u64],
@@ -65,7 +64,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// The objects that chunks share, each with its chunks.
+    /// The objects shared by chunks, each with its chunks.
     pub(super) fn shared_objects<'s>(
         &self,
         shared: &'s dyn SharedPacking,
@@ -83,7 +82,7 @@ impl Transfer<'_> {
         ))
     }
 
-    /// The object that chunks share at a place, with its chunks.
+    /// The object shared by chunks at a position, with its chunks.
     pub(super) fn object_at(
         &self,
         shared: &dyn SharedPacking,
@@ -92,9 +91,9 @@ impl Transfer<'_> {
         in_box(shared, &shared.object_shape()?, &self.chunk_grid(), place)
     }
 
-    /// What stored objects cover; `None` if all of the grid is to be gone through.
+    /// What stored objects cover; `None` if the whole grid has to be walked.
     fn stored(&self, both: bool) -> Result<Option<Vec<Extent>>, Error> {
-        // What is not stored has to be made too if it means something else in the new array.
+        // Absent chunks have to be made too if they mean something else in the new array.
         if !self.is_sparse() || !self.absent_stays {
             return Ok(None);
         }
@@ -118,7 +117,7 @@ impl Transfer<'_> {
     }
 }
 
-/// The object at a place where objects are boxes of so many chunks, with those that the grid has.
+/// The object at a position where objects are boxes of `cells` chunks, with its chunks in the grid.
 fn in_box(
     shared: &dyn SharedPacking,
     cells: &[u64],
@@ -171,8 +170,7 @@ fn extents(array: &Array) -> Result<Vec<Extent>, Error> {
     Ok(found)
 }
 
-/// Where boxes of such a shape lie that have elements of these extents; `None` if there are too
-/// many.
+/// The positions of boxes of this shape that overlap these extents; `None` if there are too many.
 fn touched(stored: &[Extent], shape: &[u64]) -> Option<BTreeSet<Vec<u64>>> {
     let mut found = BTreeSet::new();
     for extent in stored {
@@ -187,7 +185,7 @@ fn touched(stored: &[Extent], shape: &[u64]) -> Option<BTreeSet<Vec<u64>>> {
     Some(found)
 }
 
-/// The first box of such a shape that an extent reaches into, and how many there are from there.
+/// The first box of such a shape that an extent overlaps, and how many there are from there.
 fn covered(extent: &Extent, shape: &[u64]) -> (Vec<u64>, Cells) {
     let axes = || extent.iter().zip(shape);
     let first: Vec<u64> = axes().map(|(range, &n)| range.start / n.max(1)).collect();
@@ -197,8 +195,8 @@ fn covered(extent: &Extent, shape: &[u64]) -> (Vec<u64>, Cells) {
     (first, cells)
 }
 
-/// Objects whose chunks are all over the grid: goes through what is stored as often as it takes to
-/// sort some of the objects at a time.
+/// Objects whose chunks are scattered over the grid: walks what is stored several times, collecting
+/// a share of the objects in each pass.
 fn scattered(
     shared: &dyn SharedPacking,
     stored: Vec<Extent>,

@@ -2,11 +2,11 @@ use shardine_store::{Key, StoreError};
 
 use crate::{EngineError, Error};
 
-/// Why the chunks of an array cannot be packed anew.
+/// Why the chunks of an array cannot be repacked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepackError {
-    /// Something that was asked for does not fit the array.
+    /// An option does not fit the array.
     #[error("{at}: {reason}")]
     Layout {
         /// The array.
@@ -14,13 +14,13 @@ pub enum RepackError {
         /// What does not fit.
         reason: String,
     },
-    /// Only files can be exchanged in one step.
+    /// Only files can be exchanged atomically.
     #[error("{at} cannot be changed in place: its store has no step that replaces a whole array")]
     NeedsTarget {
         /// The array.
         at: String,
     },
-    /// The array is described by both versions, which share the chunks.
+    /// The array has metadata of both versions, which share the chunks.
     #[error(
         "{at} has Zarr v2 metadata beside its zarr.json; whoever reads it by that would find no chunks any more"
     )]
@@ -28,7 +28,7 @@ pub enum RepackError {
         /// The array.
         at: String,
     },
-    /// The array is of Zarr v2, and groups of that version would not see an array of version 3.
+    /// The array is Zarr v2, and version 2 groups would not see a version 3 array.
     #[error("{at} is a Zarr v2 array, which has no shards")]
     ZarrV2 {
         /// The array.
@@ -40,7 +40,7 @@ pub enum RepackError {
         /// The array.
         at: String,
     },
-    /// Others did not let go of the array.
+    /// Others did not release the array.
     #[error(
         "{at} is in use by another program, which did not end within {seconds} s; the new array is built, and not in its \
          place yet"
@@ -48,10 +48,10 @@ pub enum RepackError {
     InUse {
         /// The array.
         at: String,
-        /// How long was waited.
+        /// How long the job waited.
         seconds: u64,
     },
-    /// Readers and writers of the array could not be kept away while it is replaced.
+    /// Readers and writers cannot be kept out while the array is replaced.
     #[error(
         "{at} is on a file system without locks to rely on, so nothing keeps other programs away while it is replaced"
     )]
@@ -59,15 +59,15 @@ pub enum RepackError {
         /// The array.
         at: String,
     },
-    /// An earlier job that asked for something else was interrupted.
+    /// An earlier job with a different request was interrupted.
     #[error("an earlier job on {at} was interrupted, and it asked for something else ({request})")]
     OtherJob {
         /// The array.
         at: String,
-        /// What it asked for.
+        /// What it requested.
         request: String,
     },
-    /// What tells of an interrupted job makes no sense.
+    /// The marker of an interrupted job is invalid.
     #[error(
         "\"{marker}\", which tells of a job that was interrupted, does not fit what is there: {reason}"
     )]
@@ -77,7 +77,7 @@ pub enum RepackError {
         /// What is wrong.
         reason: &'static str,
     },
-    /// Somebody wrote to the array meanwhile.
+    /// The array was written to meanwhile.
     #[error("{at} was changed while its chunks were moved")]
     Changed {
         /// The array.
@@ -100,14 +100,14 @@ pub enum RepackError {
     Lost {
         /// The array.
         at: String,
-        /// What was made.
+        /// How many were made.
         before: u64,
-        /// What is there.
+        /// How many are there.
         after: u64,
         /// Where the old one is.
         kept: String,
     },
-    /// Something else got the name of the array when a job on it was interrupted: the array is kept.
+    /// Something else took the array's name when a job on it was interrupted: the array is kept.
     #[error(
         "an earlier job on {at} was interrupted, and something else was made in its place; the array as it was is at {kept}"
     )]
@@ -117,26 +117,26 @@ pub enum RepackError {
         /// Where it is.
         kept: String,
     },
-    /// There are more or fewer values than there were.
+    /// There are more or fewer values than before.
     #[error("{after} values were found where {before} were moved")]
     Count {
-        /// Values that there were.
+        /// Values before.
         before: u64,
-        /// Values that there are.
+        /// Values after.
         after: u64,
     },
-    /// A chunk is not what it was.
+    /// A chunk differs from its source.
     #[error("chunk {chunk:?} in \"{object}\" is not what it was before it was moved")]
     Differs {
         /// The new object.
         object: Key,
-        /// The chunk's place in the grid of chunks.
+        /// The chunk's position in the grid of chunks.
         chunk: Vec<u64>,
     },
-    /// The elements of the new array are not those of the old one.
+    /// The elements of the new array differ from those of the old one.
     #[error("the elements from {start:?} on, of shape {shape:?}, are not what they were")]
     Elements {
-        /// Where the box begins in which they differ.
+        /// Where the box that differs begins.
         start: Vec<u64>,
         /// Its shape.
         shape: Vec<u64>,
@@ -144,7 +144,7 @@ pub enum RepackError {
 }
 
 impl RepackError {
-    /// What to do next.
+    /// What to do next, if anything.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Layout { .. } => return None,
@@ -187,7 +187,7 @@ impl RepackError {
     }
 }
 
-/// Whether an error may come from another program that writes to the source meanwhile.
+/// Whether an error may be caused by another program writing to the source meanwhile.
 pub(in crate::jobs) fn is_stale(error: &Error) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! A Zarr array that is replaced by one with its chunks packed in another way.
+//! Replaces a Zarr array with a repacked one.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,13 +17,15 @@ use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder, has_same_chunks};
 use crate::{ArrayNode, Engine, Error, Location};
 
-/// The arrays of a hierarchy, which are replaced one after the other.
+/// The arrays of a hierarchy, replaced one after the other.
 pub(super) struct InPlaceJob<'a> {
     context: &'a JobContext,
     options: &'a RepackOptions,
     how: InPlaceOptions,
     batch: Batch<Repacked<'a>>,
     tell: &'a mut dyn FnMut(RepackedArray),
+    /// Bytes that the previous array has written.
+    bytes: u64,
     failed: Option<Error>,
 }
 
@@ -41,17 +43,20 @@ impl<'a> InPlaceJob<'a> {
             dry_run: options.dry_run,
             transfer: TransferOptions { order: options.order, store_empty: false, check },
         };
-        Self { context, options, how, batch: Batch::new(), tell, failed: None }
+        Self { context, options, how, batch: Batch::new(), tell, bytes: 0, failed: None }
     }
 
-    /// Builds what is to replace an array, whose path below the hierarchy is given. It is exchanged
-    /// now, or together with those that come after it.
+    /// Builds the replacement of an array, given its path below the hierarchy. It is exchanged now,
+    /// or together with those that come after it.
     pub fn add(&mut self, array: &ArrayNode, path: &str) -> Result<(), Error> {
+        self.context.begin_step(array.decoded_len(), std::mem::take(&mut self.bytes));
         refuse_array(array)?;
         let report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
         let (engine, place) = (self.context.engine(), array.location().clone());
         let mut data_set = Repacked { engine, place, options: self.options, report };
-        match prepare(self.context, array.location(), &mut data_set, &self.how)? {
+        let prepared = prepare(self.context, array.location(), &mut data_set, &self.how)?;
+        self.bytes = data_set.report.bytes_written;
+        match prepared {
             Prepared::Done(replaced) => self.ended(data_set, Ok(replaced)),
             Prepared::Waiting(waiting) => self.batch.push(waiting, data_set),
         }
@@ -79,7 +84,7 @@ impl<'a> InPlaceJob<'a> {
         (self.tell)(report);
     }
 
-    /// The first error counts, or that the job was stopped.
+    /// Keeps the first error, or the fact that the job was cancelled.
     pub fn fail(&mut self, error: Error) {
         if self.failed.is_none() || matches!(error, Error::Cancelled) {
             self.failed = Some(error);
@@ -227,7 +232,7 @@ impl Replacement for Repacked<'_> {
         }
     }
 
-    /// A listing, and of shards a read for each index.
+    /// Costs a listing, and for shards a read of each index.
     fn count(&self, _: &str, to: &str, place: &Location) -> Result<Built, Error> {
         let array = self.array(to, place)?;
         let objects = array.possible_objects()?;
@@ -255,7 +260,7 @@ impl Replacement for Repacked<'_> {
     }
 }
 
-/// Says in the report how an array is packed.
+/// Fills in how an array is packed.
 pub(super) fn describe(report: &mut RepackedArray, metadata: &ArrayMetadata) {
     if let Ok(stored) = target::Stored::of(metadata) {
         report.chunk_shape = stored.chunk_shape;

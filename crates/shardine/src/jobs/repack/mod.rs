@@ -1,5 +1,5 @@
-//! Packs chunks into shards, out of shards, and into other shards: by moving the encoded chunks as they are, wherever
-//! they are not to be encoded in another way.
+//! Repacks chunks into shards, out of shards, and into other shards: encoded chunks are moved
+//! wherever they need not be re-encoded.
 
 mod error;
 mod in_place;
@@ -25,31 +25,35 @@ pub(super) use out::{REPACK, plan_repack};
 
 pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
 
-/// Packs the chunks of an array, or of all arrays below a group, anew; in their place, or at `target`.
+/// Repacks the chunks of an array, or of all arrays below a group; in place, or at `target`.
 ///
-/// An encoded chunk is the same in a shard, in another shard and as an object of its own. So chunks are moved as they are, in
-/// the kernel between files of this machine, unless the options ask for other chunks or codecs: then they are encoded anew, in
-/// one pass over the data where the two shapes of chunks allow it. Of shards in shards the innermost chunks are moved. A chunk that is not
-/// stored stays so, and so does one that holds nothing but the fill value and is stored. All that the metadata says beside
-/// the packing stays.
+/// An encoded chunk is the same in a shard, in another shard and as an object of its own. So chunks
+/// are moved without decoding, in the kernel between local files, unless the options ask for other
+/// chunks or codecs: then they are re-encoded, in one pass over the data where the two chunk shapes
+/// allow it. Of nested shards the innermost chunks are moved. A chunk that is not stored stays
+/// absent, and a stored one that holds only the fill value stays stored. Apart from the packing,
+/// the metadata stays as it is.
 ///
-/// **In place** each array is built anew in a folder beside it, checked, made durable, and exchanged with the old one in one
-/// step; the old one is removed last. Whoever opens the array finds the old or the new one at every moment, and what
-/// else lies in its folder is carried over. That needs room for a copy. A run that was killed is gone on with by the same call; one that asks for
-/// something else is refused. Copies of the metadata in groups above are renewed, once for many small arrays: those wait
-/// until they are exchanged together. Only for files.
+/// **In place**, each array is rebuilt in a folder beside it, checked, made durable, and exchanged
+/// with the old one in one step; the old one is removed last. Readers that open the array find the
+/// old or the new one at every moment, and whatever else lies in its folder is carried over. That
+/// needs room for a copy. The same call resumes a run that was killed; a different request is
+/// refused. Copies of the metadata in groups above are updated, once for many small arrays, which
+/// wait until they are exchanged together. Only for files.
 ///
-/// **At a target**, be it in another store, the whole hierarchy is made, with everything that lies in it. The metadata of each node comes after
-/// all that it describes, and [`REPACK_MARKER`] says that the result is unfinished until then.
+/// **At a target**, which may be in another store, the whole hierarchy is made, with everything
+/// that lies in it. The metadata of each node comes after everything it describes, and until then
+/// [`REPACK_MARKER`] says that the result is unfinished.
 ///
-/// The old array must not be written to meanwhile. Where that can be told, a change is noticed: then chunks are moved again, or the job fails, and the
-/// old array is not removed.
+/// The old array must not be written to meanwhile. Where a change can be detected, chunks are moved
+/// again, or the job fails, and the old array is not removed.
 ///
-/// `tell` hears of each array when it is done. In place an array that cannot be packed does not keep others from it; the
-/// first error is returned in the end.
+/// `tell` is called with each array when it is done. In place, an array that cannot be repacked
+/// does not stop the others; the first error is returned at the end.
 ///
-/// Costs one open for each chunk of an array without shards, one read for each index, and the bytes once; the check reads them
-/// twice more, mostly from memory. Memory is that of the indexes of some shards, and of the chunks in flight if they are encoded anew.
+/// Costs one open for each chunk of an array without shards, one read for each index, and one read
+/// of the bytes; the check reads them twice more, mostly from memory. Memory is the indexes of some
+/// shards, and the chunks in flight if they are re-encoded.
 ///
 /// ```
 /// use shardine::jobs::{RepackOptions, repack};
@@ -86,6 +90,7 @@ pub fn repack(
         recover_missing(engine, source, 0)?;
     }
     check_walked(source)?;
+    let context = &context.of_steps(whole_size(context, source)?);
     let mut job = InPlaceJob::new(context, options, tell);
     let walked = each_array(engine, source, &mut |array| {
         context.check()?;
@@ -106,4 +111,16 @@ pub fn repack(
     job.exchange();
     job.finish()?;
     Ok(PartOutcome::Complete)
+}
+
+/// The bytes of all elements to repack, if there is a progress callback.
+fn whole_size(context: &JobContext, source: &Location) -> Result<u64, Error> {
+    let mut size = 0u64;
+    if context.is_watched() {
+        each_array(context.engine(), source, &mut |array| {
+            size = size.saturating_add(array.map_or(0, |array| array.decoded_len()));
+            Ok(())
+        })?;
+    }
+    Ok(size)
 }

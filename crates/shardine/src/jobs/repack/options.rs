@@ -14,10 +14,10 @@ use crate::shard::{IndexLocation, WriteOrder};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepackCheck {
-    /// Not at all: what the target store has called published is believed.
+    /// Not at all: the target store's confirmation is trusted.
     None,
-    /// Every index is read back, and every chunk that was moved is compared with where it came from, byte by byte. Objects of
-    /// chunks that were encoded anew are looked at as far as their indexes go.
+    /// Every index is read back, and every moved chunk is compared with its source, byte by byte.
+    /// Of objects with re-encoded chunks only the indexes are checked.
     #[default]
     Bytes,
     /// The same, and all elements of both arrays are decoded and compared.
@@ -35,119 +35,122 @@ impl RepackCheck {
     }
 }
 
-/// How to pack the chunks of an array, or of all arrays of a hierarchy, anew.
+/// How to repack the chunks of an array, or of all arrays of a hierarchy.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct RepackOptions {
     /// How chunks are packed.
     pub packing: Packing,
-    /// Where indexes lie; `None` leaves them where they are, and puts those of new shards to the end.
+    /// Where indexes lie; `None` leaves them where they are, and puts those of new shards at the
+    /// end.
     pub index: Option<IndexLocation>,
-    /// Another shape of the chunks, in elements. They are then encoded anew.
+    /// The new chunk shape, in elements. Chunks are then re-encoded.
     pub chunk: Option<Vec<u64>>,
-    /// Other codecs for the chunks. They are then encoded anew.
+    /// The new codecs of the chunks, which are then re-encoded.
     pub codecs: Option<CodecChoice>,
     /// The order of chunks in new shards.
     pub order: WriteOrder,
-    /// How the result is checked; `None` is [`RepackCheck::Bytes`] for files and [`RepackCheck::None`] for a remote store,
-    /// from which everything would have to come back.
+    /// How the result is checked; `None` means [`RepackCheck::Bytes`] for files and
+    /// [`RepackCheck::None`] for a remote store, from which everything would have to be read back.
     pub check: Option<RepackCheck>,
-    /// Remove the data set that is at the target.
+    /// Remove the data set at the target.
     pub overwrite: bool,
-    /// Give up what an earlier job, be it another one, has left unfinished.
+    /// Abandon what an earlier job, even a different one, has left unfinished.
     pub restart: bool,
-    /// Nobody else uses the array while it is replaced in place: for file systems without locks to rely on.
+    /// Nobody else uses the array while it is replaced in place: for file systems without reliable
+    /// locks.
     pub exclusive: bool,
-    /// How long others may take to be done before it is replaced in place; `None` is half a minute.
+    /// How long to wait for others to finish before it is replaced in place; `None` means half a
+    /// minute.
     pub wait: Option<Duration>,
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
-    /// At a target: take the process that was making it for dead, where that cannot be told.
+    /// With a target: assume that the process writing it is dead, where that cannot be checked.
     pub take_over: bool,
-    /// At a target: which part of the work this process does; `None` for all of it.
+    /// With a target: the part of the work this process does; `None` for all of it.
     pub part: Option<Part>,
 }
 
 impl RepackOptions {
-    /// As it is.
+    /// Keeps everything as it is.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With chunks packed in this way.
+    /// Sets how chunks are packed.
     pub fn packing(mut self, packing: Packing) -> Self {
         self.packing = packing;
         self
     }
 
-    /// With indexes there.
+    /// Sets where indexes lie.
     pub fn index(mut self, index: IndexLocation) -> Self {
         self.index = Some(index);
         self
     }
 
-    /// With chunks of this shape.
+    /// Sets the chunk shape.
     pub fn chunk(mut self, chunk: &[u64]) -> Self {
         self.chunk = Some(chunk.to_vec());
         self
     }
 
-    /// With chunks encoded by these codecs.
+    /// Sets the codecs of the chunks.
     pub fn codecs(mut self, codecs: CodecChoice) -> Self {
         self.codecs = Some(codecs);
         self
     }
 
-    /// With chunks laid down in this order.
+    /// Sets the order of chunks in new shards.
     pub fn order(mut self, order: WriteOrder) -> Self {
         self.order = order;
         self
     }
 
-    /// Checked in this way.
+    /// Sets how the result is checked.
     pub fn check(mut self, check: RepackCheck) -> Self {
         self.check = Some(check);
         self
     }
 
-    /// With the data set at the target removed first, or not.
+    /// Sets whether the data set at the target is removed first.
     pub fn overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
     }
 
-    /// With what an earlier job has left given up, or not.
+    /// Sets whether the leftovers of an earlier job are abandoned.
     pub fn restart(mut self, restart: bool) -> Self {
         self.restart = restart;
         self
     }
 
-    /// With the caller's word that nobody else uses the array, or not.
+    /// Sets whether the caller promises that nobody else uses the array.
     pub fn exclusive(mut self, exclusive: bool) -> Self {
         self.exclusive = exclusive;
         self
     }
 
-    /// With others given so long to be done with the array before it is replaced.
+    /// Sets how long to wait for others to finish with the array before it is replaced.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// With nothing changed, or not.
+    /// Sets whether to change nothing and only report.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 
-    /// With only this part of the work done.
+    /// Does only this part of the work.
     pub fn part(mut self, part: Part) -> Self {
         self.part = Some(part);
         self
     }
 
-    /// How it is made at another place.
+    /// The options for writing to another location.
     pub(in crate::jobs) fn out(&self) -> OutOptions {
         OutOptions {
             overwrite: self.overwrite,
@@ -160,7 +163,7 @@ impl RepackOptions {
         }
     }
 
-    /// What is asked for, the same for the same result.
+    /// What is requested: equal requests have equal results.
     pub(super) fn request(&self) -> Value {
         json!({
             "packing": self.packing,
@@ -171,16 +174,16 @@ impl RepackOptions {
     }
 }
 
-/// What became of an array.
+/// What happened to an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum RepackOutcome {
-    /// It is packed as asked.
+    /// It is packed as requested.
     #[default]
     Done,
-    /// The same; an earlier run had begun with it.
+    /// The same; an earlier run had begun on it.
     Resumed,
-    /// It was so already, and nothing was done.
+    /// It was packed that way already, and nothing was done.
     Unchanged,
 }
 
@@ -188,34 +191,34 @@ pub enum RepackOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RepackedArray {
-    /// Its path below the place that was named; empty for that place itself.
+    /// Its path below the given location; empty for the location itself.
     pub path: String,
-    /// What became of it.
+    /// What happened to it.
     pub outcome: RepackOutcome,
     /// The shape of its chunks.
     pub chunk_shape: Vec<u64>,
     /// The shape of its shards, if it has shards.
     pub shard_shape: Option<Vec<u64>>,
-    /// Whether its chunks are moved as they are, and not encoded anew.
+    /// Whether its chunks are moved rather than re-encoded.
     pub moves: bool,
-    /// Chunks that were moved as they were.
+    /// Chunks moved without re-encoding.
     pub chunks_moved: u64,
-    /// Chunks that were encoded anew.
+    /// Chunks re-encoded.
     pub chunks_recoded: u64,
-    /// Chunks of the grid that are not stored, because they hold nothing but the fill value.
+    /// Chunks of the grid that are not stored, because they hold only the fill value.
     pub chunks_empty: u64,
-    /// Objects that this run has written.
+    /// Objects this run has written.
     pub objects_written: u64,
-    /// Their bytes.
+    /// Their total bytes.
     pub bytes_written: u64,
-    /// Objects that an earlier run had written.
+    /// Objects an earlier run had written.
     pub objects_kept: u64,
     /// How the result was checked.
     pub check: RepackCheck,
 }
 
 impl RepackedArray {
-    /// Takes over what was counted.
+    /// Copies the counts.
     pub(super) fn count(&mut self, counts: &Counts, check: RepackCheck) {
         self.chunks_moved = counts.moved;
         self.chunks_recoded = counts.recoded;

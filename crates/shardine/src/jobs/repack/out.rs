@@ -1,4 +1,4 @@
-//! Plans a Zarr hierarchy with its chunks packed in another way, at another place.
+//! Plans a repacked Zarr hierarchy at another location.
 
 use shardine_store::FolderPart;
 
@@ -15,8 +15,8 @@ use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrF
 use crate::zarr::{DOCUMENT, MAX_DEPTH, V2_DOCUMENTS, grid_folder};
 use crate::{ArrayNode, Error, Group, Location, Node};
 
-/// The object at the root of a target that says what is being made there, or was when the program
-/// was killed.
+/// The object at the root of a target that marks it as unfinished, while a job writes it or after
+/// one was killed.
 pub const REPACK_MARKER: &str = ".shardine-repack.json";
 
 pub(in crate::jobs) const REPACK: JobKind =
@@ -30,18 +30,18 @@ struct Planner<'a> {
     steps: Vec<Step>,
     reports: Vec<RepackedArray>,
     documents: Vec<Document>,
-    /// The nodes of the source by path, and of arrays how their objects are called.
+    /// The nodes of the source by path, and for arrays how their objects are named.
     nodes: Vec<(String, Option<Named>)>,
 }
 
-/// How the objects of an array are called, now and then, and how many axes it has.
+/// How the objects of an array are named, before and after, and how many axes it has.
 #[derive(Clone, Copy)]
 struct Named {
     encodings: [ChunkKeyEncoding; 2],
     rank: usize,
 }
 
-/// Plans the new data set, with a report of each step as far as it is known.
+/// Plans the new data set, with a report of each step as far as known.
 pub(in crate::jobs) fn plan_repack(
     context: &JobContext,
     source: &Location,
@@ -79,7 +79,7 @@ pub(in crate::jobs) fn plan_repack(
     Ok((plan, reports))
 }
 
-/// Makes the new data set; `tell` hears of each array.
+/// Makes the new data set; `tell` is called with each array.
 pub(super) fn repack(
     context: &JobContext,
     source: &Location,
@@ -105,7 +105,7 @@ pub(super) fn repack(
     })
 }
 
-/// What becomes of something in the source, by its path.
+/// What happens to something in the source, by its path.
 fn part(nodes: &[(String, Option<Named>)], path: &str, is_folder: bool) -> FolderPart {
     let below = |path: &str, node: &str| -> Option<String> {
         match node {
@@ -135,12 +135,12 @@ fn part(nodes: &[(String, Option<Named>)], path: &str, is_folder: bool) -> Folde
 }
 
 impl Planner<'_> {
-    /// The same place in the target.
+    /// The same path in the target.
     fn place(&self, path: &str) -> Result<Location, Error> {
         if path.is_empty() { Ok(self.target.clone()) } else { self.target.join(path) }
     }
 
-    /// A document that comes after all arrays.
+    /// Adds a document that comes after all arrays.
     fn document(&mut self, path: &str, bytes: Vec<u8>) -> Result<(), Error> {
         let key = self.place(path)?.key(DOCUMENT)?;
         self.documents.push(Document { key, bytes });
@@ -220,7 +220,7 @@ impl Planner<'_> {
     }
 }
 
-/// How the objects of the new array are named: as before, unless that is the way of Zarr v2.
+/// How the objects of the new array are named: as before, unless that is the Zarr v2 way.
 fn key_encoding(old: &ArrayNode) -> ChunkKeyEncoding {
     match old.zarr_format() {
         ZarrFormat::V2 => ChunkKeyEncoding::default(),

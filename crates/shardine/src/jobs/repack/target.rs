@@ -1,4 +1,4 @@
-//! What the new array is to be: its metadata, worked out from the old one's and from what is asked for.
+//! The metadata of the new array, derived from the old one's and from the request.
 
 use serde_json::{Map, json};
 
@@ -12,10 +12,10 @@ use crate::zarr::metadata::{
 use crate::zarr::{FlatCodecs, SHARDING};
 use crate::{Array, ArrayNode, CodecSpec, Error};
 
-/// How an array is stored, without the nesting of codecs in codecs.
+/// How an array is stored, with nested codecs flattened.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::jobs) struct Stored {
-    /// All codecs that a chunk goes through, those around shards included.
+    /// All codecs that a chunk goes through, including those around shards.
     pub codecs: Vec<CodecSpec>,
     /// The shape of the innermost chunks, by axis of the array.
     pub chunk_shape: Vec<u64>,
@@ -28,7 +28,7 @@ pub(in crate::jobs) struct Shards {
     pub shape: Vec<u64>,
     pub index_codecs: Vec<CodecSpec>,
     pub location: IndexLocation,
-    /// Whether nothing but the chunks' own codecs is inside, and nothing around.
+    /// Whether there is nothing inside but the chunks' own codecs, and nothing around.
     pub plain: bool,
 }
 
@@ -76,15 +76,15 @@ impl Stored {
     }
 }
 
-/// What is to be built.
+/// What has to be built.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub metadata: ArrayMetadata,
-    /// Whether the array is so already.
+    /// Whether the array is already as requested.
     pub unchanged: bool,
 }
 
-/// Works out what is to be built.
+/// Determines what has to be built.
 pub(super) fn wanted(
     array: &ArrayNode,
     options: &RepackOptions,
@@ -137,7 +137,7 @@ pub(super) fn wanted(
     Ok(Wanted { metadata: metadata.into_v3(), unchanged })
 }
 
-/// Why there are no such shards.
+/// Why such shards are not possible.
 #[derive(Debug)]
 pub(in crate::jobs) enum Refused {
     Reason(String),
@@ -145,7 +145,7 @@ pub(in crate::jobs) enum Refused {
 }
 
 impl Refused {
-    /// The error, where `refuse` makes one of a reason.
+    /// The error; `refuse` makes one from a reason.
     pub fn into_error(self, refuse: impl FnOnce(String) -> Error) -> Error {
         match self {
             Self::Reason(reason) => refuse(reason),
@@ -160,7 +160,7 @@ impl From<String> for Refused {
     }
 }
 
-/// The shape of the new shards; `None` for none.
+/// The shape of the new shards; `None` for no shards.
 pub(in crate::jobs) fn shard_shape(
     array: &Array,
     old: &Stored,
@@ -211,7 +211,8 @@ pub(in crate::jobs) fn shard_shape(
                 && let Ok(shape) = multiple(&shards.shape, chunk)
                 && is_near(&shape, chunk, mean, *target)
             {
-                // A sample of the same chunks may come out otherwise in other shards; that is no reason to begin anew.
+                // A sample of the same chunks may differ in other shards; that is no reason to
+                // repack again.
                 return Ok(Some(shape));
             }
             let axes = array.shape().iter().zip(chunk);
@@ -221,7 +222,7 @@ pub(in crate::jobs) fn shard_shape(
     }
 }
 
-/// Whether shards of such chunks are of about the size that is wanted.
+/// Whether shards of such chunks have about the requested size.
 fn is_near(shard: &[u64], chunk: &[u64], chunk_bytes: u64, target: u64) -> bool {
     let axes = shard.iter().zip(chunk);
     let bytes: f64 = axes.map(|(&shard, &chunk)| (shard / chunk) as f64).product::<f64>();

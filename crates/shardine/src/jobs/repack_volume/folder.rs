@@ -1,4 +1,4 @@
-//! The values of a folder of meshes or skeletons, packed anew.
+//! Repacks the values of a folder of meshes or skeletons.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::precomputed::{INFO, ValueNames};
 use crate::shard::uint64::Sharding;
 use crate::{Engine, Error, Location};
 
-/// A folder of values by key, and what it is to become.
+/// A folder of values by key, and its replacement.
 #[derive(Clone)]
 pub(super) struct Folder {
     location: Location,
     old: KeyFolderValues,
     document: Map<String, Value>,
-    /// How the shards are called, now and then.
+    /// How the shards are named, before and after.
     names: [ValueNames; 2],
     report: RepackedScale,
 }
@@ -52,7 +52,7 @@ impl Folder {
         Ok(Self { location: location.clone(), old, document, names, report })
     }
 
-    /// The values at a place whose `info` is this.
+    /// The values at a location with this `info`.
     pub fn values_at(place: &Location, info: &str) -> Result<KeyFolderValues, Error> {
         let no_store = || Error::NoKeyValues { at: place.to_string() };
         let document: Map<String, Value> = serde_json::from_str(info).map_err(|_| no_store())?;
@@ -65,7 +65,7 @@ impl Folder {
         Ok(KeyFolderValues { shards, kind })
     }
 
-    /// The values at the place where they are built.
+    /// The values at the location where they are built.
     fn new_values(&self, place: &Location) -> Option<KeyFolderValues> {
         let sharding = self.report.sharding.clone()?;
         let (store, folder) = (Arc::clone(&place.store), place.path.clone());
@@ -76,7 +76,7 @@ impl Folder {
 
 impl Packed for Folder {
     fn info(&self) -> Vec<u8> {
-        // A map of JSON values is always written.
+        // A map of JSON values always serializes.
         serde_json::to_vec_pretty(&self.document).unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! A volume, or a folder of values by key, that is replaced by one packed in another way.
+//! Replaces a volume, or a folder of values by key, with a repacked one.
 
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ pub(super) fn repack<P: Packed>(
         Some(packed) => packed,
         None => open()?,
     };
-    // An earlier run has done all of it if there is nothing left to do.
+    // If there is nothing left to do, an earlier run has done all of it.
     let all = packed.is_unchanged() && outcome == Replaced::Resumed;
     for mut scale in packed.reports(outcome == Replaced::Resumed) {
         if all {
@@ -55,7 +55,7 @@ struct Repacked<'a, P> {
     context: &'a JobContext,
     location: &'a Location,
     open: &'a dyn Fn() -> Result<P, Error>,
-    /// As it was last looked at.
+    /// As last read.
     packed: Option<P>,
 }
 

@@ -1,4 +1,5 @@
-//! Packs the chunks of volumes, and other values by key, anew: encoded chunks are moved as they are.
+//! Repacks the chunks of volumes, and other values by key: encoded chunks are moved without
+//! decoding.
 
 mod folder;
 mod in_place;
@@ -32,21 +33,25 @@ pub(super) use values::KeyFolderValues;
 
 pub use options::{RepackVolumeOptions, RepackedScale};
 
-/// Packs the chunks of the scales of a volume anew; in their place, or at `target`.
+/// Repacks the chunks of the scales of a volume; in place, or at `target`.
 ///
-/// What is stored of a chunk is moved as it is. Where the shards of the two packings compress their values differently, it is
-/// compressed or decompressed; it is never decoded to voxels. All that `info` says beside the packing stays.
+/// The stored bytes of a chunk are moved unchanged. Where the two packings compress the values in
+/// their shards differently, they are compressed or decompressed; voxels are never decoded. Apart
+/// from the packing, `info` stays as it is.
 ///
-/// **In place** the volume is built anew in a folder beside it, with all else that lies in its folder carried over, checked, made
-/// durable, and exchanged with the old one in one step; the old one is removed last. That needs room for a copy of the
-/// scales that change. A run that was killed is gone on with by the same call. Only for files.
+/// **In place**, the volume is rebuilt in a folder beside it, with everything else in its folder
+/// carried over, checked, made durable, and exchanged with the old one in one step; the old one is
+/// removed last. That needs room for a copy of the scales that change. The same call resumes a run
+/// that was killed. Only for files.
 ///
-/// **At a target** the whole volume is made, with all that lies in its folder; `info` comes last.
+/// **At a target**, the whole volume is made, with everything that lies in its folder; `info` comes
+/// last.
 ///
-/// `tell` hears of each scale when it is done.
+/// `tell` is called with each scale when it is done.
 ///
-/// Costs a listing, a read for each index, and the bytes once; the check reads them twice more. Memory is that of the values in
-/// flight, and some bytes for each key, of which no more are in memory at once than fit into a quarter of the engine's.
+/// Costs a listing, a read for each index, and one read of the bytes; the check reads them twice
+/// more. Memory is the values in flight, and some bytes for each key, limited to a quarter of the
+/// engine's memory at a time.
 pub fn repack_volume(
     context: impl Into<JobContext>,
     source: &Location,
@@ -62,10 +67,11 @@ pub fn repack_volume(
     run(context, source, target, &open, options, tell)
 }
 
-/// Packs the values of a folder whose own `info` says how it is sharded, meshes or skeletons say, anew; in their place, or at
-/// `target`. Otherwise like [`repack_volume`]; the fragments of meshes stay with their manifests.
+/// Repacks the values of a folder whose own `info` says how it is sharded, such as meshes or
+/// skeletons; in place, or at `target`. Otherwise like [`repack_volume`]; the fragments of meshes
+/// stay with their manifests.
 ///
-/// Of the options, the sharding and the level do not matter.
+/// The options' sharding and level are ignored.
 pub fn repack_keys(
     context: impl Into<JobContext>,
     source: &Location,
@@ -108,8 +114,7 @@ fn run<P: Packed + 'static>(
     }
 }
 
-/// Counts the values at a place that a job packs in another way, which goes from the one `info` to
-/// the other.
+/// Counts the values at a location that a job from one `info` to the other repacks.
 fn count_packed(
     engine: &Arc<Engine>,
     place: &Location,
@@ -128,35 +133,37 @@ fn count_packed(
     changed.try_fold(0u64, |all, (level, _)| Ok(all + count_chunks(engine, &volume, level)?))
 }
 
-/// A data set in a folder with an `info`, and what it is to become.
+/// A data set in a folder with an `info`, and its replacement.
 trait Packed: Clone {
-    /// Its `info` as it is to be.
+    /// Its new `info`.
     fn info(&self) -> Vec<u8>;
 
-    /// What is asked for, to tell one job from another.
+    /// What is requested, to distinguish jobs.
     fn request(&self) -> Value;
 
-    /// Whether it is so already.
+    /// Whether it is already as requested.
     fn is_unchanged(&self) -> bool;
 
-    /// An error if parts of it lie outside of its folder, so that a copy of that would not have them.
+    /// An error if parts of it lie outside its folder, which a copy of the folder would lack.
     fn check_inside(&self) -> Result<(), Error>;
 
     /// Refuses objects that would be lost, as they look like values and no reader finds them.
     fn check_names(&self) -> Result<(), Error>;
 
-    /// What makes it at another place, all but the `info`.
+    /// The steps that make it at another location, except for the `info`.
     fn steps(&self, engine: &Arc<Engine>, place: &Location) -> Result<Vec<Step>, Error>;
 
-    /// Takes note of what the steps have done.
+    /// Records what the steps have done.
     fn count(&mut self, counts: &[Counts]);
 
-    /// What becomes of something in the folder, by its path below it: what is built is left, all else carried over.
+    /// What happens to something in the folder, by its path below it: what is built is left out,
+    /// everything else carried over.
     fn part(&self, path: &str, is_folder: bool) -> FolderPart;
 
-    /// How many values there are at the place where it was built; an error if there are more or fewer than were moved there.
+    /// The number of values at the location where it was built; an error unless that is the number
+    /// moved there.
     fn recount(&self, engine: &Arc<Engine>, place: &Location) -> Result<u64, Error>;
 
-    /// What was done, or is to be done.
+    /// What was done, or has to be done.
     fn reports(&self, resumed: bool) -> Vec<RepackedScale>;
 }

@@ -9,7 +9,7 @@ use crate::jobs::repack::RepackCheck;
 use crate::plan::ShardingRequest;
 use crate::shard::uint64::Sharding;
 
-/// How to pack the scales of a volume anew.
+/// How to repack the scales of a volume.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RepackVolumeOptions {
@@ -17,24 +17,27 @@ pub struct RepackVolumeOptions {
     pub sharding: ShardingRequest,
     /// The only scale that changes; `None` for all.
     pub level: Option<usize>,
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
-    /// Give up what an earlier job has left unfinished.
+    /// Abandon what an earlier job has left unfinished.
     pub restart: bool,
-    /// Nobody else uses the volume while it is replaced in place: for file systems without locks to rely on.
+    /// Nobody else uses the volume while it is replaced in place: for file systems without reliable
+    /// locks.
     pub exclusive: bool,
-    /// How long others may take to be done before it is replaced in place; `None` is half a minute.
+    /// How long to wait for others to finish before it is replaced in place; `None` means half a
+    /// minute.
     pub wait: Option<Duration>,
-    /// Compare all that was moved with what it was.
+    /// Compare everything that was moved with its source.
     pub check: bool,
-    /// At a target: take the process that was making it for dead, where that cannot be told.
+    /// With a target: assume that the process writing it is dead, where that cannot be checked.
     pub take_over: bool,
-    /// At a target: which part of the work this process does; `None` for all of it.
+    /// With a target: the part of the work this process does; `None` for all of it.
     pub part: Option<Part>,
 }
 
 impl RepackVolumeOptions {
-    /// All scales sharded so, checked. An `Option<Sharding>` is one sharding for all, or no shards.
+    /// Shards all scales like this, and checks the result. An `Option<Sharding>` is one sharding
+    /// for all, or no shards.
     pub fn new(sharding: impl Into<ShardingRequest>) -> Self {
         Self {
             sharding: sharding.into(),
@@ -49,7 +52,7 @@ impl RepackVolumeOptions {
         }
     }
 
-    /// How it is made at another place.
+    /// The options for writing to another location.
     pub(in crate::jobs) fn out(&self) -> OutOptions {
         OutOptions {
             restart: self.restart,
@@ -61,7 +64,7 @@ impl RepackVolumeOptions {
     }
 }
 
-/// What became of a scale.
+/// What was done to a scale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepackedScale {
@@ -71,17 +74,17 @@ pub struct RepackedScale {
     pub key: String,
     /// How it is sharded now; `None` if it is not.
     pub sharding: Option<Sharding>,
-    /// What was done.
+    /// What happened to it.
     pub outcome: RepackOutcome,
-    /// Chunks that were moved as they were.
+    /// Chunks moved unchanged.
     pub chunks_moved: u64,
-    /// Chunks that were compressed or decompressed.
+    /// Chunks compressed or decompressed.
     pub chunks_recompressed: u64,
-    /// Objects that were written.
+    /// Objects written.
     pub objects_written: u64,
-    /// Objects that an earlier run had written.
+    /// Objects an earlier run had written.
     pub objects_kept: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub bytes_written: u64,
 }
 

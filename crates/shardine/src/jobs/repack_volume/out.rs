@@ -1,4 +1,4 @@
-//! Plans a volume, or a folder of values by key, packed in another way at another place.
+//! Plans a repacked volume, or folder of values by key, at another location.
 
 use super::volume::Scales;
 use super::{Packed, RepackVolumeOptions, RepackedScale};
@@ -32,7 +32,7 @@ fn plan<P: Packed + 'static>(
     })
 }
 
-/// Plans a volume at a target, with a report of each scale as far as it is known.
+/// Plans a volume at a target, with a report of each scale as far as known.
 pub(in crate::jobs) fn plan_repack_volume(
     context: &JobContext,
     source: &Location,

@@ -1,4 +1,4 @@
-//! Values by 64-bit key in shards, and what is stored of the chunks of a scale.
+//! Values by 64-bit key in shards, and the stored chunks of a scale.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,13 +15,13 @@ use crate::precomputed::{Volume, unwrapped};
 use crate::shard::uint64::Encoding;
 use crate::{Engine, Error};
 
-/// A value that is stored.
+/// A stored value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jobs) struct StoredValue {
     pub key: u64,
     /// Bytes before it that belong to it.
     pub before: u64,
-    /// Its own bytes, as they are stored.
+    /// Its own bytes, as stored.
     pub len: u64,
 }
 
@@ -33,18 +33,17 @@ pub(in crate::jobs) struct KeyFolderValues {
 }
 
 impl KeyFolderValues {
-    /// How values are compressed, on top of what they are.
+    /// How shards compress values, on top of the values' own encoding.
     pub fn encoding(&self) -> Encoding {
         self.shards.sharding.data_encoding
     }
 
-    /// Where messages say a value is.
+    /// The object of a value, for messages.
     pub fn object_key(&self, key: u64) -> Result<Key, StoreError> {
         self.shards.shard_key(self.shards.sharding.place(key).shard)
     }
 
-    /// Visits all values. A key in a place where no reader looks for it is an error, as it would be
-    /// lost.
+    /// Visits all values. A key where no reader looks for it is an error, as it would be lost.
     pub fn each_key(
         &self,
         engine: &Engine,
@@ -66,7 +65,7 @@ impl KeyFolderValues {
         Ok(StoredBytes { object: Arc::clone(&shard.object), range: Some(range) })
     }
 
-    /// Appends a value as it is stored, with `before` bytes that lie before it.
+    /// Appends a value as stored, with `before` bytes that lie before it.
     pub fn read(
         &self,
         context: &mut Context,
@@ -82,7 +81,7 @@ impl KeyFolderValues {
     }
 }
 
-/// Visits all values of a folder of shards, each with the bytes before it if these are kept.
+/// Visits all values of a folder of shards, each with the bytes before it if those are kept.
 fn each_value(
     engine: &Engine,
     shards: &KeyedShards,
@@ -115,8 +114,8 @@ fn each_value(
     Ok(())
 }
 
-/// Counts what is stored of the chunks of a scale; an error if something is stored where no reader
-/// finds it, as it would be lost. A listing, and of shards a read for each index.
+/// Counts the stored chunks of a scale; an error if something is stored where no reader finds it,
+/// as it would be lost. Costs a listing, and for shards a read of each index.
 pub(super) fn count_chunks(engine: &Engine, volume: &Volume, level: usize) -> Result<u64, Error> {
     let scale = volume.scale(level)?;
     let code = scale.morton().ok_or_else(|| RepackError::Layout {

@@ -1,4 +1,4 @@
-//! The scales of a volume, packed anew.
+//! Repacks the scales of a volume.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::jobs::repack::RepackError;
 use crate::precomputed::{INFO, Scale, ValueNames, Volume, VolumeInfo};
 use crate::{Engine, Error, Location};
 
-/// A volume, and what it is to become.
+/// A volume, and its replacement.
 #[derive(Clone)]
 pub(super) struct Scales {
     old: Volume,
     info: VolumeInfo,
-    /// What becomes of each scale; those that stay as they are come with the outcome `Unchanged`.
+    /// The report of each scale; those that stay as they are have the outcome `Unchanged`.
     scales: Vec<RepackedScale>,
     changed: Vec<Changed>,
 }
@@ -30,7 +30,7 @@ struct Changed {
     level: usize,
     /// Its folder, relative to the volume's.
     folder: String,
-    /// How its objects are called, now and then.
+    /// How its objects are named, before and after.
     names: [ValueNames; 2],
 }
 
@@ -190,7 +190,7 @@ impl Packed for Scales {
     }
 }
 
-/// The folder of a scale, relative to the volume's; `None` if it does not lie in it.
+/// The folder of a scale, relative to the volume's; `None` if it lies outside.
 fn folder_inside(volume: &Volume, scale: &Scale) -> Result<Option<String>, Error> {
     let folder = volume.folder(scale)?;
     let base = volume.location().path.as_ref().map(Key::as_str).unwrap_or_default();
@@ -202,7 +202,7 @@ fn folder_inside(volume: &Volume, scale: &Scale) -> Result<Option<String>, Error
     Ok(inside.filter(|folder| !folder.is_empty()).map(str::to_owned))
 }
 
-/// The scales that change. Each must have a folder that is nobody else's.
+/// The scales that change. Each must have a folder of its own.
 fn changed_scales(
     volume: &Volume,
     info: &VolumeInfo,
@@ -220,7 +220,7 @@ fn changed_scales(
         };
         let others = volume.info().scales().iter().enumerate().filter(|(other, _)| *other != level);
         for (_, other) in others {
-            // What lies elsewhere does not lie in this folder.
+            // A scale outside the volume's folder does not share this one.
             if folder_inside(volume, other).ok().flatten().as_ref() == Some(&folder) {
                 let (one, two) = (&report.key, &other.key);
                 let reason = format!("the chunks of scales \"{one}\" and \"{two}\" share a folder");

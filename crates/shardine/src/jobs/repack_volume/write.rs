@@ -16,19 +16,19 @@ use crate::jobs::rebuild::Counts;
 use crate::keyed::{Change, ChangeReport, Encoded, OldValue, change_shard, gzip};
 use crate::shard::uint64::Encoding;
 
-/// Bytes that a value may have when it is decompressed.
+/// The most bytes a value may decompress to.
 const LIMIT: usize = 2 << 30;
 
-/// Bytes of memory for a key that is to be moved.
+/// Memory for a key to be moved, in bytes.
 const KEY: u64 = size_of::<Moved>() as u64;
 
-/// The most that is reckoned for a value, whatever an index says.
+/// The most that is assumed for a value, whatever an index says.
 const MOST: u64 = 1 << 40;
 
-/// Values that are compared together.
+/// Values compared together.
 const COMPARED: usize = 1024;
 
-/// A key that is to be moved.
+/// A key to be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Moved {
     /// Its shard at the target.
@@ -36,11 +36,11 @@ struct Moved {
     key: u64,
     /// Bytes before its value that belong to it.
     before: u64,
-    /// Bytes of memory for it.
+    /// Memory for it, in bytes.
     memory: u64,
 }
 
-/// Bytes of memory for a value that is moved: as it is, and if it is compressed in another way, as it becomes too.
+/// The memory for a moved value in bytes: as stored, and if it is recompressed, the result too.
 fn memory(from: &KeyFolderValues, to: &KeyFolderValues, value: &StoredValue) -> u64 {
     let stored = value.before.saturating_add(value.len);
     let becomes = match from.encoding() == to.encoding() {
@@ -118,7 +118,8 @@ impl Moving<'_> {
         let publisher = Publisher::new(&*self.to.shards.store, JOB_BATCH);
         let groups = keys.chunk_by(|a, b| a.shard == b.shard);
         let moves = self.from.encoding() == self.to.encoding() && self.from.can_locate();
-        // What is moved is hardly in memory, and several shards keep the disk busier than several workers at one.
+        // Moving takes hardly any memory, and several shards keep the disk busier than several
+        // workers on one.
         let bytes = |group: &&[Moved]| match moves {
             true => 0,
             false => group.iter().map(|moved| moved.memory).fold(0, u64::saturating_add),
@@ -183,7 +184,7 @@ impl Moving<'_> {
     }
 }
 
-/// Appends a value as it is to be stored, with the bytes before it.
+/// Appends a value as it will be stored, with the bytes before it.
 fn move_value(
     context: &mut Context,
     from: &KeyFolderValues,
@@ -235,7 +236,7 @@ fn wrong(values: &KeyFolderValues, key: u64, reason: &str) -> StoreError {
 
 impl KeyFolderValues {
     /// Moves all values to other shards, or those of a part; with `check` they are compared there.
-    /// With `resumed`, objects that are there already are whole and stay.
+    /// With `resumed`, existing objects are complete and stay.
     pub fn move_to(
         &self,
         context: &JobContext,
@@ -251,7 +252,7 @@ impl KeyFolderValues {
         Ok(counts)
     }
 
-    /// Compares all values, and what lies before them, with what they are elsewhere.
+    /// Compares all values, and what lies before them, with their copies.
     fn check(&self, context: &JobContext, to: &Self, part: Option<Part>) -> Result<(), Error> {
         let mut keys = Vec::with_capacity(COMPARED);
         let mut result = Ok(());
@@ -272,7 +273,7 @@ impl KeyFolderValues {
     }
 }
 
-/// Whether a shard is made by this process.
+/// Whether a shard belongs to this process.
 fn is_mine(part: Option<Part>, shard: u64) -> bool {
     part.is_none_or(|part| part.takes(format!("keys:{shard}").as_bytes()))
 }
@@ -284,7 +285,7 @@ fn compare(
     keys: &[StoredValue],
 ) -> Result<(), Error> {
     let first_error = FirstError::default();
-    // The value as it was and as it is, and if they are compressed differently, what both are.
+    // The old and the new value, and if they are compressed differently, both decompressed.
     let each = keys.iter().map(|value| memory(from, to, value).saturating_mul(2)).max();
     let each = each.unwrap_or(0);
     let workers = engine.workers_within(each);

@@ -1,28 +1,28 @@
-//! Whether the chunks of a scale are what `info` says: if most of them are not, it is `info` that is wrong.
+//! Whether the chunks of a scale match its `info`: if most of them do not, the `info` is wrong.
 
 use crate::jobs::check::FindingKind;
 use crate::jobs::check::keyed::{Fault, Survey};
 
-/// How the chunks of a scale agree with its `info`.
+/// How well the chunks of a scale match its `info`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Agreement {
-    /// Chunks whose bytes were looked at, or whose place was not in the grid.
+    /// Chunks whose bytes were checked, or whose position was not in the grid.
     looked: u64,
-    /// Chunks of other sizes than they should have.
+    /// Chunks of the wrong size.
     sizes: u64,
     /// Chunks that cannot be decoded.
     undecodable: u64,
-    /// Chunks outside the grid, which is another one if `info` has wrong sizes.
+    /// Chunks outside the grid, which is a different one if `info` has wrong sizes.
     outside: u64,
 }
 
 impl Agreement {
-    /// Of chunks that are objects.
+    /// For chunks that are single objects.
     pub fn of_objects(looked: u64) -> Self {
         Self { looked, ..Self::default() }
     }
 
-    /// Of the chunks of a shard.
+    /// For the chunks of a shard.
     pub fn of(survey: &Survey) -> Self {
         let mut found = Self::default();
         for surveyed in &survey.entries {
@@ -41,7 +41,7 @@ impl Agreement {
         found
     }
 
-    /// With the chunks of another shard.
+    /// Adds the chunks of another shard.
     pub fn add(&mut self, other: Self) {
         self.looked += other.looked;
         self.sizes += other.sizes;
@@ -49,7 +49,7 @@ impl Agreement {
         self.outside += other.outside;
     }
 
-    /// Counts a chunk that was looked at as one that is not what it should be.
+    /// Counts a checked chunk as a mismatch.
     pub fn fail(&mut self, kind: FindingKind) {
         match kind {
             FindingKind::ChunkSize => self.sizes += 1,
@@ -58,7 +58,7 @@ impl Agreement {
         }
     }
 
-    /// What speaks against `info`, if it is rather that than the chunks.
+    /// The evidence against `info`, if that is more likely wrong than the chunks.
     pub fn against_info(&self) -> Option<String> {
         let failed = self.sizes + self.undecodable;
         let others = failed + self.outside;

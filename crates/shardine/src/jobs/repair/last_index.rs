@@ -1,4 +1,4 @@
-//! Looks for an index in a shard whose own cannot be read.
+//! Searches for an index in a shard whose own is unreadable.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ use crate::jobs::check::overlapping;
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{ChecksumScan, IndexLocation, ShardIndex};
 
-/// Where the last index begins that is valid and whose entries hold.
+/// Where the last index begins that is valid and has consistent entries.
 pub(super) fn find_last_index(
     shard: &ShardLayout,
     object: &dyn Object,
     len: u64,
 ) -> Result<Option<u64>, Error> {
-    // An index at the start has one place, and nothing but a journal could have another copy.
+    // An index at the start has one place, and only a journal could have another copy.
     if shard.index.location() == IndexLocation::Start || !shard.index.ends_with_crc32c() {
         return Ok(None);
     }
@@ -39,10 +39,11 @@ pub(super) fn find_last_index(
     Ok(None)
 }
 
-/// Whether a shard lies at these bytes whose entries hold, and one of them at least leads to what it should.
+/// Whether there is a shard at these bytes with consistent entries, at least one of which leads to
+/// what it should.
 ///
-/// The index of a shard inside has a valid checksum too, and so has a chunk that ends in one; of all ones, it even
-/// looks like an index without entries.
+/// The index of an inner shard has a valid checksum too, and so has a chunk that ends in one; if it
+/// is all ones, it even looks like an index without entries.
 fn is_sound(shard: &ShardLayout, object: &dyn Object, at: Range<u64>) -> Result<bool, Error> {
     let read = |range| object.read(ReadRange::Bounded(range));
     let indexed = read_index(shard, &at, &mut Context::new(), read)?;
@@ -61,12 +62,12 @@ fn leads_to(layout: &Layout, object: &dyn Object, at: Range<u64>) -> Result<bool
     match layout {
         Layout::Shard(shard) if shard.after.is_empty() => is_sound(shard, object, at),
         Layout::Staged(staged) => leads_to(&staged.inner, object, at),
-        // Whether it can be decoded is looked at when the index is in its place.
+        // Whether it can be decoded is checked when the index is in place.
         Layout::Shard(_) | Layout::Chunk(_) => Ok(true),
     }
 }
 
-/// The entries of an index, if all lie outside of it, and no two share some of their bytes but not all.
+/// The entries of an index, if all lie outside of it, and no two overlap partially.
 fn holding(index: &ShardIndex, own: &Range<u64>) -> Option<Vec<Range<u64>>> {
     let mut ranges = Vec::new();
     for entry in 0..index.len() {

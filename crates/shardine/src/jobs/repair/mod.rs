@@ -1,4 +1,4 @@
-//! Mends what can be mended, and keeps what it takes away.
+//! Repairs what can be repaired, and keeps what it removes.
 
 mod agreement;
 mod last_index;
@@ -25,38 +25,43 @@ use crate::{Array, ArrayNode, Engine, Error, Location, open_in};
 pub use report::{Repair, RepairKind, RepairOptions, RepairSummary};
 pub(super) use set_aside::SetAside;
 
-/// Things that are told one by one.
+/// The most repairs reported one by one.
 const MAX_TOLD: u64 = 10_000;
 
-/// Damage of one kind in one object that is heard of before the object is looked at by itself.
+/// The most findings of one kind in one object collected before the object is checked by itself.
 const LOOKED_AT: u64 = 20;
 
-/// Damage of one kind that is looked at in one object at a time.
+/// The most findings of one kind handled in one object at a time.
 const MAX_OF_KIND: u64 = 1 << 16;
 
-/// Mends an array, or a group with all nodes below it, as far as that can be done.
+/// Repairs an array, or a group with all nodes below it, as far as possible.
 ///
-/// Changes in place that were interrupted are finished or undone, and what killed writers left is cleared. A shard
-/// without its index gets the last one back that is found in it, valid and with entries that hold: chunks go back where
-/// it says, and count as [`unproved`](RepairSummary::unproved), for it is an older one. A chunk that is damaged is kept at
-/// [`set_aside`](RepairOptions::set_aside) and its entry emptied, so that it reads as the fill value and the rest of
-/// the shard can be read and written; a shard or chunk object of which nothing can be read is kept there whole. What
-/// is lost that way is recorded beside the data ([`LOSS_RECORD`](crate::jobs::LOSS_RECORD)) before it is taken away, and
-/// `verify` tells of it until it is written again or [accepted](RepairOptions::accept_loss).
-/// Nothing that is damaged is deleted. Each object is replaced in one step under its lock, after it was looked at
-/// again; what other writers have changed meanwhile counts.
+/// Interrupted in-place updates are finished or undone, and the leftovers of killed writers are
+/// removed. A shard without its index gets the last one back that is found in it, valid and with
+/// consistent entries: chunks go back where it says, and count as
+/// [`unproved`](RepairSummary::unproved), as it is an older one. A damaged chunk is kept at
+/// [`set_aside`](RepairOptions::set_aside) and its entry emptied, so that it reads as the fill
+/// value and the rest of the shard can be read and written; a shard or chunk object of which
+/// nothing is readable is kept there whole. What is lost that way is recorded beside the data
+/// ([`LOSS_RECORD`](crate::jobs::LOSS_RECORD)) before it is removed, and `verify` reports it until
+/// it is written again or [accepted](RepairOptions::accept_loss). Nothing that is damaged is
+/// deleted. Each object is replaced atomically under its lock, after it was checked again, so that
+/// changes by other writers count.
 ///
-/// In a precomputed volume, or a folder of meshes, skeletons or annotations, keys are moved to the shards where readers
-/// look for them, values are stored as `info` says, and shards in forms that readers do not find get the usual one;
-/// `info` itself is corrected where it disagrees with every value. A scale of which most chunks have other sizes than
-/// `info` tells is left as it is.
+/// In a precomputed volume, or a folder of meshes, skeletons or annotations, keys are moved to the
+/// shards where readers look for them, values are re-encoded as `info` says, and shards in forms
+/// that readers do not find are converted to the usual one; `info` itself is corrected where it
+/// disagrees with every value. A scale is left alone if most of its chunks do not have the sizes
+/// that `info` says.
 ///
-/// Damaged metadata stays as it is, and so does damage inside a shard that a codec has encoded as a whole, and all damage
-/// of a data set whose format is only read ([`only_read`](RepairSummary::only_read)).
+/// Damaged metadata is left alone, and so is damage inside a shard that a codec has encoded as a
+/// whole, and all damage in a data set whose format Shardine only reads
+/// ([`only_read`](RepairSummary::only_read)).
 ///
-/// A repair that `context` stops ends before its next object; what it has mended stays mended.
+/// A repair that `context` stops ends before its next object; what it has repaired stays repaired.
 ///
-/// Costs what [`verify`](crate::jobs::verify) costs, and for each damaged shard its bytes once.
+/// Costs what [`verify`](crate::jobs::verify) costs, and for each damaged shard one read of its
+/// bytes.
 pub fn repair(
     context: impl Into<JobContext>,
     location: &Location,
@@ -82,7 +87,8 @@ pub fn repair(
         records: BTreeSet::new(),
         is_held: false,
     };
-    // A volume is looked at, mended and looked at again as the one that it is. Arrays are held one by one.
+    // A volume is checked, repaired and checked again while held in place. Arrays are held one by
+    // one.
     let is_data_set = repairing.is_data_set()?;
     let hold = if is_data_set { location.hold()? } else { None };
     repairing.is_held = hold.is_some();
@@ -93,7 +99,7 @@ pub fn repair(
             found = repairing.look()?;
         }
     }
-    // Told, and no damage that is counted.
+    // Reported, but not counted as damage.
     for finding in std::mem::take(&mut found.left_out) {
         (repairing.tell)(Repair::of(RepairKind::Left, &finding));
     }
@@ -128,41 +134,41 @@ struct Repairing<'a> {
     aside: SetAside,
     tell: &'a mut (dyn FnMut(Repair) + Send),
     summary: RepairSummary,
-    /// What was left of the object that is looked at.
+    /// What was left of the current object.
     left: HashSet<Repair>,
-    /// Objects about which something was done, or would be.
+    /// Objects that were repaired, or would be.
     handled: BTreeSet<Key>,
-    /// How much was done, or would be.
+    /// How many repairs were made, or would be.
     done: u64,
-    /// How much was told.
+    /// How many were reported.
     told: u64,
-    /// The records of what was lost.
+    /// The records of losses.
     records: BTreeSet<Key>,
-    /// Whether the whole data set is held in its place.
+    /// Whether the whole data set is held in place.
     is_held: bool,
 }
 
-/// What a verification has found that is to be mended, or told.
+/// Findings to repair, or to report.
 #[derive(Default)]
 struct Found {
     leftovers: Vec<Finding>,
     damaged: BTreeMap<Key, Origin>,
-    /// Damage that cannot be mended.
+    /// Damage that cannot be repaired.
     left: Vec<Finding>,
-    /// What was lost earlier, and the records that tell so.
+    /// What was lost earlier, and the records of it.
     lost: u64,
     unproved: u64,
     records: BTreeSet<Key>,
     /// Records of what has been written again.
     settled: BTreeSet<Key>,
-    /// What is not looked at.
+    /// What is not checked.
     left_out: Vec<Finding>,
 }
 
 impl Repairing<'_> {
     fn tell(&mut self, repair: Repair) {
         match repair.kind {
-            // An object is looked at again after something in it was mended, and what was left is found again.
+            // An object is checked again after a repair, which finds again what was left.
             RepairKind::Left if self.left.contains(&repair) => return,
             RepairKind::Left => {
                 self.summary.left += 1;
@@ -186,7 +192,7 @@ impl Repairing<'_> {
         }
     }
 
-    /// Records what is about to be lost of an object, before it is taken away.
+    /// Records what is about to be lost of an object, before it is removed.
     fn record(
         &mut self,
         folder: Option<&Key>,
@@ -203,7 +209,8 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Removes the records of what has been written again, and if the loss is accepted, all of them.
+    /// Removes the records of what has been written again, and if the loss is accepted, all of
+    /// them.
     fn records(&mut self, settled: &BTreeSet<Key>) -> Result<(), Error> {
         let again = settled.difference(&self.records).cloned().collect();
         self.remove_records(
@@ -252,7 +259,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Whether an `info` tells what there is, and can be read.
+    /// Whether there is a readable `info` that describes the data set.
     fn is_data_set(&mut self) -> Result<bool, Error> {
         let set = open_in(self.engine, self.location).and_then(|set| {
             self.summary.only_read = set.only_read();
@@ -260,7 +267,7 @@ impl Repairing<'_> {
         });
         match set {
             Ok(set) => Ok(set.is_some()),
-            // That there is none, or what is wrong with its documents, is told as damage.
+            // A missing or invalid document is reported as damage.
             Err(Error::NoNode { .. }) => Ok(false),
             Err(error) if refusal(&error).is_some() => Ok(false),
             // What could not be read may be anything.
@@ -268,18 +275,18 @@ impl Repairing<'_> {
         }
     }
 
-    /// Looks for what there is to do.
+    /// Looks for problems to repair.
     fn look(&self) -> Result<Found, Error> {
         self.look_at(self.location, self.is_held)
     }
 
-    /// Every finding is wanted, but of each object only so many of a kind.
+    /// All findings, but only so many of a kind in each object.
     fn scope(&self, max_of_kind: u64, is_held: bool) -> Scope {
         let (decode, max_findings) = (self.options.decode, u64::MAX);
         Scope { decode, part: None, max_findings, max_of_kind, is_held }
     }
 
-    /// The same at another place, which the caller may hold.
+    /// The same at another location, which the caller may hold.
     fn look_at(&self, location: &Location, is_held: bool) -> Result<Found, Error> {
         let mut found = Found::default();
         let scope = self.scope(LOOKED_AT, is_held);
@@ -305,7 +312,7 @@ impl Repairing<'_> {
         Ok(found)
     }
 
-    /// Finishes what killed writers began, and removes what they left.
+    /// Finishes what killed writers began, and removes their leftovers.
     fn leftovers(&mut self, found: Vec<Finding>) -> Result<(), Error> {
         let store = Arc::clone(&self.location.store);
         for finding in found {
@@ -322,7 +329,7 @@ impl Repairing<'_> {
                 }
                 continue;
             }
-            // The journal is named, or the object that it belongs to.
+            // The finding names either the journal, or its object.
             let leftovers = store.leftovers(folder.as_ref())?;
             let journal = leftovers.iter().find(|leftover| leftover.name == name);
             let object = journal.and_then(|leftover| leftover.object.clone());
@@ -348,7 +355,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Mends damaged objects, one after the other.
+    /// Repairs damaged objects, one after the other.
     fn damage(&mut self, found: Found) -> Result<(), Error> {
         let told: BTreeSet<String> = found.left.iter().map(|f| f.message.clone()).collect();
         for finding in found.left {
@@ -363,7 +370,8 @@ impl Repairing<'_> {
             let held = array.hold()?;
             let array = held.array();
             let damaged = match array.location().store.exchange() {
-                // The array that was looked at may have been exchanged for another one before it was held.
+                // The array that was checked may have been exchanged for another one before it was
+                // held.
                 Some(_) => {
                     let now = self.look_at(array.location(), true)?;
                     for finding in now.left.iter().filter(|f| !told.contains(&f.message)) {
@@ -378,7 +386,7 @@ impl Repairing<'_> {
                 let stored = PossibleObject::new(key, origin.cell, None);
                 self.left.clear();
                 match self.object(array, &stored) {
-                    // It is gone, and with it what was wrong.
+                    // It is gone, and its problem with it.
                     Err(Error::Store(StoreError::NotFound { .. })) | Ok(()) => {}
                     Err(error) => return Err(error),
                 }

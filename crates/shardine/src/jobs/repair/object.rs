@@ -1,4 +1,4 @@
-//! Mends one object of a grid.
+//! Repairs one object of a grid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,12 +17,12 @@ use crate::shard::{IndexLocation, ShardIndex};
 use crate::stored::PossibleObject;
 use crate::{Array, EngineError, Error};
 
-/// How often an object is looked at again after something in it was mended: an index that was found may have
-/// damaged chunks, and what is behind entries that overlap shows when they are apart.
+/// How often an object is checked again after a repair: a restored index may have damaged chunks,
+/// and problems behind overlapping entries show once they are separated.
 const ROUNDS: usize = 32;
 
 impl Repairing<'_> {
-    /// Mends an object. Nobody else changes it meanwhile, where the store has locks.
+    /// Repairs an object. Nobody else changes it meanwhile, where the store has locks.
     pub(super) fn object(&mut self, array: &Array, stored: &PossibleObject) -> Result<(), Error> {
         let mut scope = self.scope(super::MAX_OF_KIND, true);
         for round in 0..ROUNDS {
@@ -32,7 +32,7 @@ impl Repairing<'_> {
             if findings.is_empty() {
                 return Ok(());
             }
-            // A storage that does not give its bytes says nothing about them.
+            // If the storage does not return the bytes, nothing is known about them.
             if round + 1 == ROUNDS || !findings.iter().all(is_mendable) {
                 findings.iter().for_each(|f| self.tell(Repair::of(RepairKind::Left, f)));
                 return Ok(());
@@ -64,9 +64,9 @@ struct Mend<'a, 'r> {
     restored: bool,
 }
 
-/// What becomes of an entry.
+/// What happens to an entry.
 enum Outcome {
-    /// It is empty from now on.
+    /// It is emptied.
     Dropped,
     /// It gets these bytes.
     Replaced(Vec<u8>),
@@ -81,7 +81,7 @@ impl Mend<'_, '_> {
         self.edit.object.len().unwrap_or(0)
     }
 
-    /// An object that is a chunk, or a shard that is encoded as a whole.
+    /// Repairs an object that is a chunk, or a shard encoded as a whole.
     fn opaque(&mut self, findings: &[Finding]) -> Result<bool, Error> {
         let whole = |finding: &&Finding| finding.origin.as_ref().is_some_and(|o| o.path.is_empty());
         match findings.iter().find(whole) {
@@ -95,7 +95,7 @@ impl Mend<'_, '_> {
         }
     }
 
-    /// A shard whose index can be read, or is looked for.
+    /// Repairs a shard, whether its index is readable or has to be searched for.
     fn shard(&mut self, shard: &ShardLayout, findings: &[Finding]) -> Result<bool, Error> {
         let whole = findings
             .iter()
@@ -122,7 +122,7 @@ impl Mend<'_, '_> {
         self.publish(staged)
     }
 
-    /// Notes that chunks which share bytes are not known to be what they should, unless they have a checksum.
+    /// Records chunks that share bytes as unproved, unless they have a checksum.
     fn overlapping(
         &mut self,
         shard: &ShardLayout,
@@ -155,7 +155,8 @@ impl Mend<'_, '_> {
         Ok(())
     }
 
-    /// What becomes of the damaged entries of a shard that begins at `base` of the object; `depth` entries lead to it.
+    /// Decides on the damaged entries of a shard that begins at `base` of the object; `depth`
+    /// entries lead to it.
     fn entries(
         &mut self,
         shard: &ShardLayout,
@@ -200,7 +201,7 @@ impl Mend<'_, '_> {
         Ok(outcomes)
     }
 
-    /// The bytes of an inner shard without its damaged entries; they keep their length.
+    /// The bytes of an inner shard without its damaged entries, at the same length.
     fn inner_shard(
         &mut self,
         shard: &ShardLayout,
@@ -238,8 +239,8 @@ impl Mend<'_, '_> {
         Ok(Some(new))
     }
 
-    /// Sets the bytes of a damaged entry aside; or gives it bytes of its own, if all that is wrong is that it shares
-    /// them.
+    /// Sets the bytes of a damaged entry aside; or gives it bytes of its own, if its only problem
+    /// is that it shares them.
     fn entry(
         &mut self,
         shard: &ShardLayout,
@@ -250,7 +251,7 @@ impl Mend<'_, '_> {
         finding: &Finding,
     ) -> Result<Outcome, Error> {
         let place = index.get(entry).ok().flatten();
-        // In an inner shard, which keeps its length, there is no room for more bytes.
+        // An inner shard keeps its length, so it has no room for more bytes.
         let outermost = finding.origin.as_ref().is_some_and(|origin| origin.path.len() == 1);
         if let (FindingKind::Overlap, Some(place), Layout::Chunk(leaf), true) =
             (finding.kind, &place, &shard.inner, outermost)
@@ -275,7 +276,7 @@ impl Mend<'_, '_> {
         if repair.lost > 0 {
             self.lost.entries.push(path.to_vec());
         }
-        // Of an entry that reaches past the end, what there is.
+        // If an entry reaches past the end, keep what exists.
         let (offset, len) = index.raw(entry).unwrap_or_default();
         let end = base.saturating_add(offset).saturating_add(len).min(self.len());
         let start = base.saturating_add(offset);
@@ -286,7 +287,7 @@ impl Mend<'_, '_> {
         Ok(Outcome::Dropped)
     }
 
-    /// The shard with other entries. All other bytes stay where they are.
+    /// The shard with changed entries. All other bytes stay where they are.
     fn with_entries(
         &self,
         shard: &ShardLayout,
@@ -325,7 +326,7 @@ impl Mend<'_, '_> {
         Ok(laid_down.finish(self.repairing.engine)?.staged)
     }
 
-    /// Cuts the shard behind an index that was found, and keeps what follows it.
+    /// Cuts the shard off after an index that was found, and keeps what follows it.
     fn restore_index(
         &mut self,
         shard: &ShardLayout,
@@ -389,7 +390,7 @@ impl Mend<'_, '_> {
         chunks_below(&grid.layout, path, &grid.bounds(&self.stored.cell))
     }
 
-    /// Makes a note of what is lost, before it is.
+    /// Records what is lost, before it is.
     fn record(&mut self) -> Result<(), Error> {
         let lost = std::mem::take(&mut self.lost);
         let folder = self.array.location().path.as_ref();

@@ -18,29 +18,29 @@ pub struct RepairOptions {
     pub decode: bool,
     /// Where damaged bytes are kept: a folder that need not exist yet.
     pub set_aside: Location,
-    /// Forget what was lost, now or earlier: `verify` no longer reports it.
+    /// Forget what was lost, now or earlier, so that `verify` no longer reports it.
     pub accept_loss: bool,
 }
 
 impl RepairOptions {
-    /// Keeps damaged bytes at a place that is not part of the data set.
+    /// Keeps damaged bytes at a location outside the data set.
     pub fn new(set_aside: Location) -> Self {
         Self { dry_run: false, decode: false, set_aside, accept_loss: false }
     }
 
-    /// With everything looked at and nothing changed, or not.
+    /// Sets whether to check everything and change nothing.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 
-    /// With all that is lost accepted, or not.
+    /// Sets whether to accept all losses.
     pub fn accept_loss(mut self, accept_loss: bool) -> Self {
         self.accept_loss = accept_loss;
         self
     }
 
-    /// With every chunk decoded or not.
+    /// Sets whether to decode every chunk.
     pub fn decode(mut self, decode: bool) -> Self {
         self.decode = decode;
         self
@@ -49,7 +49,7 @@ impl RepairOptions {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
-        /// What was done about something, or would be.
+        /// What was done about a problem, or would be.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum RepairKind {
@@ -68,23 +68,23 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A change in place that was interrupted is finished, or undone.
+    /// An interrupted in-place update is finished, or undone.
     Recovered = "recovered",
     /// A temporary file of a killed writer is removed.
     LeftoverRemoved = "leftover-removed",
-    /// A shard has the last valid index again that was found in it, which is an older one.
+    /// A shard has the last valid index found in it again, which is an older one.
     IndexRestored = "index-restored",
     /// The bytes of a chunk are set aside and its entry is empty.
     ChunkSetAside = "chunk-set-aside",
-    /// An object is set aside whole.
+    /// A whole object is set aside.
     ObjectSetAside = "object-set-aside",
-    /// A chunk that shared bytes with another one has bytes of its own.
+    /// A chunk that shared bytes with another now has its own.
     Separated = "separated",
-    /// An index that cannot be read is gone from its shard, which is kept as it was.
+    /// An unreadable index is removed from its shard; a copy of the shard is kept.
     IndexSetAside = "index-set-aside",
-    /// A shard that was compressed as a file is the shard that was in it.
+    /// A shard that was compressed as a file is replaced by its contents.
     Unwrapped = "unwrapped",
-    /// The two objects of a shard in its older form are one.
+    /// The two objects of a shard in the older form are joined.
     Joined = "joined",
     /// Values or indexes of a shard are stored as `info` says.
     Recoded = "recoded",
@@ -94,9 +94,9 @@ kinds! {
     Reordered = "reordered",
     /// `info` says how values are stored.
     InfoCorrected = "info-corrected",
-    /// The record of what was lost is set aside.
+    /// The record of losses is set aside.
     LossAccepted = "loss-accepted",
-    /// It cannot be mended here, and is as it was.
+    /// The problem cannot be repaired here, and is left as it was.
     Left = "left",
 }
 
@@ -106,28 +106,28 @@ impl fmt::Display for RepairKind {
     }
 }
 
-/// Something that was done, or would be.
+/// A repair that was made, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Repair {
     /// What was done.
     pub kind: RepairKind,
-    /// To which object.
+    /// The object.
     pub object: Option<Key>,
-    /// The place of the object in the array's grid of shards.
+    /// The object's position in the array's grid of shards.
     pub shard: Option<Vec<u64>>,
-    /// The place of the chunk in the array's grid of innermost chunks.
+    /// The chunk's position in the array's grid of innermost chunks.
     pub chunk: Option<Vec<u64>>,
-    /// The bytes of the object that it concerns.
+    /// The bytes of the object that are concerned.
     pub range: Option<Range<u64>>,
     /// Why, in one sentence.
     pub message: String,
-    /// The name under which bytes were kept in the folder for them.
+    /// The name of the kept bytes in the `set_aside` folder.
     pub set_aside: Option<String>,
-    /// Chunks, or values, that are lost by it: nothing is there to be put in their place. Of an object without an index
-    /// as many as it has room for; of values whose keys nobody knows, one.
+    /// Chunks, or values, that are lost by it: there is nothing to replace them. For an object
+    /// without an index, as many as it has room for; for values whose keys are unknown, one.
     pub lost: u64,
-    /// Chunks whose place an older index tells: it proves where they belong, not that they are the newest.
+    /// Chunks located by an older index: it proves where they belong, not that they are the newest.
     pub unproved: u64,
 }
 
@@ -151,25 +151,25 @@ impl Repair {
     }
 }
 
-/// What came of a repair.
+/// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RepairSummary {
-    /// Things that were mended, or would be, without anything being lost.
+    /// Problems that were repaired, or would be, without loss.
     pub mended: u64,
-    /// Chunks or values that are lost, by this repair or an earlier one, and have not been written since.
+    /// Chunks or values lost by this repair or an earlier one, and not written since.
     pub lost: u64,
-    /// Chunks that are as an older index had them, and may be old.
+    /// Chunks restored from an older index, which may be outdated.
     pub unproved: u64,
-    /// Of both, what was accepted as it is.
+    /// How many of both were accepted.
     pub accepted: u64,
-    /// Damage that is left as it was.
+    /// Problems that are left.
     pub left: u64,
-    /// Bytes that were set aside.
+    /// Bytes set aside.
     pub bytes_set_aside: u64,
-    /// Things that were done, or left, beyond those that were told one by one.
+    /// Repairs made, or problems left, beyond those reported one by one.
     pub untold: u64,
-    /// The name of the format, if data sets of it are only read, so that all damage is left.
+    /// The name of the format, if Shardine can only read it, so that all damage is left.
     pub only_read: Option<&'static str>,
 }
 

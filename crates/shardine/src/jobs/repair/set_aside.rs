@@ -10,13 +10,14 @@ use shardine_store::{Condition, CreateOptions, Key, Object, Store, StoreError, S
 use super::Repair;
 use crate::{Error, Location};
 
-/// A folder for damaged bytes: for each piece a file with the bytes, and one in JSON that says what they are.
+/// A folder for damaged bytes: for each piece a file with the bytes, and a JSON file that describes
+/// them.
 pub(crate) struct SetAside {
     location: Location,
     pub bytes: u64,
-    /// For each name how many pieces have it.
+    /// How many pieces share each name.
     numbers: BTreeMap<String, u32>,
-    /// The version of an object of which pieces were kept last.
+    /// The object version that the last pieces were kept from.
     of: Option<(Option<Key>, Option<Version>)>,
     pieces: u64,
     piece_bytes: u64,
@@ -24,10 +25,10 @@ pub(crate) struct SetAside {
     whole: Option<String>,
 }
 
-/// Pieces of one object that are kept one by one; of more, the object is kept whole.
+/// The most pieces of one object kept one by one; with more, the object is kept whole.
 const PIECES: u64 = 1000;
 
-/// Names that are tried before it is given up.
+/// The most names tried.
 const NAMES: u32 = 10_000;
 
 impl SetAside {
@@ -43,10 +44,11 @@ impl SetAside {
         }
     }
 
-    /// Keeps a range of an object, and what is known about it. Returns the name of the file with the bytes.
+    /// Keeps a range of an object, and what is known about it. Returns the name of the file with
+    /// the bytes.
     ///
-    /// Entries may claim the same bytes any number of times: once more is to be kept than there is, it is all of the object,
-    /// once.
+    /// Entries may claim the same bytes any number of times: once that would keep more than the
+    /// object has, the whole object is kept, once.
     pub fn keep(
         &mut self,
         object: &dyn Object,

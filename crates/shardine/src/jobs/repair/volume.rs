@@ -1,4 +1,4 @@
-//! Mends what an `info` tells of: volumes, and folders of meshes, skeletons and annotations.
+//! Repairs what an `info` describes: volumes, and folders of meshes, skeletons and annotations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::jobs::losses::ObjectLosses;
 use crate::precomputed::{INFO, unwrapped};
 use crate::{Error, Location};
 
-/// How often a folder is looked at again after something in it was mended.
+/// How often a folder is checked again after a repair.
 const ROUNDS: usize = 5;
 
 impl Repairing<'_> {
-    /// Mends a data set in which this was found.
+    /// Repairs a data set with these findings.
     pub(super) fn data_set(&mut self, found: Found) -> Result<(), Error> {
         let mut corrected = BTreeSet::new();
         for finding in &found.left {
@@ -50,7 +50,7 @@ impl Repairing<'_> {
             places.extend(scales.filter_map(place));
         }
         for place in places {
-            // What `info` would say by then is not known to who only looks.
+            // A dry run does not know what `info` would say by then.
             let forms = !(self.options.dry_run && corrected.contains(&place.folder.pointer));
             self.folder(&place, forms)?;
         }
@@ -68,7 +68,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Has an `info` say what is true.
+    /// Corrects an `info`.
     fn correct(
         &mut self,
         info: &Key,
@@ -94,7 +94,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Mends a folder of shards; `forms` is whether values are re-encoded as `info` says.
+    /// Repairs a folder of shards; `forms` is whether values are re-encoded as `info` says.
     fn folder(&mut self, place: &Place<'_>, forms: bool) -> Result<(), Error> {
         let folder = &place.folder;
         for _ in 0..ROUNDS {
@@ -113,7 +113,7 @@ impl Repairing<'_> {
                 self.join(folder, *number, key)?;
             }
             if !self.options.dry_run && self.done > before {
-                // What has come to light is looked at like the others.
+                // Newly readable shards are checked like the others.
                 continue;
             }
             for (number, key) in damaged {
@@ -135,7 +135,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Tells that the chunks in a folder disagree with `info`, and stay as they are.
+    /// Reports that the chunks in a folder disagree with `info`, and are left alone.
     fn leave(&mut self, info: &Key, folder: Option<&Key>, message: &str) {
         let message = format!("in \"{}\" {message}", folder.map_or(".", |key| key.as_str()));
         self.tell(Repair::new(RepairKind::Left, info, message));
@@ -164,7 +164,7 @@ impl Repairing<'_> {
             self.engine.with_context(gzip)
         };
         if !unwrapped || (bytes.len() as u64) < folder.shards.sharding.table_len() {
-            // It is told with all that is left.
+            // Reported with everything that is left.
             return Ok(());
         }
         if !self.options.dry_run {
@@ -176,7 +176,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Makes one object of the two that are a shard in its older form.
+    /// Joins the two objects of a shard in the older form.
     fn join(&mut self, folder: &Folder, number: u64, key: &Key) -> Result<(), Error> {
         let store = &folder.shards.store;
         let mut repair = Repair::new(RepairKind::Joined, key, "the two objects of it are one now");
@@ -198,7 +198,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Sets chunks aside that are objects, and damaged.
+    /// Sets aside damaged chunks that are single objects.
     fn boxes(&mut self, set: &InfoSet, found: &[Finding]) -> Result<(), Error> {
         let InfoSet::Volume(volume) = set else { return Ok(()) };
         let store = Arc::clone(&self.location.store);

@@ -14,14 +14,15 @@ use crate::keyed::{Change, Encoded, OldValue, change_shard};
 use crate::{EngineError, Error};
 
 impl Repairing<'_> {
-    /// Moves keys of other shards to where readers look for them. An object that is no shard of this sharding has only such.
+    /// Moves keys of other shards to where readers look for them. An object that is not a shard of
+    /// this sharding has only such keys.
     pub(super) fn move_keys(
         &mut self,
         folder: &Folder,
         number: Option<u64>,
         key: &Key,
     ) -> Result<(), Error> {
-        // No shard that is called otherwise than its number has keys of its own.
+        // An object not named by a shard number has no keys of its own.
         let about = (number.unwrap_or(u64::MAX), key);
         let edit = match folder.shards.store.edit(key) {
             Ok(edit) => edit,
@@ -38,7 +39,7 @@ impl Repairing<'_> {
                 by_shard.entry(shard).or_default().push(i);
             }
         }
-        // What could not be mended in a shard stays with it.
+        // A shard that could not be repaired keeps everything.
         let whole = survey.faults.is_empty()
             && survey.entries.iter().all(|surveyed| surveyed.is_inside(survey.len));
         if number.is_some() && (by_shard.is_empty() || !(whole || self.options.dry_run)) {
@@ -63,7 +64,7 @@ impl Repairing<'_> {
         self.rewrite(&held, kept)
     }
 
-    /// Moves values to another shard. Tells which of them are no longer needed here.
+    /// Moves values to another shard. Returns those no longer needed here.
     fn move_to(
         &mut self,
         held: &Held<'_>,
@@ -78,12 +79,12 @@ impl Repairing<'_> {
             let there = self.engine.with_context(|context| shards.find(key, context));
             match there {
                 Ok(None) if keys.insert(key) => moving.push(i),
-                // Another value counts; this one is kept elsewhere.
+                // Another value takes precedence; this one is set aside.
                 Ok(_) => {
                     self.set_value_aside(held, i, false)?;
                     gone.push(i);
                 }
-                // The other shard is damaged: it is told with all that is left.
+                // The other shard is damaged: that is reported with everything that is left.
                 Err(_) => return Ok(gone),
             }
         }

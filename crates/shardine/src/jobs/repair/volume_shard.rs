@@ -1,4 +1,4 @@
-//! Mends one shard of values by key: rewrites it without what is damaged, which is set aside.
+//! Repairs one shard of values by key: rewrites it without what is damaged, which is set aside.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::jobs::losses::{ObjectLosses, cells_of};
 use crate::keyed::bytes_before;
 use crate::shard::uint64::Encoding;
 
-/// A value that the new shard has.
+/// A value in the new shard.
 pub(super) struct Kept {
     pub minishard: u64,
     pub key: u64,
@@ -31,31 +31,31 @@ pub(super) struct Kept {
     pub form: Form,
 }
 
-/// A shard that is looked at while nobody else changes it.
+/// A shard under repair, which nobody else changes meanwhile.
 pub(super) struct Held<'a> {
     pub folder: &'a Folder,
     pub number: Option<u64>,
     pub key: &'a Key,
     pub edit: Edit,
     pub survey: Survey,
-    /// For each entry the bytes before its value that nothing refers to, where those are kept.
+    /// The unreferenced bytes before each entry's value, where those are kept.
     pub before: Vec<Range<u64>>,
     /// What is lost of it.
     pub lost: ObjectLosses,
 }
 
-/// What is to be done about the shards of a folder.
+/// What has to be done about the shards of a folder.
 #[derive(Default)]
 pub(super) struct Surveys {
     pub damaged: Vec<(u64, Key)>,
-    /// Those with keys that belong into other shards.
+    /// Those with keys that belong in other shards.
     pub misplaced: Vec<(u64, Key)>,
     pub agreement: Agreement,
 }
 
 impl Repairing<'_> {
-    /// Looks at the shards of a folder: what is to be done about them, and how their chunks agree
-    /// with `info`. Those in their older form are joined first.
+    /// Surveys the shards of a folder: what has to be done about them, and how well their chunks
+    /// match `info`. Those in the older form are joined first.
     pub(super) fn survey(
         &self,
         folder: &Folder,
@@ -93,7 +93,7 @@ impl Repairing<'_> {
         Ok(found)
     }
 
-    /// Mends a shard, as far as it has its own keys.
+    /// Repairs a shard, as far as its own keys are concerned.
     pub(super) fn shard(
         &mut self,
         folder: &Folder,
@@ -140,12 +140,12 @@ impl Repairing<'_> {
         self.rewrite(&held, kept)
     }
 
-    /// Makes a note of what is lost of a shard, before it is.
+    /// Records what is lost of a shard, before it is.
     fn record_lost(&mut self, held: &Held<'_>) -> Result<(), Error> {
         self.record(held.folder.shards.folder.as_ref(), None, held.key, &held.lost)
     }
 
-    /// What is said of values that are re-encoded.
+    /// The repair to report for values that are re-encoded.
     fn forms(&self, checked: &Checked, number: u64, key: &Key, forms: bool) -> Option<Repair> {
         let other = checked.other_forms(number, key).filter(|_| forms);
         let zlib = checked.values.zlib + checked.indexes.zlib > 0;
@@ -222,7 +222,7 @@ impl Repairing<'_> {
         repair.lost = u64::from(is_lost);
         let Kept { before, range, .. } = held.kept(i);
         let start = if before.is_empty() { range.start } else { before.start };
-        // Of one that reaches past the end, what there is.
+        // If it reaches past the end, keep what exists.
         let range = start..range.end.min(held.survey.len);
         if !range.is_empty() && !self.options.dry_run {
             repair.set_aside = Some(self.aside.keep(&*held.edit.object, range, &repair)?);
@@ -231,7 +231,8 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Keeps the shard as it was, since nobody knows what of it the indexes meant that cannot be read.
+    /// Keeps the whole shard, since it is unknown which parts of it the unreadable indexes referred
+    /// to.
     fn set_indexes_aside(&mut self, held: &mut Held<'_>) -> Result<(), Error> {
         let mut name = None;
         let mut lost = Vec::new();
@@ -260,7 +261,7 @@ impl Repairing<'_> {
         message: String,
     ) -> Result<(), Error> {
         let mut repair = held.repair(RepairKind::ObjectSetAside, message);
-        // Of an object that is none of its shards no reader has ever seen anything.
+        // Readers never saw anything of an object that is not one of its shards.
         if let Some(number) = held.number {
             repair.lost = room(held.folder, number, None);
             held.lost.whole = repair.lost > 0;
@@ -277,7 +278,7 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Rewrites a shard with these values, in one step; without any it is removed.
+    /// Rewrites a shard with these values, atomically; without any it is removed.
     pub(super) fn rewrite(&self, held: &Held<'_>, mut kept: Vec<Kept>) -> Result<(), Error> {
         let (shards, key, object) = (&held.folder.shards, held.key, &held.edit.object);
         // Stable: of several values of a key the first stays.
@@ -317,7 +318,8 @@ impl Repairing<'_> {
     }
 }
 
-/// How many chunks have room in a shard, or in a minishard of it; one for values whose keys nobody knows.
+/// The capacity of a shard, or of a minishard of it, in chunks; one for values whose keys are
+/// unknown.
 fn room(folder: &Folder, shard: u64, minishard: Option<u64>) -> u64 {
     cells_of(folder, shard, minishard).map_or(1, |keys| keys.len() as u64)
 }
@@ -369,7 +371,7 @@ impl<'a> Held<'a> {
         repair
     }
 
-    /// Something that is done about an entry.
+    /// A repair of an entry.
     pub fn about(&self, kind: RepairKind, i: usize) -> Repair {
         let surveyed = &self.survey.entries[i];
         let sharding = &self.folder.shards.sharding;
@@ -383,7 +385,7 @@ impl<'a> Held<'a> {
         repair
     }
 
-    /// A value as `info` says that it is stored; `None` if it is.
+    /// A value re-encoded as `info` says; `None` if it is stored that way already.
     fn recoded(&self, context: &mut Context, kept: &Kept) -> Result<Option<Vec<u8>>, Error> {
         if kept.form == Form::AsSaid {
             return Ok(None);
@@ -408,7 +410,7 @@ impl<'a> Held<'a> {
     }
 }
 
-/// For each entry the bytes before its value that nothing refers to, where those stay with it.
+/// The unreferenced bytes before each entry's value, where those stay with it.
 fn before_values(folder: &Folder, survey: &Survey) -> Vec<Range<u64>> {
     if !folder.keeps_before() {
         return Vec::new();

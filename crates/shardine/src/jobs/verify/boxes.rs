@@ -1,4 +1,4 @@
-//! A scale whose chunks are objects.
+//! Checks a scale whose chunks are single objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ struct Boxed {
     key: Key,
     cell: [u64; 3],
     len: u64,
-    /// Whether its name has an ending that says how the file is compressed.
+    /// Whether its name has an extension that says how the file is compressed.
     wrapped: bool,
 }
 
 impl Boxed {
-    /// The codec that its ending means, if that is understood, and what such files begin with.
+    /// The codec that its extension stands for, if known, and the magic bytes of such files.
     fn codec(&self) -> Option<(&'static str, &'static [u8])> {
         match compressed_ending(self.key.as_str()).filter(|_| self.wrapped)? {
             ".gz" => Some(("gzip", &[0x1F, 0x8B])),
@@ -36,14 +36,14 @@ impl Boxed {
     }
 }
 
-/// What is wrong with one, and whether it was decoded.
+/// What is wrong with a chunk, and whether it was decoded.
 struct Seen {
     problem: Option<Problem>,
     decoded: bool,
 }
 
 impl Run<'_> {
-    /// Checks a scale that is not sharded. `known` are names in its folder that are something else.
+    /// Checks an unsharded scale. `known` accepts names in its folder that are something else.
     pub(super) fn boxes(
         &self,
         volume: &Volume,
@@ -127,7 +127,7 @@ impl Run<'_> {
         self.note(Finding::new(FindingKind::StrayObject, Some(key), message));
     }
 
-    /// Reports chunks that are there twice.
+    /// Reports chunks that exist twice.
     fn two_forms(&self, found: &[Boxed]) {
         let plain: BTreeSet<[u64; 3]> =
             found.iter().filter(|chunk| !chunk.wrapped).map(|chunk| chunk.cell).collect();
@@ -170,7 +170,7 @@ impl Run<'_> {
         })
     }
 
-    /// Checks a chunk; `None` if it is not there. Where the listing says all, nothing is read.
+    /// Checks a chunk; `None` if it does not exist. Where the listing is enough, nothing is read.
     fn boxed(
         &self,
         store: &dyn Store,
@@ -185,7 +185,7 @@ impl Run<'_> {
         if (unknown && chunk.len > 0) || is_listed {
             return Some(sound);
         }
-        // The name of a file says how it is compressed; what its headers say is the same again.
+        // The file name says how it is compressed; the headers only repeat it.
         let open = || match chunk.wrapped {
             true => store.open_stored(&chunk.key),
             false => store.open(&chunk.key, None),
@@ -217,8 +217,8 @@ impl Run<'_> {
         let exact = chunks.raw_len(chunk.cell).filter(|_| !chunk.wrapped);
         let wrapping = chunk.codec();
         let chunk_codec = self.scope.decode.then(|| chunks.codec(chunk.cell)).flatten();
-        // A listing gives the length of what is stored, which headers may say is encoded. What has
-        // another length than it should is not read whole.
+        // A listing gives the stored length, which headers may declare encoded. An object of the
+        // wrong length is not read whole.
         let listed = object.len().unwrap_or(chunk.len);
         let fits = exact.is_none_or(|exact| exact == listed);
         let is_too_large = |codec: &ChunkCodec| {

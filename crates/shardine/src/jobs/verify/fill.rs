@@ -1,4 +1,5 @@
-//! Chunks that are probably missing: absent ones are legal, so this only tells what looks like a loss.
+//! Finds chunks that are probably missing: absent ones are legal, so only what looks like a loss is
+//! reported.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,22 +12,23 @@ use crate::jobs::check::{Finding, FindingKind, Run};
 use crate::precomputed::Scale;
 use crate::shard::uint64::{MortonCode, Sharding};
 
-/// Chunks of a scale up to which it is known which are there.
+/// The most chunks of a scale whose presence is tracked.
 const MOST_CELLS: u64 = 1 << 24;
 
-/// Shards of a scale up to which it is reckoned what each has room for.
+/// The most shards of a scale whose capacity is computed.
 const MOST_SHARDS: u64 = 1 << 20;
 
-/// Chunks that a shard, or a grid, must have room for to be compared.
+/// The smallest capacity of a shard, or a grid, that is compared.
 const FEWEST: u64 = 8;
 
-/// Chunks of finer scales that are looked up for all the chunks of coarser ones of a volume.
+/// The most chunks of finer scales that are looked up for the chunks of all coarser scales of a
+/// volume.
 const MOST_LOOKS: u64 = 8 * MOST_CELLS;
 
-/// Shards that are told one by one.
+/// The most shards reported one by one.
 const SINGLE: usize = 20;
 
-/// Which chunks of a grid are there.
+/// Which chunks of a grid exist.
 #[derive(Debug)]
 pub(crate) struct Presence {
     grid: [u64; 3],
@@ -41,7 +43,7 @@ impl Presence {
         Self { grid, bits: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Whether it is known which are there.
+    /// Whether it is known which chunks exist.
     fn is_known(&self) -> bool {
         !self.bits.is_empty()
     }
@@ -52,7 +54,7 @@ impl Presence {
         Some((self.bits.get((i / 64) as usize)?, 1 << (i % 64)))
     }
 
-    /// Notes that a chunk of the grid is there.
+    /// Records that a chunk of the grid exists.
     pub fn set(&self, cell: [u64; 3]) {
         if self.is_known()
             && let Some((word, bit)) = self.at(cell)
@@ -69,7 +71,7 @@ impl Presence {
         self.bits.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum()
     }
 
-    /// The chunks that are there.
+    /// The chunks that exist.
     fn cells(&self) -> impl Iterator<Item = [u64; 3]> {
         let [nx, ny, _] = self.grid;
         self.bits.iter().enumerate().flat_map(move |(i, word)| {
@@ -86,7 +88,7 @@ fn cells(grid: [u64; 3]) -> Option<u64> {
     grid.iter().try_fold(1u64, |all, &n| all.checked_mul(n))
 }
 
-/// How much a shard has of what it has room for.
+/// How much of its capacity a shard uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShardFill {
     number: u64,
@@ -110,7 +112,7 @@ impl ShardFill {
         }
     }
 
-    /// The chunks of a shard that a reader finds where they are; they are noted in `presence`.
+    /// The chunks of a shard that readers find in their places; they are recorded in `presence`.
     pub fn of(checked: &Checked, folder: &Folder, number: u64, presence: &Presence) -> Self {
         let mut fill = Self::new(number, checked.survey.faults.is_empty());
         for surveyed in &checked.survey.entries {
@@ -126,7 +128,7 @@ impl ShardFill {
         fill
     }
 
-    /// Whether its chunks are all those of a box.
+    /// Whether its chunks fill a box.
     fn is_box(&self) -> bool {
         let extent = |axis: usize| self.high[axis].checked_sub(self.low[axis])?.checked_add(1);
         let volume = (0..3).try_fold(1u64, |all, axis| all.checked_mul(extent(axis)?));
@@ -134,16 +136,16 @@ impl ShardFill {
     }
 }
 
-/// What is there of a scale.
+/// What exists of a scale.
 #[derive(Debug)]
 pub(crate) struct Filling {
     folder: Option<Key>,
     pub presence: Presence,
     shards: Vec<ShardFill>,
-    /// How many chunks each shard has room for; `None` if that is not known.
+    /// The capacity of each shard in chunks; `None` if unknown.
     room: Option<BTreeMap<u64, u64>>,
     sharding: Option<Sharding>,
-    /// Whether something could not be read, so that it is not known what is there.
+    /// Whether something could not be read, so that it is unknown what exists.
     pub unknown: bool,
 }
 
@@ -161,7 +163,7 @@ impl Filling {
         }
     }
 
-    /// Of a scale that is not sharded.
+    /// For an unsharded scale.
     pub fn of_chunks(folder: Option<Key>, grid: [u64; 3]) -> Self {
         let presence = Presence::new(grid);
         Self { folder, presence, shards: Vec::new(), room: None, sharding: None, unknown: false }
@@ -172,7 +174,7 @@ impl Filling {
         self.shards.push(shard);
     }
 
-    /// Shards that have far less than the others, with what each has room for.
+    /// Shards that have far fewer chunks than the others: number, chunks, and capacity.
     fn sparse(&self) -> Vec<(u64, u64, u64)> {
         let Some(room) = &self.room else { return Vec::new() };
         let there: BTreeMap<u64, u64> = self.shards.iter().map(|s| (s.number, s.count)).collect();
@@ -195,8 +197,9 @@ impl Filling {
             .collect()
     }
 
-    /// Whether what there is looks like what is left when each task replaces a shard instead of adding to it: boxes that
-    /// are less than half of what their shards have room for. How many shards are so, and how many there are.
+    /// Whether the scale looks as if each task had replaced a shard instead of adding to it: boxes
+    /// that fill less than half of their shards. Returns how many shards look like that, and how
+    /// many there are.
     fn boxes(&self) -> Option<(usize, usize)> {
         let room = self.room.as_ref()?;
         let room = |shard: &ShardFill| room.get(&shard.number).copied().unwrap_or(0);
@@ -207,7 +210,7 @@ impl Filling {
     }
 }
 
-/// How many cells of a grid each shard has room for.
+/// The capacity of each shard in cells of the grid.
 fn room(sharding: &Sharding, code: &MortonCode) -> Option<BTreeMap<u64, u64>> {
     let grid = code.grid();
     let cells = cells(grid).filter(|&cells| cells > 0)?;
@@ -236,9 +239,10 @@ fn room(sharding: &Sharding, code: &MortonCode) -> Option<BTreeMap<u64, u64>> {
     Some(room)
 }
 
-/// The chunks of a finer scale that show what a chunk of a coarser one does, from the first to behind the last.
+/// The chunks of a finer scale that cover the same space as a chunk of a coarser one, as half-open
+/// ranges.
 fn below(coarse: &Scale, cell: [u64; 3], fine: &Scale) -> Option<[(u64, u64); 3]> {
-    // So much of a voxel is rounding.
+    // Fractions of a voxel up to this are rounding errors.
     const NOTHING: f64 = 1e-3;
     let (chunk, fine_chunk, grid) = (coarse.chunk_size(), fine.chunk_size(), fine.grid());
     let mut ranges = [(0, 0); 3];
@@ -261,15 +265,15 @@ fn below(coarse: &Scale, cell: [u64; 3], fine: &Scale) -> Option<[(u64, u64); 3]
 
 /// How the chunks of a coarser scale compare with those of a finer one.
 struct Holes {
-    /// Chunks of the coarser scale that are there.
+    /// Chunks of the coarser scale that exist.
     chunks: u64,
-    /// Those of them below which the finer one has none.
+    /// Those below which the finer one has none.
     holes: u64,
     first: Option<[u64; 3]>,
 }
 
-/// Looks up at most `looks` chunks of the finer scale, and takes them off; `None` if there are more. Below a chunk of a
-/// hostile document there may be the whole of another scale.
+/// Looks up at most `looks` chunks of the finer scale, and subtracts them; `None` if there are
+/// more. In a hostile document, one chunk may cover the whole of another scale.
 fn holes(coarse: (&Scale, &Filling), fine: (&Scale, &Filling), looks: &mut u64) -> Option<Holes> {
     let mut found = Holes { chunks: 0, holes: 0, first: None };
     for cell in coarse.1.presence.cells() {
@@ -293,14 +297,14 @@ fn holes(coarse: (&Scale, &Filling), fine: (&Scale, &Filling), looks: &mut u64) 
     Some(found)
 }
 
-/// Whether a scale is coarser than another, and not finer along any axis.
+/// Whether a scale is coarser than another, and finer along no axis.
 fn is_coarser(scale: &Scale, than: &Scale) -> bool {
     let ratios = scale.resolution.iter().zip(&than.resolution).map(|(a, b)| a / b);
     ratios.clone().all(|ratio| ratio >= 1.0 && ratio.is_finite()) && { ratios }.any(|r| r > 1.0)
 }
 
 impl Run<'_> {
-    /// Tells of chunks that are probably missing, by scale.
+    /// Reports chunks that are probably missing, by scale.
     pub(super) fn missing(&self, scales: &[(&Scale, Filling)]) {
         let mut looks = MOST_LOOKS;
         for (i, (scale, filling)) in scales.iter().enumerate() {
@@ -355,7 +359,7 @@ impl Run<'_> {
         }
     }
 
-    /// Compares a scale with a coarser one; tells whether something is missing.
+    /// Compares a scale with a coarser one; returns whether something is missing.
     fn compare(
         &self,
         (scale, filling): (&Scale, &Filling),

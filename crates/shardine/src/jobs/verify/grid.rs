@@ -1,4 +1,4 @@
-//! From an array to its objects, and to what is among them by mistake.
+//! Checks the objects of an array, and what is among them by mistake.
 
 use shardine_codec::Context;
 use shardine_store::{Key, StoreError};
@@ -18,9 +18,9 @@ enum Place {
     Cell(Vec<u64>),
     /// A cell that would be outside the array.
     Outside(Vec<u64>),
-    /// A folder that keys go through; whether some of the array's do.
+    /// A folder that keys may go through; whether some of the array's do.
     Folder { used: bool },
-    /// Nothing of the array.
+    /// Not part of the array.
     Unknown,
 }
 
@@ -29,6 +29,7 @@ impl Run<'_> {
     pub(super) fn array(&self, array: &Array) -> Result<(), Error> {
         let location = array.location();
         self.begin(location.path.as_ref())?;
+        self.expect(array.cells().count);
         let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
         let mut batch = Vec::new();
         let mut has_record = false;
@@ -103,7 +104,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Checks every object that the grid of an array has room for, where the store cannot list them.
+    /// Checks every object that the array's grid has room for, where the store cannot list.
     fn unlisted_array(&self, array: &Array) -> Result<(), Error> {
         self.sum(|summary| summary.unlisted = true);
         let mut batch = Vec::new();
@@ -130,7 +131,7 @@ impl Run<'_> {
         self.note(Finding::new(FindingKind::StrayObject, Some(key), what.to_owned()));
     }
 
-    /// Checks some objects, and reports what was found in their order.
+    /// Checks some objects, and reports their findings in order.
     fn objects(&self, array: &Array, objects: &mut Vec<PossibleObject>) -> Result<(), Error> {
         let objects = std::mem::take(objects);
         let pace = self.pace(array, objects.len());

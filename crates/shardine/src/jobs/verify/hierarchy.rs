@@ -1,4 +1,4 @@
-//! From a place to all nodes below it.
+//! Walks from a location to all nodes below it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -18,14 +18,14 @@ use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
 use crate::zarr::{DOCUMENT, consolidated_name, read_document};
 use crate::{ArrayNode, Error, Location};
 
-/// How long a writer of a document may take that does not replace it as a whole.
+/// How long a writer may take that overwrites a document instead of replacing it.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// What a group further up says about the nodes below it.
 struct Consolidated {
     /// The group's document.
     object: Key,
-    /// How much of a node's path is the group's own.
+    /// The length of the group's own path, which prefixes its nodes' paths.
     skip: usize,
     /// By path below the group; `None` for what was refused.
     nodes: BTreeMap<String, Option<Value>>,
@@ -38,7 +38,7 @@ struct Walk<'a, 'r> {
 }
 
 impl Run<'_> {
-    /// Checks the node at a place and all below it.
+    /// Checks the node at a location and everything below it.
     pub(super) fn hierarchy(&self, location: &Location) -> Result<(), Error> {
         self.left_out(location);
         let mut walk = Walk { run: self, outer: Vec::new() };
@@ -57,7 +57,8 @@ impl Run<'_> {
             document => document.and_then(|node| walk.node(location, node, 0)),
         };
         if let Err(error) = result {
-            // What is legal but not known here leaves nothing to check, and so does what is not there.
+            // What is legal but unsupported leaves nothing to check, and so does what does not
+            // exist.
             match refusal(&error) {
                 Some(FindingKind::Metadata) => self.note(refused(location, &error)),
                 _ => return Err(error),
@@ -66,18 +67,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Keeps the data set at a place where it is until this is dropped, unless that is done already.
+    /// Keeps the data set at a location in place until dropped, unless the caller does already.
     pub(super) fn hold(&self, location: &Location) -> Result<Option<FolderHold>, Error> {
         if self.scope.is_held { Ok(None) } else { location.hold() }
     }
 
-    /// Tells that there is an `info` where there is a Zarr document.
+    /// Reports an `info` beside a Zarr document.
     pub(super) fn two_documents(&self, info: &Key) {
         let message = "is beside a Zarr document, which was checked; this one was not".to_owned();
         self.note(Finding::new(FindingKind::TwoDocuments, Some(info.clone()), message));
     }
 
-    /// Tells what is in the folders of a data set and is no part of it; of files, once for all of them.
+    /// Reports what is in the folders of a data set but not part of it; on files, once for all
+    /// folders.
     pub(super) fn left_out(&self, location: &Location) {
         let Some(folders) = location.store.folders().filter(|_| self.is_first()) else { return };
         match folders.survey(location.path.as_ref(), &HashSet::new()) {
@@ -88,7 +90,7 @@ impl Run<'_> {
         }
     }
 
-    /// The same of one folder of another store.
+    /// The same for one folder of another store.
     pub(super) fn left_out_of(&self, location: &Location, listing: &Listing) {
         if !location.store.has_folders() {
             let unlisted = listing.unlisted.clone();
@@ -116,7 +118,7 @@ impl Run<'_> {
 }
 
 impl Walk<'_, '_> {
-    /// An error is one of this node; those of its children have been told.
+    /// An error concerns this node; those of its children have been reported.
     fn node(
         &mut self,
         location: &Location,
@@ -127,7 +129,7 @@ impl Walk<'_, '_> {
         match metadata {
             NodeMetadata::Array(metadata) => {
                 let hold = self.run.hold(location)?;
-                // The array that is held may be another one than that whose document was read.
+                // The held array may not be the one whose document was read.
                 let metadata = match hold.is_some().then(|| read_document(location)) {
                     Some(Ok(NodeMetadata::Array(held))) => held,
                     _ => metadata,
@@ -202,7 +204,7 @@ impl Walk<'_, '_> {
     /// The children of a group that consolidated metadata names, for a store that cannot list.
     fn named_children(&self, location: &Location) -> Result<Vec<Key>, Error> {
         self.run.sum(|summary| summary.unlisted = true);
-        // The outermost names all.
+        // The outermost one names all.
         let Some(outer) = self.outer.first() else {
             return Err(Error::UnlistedGroup { at: location.to_string() });
         };
@@ -212,15 +214,15 @@ impl Walk<'_, '_> {
             Some(own) => path.strip_prefix(own)?.strip_prefix('/'),
         });
         let direct = names.filter(|name| !name.is_empty() && !name.contains('/'));
-        // A name that is no part of a key has been told with the metadata.
+        // Names that cannot be part of a key have been reported with the metadata.
         Ok(direct.filter_map(|name| location.join(name).ok()?.path).collect())
     }
 
-    /// Tells of a folder without metadata, unless there is nothing in it at all.
+    /// Reports a folder without metadata, unless it is empty.
     fn not_a_node(&self, location: &Location, folder: Key) {
         match location.store.list(Some(&folder)) {
             Ok(listing) if listing.objects.is_empty() && listing.folders.is_empty() => {}
-            // It was not listed, but named by consolidated metadata, which is told of.
+            // It was not listed, but named by consolidated metadata, which is reported.
             Err(StoreError::Unsupported { .. }) => {}
             Ok(_) => {
                 let message = format!(
@@ -232,7 +234,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Compares what a node says with what groups above it say about it.
+    /// Compares a node's metadata with what the groups above say about it.
     fn compare(&mut self, location: &Location, metadata: &NodeMetadata) {
         let Some(path) = &location.path else { return };
         for outer in &mut self.outer {
@@ -250,7 +252,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Tells of nodes that are described and not there.
+    /// Reports nodes that are described but do not exist.
     fn missing(&self, outer: &Consolidated) {
         for name in outer.nodes.keys().filter(|name| !outer.seen.contains(*name)) {
             let name = name.escape_debug();
@@ -262,7 +264,8 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Reads a document; one that is refused is read again, since other programs overwrite documents in place.
+/// Reads a document; one that is refused is read again, since other programs overwrite documents in
+/// place.
 fn settled_document(location: &Location) -> Result<NodeMetadata, Error> {
     let first = read_document(location);
     let again = match &first {
@@ -294,7 +297,8 @@ fn consolidated(
     }))
 }
 
-/// What must be alike in a document and a copy of it. Of a group that is not what it knows of others.
+/// What must be equal in a document and its copy. For a group, that excludes its own consolidated
+/// metadata.
 fn comparable(metadata: &NodeMetadata) -> Value {
     let mut json = metadata.to_json();
     if let (NodeMetadata::Group(_), Value::Object(members)) = (metadata, &mut json) {
@@ -303,7 +307,7 @@ fn comparable(metadata: &NodeMetadata) -> Value {
     json
 }
 
-/// Whether an error says that a document is damaged, or that it is not known here; `None` if it says neither.
+/// Whether an error means that a document is damaged, or unsupported; `None` if neither.
 pub(in crate::jobs) fn refusal(error: &Error) -> Option<FindingKind> {
     let known = match error {
         Error::Metadata { source, .. } => !matches!(
@@ -329,7 +333,7 @@ pub(in crate::jobs) fn refusal(error: &Error) -> Option<FindingKind> {
     Some(if known { FindingKind::Metadata } else { FindingKind::NotChecked })
 }
 
-/// The finding that a document was refused.
+/// The finding for a refused document.
 pub(super) fn refused(location: &Location, error: &Error) -> Finding {
     let kind = refusal(error).unwrap_or(FindingKind::Unreadable);
     let (object, message) = match error {

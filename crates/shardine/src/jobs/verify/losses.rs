@@ -1,4 +1,4 @@
-//! What `repair` could not save, and is still not there.
+//! Reports what `repair` could not save, and is still missing.
 
 use shardine_store::{Key, Store, StoreError};
 
@@ -9,7 +9,7 @@ use crate::jobs::losses::{self, Found, KeyedLoss, Losses};
 use crate::{Array, Error};
 
 impl Run<'_> {
-    /// Tells what is still lost of an array that has a record of it.
+    /// Reports what is still lost of an array that has a record of losses.
     pub(super) fn array_losses(&self, array: &Array) {
         let location = array.location();
         self.with_record(&*location.store, location.path.as_ref(), |record, losses| {
@@ -61,7 +61,7 @@ impl Run<'_> {
         });
     }
 
-    /// Tells what is still lost of a folder of shards that has a record of it.
+    /// Reports what is still lost of a folder of shards that has a record of losses.
     pub(super) fn keyed_losses(&self, folder: &Folder) {
         let (store, path) = (&*folder.shards.store, folder.shards.folder.as_ref());
         self.with_record(store, path, |record, losses| {
@@ -73,7 +73,7 @@ impl Run<'_> {
         });
     }
 
-    /// Tells what is still lost of a scale whose chunks are objects.
+    /// Reports what is still lost of a scale whose chunks are single objects.
     pub(super) fn box_losses(&self, store: &dyn Store, folder: Option<&Key>) {
         self.with_record(store, folder, |record, losses| {
             let found = losses::in_objects(store, folder, losses)?;
@@ -98,8 +98,8 @@ impl Run<'_> {
         }
     }
 
-    /// Reads the record of a folder, if there is one, and tells what `check` does not: that all of it has been written
-    /// again, or that it cannot be read.
+    /// Reads the record of a folder, if there is one, and reports what `check` does not: that
+    /// everything in it has been written again, or that it cannot be read.
     fn with_record(
         &self,
         store: &dyn Store,
@@ -136,7 +136,7 @@ impl Run<'_> {
     }
 }
 
-/// A finding about something that a record tells of; about the record itself, if no object is named.
+/// A finding about a recorded loss; about the record itself, if no object is given.
 fn lost(record: &Key, object: Option<Key>, message: String) -> Finding {
     let object = object.unwrap_or_else(|| record.clone());
     let mut finding = Finding::new(FindingKind::LostChunk, Some(object), message);

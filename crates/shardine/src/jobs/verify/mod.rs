@@ -1,4 +1,4 @@
-//! Finds damage in arrays and whole hierarchies. Nothing is ever written.
+//! Finds damage in arrays and whole hierarchies. Never writes.
 
 mod boxes;
 mod fill;
@@ -9,28 +9,28 @@ mod shards;
 mod shared;
 mod volume;
 
-use super::check::{Finding, Run, Scope, VerifySummary};
+use super::check::{Finding, Run, Scope, Sizes, VerifySummary};
 use super::frame::{JobContext, JobError, Part};
 use super::span::job_span;
-use crate::{Error, Location};
+use crate::{Error, Location, open_in};
 pub(super) use hierarchy::refusal;
 
-/// Findings that are reported one by one unless another number is asked for.
+/// The default number of findings reported one by one.
 const MAX_FINDINGS: u64 = 10_000;
 
-/// Findings of one kind in one object that are reported one by one.
+/// The most findings of one kind in one object that are reported one by one.
 const MAX_OF_KIND: u64 = 5_000;
 
-/// How thoroughly to look.
+/// How thoroughly to verify.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyOptions {
     /// Decode every chunk; without it only metadata and indexes are read.
     pub decode: bool,
-    /// The part of the objects to look at; `None` for all of them.
+    /// The part of the objects to check; `None` for all of them.
     pub part: Option<Part>,
-    /// The most findings that are reported one by one; further ones are counted. A damaged index
-    /// may have millions.
+    /// The most findings reported one by one; further ones are counted. A damaged index may have
+    /// millions.
     pub max_findings: u64,
 }
 
@@ -46,16 +46,16 @@ impl VerifyOptions {
         Self::default()
     }
 
-    /// With every chunk decoded or not.
+    /// Sets whether to decode every chunk.
     pub fn decode(mut self, decode: bool) -> Self {
         self.decode = decode;
         self
     }
 
-    /// With a part of the objects only.
+    /// Checks only a part of the objects.
     ///
-    /// An object belongs to one part, by its key below the data set. What concerns more than one
-    /// object is reported by part 1: metadata, names, leftovers, records of losses, and of the
+    /// Each object belongs to one part, by its key below the data set. What concerns more than one
+    /// object is reported by part 1: metadata, names, leftovers, records of losses, and for the
     /// shards of a volume how their values are stored and which chunks seem to be missing. So the
     /// findings of all parts are those of a run without parts, each once.
     pub fn part(mut self, part: Option<Part>) -> Self {
@@ -63,7 +63,7 @@ impl VerifyOptions {
         self
     }
 
-    /// With so many findings reported one by one at most.
+    /// Sets the most findings reported one by one.
     pub fn max_findings(mut self, max_findings: u64) -> Self {
         self.max_findings = max_findings;
         self
@@ -72,25 +72,25 @@ impl VerifyOptions {
 
 /// Checks an array, or a group with all nodes below it, against the format.
 ///
-/// Each finding is reported as soon as it is certain: those of one object one after another, those
-/// of one node in the order of its objects (an object with hundreds of findings may come earlier).
-/// Of one kind in one object some thousand are reported, and
-/// [`max_findings`](VerifyOptions::max_findings) in all; the others are counted. What cannot be
+/// Each finding is reported as soon as it is certain: those of one object together, those of one
+/// node in the order of its objects (an object with hundreds of findings may come earlier). A few
+/// thousand of one kind in one object are reported, and
+/// [`max_findings`](VerifyOptions::max_findings) in total; the others are counted. What cannot be
 /// opened or read inside a hierarchy is a finding; an error means that there was nothing to check,
 /// or that `context` stopped it.
 ///
-/// Nothing is written and nothing is recovered: a shard whose change in place was interrupted is
-/// checked as readers see it, without the change, and reported as
+/// Nothing is written and nothing is recovered: a shard whose in-place update was interrupted is
+/// checked as readers see it, without the update, and reported as
 /// [`FindingKind::LeftoverJournal`](crate::jobs::FindingKind::LeftoverJournal). An object that is
 /// replaced, removed or changed while it is checked is checked again.
 ///
 /// Costs the listings of all folders, one read for each `zarr.json` and one for each index; with
-/// [`decode`](VerifyOptions::decode) every chunk is read and decoded too. Memory is that of one
-/// index, and of one chunk being decoded, for each thread. In a remote store as many objects are
-/// checked in parallel as it has requests in flight and the engine's memory allows, and chunks are
-/// read in large pieces. Where the store cannot list, consolidated metadata and the grids of arrays
-/// say what there may be ([`VerifySummary::unlisted`]): one read for each shard that is possible,
-/// and [`Error::UnlistedGroup`] for a group without consolidated metadata.
+/// [`decode`](VerifyOptions::decode) every chunk is read and decoded too. Memory is one index, and
+/// one chunk being decoded, for each thread. In a remote store as many objects are checked in
+/// parallel as its requests in flight and the engine's memory allow, and chunks are read in large
+/// pieces. Where the store cannot list, consolidated metadata and the grids of arrays say what may
+/// exist ([`VerifySummary::unlisted`]): one read for each possible shard, and
+/// [`Error::UnlistedGroup`] for a group without consolidated metadata.
 ///
 /// ```
 /// use shardine::jobs::{VerifyOptions, verify};
@@ -118,7 +118,7 @@ pub fn verify(
     verify_in(&context.into(), location, scope, tell)
 }
 
-/// The same for a caller that may hold the data set in its place, or wants other limits.
+/// The same for a caller that may hold the data set in place, or needs other limits.
 pub(in crate::jobs) fn verify_in(
     context: &JobContext,
     location: &Location,
@@ -129,7 +129,29 @@ pub(in crate::jobs) fn verify_in(
         return Err(JobError::NothingToFinish { job: "verify" }.into());
     }
     context.check()?;
-    let run = Run::new(context, location.path.as_ref(), scope, tell);
+    let sizes = sizes(context, location);
+    let total = sizes.values().copied().fold(0, u64::saturating_add);
+    let weighed = context.of_steps(total);
+    let context = if total > 0 { &weighed } else { context };
+    let run = Run::new(context, location.path.as_ref(), scope, tell).with_sizes(sizes);
     run.hierarchy(location)?;
     Ok(run.into_summary())
+}
+
+/// The sizes of all arrays, if there is a progress callback. What cannot be opened is left to the
+/// check itself.
+fn sizes(context: &JobContext, location: &Location) -> Sizes {
+    let mut sizes = Sizes::new();
+    if context.is_watched()
+        && let Ok(set) = open_in(context.engine(), location)
+    {
+        let _ = set.each_array(&mut |array| {
+            context.check()?;
+            if let Ok(array) = array {
+                sizes.insert(array.location().path.clone(), array.decoded_len());
+            }
+            Ok(())
+        });
+    }
+    sizes
 }

@@ -1,4 +1,4 @@
-//! A folder of shards: every one of them, and what is among them by mistake.
+//! Checks a folder of shards: every one of them, and what is among them by mistake.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::jobs::check::{
 use crate::shard::uint64::Encoding;
 use crate::{Error, Location};
 
-/// Findings of one shard that are kept until others have been reported.
+/// Findings of one shard that are buffered while others are reported.
 const PENDING: usize = 256;
 
-/// Shards that are asked for one by one where a store cannot list.
+/// The most shards requested one by one where a store cannot list.
 const MOST_UNLISTED: u64 = 1 << 20;
 
-/// What came of one shard.
+/// The result for one shard.
 #[derive(Default)]
 struct Outcome {
     findings: Vec<Finding>,
@@ -30,7 +30,7 @@ struct Outcome {
 }
 
 impl Run<'_> {
-    /// Checks a folder of shards. The first part looks into all of them, as it compares them.
+    /// Checks a folder of shards. The first part reads all of them, as it compares them.
     pub(super) fn shards(&self, Place { folder, known }: &Place<'_>) -> Result<Filling, Error> {
         let shards = &folder.shards;
         self.begin(shards.folder.as_ref())?;
@@ -53,6 +53,7 @@ impl Run<'_> {
         self.other_names(&names);
         let mut looked_at = names.shards;
         looked_at.retain(|shard| self.is_first() || self.takes(&shard.key));
+        self.expect(looked_at.len() as u64);
         let (mut values, mut indexes) = (Forms::default(), Forms::default());
         let mut others = Vec::new();
         for batch in looked_at.chunks(BATCH) {
@@ -76,7 +77,7 @@ impl Run<'_> {
         Ok(filling)
     }
 
-    /// The shards that keys can be in, for a store that cannot list them.
+    /// The shards that keys can be in, for a store that cannot list.
     fn possible(&self, folder: &Folder) -> Option<Names> {
         self.sum(|summary| summary.unlisted = true);
         let (sharding, path) = (&folder.shards.sharding, folder.shards.folder.as_ref());
@@ -122,7 +123,7 @@ impl Run<'_> {
         }
     }
 
-    /// Reports how values are stored: once for all, if all are stored otherwise than `info` says.
+    /// Reports how values are stored: once for all, if none is stored as `info` says.
     fn tell_forms(&self, folder: &Folder, values: Forms, indexes: Forms, mut others: Vec<Finding>) {
         let about = [("data_encoding", values), ("minishard_index_encoding", indexes)];
         let all: Vec<_> = about.iter().filter_map(|(m, f)| Some((*m, f.all_other()?))).collect();
@@ -152,7 +153,7 @@ impl Run<'_> {
         others.into_iter().for_each(|finding| self.note(finding));
     }
 
-    /// Checks some shards, and reports what was found in their order.
+    /// Checks some shards, and reports their findings in order.
     fn shard_batch(
         &self,
         folder: &Folder,
@@ -171,8 +172,8 @@ impl Run<'_> {
         Ok(outcomes)
     }
 
-    /// Checks a shard; `None` if it is not there. Of one that belongs to another part it is only
-    /// found out what all shards are compared by.
+    /// Checks a shard; `None` if it does not exist. For one that belongs to another part, only
+    /// gathers what all shards are compared by.
     fn shard(
         &self,
         folder: &Folder,

@@ -1,5 +1,5 @@
-//! Data sets of formats without a check of their own: the objects of their arrays, as packings
-//! tell of them.
+//! Checks data sets of formats without a check of their own: the objects of their arrays, as
+//! described by their packings.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::layout::Layout;
 use crate::stored::PossibleObject;
 use crate::{Array, EngineError, Error, Location, open_in};
 
-/// What was seen of one version of an object.
+/// The result for one version of an object.
 #[derive(Default)]
 struct Seen {
     findings: Vec<Finding>,
@@ -24,11 +24,11 @@ struct Seen {
     gap_bytes: u64,
 }
 
-/// A chunk of an object: its place in the array's grid, and its bytes.
+/// A chunk of an object: its position in the array's grid, and its bytes.
 type Stored = (Vec<u64>, Range<u64>);
 
 impl Run<'_> {
-    /// Checks the arrays of the data set at a place; `false` if there is none.
+    /// Checks the arrays of the data set at a location; `false` if there is none.
     pub(super) fn other_set(&self, location: &Location) -> Result<bool, Error> {
         let set = match open_in(self.engine, location) {
             Err(Error::NoNode { .. }) => return Ok(false),
@@ -73,6 +73,7 @@ impl Run<'_> {
         let inside =
             objects.into_iter().filter(|object| is_inside(object) && self.takes(&object.key));
         let inside: Vec<PossibleObject> = inside.collect();
+        self.expect(inside.len() as u64);
         for objects in inside.chunks(BATCH) {
             let crew = self.crew(array, self.pace(array, objects.len()), objects.len());
             let look = |object: &PossibleObject, _, _: &mut Context| {
@@ -91,7 +92,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What is wrong with an object; `None` if it is not there.
+    /// Checks an object; `None` if it does not exist.
     fn shared_object(
         &self,
         array: &Array,
@@ -134,7 +135,7 @@ impl Run<'_> {
         }
     }
 
-    /// Checks the chunks of an object whose index could be understood.
+    /// Checks the chunks of an object whose index is readable.
     fn shared_entries(
         &self,
         array: &Array,
@@ -178,7 +179,7 @@ impl Run<'_> {
     }
 }
 
-/// The chunks of an object by their places in the grid of the array.
+/// The chunks of an object by position in the grid of the array.
 fn placed(stored: &PossibleObject, entries: &ShardEntries) -> Vec<Stored> {
     let place = |(i, range): (usize, &Option<Range<u64>>)| {
         let mut rest = i as u64;

@@ -11,9 +11,9 @@ use crate::precomputed::{CHUNK_SIZES, INFO, Volume};
 use crate::{Error, Location};
 
 impl Run<'_> {
-    /// Checks what the `info` at a place describes; `false` if there is none.
+    /// Checks what the `info` at a location describes; `false` if there is none.
     pub(super) fn data_set(&self, location: &Location) -> Result<bool, Error> {
-        // It is read while it is held in its place, so that it is the one that is checked.
+        // Read while held in place, so that it describes what is checked.
         let _hold = self.hold(location)?;
         match InfoSet::read(self.engine, location)? {
             None => return Ok(false),
@@ -72,7 +72,7 @@ impl Run<'_> {
     fn decodable(&self, volume: &Volume, level: usize) -> Result<(), Error> {
         let Err(error) = volume.array(level) else { return Ok(()) };
         let kind = match &error {
-            // An encoding that is not known here, or a folder out of reach: the chunks may be fine.
+            // An encoding unknown here, or a folder out of reach: the chunks may be fine.
             Error::Info { source, .. } if source.member != CHUNK_SIZES => FindingKind::NotChecked,
             error => refusal(error).unwrap_or(FindingKind::NotChecked),
         };

@@ -1,20 +1,20 @@
 use serde_json::{Map, Value};
 
-/// What the values of a sharded folder are, as far as it matters for moving them.
+/// What the values of a sharded folder are, as far as that matters for moving them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PayloadKind {
     /// Values and nothing else: chunks of volumes, skeletons, annotations.
     Plain,
-    /// Meshes of several levels of detail: the value is a manifest, and the fragments lie before it without an entry of
-    /// their own.
+    /// Meshes with several levels of detail: the value is a manifest, and the fragments lie before
+    /// it without entries of their own.
     MultiresolutionMesh,
-    /// Not known: bytes that lie before a value are kept with it, as they may belong to it.
+    /// Unknown: bytes before a value are kept with it, as they may belong to it.
     #[default]
     Unknown,
 }
 
 impl PayloadKind {
-    /// What the `info` beside the shards says.
+    /// The kind according to the `info` beside the shards.
     pub fn from_info(document: &Map<String, Value>) -> Self {
         match document.get("@type").and_then(Value::as_str) {
             Some("neuroglancer_multilod_draco") => Self::MultiresolutionMesh,
@@ -23,13 +23,13 @@ impl PayloadKind {
         }
     }
 
-    /// Whether bytes before a value that nothing refers to stay with it when it is moved.
+    /// Whether unreferenced bytes before a value stay with it when it is moved.
     pub(crate) fn keeps_before(self) -> bool {
         self != Self::Plain
     }
 }
 
-/// Bytes of the fragments that a manifest of a mesh tells of; `None` if it is no manifest.
+/// Bytes of the fragments that a mesh manifest describes; `None` if it is not a manifest.
 pub(crate) fn fragments_len(manifest: &[u8]) -> Option<u64> {
     let (words, rest) = manifest.as_chunks::<4>();
     if !rest.is_empty() {
@@ -38,7 +38,7 @@ pub(crate) fn fragments_len(manifest: &[u8]) -> Option<u64> {
     let number = |i: usize| words.get(i).map(|word| u32::from_le_bytes(*word));
     // The shape of chunks and the origin of their grid come first.
     let levels = number(6)? as usize;
-    // A scale and an offset of each level.
+    // A scale and an offset for each level.
     let counts = 7usize.checked_add(levels.checked_mul(4)?)?;
     let mut at = counts.checked_add(levels)?;
     let mut total = 0u64;

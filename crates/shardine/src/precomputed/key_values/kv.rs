@@ -15,18 +15,18 @@ use crate::precomputed::{INFO, VolumeInfo};
 use crate::shard::uint64::{Encoding, Sharding};
 use crate::{Engine, Error, Location};
 
-/// A folder of `neuroglancer_uint64_sharded_v1` shards as the store of values by 64-bit key that it is.
+/// A folder of `neuroglancer_uint64_sharded_v1` shards as a store of values by 64-bit key.
 #[derive(Debug)]
 pub struct KeyValueStore {
     engine: Arc<Engine>,
     shards: Arc<KeyedShards>,
     kind: PayloadKind,
-    /// By what it is told whether another data set has taken its place. Then everything is refused, as keys may be in
-    /// other shards.
+    /// Detects that another data set has replaced this one. Everything is refused then, as keys may
+    /// be in other shards.
     anchor: Option<Arc<Anchor>>,
 }
 
-/// What is to become of some keys.
+/// Changes to some keys.
 #[derive(Debug, Clone, Default)]
 pub struct KeyValues {
     changes: BTreeMap<u64, Option<NewValue>>,
@@ -39,23 +39,23 @@ struct NewValue {
 }
 
 impl KeyValues {
-    /// None.
+    /// No changes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The key is to have this value.
+    /// Sets the value of a key.
     pub fn put(self, key: u64, value: Vec<u8>) -> Self {
         self.put_mesh(key, value, Vec::new())
     }
 
-    /// The key is to have this manifest, with the fragments that it tells of.
+    /// Sets the manifest of a key, with the fragments that it describes.
     pub fn put_mesh(mut self, key: u64, value: Vec<u8>, fragments: Vec<u8>) -> Self {
         self.changes.insert(key, Some(NewValue { value, fragments }));
         self
     }
 
-    /// The key is to have no value.
+    /// Removes the value of a key.
     pub fn remove(mut self, key: u64) -> Self {
         self.changes.insert(key, None);
         self
@@ -68,11 +68,11 @@ impl KeyValues {
 pub struct PutReport {
     /// Shards that were written.
     pub shards_written: u64,
-    /// Shards that were removed, as nothing was left in them.
+    /// Shards that were removed because nothing was left in them.
     pub shards_removed: u64,
     /// Values that were written.
     pub values_written: u64,
-    /// Values that were moved as they were.
+    /// Values that were moved unchanged.
     pub values_kept: u64,
     /// Bytes written.
     pub bytes_written: u64,
@@ -93,7 +93,8 @@ pub struct ListedKey {
 }
 
 impl KeyValueStore {
-    /// Opens a folder whose own `info` says how it is sharded, as those of meshes and skeletons do. One read.
+    /// Opens a folder whose own `info` says how it is sharded, as for meshes and skeletons. One
+    /// read.
     pub fn open(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
         let key = location.key(INFO)?;
         let anchor = Anchor::of(location, &[INFO])?.map(Arc::new);
@@ -108,10 +109,10 @@ impl KeyValueStore {
         Ok(Self::with_sharding(engine, location, sharding, kind).with_anchor(anchor))
     }
 
-    /// Opens a folder below a volume, or what else has an `info` that tells of it: the chunks of a scale, or annotations.
-    /// One read.
+    /// Opens a folder below a volume, or below anything else whose `info` describes it: the chunks
+    /// of a scale, or annotations. One read.
     ///
-    /// `folder` is relative to the place of the `info`.
+    /// `folder` is relative to the folder of the `info`.
     pub fn open_in(engine: &Arc<Engine>, location: &Location, folder: &str) -> Result<Self, Error> {
         let key = location.key(INFO)?;
         let anchor = Anchor::of(location, &[INFO])?.map(Arc::new);
@@ -131,7 +132,7 @@ impl KeyValueStore {
         Ok(store.with_anchor(anchor))
     }
 
-    /// Opens a folder whose sharding is known. No read.
+    /// Opens a folder whose sharding is known. Reads nothing.
     pub fn with_sharding(
         engine: &Arc<Engine>,
         location: &Location,
@@ -147,12 +148,12 @@ impl KeyValueStore {
         Self { anchor, ..self }
     }
 
-    /// Keeps the data set in its place until this is dropped.
+    /// Keeps the data set in place until the hold is dropped.
     fn hold(&self) -> Result<Option<Arc<FolderHold>>, Error> {
         self.anchor.as_deref().map_or(Ok(None), Anchor::hold_same)
     }
 
-    /// What came of reading, if that was of the data set that was opened.
+    /// The outcome of a read, if the data set is still the one that was opened.
     fn consistent<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
         self.anchor.as_deref().map_or(Ok(()), Anchor::check_same)?;
         outcome
@@ -173,9 +174,9 @@ impl KeyValueStore {
         self.kind
     }
 
-    /// The value of a key as it is stored; `None` if there is none.
+    /// The value of a key in its stored form; `None` if there is none.
     ///
-    /// Three reads, one for each index that is not known yet and one for the value.
+    /// At most three reads: one for each index that is not cached and one for the value.
     pub fn get_encoded(&self, key: u64) -> Result<Option<Vec<u8>>, Error> {
         let read = self.engine.with_context(|context| {
             self.shards.with_value(key, context, |shard, range| {
@@ -235,8 +236,8 @@ impl KeyValueStore {
         self.consistent(read.map_err(Error::from))
     }
 
-    /// All keys that have values, shard by shard. Only indexes are read: of each shard the table, and the indexes, which
-    /// mostly lie together.
+    /// All keys that have values, shard by shard. Reads only indexes: the table of each shard, and
+    /// its minishard indexes, which are usually contiguous.
     pub fn list(&self, mut visit: impl FnMut(ListedKey)) -> Result<(), Error> {
         let _hold = self.hold()?;
         for shard in self.shards.stored()? {
@@ -246,7 +247,7 @@ impl KeyValueStore {
             let indexes = self.engine.with_context(read)?;
             object.check_unchanged()?;
             for (minishard, entry) in indexes.entries() {
-                // Entries that lie outside are told when they are read, and by `verify`.
+                // Entries that lie outside are reported when they are read, and by `verify`.
                 let range = entry.start..entry.start.saturating_add(entry.len);
                 visit(ListedKey { key: entry.key, shard, minishard, range });
             }
@@ -254,8 +255,9 @@ impl KeyValueStore {
         Ok(())
     }
 
-    /// Writes and removes values. Each shard that is touched is changed once and in one step, with all other values moved
-    /// as they are; other writers wait, or their change is kept and this one is made on top of it.
+    /// Writes and removes values. Each affected shard changes once and atomically, with all other
+    /// values moved unchanged; other writers wait, or their change is kept and this one is applied
+    /// on top of it.
     pub fn update(&self, values: &KeyValues) -> Result<PutReport, Error> {
         if self.kind == PayloadKind::MultiresolutionMesh {
             for (&key, value) in &values.changes {
@@ -327,7 +329,7 @@ impl KeyValueStore {
     }
 }
 
-/// What an `info` says of the sharding of a folder below it.
+/// What an `info` says about the sharding of a folder below it.
 fn tells_of<'a>(document: &'a Map<String, Value>, folder: &str) -> Option<&'a Value> {
     let listed = ["scales", "spatial", "relationships"].into_iter();
     let entries = listed

@@ -1,4 +1,4 @@
-//! Folders of uint64 shards as the key-value stores that they are.
+//! Folders of uint64 shards as key-value stores.
 
 mod kind;
 mod kv;

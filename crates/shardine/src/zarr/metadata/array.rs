@@ -25,7 +25,7 @@ const KNOWN: [&str; 11] = [
     "dimension_names",
 ];
 
-/// An array's `zarr.json`, or what stands for it where the documents are those of version 2.
+/// An array's `zarr.json`, or its equivalent where the documents are those of version 2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrayMetadata {
     document: Document,
@@ -37,11 +37,11 @@ pub struct ArrayMetadata {
     codecs: Vec<CodecSpec>,
     key_encoding: ChunkKeyEncoding,
     dimension_names: Option<Vec<Option<String>>>,
-    /// Of version 2: the attribute that xarray has in version 3 for the value that is missing.
+    /// For version 2: the attribute with which xarray marks the missing value in version 3.
     mask: Option<Value>,
 }
 
-/// What a new array is to be.
+/// The parameters of a new array.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewArray {
     /// The length of each dimension.
@@ -50,29 +50,29 @@ pub struct NewArray {
     pub chunk_shape: Vec<u64>,
     /// The type of the elements.
     pub data_type: DataType,
-    /// What elements are that were never written; zero if absent.
+    /// The value of elements that were never written; zero if absent.
     pub fill: Option<FillValue>,
-    /// The codecs, in the order of encoding.
+    /// The codecs, in encoding order.
     pub codecs: Vec<CodecSpec>,
-    /// How the keys of chunks are made.
+    /// How the keys of chunks are formed.
     pub key_encoding: ChunkKeyEncoding,
     /// A name, or none, for each dimension.
     pub dimension_names: Option<Vec<Option<String>>>,
-    /// Whatever the user wants to keep with the array.
+    /// The user's attributes.
     pub attributes: Map<String, Value>,
 }
 
 /// The attribute in which xarray keeps the names of dimensions in version 2.
 pub(crate) const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
 
-/// The attribute in which xarray keeps the value that is missing in version 3.
+/// The attribute in which xarray keeps the missing value in version 3.
 pub(crate) const FILL_VALUE: &str = "_FillValue";
 
 impl ArrayMetadata {
     /// The most dimensions that an array may have.
     pub const MAX_RANK: usize = 64;
 
-    /// The metadata of a new array, under the same rules as one that is read.
+    /// The metadata of a new array, checked like one that is read.
     pub fn new(array: NewArray) -> Result<Self, MetadataError> {
         let NewArray { data_type, fill, codecs, .. } = array;
         let mut fill = fill.unwrap_or_else(|| data_type.default_fill());
@@ -104,7 +104,7 @@ impl ArrayMetadata {
         Self::from_document(Document::new(members))
     }
 
-    /// The array that a document describes, which is hostile until all of it is checked.
+    /// The array that a document describes; the document is untrusted until all of it is checked.
     pub(super) fn from_document(document: Document) -> Result<Self, MetadataError> {
         check_node(&document, "array")?;
         document.check_members(&KNOWN)?;
@@ -140,8 +140,9 @@ impl ArrayMetadata {
         })
     }
 
-    /// The metadata of an array whose documents are those of version 2, with the attributes that these have. `mask` is how
-    /// xarray says in version 3 which value is missing, if it takes the fill value for that.
+    /// The metadata of an array whose documents are those of version 2, with their attributes.
+    /// `mask` is how xarray marks the missing value in version 3, if it treats the fill value as
+    /// missing.
     pub(super) fn new_v2(
         array: NewArray,
         attributes: Option<&Document>,
@@ -156,22 +157,23 @@ impl ArrayMetadata {
         Ok(metadata)
     }
 
-    /// The version of the documents that it was read from. Whatever it is, all else here is in the terms of version 3.
+    /// The version of the documents that it was read from. Everything else here is in terms of
+    /// version 3, whatever the version.
     pub fn zarr_format(&self) -> ZarrFormat {
         self.format
     }
 
-    /// The same as version 3 has it: [`to_bytes`](Self::to_bytes) is its `zarr.json`.
+    /// The equivalent in version 3: [`to_bytes`](Self::to_bytes) is its `zarr.json`.
     ///
-    /// What xarray keeps elsewhere in version 3 is there: dimensions have their names in the metadata and no longer in the
-    /// attribute `_ARRAY_DIMENSIONS`, and the value that is missing, which in version 2 is the fill value, is the attribute
-    /// `_FillValue`.
+    /// Follows xarray's conventions for version 3: the names of dimensions are in the metadata and
+    /// no longer in the attribute `_ARRAY_DIMENSIONS`, and the missing value, which in version 2 is
+    /// the fill value, is the attribute `_FillValue`.
     pub fn into_v3(self) -> Self {
         let document = self.v3_document();
         Self { document, format: ZarrFormat::V3, mask: None, ..self }
     }
 
-    /// The document that version 3 has.
+    /// The version 3 document.
     fn v3_document(&self) -> Document {
         let mut document = self.document.clone();
         if self.format == ZarrFormat::V2 && self.dimension_names.is_some() {
@@ -194,8 +196,8 @@ impl ArrayMetadata {
         &self.shape
     }
 
-    /// The shape of the chunks that are objects: of the shards, if there are shards. No length is 0, and the
-    /// number of elements fits 64 bits.
+    /// The shape of the chunks that are objects: of the shards, if there are shards. No length is
+    /// 0, and the number of elements fits 64 bits.
     pub fn chunk_shape(&self) -> &[u64] {
         &self.chunk_shape
     }
@@ -205,22 +207,22 @@ impl ArrayMetadata {
         &self.data_type
     }
 
-    /// What elements are that were never written.
+    /// The value of elements that were never written.
     pub fn fill(&self) -> &FillValue {
         &self.fill
     }
 
-    /// The codecs, in the order of encoding; at least one. Not checked beyond their form.
+    /// The codecs, in encoding order; at least one. Only their form is checked.
     pub fn codecs(&self) -> &[CodecSpec] {
         &self.codecs
     }
 
-    /// How the keys of chunks are made.
+    /// How the keys of chunks are formed.
     pub fn key_encoding(&self) -> &ChunkKeyEncoding {
         &self.key_encoding
     }
 
-    /// Whatever the user keeps with the array; empty if there are none.
+    /// The user's attributes; empty if there are none.
     pub fn attributes(&self) -> &Map<String, Value> {
         self.document.attributes()
     }
@@ -230,19 +232,19 @@ impl ArrayMetadata {
         self.dimension_names.as_deref()
     }
 
-    /// The whole document, members that are not understood included, in its order.
+    /// The whole document in its order, including members that are not understood.
     pub fn to_json(&self) -> Value {
         self.document.to_json()
     }
 
     /// The document's text, indented.
     ///
-    /// Reading it gives the same metadata again, and what was read stands in it unchanged.
+    /// Parsing it returns the same metadata, and everything that was read is in it unchanged.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.document.to_bytes()
     }
 
-    /// Changes the shape, of the same number of dimensions.
+    /// Changes the shape, not the number of dimensions.
     pub fn set_shape(&mut self, shape: &[u64]) -> Result<(), MetadataError> {
         if shape.len() != self.shape.len() {
             let reason = format!(
@@ -257,7 +259,8 @@ impl ArrayMetadata {
         Ok(())
     }
 
-    /// The same array stored in another way: all else that the document says stays, be it understood or not.
+    /// The same array stored in another way: everything else in the document stays, understood or
+    /// not.
     pub fn with_layout(
         &self,
         chunk_shape: &[u64],
@@ -271,7 +274,7 @@ impl ArrayMetadata {
             ("chunk_key_encoding", key_encoding.to_json()),
             ("codecs", codec_specs_to_json(codecs)),
         ] {
-            // What means the same is left as somebody has written it.
+            // A member that means the same keeps its spelling.
             if member != "chunk_key_encoding" || key_encoding != self.key_encoding {
                 document.set(member, Some(value));
             }
@@ -287,7 +290,7 @@ impl ArrayMetadata {
         Self::from_document(document)
     }
 
-    /// Changes the attributes, all of them.
+    /// Replaces all attributes.
     pub fn set_attributes(&mut self, attributes: Map<String, Value>) {
         self.document.set("attributes", Some(Value::Object(attributes)));
     }
@@ -345,7 +348,8 @@ fn dimension_names(
 ) -> Result<Option<Vec<Option<String>>>, MetadataError> {
     const MEMBER: &str = "dimension_names";
     let listed = match json {
-        // Not in the specification, but its only possible meaning, and some writers put it there.
+        // Not in the specification, but it has only one possible meaning, and some writers produce
+        // it.
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Array(listed)) => listed,
         Some(_) => return Err(MetadataError::invalid(MEMBER, "must be a list")),
@@ -362,14 +366,14 @@ fn dimension_names(
     listed.iter().enumerate().map(name).collect::<Result<_, _>>().map(Some)
 }
 
-/// Whether the fill value is base64 of a struct's bytes as the codecs encode them, and they encode big-endian.
+/// Whether the fill value is base64 of a struct's encoded bytes, and the codecs encode big-endian.
 fn is_big_endian_fill(data_type: &DataType, fill: &Value, codecs: &[CodecSpec]) -> bool {
     data_type.kind() == Kind::Struct
         && fill.is_string()
         && codecs.iter().any(|codec| encodes_big_endian(&codec.name, &codec.configuration))
 }
 
-/// As deep as shards are nested in the document, which its parser bounds.
+/// Recurses as deep as shards are nested in the document, which its parser bounds.
 fn encodes_big_endian(name: &str, configuration: &Map<String, Value>) -> bool {
     match name {
         "bytes" => configuration.get("endian") == Some(&Value::from("big")),

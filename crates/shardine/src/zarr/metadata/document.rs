@@ -1,4 +1,5 @@
-//! A document as it stood, with the numbers in it that JSON or its parser does not have.
+//! A document that is preserved as read, including numbers that JSON or its parser cannot
+//! represent.
 
 use std::sync::LazyLock;
 
@@ -9,25 +10,26 @@ use super::MetadataError;
 /// The most bytes that a document may have.
 pub const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 
-/// The most numbers that a document may have which the parser cannot hold.
+/// The most numbers beyond the parser's range that a document may have.
 const MAX_KEPT: usize = 1 << 16;
 
-/// Opens a string that stands, between text and parser, for a number the parser cannot hold.
+/// The prefix of a string that, between text and parser, stands for a number the parser cannot
+/// hold.
 const MARK: &str = "\0number:";
-/// The same as it is in JSON text.
+/// The same prefix in JSON text.
 const MARK_IN_JSON: &str = "\"\\u0000number:";
 
 static NO_ATTRIBUTES: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
-/// The members of a document in their order.
+/// The members of a document, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Document {
     members: Map<String, Value>,
-    /// Numbers that stand here as something else.
+    /// Numbers that are represented here by something else.
     kept: Vec<KeptNumber>,
 }
 
-/// A number that is written as it was read, as long as nobody changes it.
+/// A number that is written as it was read unless it was changed.
 #[derive(Debug, Clone, PartialEq)]
 struct KeptNumber {
     /// Where it is, as a JSON pointer.
@@ -35,8 +37,8 @@ struct KeptNumber {
     text: String,
 }
 
-/// The attributes in a document: a member of that of version 3, all of the one that version 2 has
-/// for them.
+/// The attributes in a document: in version 3 a member of it, in version 2 the whole of their own
+/// document.
 pub(crate) fn attributes_in(text: &[u8], is_v3: bool) -> Result<Map<String, Value>, MetadataError> {
     let document = Document::parse(text)?;
     Ok(if is_v3 { document.attributes().clone() } else { document.members })
@@ -100,7 +102,7 @@ impl Document {
         Value::Object(self.members.clone())
     }
 
-    /// The text, indented, with a line feed at the end; the numbers that were kept as they were read.
+    /// The text, indented, with a line feed at the end; kept numbers are written as they were read.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut json = self.to_json();
         for number in &self.kept {
@@ -115,9 +117,11 @@ impl Document {
         text.into_bytes()
     }
 
-    /// Puts another document in as a member of this one: at `path`, whose last part is new or replaced.
+    /// Inserts another document as a member of this one: at `path`, whose last part is new or
+    /// replaced.
     ///
-    /// The numbers of `part` are kept as they were read. An error if one of the parts before the last is no object.
+    /// The numbers of `part` are kept as they were read. An error if one of the parts before the
+    /// last is not an object.
     pub(super) fn embed(&mut self, path: &[&str], part: &Self) -> Result<(), MetadataError> {
         let Some((last, before)) = path.split_last() else { return Ok(()) };
         let mut members = &mut self.members;
@@ -133,7 +137,7 @@ impl Document {
             prefix.push('/');
             prefix.push_str(&escaped(name));
         }
-        // Those of what stood there before.
+        // Drop those of what was there before.
         let inside = |pointer: &str| {
             pointer
                 .strip_prefix(prefix.as_str())
@@ -162,7 +166,7 @@ impl Document {
         self.members.get(member)
     }
 
-    /// Gives a member a value, or removes it; a new one comes last.
+    /// Sets a member, or removes it; a new one comes last.
     pub(super) fn set(&mut self, member: &str, value: Option<Value>) {
         match value {
             Some(value) => drop(self.members.insert(member.into(), value)),
@@ -173,7 +177,7 @@ impl Document {
         self.kept = kept;
     }
 
-    /// What stands where `number` was read, unless it has been changed.
+    /// The value where `number` was read, unless it has been changed.
     fn find(&self, number: &KeptNumber) -> Option<&Value> {
         let (member, rest) = number.pointer.strip_prefix('/').and_then(|pointer| {
             let end = pointer.find('/').unwrap_or(pointer.len());
@@ -184,7 +188,8 @@ impl Document {
         (Some(value) == stand_in(&number.text).as_ref()).then_some(value)
     }
 
-    /// Refuses what neither `known` has nor a reader may ignore, and attributes that are no object.
+    /// Refuses members that are neither `known` nor may be ignored, and attributes that are not an
+    /// object.
     pub(super) fn check_members(&self, known: &[&str]) -> Result<(), MetadataError> {
         for (member, value) in &self.members {
             let ignorable = value.get("must_understand") == Some(&Value::Bool(false));
@@ -208,14 +213,14 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// What a number is in memory that the parser cannot hold; `None` if it can.
+/// The in-memory value of a number that the parser cannot hold; `None` if it can.
 fn stand_in(text: &str) -> Option<Value> {
     if ["NaN", "Infinity", "-Infinity"].contains(&text) {
         return Some(Value::from(text));
     }
     let digits = text.strip_prefix('-').unwrap_or(text);
     let integer = digits.bytes().all(|digit| digit.is_ascii_digit()) && !digits.starts_with('0');
-    // Shorter ones fit; much longer ones are no float either.
+    // Shorter ones fit; much longer ones do not fit a float either.
     let long = (19..=300).contains(&digits.len());
     if integer && long && text.parse::<i64>().is_err() && text.parse::<u64>().is_err() {
         return text.parse::<f64>().ok().map(Value::from);
@@ -223,7 +228,8 @@ fn stand_in(text: &str) -> Option<Value> {
     None
 }
 
-/// The text with every number that the parser cannot hold as a marked string; `None` if there is none.
+/// The text with every number that the parser cannot hold replaced by a marked string; `None` if
+/// there is none.
 fn mark_numbers(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut marked = Vec::new();
     let (mut copied, mut at, mut count) = (0, 0, 0);
@@ -238,7 +244,7 @@ fn mark_numbers(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
             .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+' | b'.'))
             .count();
         let text = token.get(..len).and_then(|token| std::str::from_utf8(token).ok());
-        // In the place of a key it is an error, which is left to the parser.
+        // In place of a key it is an error, which is left to the parser.
         let is_key = || {
             token.iter().skip(len).find(|b| !b.is_ascii_whitespace()).is_some_and(|&b| b == b':')
         };
@@ -260,7 +266,7 @@ fn mark_numbers(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(marked))
 }
 
-/// Where the string that opens at `start` has ended.
+/// The end of the string that begins at `start`.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(&byte) = bytes.get(at) {
@@ -273,7 +279,7 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Puts values in the place of marked strings; as deep as the parser has gone, which is bounded.
+/// Replaces marked strings by values; recurses as deep as the parser did, which is bounded.
 fn unmark(json: &mut Value, pointer: &mut String, kept: &mut Vec<KeptNumber>) {
     let len = pointer.len();
     match json {
@@ -309,7 +315,7 @@ fn without_marks(text: &str) -> String {
     for part in parts {
         match part.split_once('"').filter(|(number, _)| stand_in(number).is_some()) {
             Some((number, rest)) => out.extend([number, rest]),
-            // A string of the user's that happens to begin so.
+            // A user's string that happens to begin like this.
             None => out.extend([MARK_IN_JSON, part]),
         }
     }

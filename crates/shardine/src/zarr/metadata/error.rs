@@ -20,24 +20,24 @@ pub enum MetadataError {
         /// What the parser found, and where.
         reason: String,
     },
-    /// The document is of Zarr version 2, whose metadata is another.
+    /// The document is of Zarr version 2, whose metadata is different.
     #[error("this is a document of Zarr version 2 in the place of one of version 3")]
     ZarrV2,
-    /// The document is of a version that is not known.
+    /// The document is of an unknown version.
     #[error("zarr_format is {found}; only 3 is known here")]
     UnknownFormat {
         /// The member's value.
         found: String,
     },
-    /// A member is missing, is not known, or has a value that it cannot have.
+    /// A member is missing or unknown, or has an illegal value.
     #[error(transparent)]
     Member(#[from] ExtensionError),
-    /// An extension that the array cannot be read without is not known.
+    /// An extension that is required to read the array is unknown.
     #[error("{member} \"{name}\" is not supported: {reason}")]
     Unsupported {
         /// Its place.
         member: String,
-        /// What it is called.
+        /// Its name.
         name: String,
         /// What is supported instead.
         reason: String,

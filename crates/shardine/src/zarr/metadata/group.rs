@@ -14,10 +14,10 @@ const KNOWN: [&str; 4] = ["zarr_format", "node_type", "attributes", CONSOLIDATED
 
 /// The most memory that the fill values and types of one consolidated document may take.
 ///
-/// A few bytes of text can ask for an element of megabytes; thousands of them must not add up.
+/// A few bytes of text can require an element of megabytes; thousands of them must not add up.
 const MAX_CONSOLIDATED_ELEMENTS: usize = 256 << 20;
 
-/// A group's `zarr.json`, or what stands for it where the documents are those of version 2.
+/// A group's `zarr.json`, or its equivalent where the documents are those of version 2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupMetadata {
     document: Document,
@@ -38,7 +38,7 @@ impl GroupMetadata {
         Self { document: Document::new(members), format: ZarrFormat::V3, consolidated: None }
     }
 
-    /// The metadata of a group whose documents are those of version 2, with the attributes that these have.
+    /// The metadata of a group whose documents are those of version 2, with their attributes.
     pub(super) fn new_v2(
         attributes: Option<&Document>,
         consolidated: Option<Vec<ConsolidatedEntry>>,
@@ -50,12 +50,13 @@ impl GroupMetadata {
         Ok(Self { format: ZarrFormat::V2, consolidated, ..metadata })
     }
 
-    /// The version of the documents that it was read from. Whatever it is, all else here is in the terms of version 3.
+    /// The version of the documents that it was read from. Everything else here is in terms of
+    /// version 3, whatever the version.
     pub fn zarr_format(&self) -> ZarrFormat {
         self.format
     }
 
-    /// The same as version 3 has it, without the metadata of the nodes below.
+    /// The equivalent in version 3, without consolidated metadata.
     pub fn into_v3(self) -> Self {
         let mut metadata = self.with_format(ZarrFormat::V3);
         metadata.remove_consolidated();
@@ -70,7 +71,7 @@ impl GroupMetadata {
         &self.document
     }
 
-    /// The group that a document describes, which is hostile until all of it is checked.
+    /// The group that a document describes; the document is untrusted until all of it is checked.
     pub(super) fn from_document(document: Document) -> Result<Self, MetadataError> {
         check_node(&document, "group")?;
         document.check_members(&KNOWN)?;
@@ -78,28 +79,31 @@ impl GroupMetadata {
         Ok(Self { document, format: ZarrFormat::V3, consolidated })
     }
 
-    /// Whatever the user keeps with the group; empty if there are none.
+    /// The user's attributes; empty if there are none.
     pub fn attributes(&self) -> &Map<String, Value> {
         self.document.attributes()
     }
 
-    /// Changes the attributes, all of them.
+    /// Replaces all attributes.
     pub fn set_attributes(&mut self, attributes: Map<String, Value>) {
         self.document.set("attributes", Some(Value::Object(attributes)));
     }
 
-    /// The metadata of the nodes below, in the document's order, as it was when it was gathered: it may be
-    /// out of date. `None` if the document has none, or has it in a form that is not known.
+    /// The consolidated metadata of the nodes below, in the document's order. It dates from when it
+    /// was collected and may be out of date. `None` if the document has none, or has it in an
+    /// unknown form.
     ///
-    /// A node that is refused does not keep the others from being read. To change a node, read its own
-    /// document.
+    /// A node that is refused does not prevent the others from being read. To change a node, read
+    /// its own document.
     pub fn consolidated(&self) -> Option<&[ConsolidatedEntry]> {
         self.consolidated.as_deref()
     }
 
-    /// Gathers the metadata of the nodes below, each with its path below this group; what was gathered before is gone.
+    /// Sets the consolidated metadata of the nodes below, each with its path below this group,
+    /// replacing what was there.
     ///
-    /// A path that no node may have is refused. Of groups, what they have gathered themselves is left out.
+    /// A path that no node may have is refused. The consolidated metadata of nested groups is left
+    /// out.
     pub fn set_consolidated(
         &mut self,
         nodes: &[(String, NodeMetadata)],
@@ -118,31 +122,32 @@ impl GroupMetadata {
         Ok(())
     }
 
-    /// Removes the metadata of the nodes below, which is out of date once one of them changes.
+    /// Removes the consolidated metadata, which is out of date once a node below changes.
     pub fn remove_consolidated(&mut self) {
         self.document.set(CONSOLIDATED, None);
         self.consolidated = None;
     }
 
-    /// Takes over what another document says of the nodes below.
+    /// Takes over the consolidated metadata of another document.
     pub(crate) fn copy_consolidated(&mut self, from: &Self) {
         let member = from.document.get("consolidated_metadata").cloned();
         self.document.set("consolidated_metadata", member);
         self.consolidated = from.consolidated.clone();
     }
 
-    /// Whether the document has metadata of the nodes below, be it in a form that is not known.
+    /// Whether the document has consolidated metadata, even in an unknown form.
     pub(crate) fn has_consolidated(&self) -> bool {
         self.document.get(CONSOLIDATED).is_some_and(|member| !member.is_null())
     }
 
-    /// Whether the metadata of the nodes below says anything of a node.
+    /// Whether the consolidated metadata has an entry for a node.
     pub(crate) fn knows(&self, path: &str) -> bool {
         self.consolidated().unwrap_or_default().iter().any(|(known, _)| known == path)
     }
 
-    /// Replaces what the metadata of the nodes below says of a node and of those below that, by what `nodes` says: with paths
-    /// below this group. All other entries stay as they are, whatever they are. Does nothing if there is no such metadata.
+    /// Replaces the entries for a node and for those below it with `nodes`, whose paths are
+    /// relative to this group. All other entries stay as they are, whatever they contain. Does
+    /// nothing if there is no consolidated metadata.
     pub(crate) fn renew_consolidated(
         &mut self,
         path: &str,
@@ -172,8 +177,9 @@ impl GroupMetadata {
         Ok(())
     }
 
-    /// Replaces what the metadata of the nodes below says of each node that `read` knows better; whether there was one. All
-    /// other entries stay as they are. Takes as long as there are entries, however many of them are replaced.
+    /// Replaces the entry of each node for which `read` returns something; returns whether there
+    /// was one. All other entries stay as they are. Takes time proportional to the number of
+    /// entries, however many are replaced.
     pub(crate) fn update_consolidated<'a>(
         &mut self,
         read: impl Fn(&str) -> Option<&'a NodeMetadata>,
@@ -192,20 +198,21 @@ impl GroupMetadata {
         Ok(changed)
     }
 
-    /// The whole document, members that are not understood included, in its order.
+    /// The whole document in its order, including members that are not understood.
     pub fn to_json(&self) -> Value {
         self.document.to_json()
     }
 
     /// The document's text, indented.
     ///
-    /// Reading it gives the same metadata again, and what was read stands in it unchanged.
+    /// Parsing it returns the same metadata, and everything that was read is in it unchanged.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.document.to_bytes()
     }
 }
 
-/// A node as it stands in the metadata of a group above it: without what it has gathered itself.
+/// A node as an entry in the metadata of a group above it: without consolidated metadata of its
+/// own.
 fn node_of_copy(node: NodeMetadata) -> NodeMetadata {
     match node {
         NodeMetadata::Array(array) => NodeMetadata::Array(array.into_v3()),
@@ -222,7 +229,7 @@ fn consolidated(json: Option<&Value>) -> Result<Option<Vec<ConsolidatedEntry>>, 
         Some(_) => return Err(MetadataError::invalid(MEMBER, "must be an object")),
     };
     if members.get("kind") != Some(&Value::from("inline")) {
-        // It is a copy that a reader may do without, if the document says so.
+        // It is a copy that a reader may ignore, if the document says so.
         return match members.get("must_understand") {
             Some(Value::Bool(false)) => Ok(None),
             _ => Err(MetadataError::invalid(format!("{MEMBER}.kind"), "must be \"inline\"")),
@@ -246,7 +253,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Adds what `parse` makes, or why the node is refused; `member` is where in the document it stands.
+    /// Adds what `parse` returns, or why the node is refused; `member` is its place in the
+    /// document.
     pub fn push(
         &mut self,
         member: &str,
@@ -267,7 +275,7 @@ impl Gathered {
     }
 }
 
-/// About how much memory the elements of a node's metadata take.
+/// Approximate memory taken by the elements of a node's metadata.
 fn element_memory(node: &NodeMetadata) -> usize {
     match node {
         NodeMetadata::Array(array) => {

@@ -1,4 +1,4 @@
-//! From the cell of a chunk in the grid to the key of its object, and back.
+//! Converts between the cell of a chunk in the grid and the key of its object.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::MetadataError;
 use shardine_codec::{Extension, shown};
 
-/// What stands between the numbers of a key.
+/// The separator between the numbers of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Separator {
     /// `/`: on a file system, a folder for every dimension but the last.
@@ -27,18 +27,18 @@ impl Separator {
     }
 }
 
-/// How the keys of chunks are made.
+/// How the keys of chunks are formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChunkKeyEncoding {
     /// `c/1/23/45`
     Default {
-        /// `/` unless the metadata names the other.
+        /// `/` unless the metadata says otherwise.
         separator: Separator,
     },
     /// `1.23.45`, as in Zarr version 2
     V2 {
-        /// `.` unless the metadata names the other.
+        /// `.` unless the metadata says otherwise.
         separator: Separator,
     },
 }
@@ -113,7 +113,8 @@ impl ChunkKeyEncoding {
         key
     }
 
-    /// The cell whose key this is: `None` unless [`Self::key`] gives exactly `key` for a cell of `rank` numbers.
+    /// The cell with this key: `None` unless [`Self::key`] returns exactly `key` for a cell of
+    /// `rank` numbers.
     pub fn parse(&self, key: &str, rank: usize) -> Option<Vec<u64>> {
         let (numbers, separator) = match self {
             Self::Default { separator } => {

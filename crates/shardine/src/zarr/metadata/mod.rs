@@ -1,14 +1,14 @@
 //! Zarr v3 metadata documents: `zarr.json` in, structures out, and back.
 //!
-//! Documents of version 2 come out as the structures of version 3 that decode the same chunks.
+//! Version 2 documents are converted to the version 3 structures that decode the same chunks.
 //!
-//! Nothing here reads or writes a file. A document keeps all that it held: members that are not
+//! Nothing here reads or writes a file. A document preserves everything in it: members that are not
 //! understood but may be ignored, their order, and every value stay as they were, unless a setter
-//! changed them (of the text only white space, escapes and the digits of a float may come out
-//! otherwise). What may not be ignored is refused, with the member's place in the message.
+//! changed them (only white space, escapes and the digits of a float may be written differently).
+//! Anything that may not be ignored is refused, with the member's place in the message.
 //!
-//! Python writers put `NaN`, `Infinity` and integers past 64 bits into attributes. They are read (as
-//! the strings that Zarr has for them, and as the nearest float) and written back as they stood.
+//! Python writers put `NaN`, `Infinity` and integers beyond 64 bits into attributes. They are read
+//! (as Zarr's strings for them, and as the nearest float) and written back unchanged.
 
 mod array;
 mod document;

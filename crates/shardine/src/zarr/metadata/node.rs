@@ -1,4 +1,4 @@
-//! What the metadata of arrays and of groups have in common.
+//! What the metadata of arrays and groups have in common.
 
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ impl NodeMetadata {
         Self::from_document(Document::parse(bytes)?)
     }
 
-    /// Reads a document that is JSON already.
+    /// Reads a document that is already parsed as JSON.
     pub fn from_json(json: Value) -> Result<Self, MetadataError> {
         match json {
             Value::Object(members) => Self::from_document(Document::new(members)),
@@ -57,7 +57,7 @@ impl NodeMetadata {
         }
     }
 
-    /// Whatever the user keeps with the node; empty if there are none.
+    /// The user's attributes; empty if there are none.
     pub fn attributes(&self) -> &Map<String, Value> {
         match self {
             Self::Array(array) => array.attributes(),
@@ -65,7 +65,7 @@ impl NodeMetadata {
         }
     }
 
-    /// The whole document, members that are not understood included, in its order.
+    /// The whole document in its order, including members that are not understood.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Array(array) => array.to_json(),
@@ -100,7 +100,7 @@ pub(super) fn check_node(document: &Document, node_type: &str) -> Result<(), Met
     Ok(())
 }
 
-/// Whether a node may have this name: one part of a path, not the whole.
+/// Checks that a node may have this name: a single part of a path, not the whole path.
 ///
 /// Names that would leave the hierarchy or hide what belongs to Zarr are refused.
 pub fn check_node_name(name: &str) -> Result<(), MetadataError> {

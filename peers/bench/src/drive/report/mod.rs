@@ -13,7 +13,8 @@ use super::record::{Record, Run, middle};
 use crate::Result;
 use crate::measure::quantile;
 
-/// Writes `README.md`, `bench.svg` and `runs.json` into a folder; shows the system calls that were counted there before.
+/// Writes `README.md`, `bench.svg` and `runs.json` into a folder; shows the system calls that were
+/// counted there before.
 pub fn write(record: &Record, out: &Path) -> Result {
     fs::create_dir_all(out)?;
     let counts = Counts::load(out)?;

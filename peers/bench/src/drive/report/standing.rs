@@ -1,4 +1,5 @@
-//! Where shardine stands: beside its goals, beside the best of the others, and with the other order or with one thread.
+//! Where shardine stands: beside its goals, beside the best of the others, and with the other order
+//! or with one thread.
 
 use std::fmt::{Result, Write};
 

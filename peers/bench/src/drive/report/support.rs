@@ -10,7 +10,8 @@ use crate::drive::plan::{FULL, QUICK, Variant, WORKLOADS};
 use crate::drive::record::Record;
 use crate::job::Compressor;
 
-/// The floor beside what its parts take by themselves: if it were far from that, ratios to it would mean nothing.
+/// The floor beside what its parts take by themselves: if it were far from that, ratios to it would
+/// mean nothing.
 pub fn floor(text: &mut String, record: &Record) -> Result {
     let figures = &record.figures;
     let scale = if record.scale == QUICK.name { QUICK } else { FULL };

@@ -1,12 +1,12 @@
-//! `compresso`: where labels change, and the label of each region between.
+//! `compresso`: where labels change, and the label of each region in between.
 //!
 //! ```text
 //! 36 bytes   header
-//! ids        a label for each region, in the order in which their first elements come
-//! values     windows that occur: bits of a small box, set where an element is on a boundary
-//! locations  labels of those on a boundary that their neighbours do not tell
+//! ids        the label of each region, in the order of their first elements
+//! values     distinct windows: bits of a small box, set where an element is on a boundary
+//! locations  labels of boundary elements that cannot be derived from their neighbours
 //! windows    which value each window has; odd numbers are runs of the first one
-//! offsets    of each slice, in version 1 (not needed to read all of them)
+//! offsets    of each slice, in version 1 (not needed to read all slices)
 //! ```
 
 mod regions;
@@ -28,7 +28,7 @@ pub(in crate::codecs) fn build(config: &Config<'_>) -> Result<Codec, CodecError>
     Ok(Codec::ArrayToBytes(Arc::new(Compresso)))
 }
 
-/// Labels by their boundaries; to be read only.
+/// Labels by their boundaries; decode only.
 #[derive(Debug)]
 struct Compresso;
 
@@ -41,7 +41,7 @@ fn sides(spec: &ArraySpec) -> Result<Sides, CodecError> {
     Ok(sides)
 }
 
-/// Numbers of one width, one after the other.
+/// Numbers of one width, one after another.
 #[derive(Clone, Copy)]
 struct Numbers<'a> {
     bytes: &'a [u8],
@@ -60,7 +60,7 @@ impl Numbers<'_> {
     }
 }
 
-/// The parts of a chunk, cut where its header says.
+/// The parts of a chunk, split as its header says.
 struct Parts<'a> {
     ids: Numbers<'a>,
     values: Numbers<'a>,
@@ -68,7 +68,7 @@ struct Parts<'a> {
     windows: Numbers<'a>,
     /// The sides of a window: x, y, z.
     step: [usize; 3],
-    /// Whether regions reach from slice to slice.
+    /// Whether regions extend across slices.
     is_solid: bool,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Bytes of the offset of a slice: as few as do for two labels an element.
+/// Bytes of a slice's offset: as few as suffice for two labels per element.
 fn offset_width(sides: Sides) -> usize {
     match 2 * sides.x * sides.y {
         0..=0xfe => 1,
@@ -135,7 +135,7 @@ fn offset_width(sides: Sides) -> usize {
     }
 }
 
-/// So many times nothing, if there is memory for it.
+/// This many zeros, if there is enough memory.
 fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, CodecError> {
     let mut zeros = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());
@@ -164,7 +164,7 @@ fn boundaries(
             let bit = left.trailing_zeros() as usize;
             left &= left - 1;
             let at = [column * x + bit % x, row * y + bit / x % y, layer * z + bit / x / y];
-            // Windows at the edges reach beyond the volume.
+            // Windows at the edges extend beyond the volume.
             if at[0] < sides.x && at[1] < sides.y && at[2] < sides.z {
                 boundaries[(at[2] * sides.y + at[1]) * sides.x + at[0]] = true;
             }
@@ -185,14 +185,14 @@ fn boundaries(
         }
         window += run;
     }
-    // What is left out at the end is as if it were a run.
+    // Windows left out at the end count as a run.
     if first != 0 {
         (window..count).for_each(|window| mark(window, first));
     }
     Ok(boundaries)
 }
 
-/// Decodes all labels, which are of `SIZE` bytes.
+/// Decodes all labels, of `SIZE` bytes each.
 fn decode<const SIZE: usize>(
     context: &mut Context,
     sides: Sides,
@@ -219,15 +219,15 @@ fn decode<const SIZE: usize>(
     Ok(out)
 }
 
-/// The bytes of a label that was made of as many.
+/// The bytes of a label that was read from `SIZE` bytes.
 fn label_bytes<const SIZE: usize>(label: u64) -> [u8; SIZE] {
     let mut bytes = [0; SIZE];
     bytes.iter_mut().zip(label.to_le_bytes()).for_each(|(to, byte)| *to = byte);
     bytes
 }
 
-/// Gives the elements on boundaries their labels: that of the neighbour before, if it is on none, else what
-/// the next location says.
+/// Gives the elements on boundaries their labels: that of the preceding neighbour if it is not on a
+/// boundary itself, otherwise what the next location says.
 fn fill_boundaries<const SIZE: usize>(
     sides: Sides,
     parts: &Parts<'_>,

@@ -2,13 +2,14 @@
 
 use super::super::Sides;
 
-/// Provisional numbers that turned out to be of one region; each leads to a lower one, or to itself.
+/// Provisional numbers that turned out to belong to one region; each leads to a lower one, or to
+/// itself.
 struct Merged(Vec<u32>);
 
 impl Merged {
     fn root(&mut self, mut number: u32) -> u32 {
         while self.0[number as usize] != number {
-            // Half of the way is saved the next time.
+            // Path halving: the next lookup takes half the steps.
             let parent = self.0[number as usize];
             self.0[number as usize] = self.0[parent as usize];
             number = parent;
@@ -24,10 +25,11 @@ impl Merged {
     }
 }
 
-/// Numbers the regions that boundaries leave, from 1 in the order of their first elements; boundaries are 0.
+/// Numbers the regions between boundaries, from 1 in the order of their first elements; boundaries
+/// are 0.
 ///
-/// Regions are connected along x and y, and along z too if they are solid. `regions` is as many zeros as there are
-/// elements.
+/// Regions are connected along x and y, and also along z if they are solid. `regions` holds one
+/// zero per element.
 pub(super) fn number(
     sides: Sides,
     boundaries: &[bool],
@@ -66,7 +68,7 @@ pub(super) fn number(
             }
         }
     }
-    // A region's lowest number was given at its first element, so that the lowest ones are in order.
+    // A region's lowest number was assigned at its first element, so the lowest ones are in order.
     let mut last = 0;
     let mut finals = vec![0; merged.0.len()];
     for number in 1..merged.0.len() {

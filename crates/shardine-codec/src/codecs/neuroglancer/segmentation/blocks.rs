@@ -26,17 +26,17 @@ impl Grid {
         Self { sides, block, counts }
     }
 
-    /// Blocks of a channel; no more than it has elements.
+    /// Blocks per channel; at most as many as it has elements.
     pub(super) fn blocks(&self) -> usize {
         self.counts.iter().product()
     }
 
-    /// Elements of a channel.
+    /// Elements per channel.
     pub(super) fn elements(&self) -> usize {
         self.sides.z * self.sides.y * self.sides.x
     }
 
-    /// Elements of a block, with those outside of the chunk; `None` if they cannot be counted.
+    /// Elements of a block, including those outside the chunk; `None` on overflow.
     pub(super) fn block_elements(&self) -> Option<usize> {
         self.block.iter().try_fold(1usize, |n, &side| n.checked_mul(side))
     }
@@ -57,10 +57,10 @@ impl Grid {
         })
     }
 
-    /// Calls `f` with each row of a block that is inside the chunk, until that returns `false`.
+    /// Calls `f` with each row of a block that is inside the chunk, until it returns `false`.
     ///
-    /// A row is told by its first element, counted in the block with all that is outside of the chunk; by the
-    /// same counted in the channel; and by its length.
+    /// A row is given by its first element, as an offset in the whole block and as an offset in the
+    /// channel, and by its length.
     #[inline(always)]
     pub(super) fn each_row(
         &self,
@@ -80,7 +80,7 @@ impl Grid {
         true
     }
 
-    /// One past the last element of a block that is inside the chunk, counted in the block.
+    /// One past the last element of a block that is inside the chunk, as an offset in the block.
     pub(super) fn reach(&self, block: Block) -> usize {
         let [z, y, x] = block.extent;
         (z.saturating_sub(1) * self.block[1] + y.saturating_sub(1)) * self.block[2] + x

@@ -2,12 +2,12 @@ use super::blocks::{Block, Grid};
 use super::{HEADER, Label, NAME, WORD};
 use crate::CodecError;
 
-/// As many elements are looked up together.
+/// The number of elements looked up together.
 const GROUP: usize = 8;
 
-/// An error if the headers alone take more bytes than there are.
+/// An error if the headers alone need more bytes than there are.
 pub(super) fn check_length(grid: &Grid, encoded: &[u8]) -> Result<(), CodecError> {
-    // Channels may lie at one place, so that only one is sure to have bytes of its own.
+    // Channels may share a location, so only one is sure to have bytes of its own.
     let channels = grid.sides.channels;
     let headers = grid.blocks().checked_mul(HEADER * channels.min(1));
     let offsets = channels.checked_mul(WORD);
@@ -57,7 +57,7 @@ fn decode_channel<L: Label>(
     for ((i, block), header) in grid.iter().enumerate().zip(headers) {
         let header = u64::from_le_bytes(*header);
         let table = bytes_before((header & 0xff_ffff) as usize);
-        // An offset that did not fit its 24 bits, and was written all the same, points anywhere.
+        // An offset that overflowed its 24 bits but was written anyway points anywhere.
         if table < grid.blocks() * HEADER {
             return Err((i, "its table is said to be among the headers".into()));
         }
@@ -91,7 +91,7 @@ enum Missing {
     Label,
 }
 
-/// What is needed to decode a block: `table` and `values` begin at what the header says.
+/// What is needed to decode a block: `table` and `values` start where the header says.
 struct Part<'a, B> {
     grid: &'a Grid,
     block: Block,
@@ -107,7 +107,7 @@ impl<B: Copy + Default> Part<'_, B> {
         Ok(())
     }
 
-    /// The indices are of `BITS` bits, up to 8, so that there are `LABELS` of them.
+    /// Indices of `BITS` bits, up to 8, with `LABELS` possible values.
     fn decode_narrow<const BITS: usize, const LABELS: usize>(
         &self,
         out: &mut [B],
@@ -117,7 +117,7 @@ impl<B: Copy + Default> Part<'_, B> {
             self.each_row(out, |first, row| look_up::<B, BITS, LABELS>(values, first, table, row));
             return Ok(());
         }
-        // A table at the end of the chunk, which may have fewer labels than indices could tell.
+        // A table at the end of the chunk may have fewer labels than indices can address.
         let mut table = [B::default(); LABELS];
         table[..self.table.len()].copy_from_slice(self.table);
         let mut highest = 0;
@@ -129,7 +129,7 @@ impl<B: Copy + Default> Part<'_, B> {
         if highest < self.table.len() { Ok(()) } else { Err(Missing::Label) }
     }
 
-    /// The indices are of so many bytes.
+    /// Indices of `BYTES` bytes.
     fn decode_wide<const BYTES: usize>(&self, out: &mut [B]) -> Result<(), Missing> {
         let values = self.values(8 * BYTES)?.as_chunks::<BYTES>().0;
         let mut missing = false;
@@ -146,15 +146,15 @@ impl<B: Copy + Default> Part<'_, B> {
         if missing { Err(Missing::Label) } else { Ok(()) }
     }
 
-    /// The bytes of all values that are inside the chunk.
+    /// The bytes of all values inside the chunk.
     ///
-    /// What is outside is not needed, and a writer may have left it out at the end.
+    /// Those outside are not needed, and a writer may have omitted them at the end.
     fn values(&self, bits: usize) -> Result<&[u8], Missing> {
         let needed = self.grid.reach(self.block).checked_mul(bits).map(|bits| bits.div_ceil(8));
         needed.and_then(|bytes| self.values.get(..bytes)).ok_or(Missing::Values)
     }
 
-    /// Calls `f` with each row inside the chunk and its first element, counted in the block.
+    /// Calls `f` with each row inside the chunk and its first element, as an offset in the block.
     #[inline(always)]
     fn each_row(&self, out: &mut [B], mut f: impl FnMut(usize, &mut [B])) {
         self.grid.each_row(self.block, |first, start, width| {
@@ -172,7 +172,7 @@ fn narrow_index<const BITS: usize>(values: &[u8], element: usize) -> usize {
 
 /// Looks up the labels of the elements from `first` on.
 ///
-/// Groups of 8 indices are whole bytes if the first of them begins at one.
+/// Groups of 8 indices take whole bytes if the first one is byte-aligned.
 #[inline(always)]
 fn look_up<B: Copy, const BITS: usize, const LABELS: usize>(
     values: &[u8],

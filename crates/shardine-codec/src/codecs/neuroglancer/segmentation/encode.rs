@@ -17,7 +17,7 @@ struct Scratch<L> {
 /// Where tables were written, by the hash of their labels.
 type Tables = HashMap<u64, u32, BuildHasherDefault<Hashed>>;
 
-/// Takes a hash for what it is.
+/// Uses a hash as it is.
 #[derive(Default)]
 struct Hashed(u64);
 
@@ -39,7 +39,7 @@ fn failed(reason: String) -> CodecError {
     CodecError::Encode { codec: NAME, reason }
 }
 
-/// Appends all channels to `out`; leaves it as it was if that fails.
+/// Appends all channels to `out`; leaves it unchanged on failure.
 pub(super) fn encode<L: Label>(
     context: &mut Context,
     grid: &Grid,
@@ -129,7 +129,8 @@ fn encode_channel<L: Label>(
     Ok(())
 }
 
-/// Where a table is, in words from `base`: one that was written before, if it begins with these labels.
+/// The offset of a table in words from `base`: of one written before, if it starts with these
+/// labels.
 fn append_table<L: Label>(
     tables: &mut Tables,
     labels: &[L],
@@ -142,7 +143,7 @@ fn append_table<L: Label>(
     if let Some(&offset) = tables.get(&hash) {
         let written = out.get(base + offset as usize * WORD..).unwrap_or_default();
         let written = L::split(written).get(..labels.len()).unwrap_or_default();
-        // Two tables may have one hash; the later one is then written anew.
+        // Two tables may have the same hash; the later one is then written again.
         if written.len() == labels.len()
             && written.iter().zip(labels).all(|(written, label)| L::get(*written) == *label)
         {
@@ -158,7 +159,7 @@ fn append_table<L: Label>(
     Ok(offset)
 }
 
-/// The end of `out` in words from `base`, if that fits.
+/// The end of `out` in words from `base`, if it fits.
 fn word_offset(out: &[u8], base: usize) -> Option<u32> {
     u32::try_from((out.len() - base) / WORD).ok()
 }

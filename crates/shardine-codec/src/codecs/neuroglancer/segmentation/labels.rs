@@ -1,22 +1,22 @@
 use super::Label;
 use super::blocks::{Block, Grid};
 
-/// Places by hash that a block begins with; most have few labels.
+/// The number of hash slots that a block starts with; most blocks have few labels.
 const SLOTS: usize = 64;
 
-/// As many indices are packed together.
+/// The number of indices packed together.
 const GROUP: usize = 8;
 
 /// The labels of one block and the index of each element among them.
 ///
-/// Indices are bytes while that is enough; only a block of noise needs more.
+/// Indices are bytes as long as that suffices; only a block of noise needs more.
 #[derive(Default)]
 pub(super) struct BlockLabels<L> {
-    /// In the order in which they were found, then sorted.
+    /// In the order in which they were found, later sorted.
     labels: Vec<L>,
     bytes: Vec<u8>,
     words: Vec<u32>,
-    /// Places of labels by their hash, plus one.
+    /// Positions of labels by their hash, plus one.
     slots: Vec<u32>,
     order: Vec<(L, u32)>,
     ranks: Vec<u32>,
@@ -24,12 +24,12 @@ pub(super) struct BlockLabels<L> {
 
 /// An index of a label.
 trait Index: Copy + Default {
-    /// As many labels can be told apart.
+    /// How many labels can be distinguished.
     const MOST: usize;
 
     fn from_usize(index: usize) -> Self;
 
-    /// Puts the rank of each index in its place.
+    /// Replaces each index by its rank.
     fn rank(indices: &mut [Self], ranks: &[u32]);
 }
 
@@ -44,7 +44,7 @@ impl Index for u8 {
         if ranks.len() == 2 {
             return indices.iter_mut().for_each(|index| *index ^= 1);
         }
-        // As long as there are bytes, so that no index needs a check.
+        // One entry for every byte value, so that no index needs a check.
         let mut all = [0; 256];
         all.iter_mut().zip(ranks).for_each(|(to, &rank)| *to = rank as u8);
         indices.iter_mut().for_each(|index| *index = all[usize::from(*index)]);
@@ -64,7 +64,7 @@ impl Index for u32 {
 }
 
 impl<L: Label> BlockLabels<L> {
-    /// Finds the labels of a block, which has `volume` elements with those outside of the chunk.
+    /// Finds the labels of a block that has `volume` elements, including those outside the chunk.
     pub(super) fn collect(
         &mut self,
         grid: &Grid,
@@ -132,7 +132,8 @@ impl<L: Label> BlockLabels<L> {
         }
     }
 
-    /// Finds the labels and the index of each element; `false` if there are too many for such indices.
+    /// Finds the labels and the index of each element; `false` if there are too many for such
+    /// indices.
     fn scan<I: Index>(
         &mut self,
         grid: &Grid,
@@ -145,7 +146,7 @@ impl<L: Label> BlockLabels<L> {
         indices.resize(volume.next_multiple_of(GROUP), I::default());
         self.labels.truncate(1);
         self.hash_again(SLOTS);
-        // The two labels that were last seen: most rows have no other, and need no search.
+        // The two labels seen last: most rows have no others, and need no search.
         let mut last = (self.labels[0], I::default());
         let mut other = last;
         let fits = grid.each_row(block, |in_block, start, width| {
@@ -172,7 +173,7 @@ impl<L: Label> BlockLabels<L> {
         fits
     }
 
-    /// The place of a label, which becomes the last one if it is new; `None` if there are `most` already.
+    /// The position of a label, added at the end if it is new; `None` if there are `most` already.
     fn find(&mut self, label: L, most: usize) -> Option<usize> {
         match self.slot(label) {
             Ok(found) => Some(found),
@@ -188,7 +189,7 @@ impl<L: Label> BlockLabels<L> {
         }
     }
 
-    /// The place of a label that is known, or the slot that it should get.
+    /// The position of a known label, or the slot for a new one.
     #[inline]
     fn slot(&self, label: L) -> Result<usize, usize> {
         // The number of slots is a power of two, and some are free.
@@ -214,7 +215,7 @@ impl<L: Label> BlockLabels<L> {
         }
     }
 
-    /// Sorts the labels, and works out which place each of them has got.
+    /// Sorts the labels, and computes the new position of each.
     fn sort(&mut self) {
         self.order.clear();
         self.order.extend(self.labels.iter().copied().zip(0..));
@@ -246,14 +247,14 @@ fn index_two<L: Label, I: Index>(
     !neither
 }
 
-/// Whether all of a row is `label`, told without a branch for each element.
+/// Whether a whole row is `label`, without a branch per element.
 fn is_uniform<B: Copy, L: Label<Bytes = B>>(row: &[B], label: L) -> bool {
     row.iter().fold(0, |differ, &other| differ | (L::get(other).number() ^ label.number())) == 0
 }
 
-/// Packs bytes of which `BITS` bits are used, 8 of them to `BITS` bytes.
+/// Packs bytes of which `BITS` bits are used, 8 of them into `BITS` bytes.
 fn pack_bits<const BITS: usize>(indices: &[u8], out: &mut [u8]) {
-    // Each step brings pairs of fields together, of which there are then half as many.
+    // Each step joins pairs of fields, which halves their number.
     let field = |width: usize, every: usize| {
         let ones = (1u64 << width) - 1;
         (0..64 / every).fold(0, |mask, i| mask | ones << (i * every))

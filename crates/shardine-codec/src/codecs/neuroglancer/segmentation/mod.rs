@@ -1,12 +1,12 @@
-//! `compressed_segmentation`: blocks of labels, each an index into a table of those that it has.
+//! `compressed_segmentation`: blocks of labels, each an index into a table of the block's labels.
 //!
 //! ```text
-//! chunk    u32 for each channel: where it begins | channels
-//! channel  8 bytes for each block, x fastest | tables and values in any order
+//! chunk    u32 per channel: where it starts | channels
+//! channel  8 bytes per block, x fastest | tables and values in any order
 //! block    u32: table | bits << 24, u32: values
 //! ```
 //!
-//! Offsets are in words of 32 bits, those of a block from the start of its channel.
+//! Offsets are in 32-bit words, those of a block relative to the start of its channel.
 
 mod blocks;
 mod decode;
@@ -28,16 +28,16 @@ use blocks::Grid;
 
 const NAME: &str = "neuroglancer_compressed_segmentation";
 
-/// The bytes of a word, in which all offsets are.
+/// Bytes of a word, the unit of all offsets.
 const WORD: usize = 4;
 
-/// The bytes that tell of a block.
+/// Bytes of a block's header.
 const HEADER: usize = 2 * WORD;
 
-/// The most elements that a block may have to be written.
+/// The most elements that a block may have when writing.
 ///
-/// A block is stored whole even if little of it is inside the chunk, so that its size alone would
-/// take memory.
+/// A block is stored whole even if little of it is inside the chunk, so its size alone could
+/// exhaust memory.
 const LARGEST_BLOCK: usize = 1 << 21;
 
 pub(in crate::codecs) fn build(config: &Config<'_>) -> Result<Codec, CodecError> {
@@ -69,13 +69,13 @@ trait Label: Copy + Eq + Ord + Hash + Default + Debug + Send + 'static {
     /// As many bytes as a label has.
     type Bytes: Copy + Eq + Default + AsRef<[u8]>;
 
-    /// Labels one after the other; bytes past the last whole one are left out.
+    /// Splits bytes into labels; bytes past the last whole one are left out.
     fn split(bytes: &[u8]) -> &[Self::Bytes];
 
-    /// As [`split`](Self::split), to write to.
+    /// Like [`split`](Self::split), but mutable.
     fn split_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
 
-    /// The label that these bytes are.
+    /// The label with these bytes.
     fn get(bytes: Self::Bytes) -> Self;
 
     /// Its bytes.
@@ -154,7 +154,7 @@ impl ArrayToBytes for Segmentation {
         encoded: &[u8],
     ) -> Result<Elements, CodecError> {
         let grid = self.grid(spec)?;
-        // A chunk of many blocks has many bytes, whatever is in it.
+        // A chunk of many blocks has many bytes, whatever it contains.
         decode::check_length(&grid, encoded)?;
         let mut elements = context.take_filled(spec.byte_len().unwrap_or_default())?;
         let decoded = if spec.data_type.bits() == 32 {
@@ -171,7 +171,7 @@ impl ArrayToBytes for Segmentation {
         }
     }
 
-    /// Enough for blocks that share nothing and have indices of 32 bits.
+    /// Enough for blocks that share nothing and have 32-bit indices.
     fn encoded_size(&self, spec: &ArraySpec) -> EncodedSize {
         let bound = || {
             let grid = self.grid(spec).ok()?;

@@ -1,4 +1,4 @@
-//! What is prefetched of an object in a remote store: merged, and several pieces in parallel.
+//! Prefetching an object in a remote store: merged ranges, several pieces in parallel.
 
 use std::ops::{ControlFlow, Range};
 
@@ -11,29 +11,29 @@ use crate::engine::{Crew, in_order};
 use crate::jobs::check::Run;
 use crate::layout::Layout;
 
-/// Bytes for which it is worth to have another request in flight.
+/// The bytes for which another request in flight is worthwhile.
 const WORTH: u64 = 1 << 20;
 
-/// Entries that are looked at after one step of reading ahead.
+/// Entries checked after one step of prefetching.
 const ENTRIES: usize = 1 << 16;
 
 /// How the objects of a remote store are read.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::jobs) struct Pace {
-    /// Objects that are checked in parallel.
+    /// Objects checked in parallel.
     pub objects: usize,
-    /// Reads of each that are made in parallel.
+    /// Parallel reads of each.
     reads: usize,
-    /// The most that is read by one of them.
+    /// The most bytes in one read.
     pub piece: u64,
-    /// The most that is read ahead of an object.
+    /// The most bytes prefetched from an object.
     part: u64,
     /// Gaps that are cheaper to read than to skip.
     gap: u64,
 }
 
 impl Run<'_> {
-    /// How to check `count` objects of an array within the budget; `None` if they are on this machine.
+    /// How to check `count` objects of an array within the budget; `None` if they are local.
     pub fn pace(&self, array: &Array, count: usize) -> Option<Pace> {
         let store = &*array.chunks.store;
         let cost = store.read_cost();
@@ -54,32 +54,32 @@ impl Run<'_> {
         Some(Pace { objects, reads, piece, part, gap: cost.request_in_bytes })
     }
 
-    /// Who checks `count` objects of an array at this pace.
+    /// The crew that checks `count` objects of an array at this pace.
     pub fn crew(&self, array: &Array, pace: Option<Pace>, count: usize) -> Crew {
         match pace {
             Some(pace) => Crew::Waiting(pace.objects),
-            // The workers are left to the chunks of each.
+            // Leaves the workers to the chunks of each object.
             None if count < self.engine.threads() => Crew::Workers(1),
             None => Crew::Workers(self.workers(array)),
         }
     }
 
-    /// How many may work in parallel for the memory of their indexes and chunks to stay in the
-    /// budget.
+    /// How many objects can be checked in parallel with the memory of their indexes and chunks
+    /// within the budget.
     pub fn workers(&self, array: &Array) -> usize {
         self.engine.workers_within(memory(&array.chunks.layout, self.scope.decode))
     }
 }
 
-/// Memory that the check of an object takes, beside what is read ahead of it.
+/// The memory that the check of an object takes, in addition to what is prefetched.
 fn memory(layout: &Layout, decode: bool) -> u64 {
-    // The index as read, as decoded, and its entries by their places.
+    // The index as read, as decoded, and its entries by position.
     let index = layout.addressable().map_or(0, |shard| shard.index.len().saturating_mul(4));
     let payload = if decode { payload(layout).saturating_mul(2) } else { 0 };
     index.saturating_add(payload).max(1)
 }
 
-/// Decoded bytes of what is decoded at a time.
+/// The size of what is decoded at a time.
 fn payload(layout: &Layout) -> u64 {
     match layout {
         Layout::Shard(shard) if shard.after.is_empty() => payload(&shard.inner),
@@ -88,7 +88,7 @@ fn payload(layout: &Layout) -> u64 {
     }
 }
 
-/// Bytes of an object that were read ahead.
+/// Prefetched bytes of an object.
 #[derive(Debug)]
 pub(in crate::jobs) struct Held {
     pub range: Range<u64>,
@@ -96,7 +96,7 @@ pub(in crate::jobs) struct Held {
 }
 
 impl Held {
-    /// These bytes, if they are among those that are held, which are in order.
+    /// These bytes, if they are among those held, which are sorted.
     pub fn find<'a>(held: &'a [Self], range: &Range<u64>) -> Option<&'a [u8]> {
         let after = held.partition_point(|held| held.range.start <= range.start);
         let held = held.get(after.checked_sub(1)?)?;
@@ -107,7 +107,7 @@ impl Held {
 }
 
 impl<'a> Source<'a> {
-    /// The same with these bytes read ahead, if there are any.
+    /// The same with these prefetched bytes, if there are any.
     pub fn with<'b>(self, ahead: &'b [Held]) -> Source<'b>
     where
         'a: 'b,
@@ -122,7 +122,8 @@ impl<'a> Source<'a> {
 }
 
 impl Check<'_, '_> {
-    /// What will be read of something at these bytes: all of it if it is decoded and small, else its index.
+    /// What will be read of something at these bytes: all of it if it is decoded and small, else
+    /// its index.
     pub fn wanted(&self, layout: &Layout, at: Range<u64>) -> Option<Range<u64>> {
         let pace = self.pace?;
         let len = at.end - at.start;
@@ -133,7 +134,8 @@ impl Check<'_, '_> {
         Some(at.start + index.start..at.start + index.end)
     }
 
-    /// How many of these entries, which are in order, are looked at after one step of reading ahead: all, if nothing is.
+    /// How many of these entries, which are sorted, are checked after one step of prefetching: all,
+    /// if nothing is prefetched.
     pub fn entries_ahead(&self, placed: &[Placed]) -> usize {
         let Some(pace) = self.pace else { return placed.len() };
         let (mut bytes, mut end) = (0u64, None);
@@ -146,7 +148,8 @@ impl Check<'_, '_> {
         placed.iter().take(ENTRIES).take_while(fits).count().max(1)
     }
 
-    /// Reads ranges of a far object, which are in order and do not overlap. What is too large is left to who wants it.
+    /// Prefetches ranges of a remote object, which are sorted and do not overlap. Those that are
+    /// too large are left for their user to read.
     pub fn read_ahead(
         &self,
         source: Source<'_>,

@@ -11,13 +11,13 @@ use crate::jobs::check::{FindingKind, covered, overlapping};
 use crate::layout::{Layout, ShardLayout};
 use crate::shard::{ShardError, ShardIndex};
 
-/// An entry that lies inside its shard.
+/// An entry inside its shard.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub start: u64,
     pub end: u64,
     pub entry: u32,
-    /// Whether to look at what it leads to.
+    /// Whether to check what it leads to.
     pub sound: bool,
 }
 
@@ -25,7 +25,8 @@ pub(super) struct Placed {
 const EMPTY: u64 = u64::MAX;
 
 impl Check<'_, '_> {
-    /// Checks what lies at `at`. `bounds` is how much of it is inside the array, by axis of the array.
+    /// Checks what lies at `at`. `bounds` is how much of it is inside the array, by axis of the
+    /// array.
     pub fn layout(
         &mut self,
         source: Source<'_>,
@@ -40,14 +41,14 @@ impl Check<'_, '_> {
                 self.shard(source, shard, at, path, bounds)
             }
             Layout::Shard(shard) => self.encoded_shard(source, shard, at, path, bounds),
-            // Its codecs need every element, be it outside the array.
+            // Its codecs need every element, even outside the array.
             Layout::Staged(staged) => {
                 self.layout(source, &staged.inner, at, path, &staged.inner.spec().shape)
             }
         }
     }
 
-    /// Checks a shard whose index can be read.
+    /// Checks a shard whose index is readable.
     pub fn shard(
         &mut self,
         source: Source<'_>,
@@ -112,7 +113,7 @@ impl Check<'_, '_> {
         Ok(())
     }
 
-    /// The entries that lie inside the shard; the others are findings.
+    /// The entries inside the shard; the others become findings.
     fn placed(
         &mut self,
         shard: &ShardLayout,
@@ -173,8 +174,8 @@ impl Check<'_, '_> {
         Ok(placed)
     }
 
-    /// Reports which entries share bytes. Only the first of them is looked into: else a few bytes
-    /// that many entries claim would be looked at many times.
+    /// Reports which entries share bytes. Only the first of them is checked further: otherwise a
+    /// few bytes that many entries claim would be checked many times.
     fn overlaps(
         &mut self,
         placed: &mut [Placed],

@@ -6,7 +6,7 @@ use shardine_store::StoreError;
 use crate::layout::ShardLayout;
 use crate::shard::{ShardError, ShardIndex};
 
-/// The index of a shard, and where it lies in the shard.
+/// The index of a shard, and its location in the shard.
 pub(in crate::jobs) struct Indexed {
     pub index: ShardIndex,
     pub range: Range<u64>,
@@ -28,7 +28,7 @@ impl NoIndex {
     }
 }
 
-/// Reads the index of a shard that lies at some bytes of an object. One read.
+/// Reads the index of a shard at some bytes of an object. One read.
 pub(in crate::jobs) fn read_index<B: Deref<Target = [u8]>>(
     shard: &ShardLayout,
     at: &Range<u64>,

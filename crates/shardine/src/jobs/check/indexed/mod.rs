@@ -1,4 +1,4 @@
-//! Objects that are chunks or indexed shards, however damaged.
+//! Checks objects that are chunks or indexed shards, however damaged.
 
 mod ahead;
 mod entries;
@@ -21,7 +21,7 @@ use ahead::{Held, Pace};
 pub(in crate::jobs) use index::{Indexed, NoIndex, read_index};
 pub(in crate::jobs) use payload::{Problem, decode};
 
-/// Findings of one object that are kept until all of it is checked.
+/// Findings of one object that are buffered until all of it is checked.
 const PENDING: usize = 256;
 
 /// The check of one version of an object.
@@ -29,7 +29,7 @@ struct Check<'a, 'r> {
     pub run: &'a Run<'r>,
     pub array: &'a Array,
     pub stored: &'a PossibleObject,
-    /// How a remote store is read; `None` if it is on this machine.
+    /// How a remote store is read; `None` if it is local.
     pub pace: Option<Pace>,
     pub object: Arc<dyn Object>,
     pub len: u64,
@@ -38,16 +38,16 @@ struct Check<'a, 'r> {
     pub chunks: u64,
     pub chunks_decoded: u64,
     pub gap_bytes: u64,
-    /// The bytes that findings concern while a shard is checked that had to be decoded first.
+    /// The bytes to report for findings in a shard that had to be decoded first.
     pub opaque: Option<Range<u64>>,
-    /// Whether the shard that is the object has no index that can be read.
+    /// Whether the object is a shard without a readable index.
     pub without_index: bool,
 }
 
 /// Where the bytes of a shard come from.
 #[derive(Clone, Copy)]
 pub(in crate::jobs) enum Source<'a> {
-    /// The object, of which some bytes may have been read ahead.
+    /// The object, some bytes of which may have been prefetched.
     Object { object: &'a dyn Object, held: &'a [Held] },
     /// A shard that had to be decoded first.
     Decoded(&'a [u8]),
@@ -71,7 +71,7 @@ impl Deref for Bytes<'_> {
 }
 
 impl<'a> Source<'a> {
-    /// These bytes, which are known to lie inside.
+    /// Reads these bytes, which are known to lie inside.
     pub fn read(self, key: &Key, range: Range<u64>) -> Result<Bytes<'a>, StoreError> {
         match self {
             Self::Object { object, held } => match Held::find(held, &range) {
@@ -87,7 +87,7 @@ impl<'a> Source<'a> {
 }
 
 impl<'r> Run<'r> {
-    /// What is wrong with an object; `None` if it is not there.
+    /// Checks an object; `None` if it does not exist.
     pub fn object(
         &self,
         array: &Array,
@@ -137,7 +137,7 @@ impl<'r> Run<'r> {
         let len = match object.len().or(*known) {
             Some(len) => len,
             None => {
-                // All of a small shard is wanted if its chunks are.
+                // If its chunks are needed, so is all of a small shard.
                 let most = pace.filter(|_| self.scope.decode).map_or(0, |pace| pace.piece);
                 let First { len, index } = first_read(shard, &**object, most)?;
                 if let (Some(bytes), Some(Ok(range))) = (index, shard.map(|s| s.index.range(len))) {
@@ -162,7 +162,7 @@ impl<'r> Run<'r> {
             without_index: false,
         };
         let result = check.whole(&held);
-        // A listing may give another length than the object has, and alone proves nothing.
+        // A listing may give a different length than the object has, and alone proves nothing.
         if object.len().is_none() && check.is_damaged() {
             object.read(ReadRange::Bounded(0..0))?;
         }
@@ -175,7 +175,7 @@ impl<'r> Run<'r> {
         result.map(|()| check)
     }
 
-    /// Checks a shard without an index as a reader sees it: without the change in place that is
+    /// Checks a shard without an index as a reader sees it: without the in-place update that is
     /// under way, or was interrupted, if there is one. Nothing is recovered.
     fn without_change<'b>(&'b self, mut check: Check<'b, 'r>) -> Result<Check<'b, 'r>, StoreError> {
         let (store, key) = (&check.array.chunks.store, &check.stored.key);
@@ -189,7 +189,7 @@ impl<'r> Run<'r> {
             }
             Recovery::Done | Recovery::Nothing => {}
         }
-        // A journal that makes no sense still says that the shard was being changed.
+        // Even an invalid journal shows that the shard was being changed.
         let folder = key.as_str().rsplit_once('/').map(|(folder, _)| Key::new(folder));
         let leftovers = store.leftovers(folder.transpose()?.as_ref())?;
         let journal = leftovers.into_iter().find(|leftover| {
@@ -286,7 +286,7 @@ impl Check<'_, '_> {
         }
         self.findings.push(finding);
         if self.findings.len() >= PENDING {
-            // So many are not kept; they are true of what the object is now.
+            // Too many to buffer; they hold for the object's current version.
             self.object.check_unchanged()?;
             self.run.tell(self.findings.drain(..));
         }
@@ -311,7 +311,7 @@ fn depth(layout: &Layout) -> usize {
     }
 }
 
-/// Names the object's place: as a shard, or as the chunk that it is.
+/// Adds the object's position to a finding: as a shard, or as the chunk it is.
 pub(in crate::jobs) fn at_cell(array: &Array, mut finding: Finding, cell: &[u64]) -> Finding {
     let array_path = array.location().path.clone();
     finding.origin = Some(Origin { array: array_path, cell: cell.to_vec(), path: Vec::new() });

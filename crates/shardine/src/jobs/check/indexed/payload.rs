@@ -1,4 +1,4 @@
-//! Chunks: their sizes, and with `decode` their bytes.
+//! Checks chunks: their sizes, and with `decode` their bytes.
 
 use std::ops::Range;
 
@@ -11,17 +11,18 @@ use crate::engine::Crew;
 use crate::jobs::check::FindingKind;
 use crate::layout::{Layout, ShardLayout};
 
-/// Chunks that are handed to the workers at a time.
+/// Chunks handed to the workers at a time.
 const SHARE: usize = 1024;
 
-/// Encoded bytes that are believed of a chunk whose codecs have no bound: as much as may come out of one.
+/// The most encoded bytes accepted for a chunk whose codecs have no bound: as much as one may
+/// decode to.
 const MOST: u64 = 1 << 30;
 
-/// What is said of a chunk.
+/// A problem with a chunk.
 pub(in crate::jobs) type Problem = (FindingKind, String);
 
 impl Check<'_, '_> {
-    /// Checks a chunk that is an object, or what an unusual layout has for one.
+    /// Checks a chunk that is an object, or its counterpart in an unusual layout.
     pub fn chunk(
         &mut self,
         source: Source<'_>,
@@ -95,7 +96,8 @@ impl Check<'_, '_> {
         Ok(())
     }
 
-    /// Checks a shard that a bytes-to-bytes codec has encoded, index and all: nothing can be said without decoding it.
+    /// Checks a shard that a bytes-to-bytes codec has encoded, index included: without decoding it
+    /// nothing is known.
     pub fn encoded_shard(
         &mut self,
         source: Source<'_>,
@@ -117,7 +119,8 @@ impl Check<'_, '_> {
             }
         };
         let inner = decoded.as_ref();
-        // Places in the decoded shard mean nothing in the object; if one is in another, the outer one counts.
+        // Positions in the decoded shard mean nothing in the object; for nested ones, the outermost
+        // range counts.
         let outermost = self.opaque.is_none();
         self.opaque.get_or_insert(at);
         let result = self.shard(Source::Decoded(inner), shard, 0..inner.len() as u64, path, bounds);
@@ -128,7 +131,7 @@ impl Check<'_, '_> {
     }
 }
 
-/// Reads and decodes a chunk; tells what is wrong with it.
+/// Reads and decodes a chunk; returns what is wrong with it.
 pub(in crate::jobs) fn decode(
     context: &mut Context,
     source: Source<'_>,
@@ -159,7 +162,7 @@ pub(in crate::jobs) fn decode(
     Ok(result.err().map(|error| problem("the chunk", &error)))
 }
 
-/// Memory that could not be had says nothing about the bytes.
+/// A failed allocation says nothing about the bytes.
 fn problem(what: &str, error: &CodecError) -> Problem {
     let kind = match error {
         CodecError::OutOfMemory { .. } => FindingKind::NotChecked,
@@ -168,7 +171,7 @@ fn problem(what: &str, error: &CodecError) -> Problem {
     (kind, format!("{what} cannot be decoded: {error}"))
 }
 
-/// What is wrong with the encoded size of an entry, as far as that can be told without decoding it.
+/// What is wrong with the encoded size of an entry, as far as can be known without decoding it.
 pub(super) fn size_problem(layout: &Layout, len: u64) -> Option<String> {
     match layout {
         Layout::Chunk(leaf) => leaf_size_problem(&leaf.codec, len),
@@ -181,7 +184,7 @@ fn leaf_size_problem(codec: &ChunkCodec, len: u64) -> Option<String> {
         EncodedSize::Exact(exact) if len != exact => {
             Some(format!("the chunk has {len} bytes, but every chunk is encoded to {exact}"))
         }
-        // Other encoders may need somewhat more than ours at the worst.
+        // Other encoders may need somewhat more than ours in the worst case.
         EncodedSize::AtMost(most) if len > most.saturating_mul(2).saturating_add(1 << 20) => {
             Some(format!("the chunk has {len} bytes, but no chunk is encoded to more than {most}"))
         }

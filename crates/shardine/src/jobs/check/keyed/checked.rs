@@ -1,4 +1,4 @@
-//! What came of looking at a shard, and the findings that it makes.
+//! The result of checking a shard, and its findings.
 
 use shardine_store::{Key, Object, ReadRange, StoreError};
 
@@ -10,7 +10,7 @@ use super::values::Look;
 use crate::Engine;
 use crate::shard::uint64::Encoding;
 
-/// Values, or indexes, that are stored in each way.
+/// How many values, or indexes, are stored in each form.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Forms {
     pub looked: u64,
@@ -29,7 +29,7 @@ impl Forms {
         }
     }
 
-    /// How all of them are stored, if all are stored in the other way than `info` says.
+    /// The form of all of them, if all differ from what `info` says.
     pub fn all_other(&self) -> Option<Encoding> {
         match self.looked {
             0 => None,
@@ -49,7 +49,7 @@ impl Forms {
     }
 }
 
-/// A shard that was looked at.
+/// A checked shard.
 pub(crate) struct Checked {
     pub survey: Survey,
     pub values: Forms,
@@ -58,14 +58,14 @@ pub(crate) struct Checked {
     pub decoded: u64,
 }
 
-/// What is to be done about a shard.
+/// What has to be done about a shard.
 pub(crate) enum ToMend {
     Damaged,
-    /// Only that its keys are not in order, as this says.
+    /// Its keys are not in order, as the message says; nothing else.
     Unsorted(String),
 }
 
-/// Looks at a shard that is open.
+/// Checks an open shard.
 pub(crate) fn check_open(
     engine: &Engine,
     folder: &Folder,
@@ -92,7 +92,7 @@ pub(crate) fn check_open(
     survey.entries.iter().for_each(|surveyed| values.count(surveyed.form, 1));
     let mut indexes = Forms { looked: survey.index_count, ..Forms::default() };
     indexes.count(survey.index_form, survey.other_indexes);
-    // What lies before values of an unknown kind may belong to them.
+    // The bytes before values of an unknown kind may belong to them.
     let known = folder.is_mesh() || !folder.keeps_before();
     let gap_bytes = match &looked.fragments {
         Some(fragments) if known => survey.gap_bytes(fragments),
@@ -102,9 +102,9 @@ pub(crate) fn check_open(
 }
 
 impl Checked {
-    /// Findings of everything but how values are stored, by which the whole folder may be meant.
+    /// All findings except for how values are stored, which may concern the whole folder.
     ///
-    /// Of a kind at most so many are told; the others are counted.
+    /// At most `max_of_kind` of each kind are returned; the others are counted.
     pub fn findings(
         &self,
         folder: &Folder,
@@ -159,7 +159,7 @@ impl Checked {
         self.values.raw + self.values.gzip + self.indexes.raw + self.indexes.gzip > 0
     }
 
-    /// What is said of keys that are not in order.
+    /// The message about keys that are not in order.
     fn unsorted(&self) -> Option<String> {
         let Survey { unsorted, index_count, .. } = &self.survey;
         (*unsorted > 0).then(|| {
@@ -167,7 +167,7 @@ impl Checked {
         })
     }
 
-    /// What `repair` does about the shard itself: keys of other shards are moved when all shards
+    /// What `repair` does about the shard itself: keys of other shards are moved once all shards
     /// are sound. `forms` is whether values are re-encoded as `info` says.
     pub fn to_mend(&self, number: u64, forms: bool) -> Option<ToMend> {
         let is_damage = |kind: FindingKind| kind.severity() == Severity::Damage;
@@ -188,7 +188,7 @@ impl Checked {
         }
     }
 
-    /// Findings of values and indexes that are stored in the other way.
+    /// The finding about values and indexes that are not stored as `info` says.
     pub fn other_forms(&self, number: u64, key: &Key) -> Option<Finding> {
         other_forms(self.values, self.indexes).map(|message| {
             Finding::new(FindingKind::DataEncoding, Some(key.clone()), message).shard(&[number])

@@ -1,4 +1,4 @@
-//! What can be wrong in a shard of values by key, and how it is told.
+//! What can be wrong in a shard of values by key, and how it is reported.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ pub(crate) enum ShardFault {
         minishard: u64,
         range: Range<u64>,
     },
-    /// An index with so many keys that they are not looked at one by one, some of which are bad.
+    /// An index with too many keys to check one by one, some of which are bad.
     ManyBad {
         range: Range<u64>,
         reason: String,

@@ -1,4 +1,4 @@
-//! A folder of shards, and what its values are said to be.
+//! A folder of shards, and what its values should be.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::precomputed::{ChunkEncoding, Scale, VolumeInfo};
 use crate::shard::uint64::{Encoding, MortonCode};
 use crate::{Array, Engine};
 
-/// Memory for the indexes of a shard that is being looked at.
+/// Memory for the indexes of a shard being checked.
 const IN_FLIGHT: u64 = 4 << 20;
 
 /// Shards of values by key.
 #[derive(Clone)]
 pub(crate) struct Folder {
-    /// The document that tells of them.
+    /// The document that describes them.
     pub info: Key,
-    /// Where in the document.
+    /// The location in the document.
     pub pointer: String,
     pub shards: Arc<KeyedShards>,
     pub payload: Payload,
@@ -30,7 +30,7 @@ pub(crate) struct Folder {
 /// What the values are.
 #[derive(Clone)]
 pub(crate) enum Payload {
-    /// Chunks of a scale, numbered by their places.
+    /// Chunks of a scale, numbered by position.
     Chunks(Arc<Chunks>),
     /// Something else.
     Values(PayloadKind),
@@ -64,14 +64,14 @@ impl Chunks {
         }
     }
 
-    /// The chunk of a number; `None` if there is none.
+    /// The position of the chunk with a number; `None` if there is none.
     pub fn cell(&self, key: u64) -> Option<[u64; 3]> {
         // A volume without voxels has no chunks.
         let cell = self.code?.decode(key)?;
         self.grid.iter().all(|&n| n > 0).then_some(cell)
     }
 
-    /// Bytes of a chunk that is neither encoded nor compressed, if the scale's are not encoded.
+    /// The size of a raw, uncompressed chunk, if the scale's encoding is raw.
     pub fn raw_len(&self, cell: [u64; 3]) -> Option<u64> {
         if self.scale.encoding != ChunkEncoding::Raw {
             return None;
@@ -83,11 +83,11 @@ impl Chunks {
         })
     }
 
-    /// Whether bytes are what the chunk's own encoding begins with, where that can be told.
+    /// Whether bytes begin like the chunk's own encoding, where that can be recognized.
     pub fn is_encoded(&self, len: u64, head: &[u8]) -> bool {
         match self.scale.encoding {
             ChunkEncoding::CompressedSegmentation { .. } => {
-                // The first channel begins behind the offsets of all.
+                // The first channel begins after the offsets of all channels.
                 let first = head.first_chunk().map(|word| u64::from(u32::from_le_bytes(*word)));
                 len.is_multiple_of(4) && first == Some(self.channels)
             }
@@ -101,7 +101,7 @@ impl Chunks {
         }
     }
 
-    /// How a chunk is decoded, if it can be here.
+    /// The codec of a chunk, if it can be decoded here.
     pub fn codec(&self, cell: [u64; 3]) -> Option<&ChunkCodec> {
         let [x, y, z] = cell;
         match self.array.as_ref()?.chunks.layout_of(&[x, y, z, 0]) {
@@ -110,7 +110,7 @@ impl Chunks {
         }
     }
 
-    /// Memory that it takes to decode a chunk.
+    /// The memory needed to decode a chunk.
     pub fn memory(&self) -> u64 {
         let chunk = self.scale.chunk_size();
         let voxels = chunk.iter().fold(self.voxel, |bytes, &n| bytes.saturating_mul(n));
@@ -123,7 +123,7 @@ impl Folder {
         self.shards.sharding.data_encoding
     }
 
-    /// The chunk of a key, where keys are those of chunks.
+    /// The chunk of a key, if keys are those of chunks.
     pub fn cell(&self, key: u64) -> Option<[u64; 3]> {
         match &self.payload {
             Payload::Chunks(chunks) => chunks.cell(key),
@@ -135,7 +135,7 @@ impl Folder {
         matches!(self.payload, Payload::Values(PayloadKind::MultiresolutionMesh))
     }
 
-    /// Whether bytes that nothing refers to may belong to the value behind them.
+    /// Whether unreferenced bytes may belong to the value after them.
     pub fn keeps_before(&self) -> bool {
         match self.payload {
             Payload::Chunks(_) => false,
@@ -143,7 +143,7 @@ impl Folder {
         }
     }
 
-    /// Who looks at `count` shards.
+    /// The crew that checks `count` shards.
     pub fn crew(&self, engine: &Engine, count: usize, decode: bool) -> Crew {
         let store = &*self.shards.store;
         if store.read_cost().local && count >= engine.threads() {
@@ -153,7 +153,7 @@ impl Folder {
         Crew::Waiting(engine.at_once(store, IN_FLIGHT.saturating_add(piece)))
     }
 
-    /// Memory that it takes to decode a value, as far as that is known.
+    /// The memory needed to decode a value, as far as known.
     pub fn memory(&self) -> u64 {
         match &self.payload {
             Payload::Chunks(chunks) => chunks.memory(),

@@ -1,4 +1,4 @@
-//! What the names in a folder of shards stand for.
+//! Classifies the names in a folder of shards.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,21 @@ use crate::jobs::losses::LOSS_RECORD;
 use crate::precomputed::ShardName;
 use crate::shard::uint64::Sharding;
 
-/// The names in a folder of shards, by what they stand for.
+/// The names in a folder of shards, by meaning.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// Shards by number.
     pub shards: Vec<NamedShard>,
     /// Shards that are compressed as files.
     pub wrapped: Vec<(u64, Key)>,
-    /// Such files of shards that are there as well.
+    /// The same, for shards that also exist uncompressed.
     pub wrapped_too: Vec<(u64, Key)>,
-    /// Objects called like shards that cannot be: no reader opens them.
+    /// Objects named like shards that cannot be: no reader opens them.
     pub misnamed: Vec<Key>,
     /// Folders where shards belong.
     pub blocked: Vec<Key>,
     pub strays: Vec<Key>,
-    /// Whether there is, or may be, a record of what was lost.
+    /// Whether there is, or may be, a record of losses.
     pub has_record: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Names {
 pub(crate) struct NamedShard {
     pub number: u64,
     pub key: Key,
-    /// Whether it is in its older form of two objects.
+    /// Whether it is in the older form of two objects.
     pub is_older: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn last_part(key: &Key) -> &str {
 }
 
 impl Names {
-    /// Sorts a listing. `known` are names that are something else.
+    /// Classifies a listing. `known` accepts names that are something else.
     pub fn new(sharding: &Sharding, listing: Listing, known: &dyn Fn(&Key) -> bool) -> Self {
         let mut names = Self::default();
         let of = |key: &Key| ShardName::of(sharding, last_part(key));
@@ -51,7 +51,7 @@ impl Names {
             ShardName::Index(shard) => _ = older.insert(shard),
             _ => {}
         });
-        // Readers do not look at the older form of a shard that is there.
+        // Readers ignore the older form of a shard that exists.
         older.retain(|shard| !whole.contains(shard));
         for (key, _) in listing.objects {
             match of(&key) {

@@ -1,4 +1,4 @@
-//! All that the indexes of a shard say, however damaged they are.
+//! Everything that the indexes of a shard say, however damaged.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use super::fault::{Fault, ShardFault};
 use crate::engine::tuning::MAX_MERGED_READ;
 use crate::shard::uint64::{Encoding, KeyPlace, MAX_INDEX, Minishard, MinishardEntry, Sharding};
 
-/// Bytes of the table that are looked at at a time.
+/// Bytes of the table read at a time.
 const TABLE_PIECE: u64 = 1 << 20;
 
-/// Values of a shard that are kept to be compared: they and what is said of them take some 200 MiB.
+/// The most values of a shard kept for comparison: with their faults they take some 200 MiB.
 const MOST_ENTRIES: u64 = 1 << 21;
 
 /// Values without bytes of their own that any shard may have.
 const FEW: u64 = 1 << 16;
 
-/// How bytes are stored in truth.
+/// How bytes are actually stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Form {
-    /// As `info` says, or nobody has looked.
+    /// As `info` says, or not checked.
     #[default]
     AsSaid,
     /// Not compressed, though `info` says gzip.
@@ -33,7 +33,7 @@ pub(crate) enum Form {
     Zlib,
 }
 
-/// A value as an index tells it, and what is wrong with it.
+/// A value as its index describes it, and what is wrong with it.
 #[derive(Debug)]
 pub(crate) struct Surveyed {
     pub minishard: u64,
@@ -43,12 +43,12 @@ pub(crate) struct Surveyed {
 }
 
 impl Surveyed {
-    /// Its bytes; those of one that lies outside the shard end with the largest number at the latest.
+    /// Its bytes; the end of one outside the shard saturates.
     pub fn range(&self) -> Range<u64> {
         self.entry.start..self.entry.start.saturating_add(self.entry.len)
     }
 
-    /// The shard that its key belongs into, if that is not this one.
+    /// The shard that its key belongs to, if that is not this one.
     pub fn place_in_another(&self, shard: u64) -> Option<u64> {
         match self.fault.as_deref() {
             Some(Fault::Misplaced { place }) if place.shard != shard => Some(place.shard),
@@ -56,7 +56,7 @@ impl Surveyed {
         }
     }
 
-    /// Whether its bytes may be looked at.
+    /// Whether its bytes may be read.
     pub fn is_sound(&self) -> bool {
         self.fault.is_none()
     }
@@ -71,29 +71,30 @@ impl Surveyed {
     }
 }
 
-/// What there is in a shard.
+/// The contents of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub len: u64,
     pub table_len: u64,
-    /// Where the indexes are that lie inside the shard, the table included: in order and apart.
+    /// The ranges of the indexes inside the shard, including the table: sorted and disjoint.
     pub indexes: Vec<Range<u64>>,
-    /// By minishard, and in each as they are stored.
+    /// By minishard, and within each as stored.
     pub entries: Vec<Surveyed>,
-    /// What is wrong with the table or with indexes.
+    /// What is wrong with the table or the indexes.
     pub faults: Vec<ShardFault>,
-    /// Indexes that are stored otherwise than `info` says.
+    /// The form of indexes that are not stored as `info` says.
     pub index_form: Form,
-    /// How many indexes are.
+    /// The number of such indexes.
     pub other_indexes: u64,
-    /// How many indexes there are.
+    /// The number of indexes.
     pub index_count: u64,
     /// Minishards whose keys or values are not in order.
     pub unsorted: u64,
 }
 
 impl Survey {
-    /// Reads the indexes of shard `number`, and looks at their entries; the values themselves are not read.
+    /// Reads the indexes of shard `number`, and checks their entries; the values themselves are not
+    /// read.
     pub fn read(
         sharding: &Sharding,
         number: u64,
@@ -117,7 +118,8 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The indexes that the table leads to, by place. Of those that share bytes only the first is looked into.
+    /// The indexes that the table leads to, by position. Of those that share bytes only the first
+    /// is read.
     fn read_table(&mut self, object: &dyn Object) -> Result<Vec<(u64, Range<u64>)>, StoreError> {
         let (len, table_len) = (self.len, self.table_len);
         let mut found = Vec::new();
@@ -196,7 +198,7 @@ impl Survey {
         Ok(())
     }
 
-    /// An index as it is said to be stored, or otherwise, if it makes sense so.
+    /// Decodes an index as `info` says it is stored, or in another form if that yields a valid one.
     fn decode(
         &mut self,
         sharding: &Sharding,
@@ -228,7 +230,7 @@ impl Survey {
             Err(_) => None,
         };
         context.give_buffer(decoded);
-        // Any 24 bytes are an index; these are believed if they lead somewhere.
+        // Any 24 bytes are an index; these are accepted if they lead somewhere.
         let index = index.filter(|index| {
             form != Form::Raw || index.entries().iter().all(|e| e.range(self.len).is_ok())
         });
@@ -238,7 +240,8 @@ impl Survey {
         Ok(index)
     }
 
-    /// Takes the entries of an index, unless they are too many to be kept; then it tells what can be told without.
+    /// Adds the entries of an index, unless they are too many to keep; then returns what can be
+    /// said without them.
     fn add(
         &mut self,
         sharding: &Sharding,
@@ -283,7 +286,7 @@ impl Survey {
         None
     }
 
-    /// Finds what can be told of the entries alone.
+    /// Finds the faults that show in the entries alone.
     fn judge(&mut self, sharding: &Sharding, number: u64) {
         let (len, table_len) = (self.len, self.table_len);
         for surveyed in &mut self.entries {
@@ -302,7 +305,7 @@ impl Survey {
         self.overlaps();
     }
 
-    /// Tells which keys come again in the same minishard.
+    /// Marks keys that repeat in the same minishard.
     fn duplicates(&mut self) {
         let entries = &mut self.entries;
         let before =
@@ -320,7 +323,7 @@ impl Survey {
         }
     }
 
-    /// Tells which values share bytes. Only the first of them is looked into.
+    /// Marks values that share bytes. Only the first of them is checked further.
     fn overlaps(&mut self) {
         let entries = &mut self.entries;
         let mut order: Vec<usize> = (0..entries.len())
@@ -339,7 +342,7 @@ impl Survey {
         });
     }
 
-    /// Bytes that no index and no value, nor these other ranges, refer to.
+    /// Bytes that no index, no value, and none of these other ranges refers to.
     pub fn gap_bytes(&self, others: &[Range<u64>]) -> u64 {
         let inside = self.entries.iter().filter(|s| s.is_inside(self.len)).map(Surveyed::range);
         let mut taken: Vec<Range<u64>> = self.indexes.iter().chain(others).cloned().collect();
@@ -349,24 +352,24 @@ impl Survey {
     }
 }
 
-/// Whether a range has bytes in common with some of these, which are in order and apart.
+/// Whether a range overlaps some of these, which are sorted and disjoint.
 pub(crate) fn touches(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
     let after = ranges.partition_point(|other| other.end <= range.start);
     !range.is_empty() && ranges.get(after).is_some_and(|other| other.start < range.end)
 }
 
-/// Whether bytes begin as gzip does.
+/// Whether bytes begin like gzip.
 pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// Whether bytes begin as zlib does.
+/// Whether bytes begin like zlib.
 pub(crate) fn is_zlib(bytes: &[u8]) -> bool {
-    // A window of 32 KiB, and two bytes that are a multiple of 31 together.
+    // A window of 32 KiB, and a header whose two bytes are a multiple of 31.
     matches!(bytes, [0x78, flags, ..] if (0x7800 + u32::from(*flags)).is_multiple_of(31))
 }
 
-/// Decompresses bytes that are stored so.
+/// Decompresses bytes stored in this form.
 pub(crate) fn unpack(
     form: Form,
     context: &mut Context,

@@ -1,4 +1,5 @@
-//! The values of a shard: whether they are stored as `info` says, and with `decode` whether they can be decoded.
+//! Checks the values of a shard: whether they are stored as `info` says, and with `decode` whether
+//! they can be decoded.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +18,13 @@ use crate::engine::tuning::MAX_DECOMPRESSED;
 use crate::precomputed::key_values::{PayloadKind, fragments_len};
 use crate::shard::uint64::Encoding;
 
-/// Bytes at the start of a value that tell how it is stored.
+/// Bytes at the start of a value that reveal how it is stored.
 const HEAD: u64 = 16;
 
-/// Values that are handed to the workers at a time.
+/// Values handed to the workers at a time.
 const SHARE: usize = 1024;
 
-/// How thoroughly to look at the values of a shard.
+/// How thoroughly to check the values of a shard.
 pub(crate) struct Look<'a> {
     pub engine: &'a Engine,
     pub folder: &'a Folder,
@@ -33,27 +34,27 @@ pub(crate) struct Look<'a> {
     pub workers: usize,
 }
 
-/// What came of looking at values.
+/// The result of checking values.
 pub(crate) struct Looked {
-    /// Values that were decoded.
+    /// Values decoded.
     pub decoded: u64,
-    /// Values of which it is known how they are stored.
+    /// Values whose stored form is known.
     pub looked: u64,
-    /// Where the fragments of meshes are; `None` if manifests were not read.
+    /// The ranges of mesh fragments; `None` if manifests were not read.
     pub fragments: Option<Vec<Range<u64>>>,
 }
 
-/// What was found of one value.
+/// The result for one value.
 enum Seen {
     Sound,
     Form(Form),
     Fault(Fault),
-    /// A manifest that tells of so many bytes.
+    /// A manifest that refers to this many bytes.
     Fragments(u64),
 }
 
 impl Look<'_> {
-    /// Looks at the values that the survey has nothing against.
+    /// Checks the values that the survey found no fault with.
     pub fn values(&self, survey: &mut Survey) -> Result<Looked, StoreError> {
         self.sizes(survey);
         let mut sound: Vec<usize> = (0..survey.entries.len())
@@ -76,10 +77,11 @@ impl Look<'_> {
                 }
             }
         } else if self.needs_heads() {
-            // What is as long as it must be need not be looked at.
+            // Values of the expected length need no further check.
             let looks_right = |s: &Surveyed| self.expected(s) == Some(s.entry.len);
             sound.retain(|&i| !looks_right(&survey.entries[i]));
-            // A request for each value of a remote store would take long; one for each shard tells what its writer did.
+            // One request per value would take long on a remote store; one per shard shows what its
+            // writer did.
             let (now, rest) = sound.split_at(if local { sound.len() } else { sound.len().min(1) });
             for &i in now {
                 self.head(&mut survey.entries[i])?;
@@ -104,7 +106,7 @@ impl Look<'_> {
         Ok(Looked { decoded, looked, fragments })
     }
 
-    /// Bytes of a chunk that is neither encoded nor compressed, where the scale's are not encoded.
+    /// The size of a raw, uncompressed chunk, if the scale's encoding is raw.
     fn raw_len(&self, surveyed: &Surveyed) -> Option<u64> {
         match &self.folder.payload {
             Payload::Chunks(chunks) => chunks.raw_len(chunks.cell(surveyed.entry.key)?),
@@ -112,12 +114,12 @@ impl Look<'_> {
         }
     }
 
-    /// Bytes that a value must have, where that is known.
+    /// The length that a value must have, where known.
     fn expected(&self, surveyed: &Surveyed) -> Option<u64> {
         self.raw_len(surveyed).filter(|_| self.folder.data_encoding() == Encoding::Raw)
     }
 
-    /// Finds what the lengths of values tell.
+    /// Finds the faults that show in the lengths of values.
     fn sizes(&self, survey: &mut Survey) {
         let raw = self.folder.data_encoding() == Encoding::Raw;
         for surveyed in survey.entries.iter_mut().filter(|surveyed| surveyed.is_sound()) {
@@ -138,7 +140,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether something can be told of values by how they begin.
+    /// Whether the first bytes of values reveal anything.
     fn needs_heads(&self) -> bool {
         match (&self.folder.payload, self.folder.data_encoding()) {
             (Payload::Chunks(_), _) | (_, Encoding::Gzip) => true,
@@ -146,14 +148,14 @@ impl Look<'_> {
         }
     }
 
-    /// Looks at how a value begins.
+    /// Checks the first bytes of a value.
     fn head(&self, surveyed: &mut Surveyed) -> Result<(), StoreError> {
         let range = surveyed.range();
         let end = range.end.min(range.start.saturating_add(HEAD));
         let head = self.object.read(ReadRange::Bounded(range.start..end))?;
         let form = self.form(surveyed, &head);
         let seen = match form {
-            // What is there by chance is told from what was compressed by decompressing it.
+            // Decompressing it tells real gzip from a coincidence.
             Ok(Form::Gzip) => {
                 let bytes = self.object.read(ReadRange::Bounded(range))?;
                 self.engine.with_context(|context| self.confirmed(context, surveyed, &bytes))
@@ -167,7 +169,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// How a value is stored, by how it begins.
+    /// How a value is stored, judging by its first bytes.
     fn form(&self, surveyed: &Surveyed, head: &[u8]) -> Result<Form, Fault> {
         let len = surveyed.entry.len;
         let raw_len = self.raw_len(surveyed);
@@ -190,7 +192,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a value that looks like gzip is.
+    /// Whether a value that looks like gzip is gzip.
     fn confirmed(
         &self,
         context: &mut Context,
@@ -209,7 +211,7 @@ impl Look<'_> {
         }
     }
 
-    /// Reads values whole, in pieces, and has the workers look at them.
+    /// Reads whole values, in pieces, and checks them on the workers.
     fn whole(
         &self,
         survey: &Survey,
@@ -312,7 +314,7 @@ impl Look<'_> {
         }
     }
 
-    /// The places of fragments, which end where their manifests begin. There must be nothing else.
+    /// The ranges of fragments, which end where their manifests begin. Nothing else may be there.
     fn fragments(&self, survey: &mut Survey, told: Vec<(usize, u64)>) -> Vec<Range<u64>> {
         let mut taken = survey.indexes.clone();
         let inside = survey.entries.iter().filter(|s| s.entry.len > 0 && s.is_inside(survey.len));
@@ -338,7 +340,7 @@ impl Look<'_> {
     }
 }
 
-/// Whether a value can be decoded, as far as that can be told.
+/// Whether a value can be decoded, as far as known.
 pub(crate) fn is_readable(
     engine: &Engine,
     folder: &Folder,

@@ -112,7 +112,7 @@ fn codecs_come_as_names_and_as_objects_and_may_be_optional() {
     assert!(!codecs[1].must_understand);
     assert_eq!(codec_specs_from_json(&codec_specs_to_json(&codecs)), Ok(codecs.clone()));
     assert_eq!(codec_specs_to_json(&codecs)[0], json!({"name": "bytes"}));
-    // In the document the codecs stay as they were spelled.
+    // In the document, codecs keep their spelling.
     assert_eq!(array(&with("/codecs", json.clone())).to_json()["codecs"], json);
 }
 

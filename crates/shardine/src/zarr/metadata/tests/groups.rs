@@ -84,7 +84,7 @@ fn what_zarr_python_writes_is_read_and_kept() {
     let Ok(NodeMetadata::Group(read)) = NodeMetadata::parse(text.as_bytes()) else {
         panic!("{:?}", NodeMetadata::parse(text.as_bytes()));
     };
-    // The same text, but for two spellings of the same values.
+    // The same text, except for two spellings of the same values.
     let expected = text.replace("1e-07", "1e-7").replace("\\u00e9", "é");
     assert_eq!(String::from_utf8(read.to_bytes()).unwrap(), expected);
     let entries = read.consolidated().unwrap();

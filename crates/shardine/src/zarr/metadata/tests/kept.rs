@@ -1,4 +1,4 @@
-//! Numbers that JSON or its parser does not have, as Python writes them.
+//! Numbers that JSON or its parser cannot represent, as Python writes them.
 
 use super::*;
 

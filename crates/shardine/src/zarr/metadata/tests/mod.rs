@@ -9,7 +9,7 @@ use shardine_codec::{CodecSpec, DataType, FillValue};
 
 use super::*;
 
-/// A document of a small array, to be spoiled.
+/// The document of a small array, to be corrupted.
 fn document() -> Value {
     json!({
         "zarr_format": 3,
@@ -23,7 +23,7 @@ fn document() -> Value {
     })
 }
 
-/// The document with the value at `pointer` replaced or, by null, removed.
+/// The document with the value at `pointer` replaced or, with null, removed.
 fn with(pointer: &str, value: Value) -> Value {
     let mut document = document();
     let (parent, member) = pointer.rsplit_once('/').unwrap();

@@ -29,7 +29,7 @@ fn new_array() -> impl Strategy<Value = NewArray> {
     (dimensions, types, any::<[u8; 8]>(), any::<bool>(), any::<bool>(), attributes()).prop_map(
         |(dimensions, name, bytes, slash, v2, attributes)| {
             let data_type = DataType::parse_name(name).unwrap();
-            // Any bytes, made an element by way of JSON.
+            // Arbitrary bytes, turned into an element by way of JSON.
             let json = data_type.fill_to_json(&FillValue(bytes.to_vec()));
             let fill = data_type.fill_from_json(&json).unwrap();
             let separator = if slash { Separator::Slash } else { Separator::Dot };

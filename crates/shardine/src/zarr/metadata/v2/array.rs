@@ -37,7 +37,8 @@ pub(super) fn from_documents(
     let no_attributes = Map::new();
     let attributes = zattrs.map_or(&no_attributes, Document::members);
     let dimension_names = dimension_names(attributes, shape.len());
-    // Where xarray has no fill value nothing is missing; nor would it read one of a type that it has no form for.
+    // Without a fill value xarray treats nothing as missing; nor does it read one of a type that it
+    // has no form for.
     let told = zarray.get("fill_value").is_some_and(|told| !told.is_null());
     let mask =
         fill::missing(&stored.data_type, &fill).filter(|_| told && dimension_names.is_some());
@@ -65,7 +66,7 @@ pub(super) fn codec(name: &str, configuration: Value) -> CodecSpec {
     CodecSpec { name: name.into(), configuration, must_understand: true }
 }
 
-/// The lengths of a chunk; along an axis without elements 0 stands for any, and is 1 here.
+/// The lengths of a chunk; along an axis without elements, 0 means any and is read as 1.
 fn chunk_shape(json: &Value, shape: &[u64]) -> Result<Vec<u64>, MetadataError> {
     let mut chunks = integers(json, "chunks", 0)?;
     if chunks.len() != shape.len() {
@@ -108,7 +109,7 @@ fn separator(json: Option<&Value>) -> Result<Separator, MetadataError> {
     }
 }
 
-/// The names that xarray has given; what it would not have written is an attribute like any other.
+/// The names that xarray has given; anything it would not have written is an ordinary attribute.
 fn dimension_names(attributes: &Map<String, Value>, rank: usize) -> Option<Vec<Option<String>>> {
     let listed = attributes.get(DIMENSIONS)?.as_array().filter(|listed| listed.len() == rank)?;
     listed.iter().map(|name| name.as_str().map(|name| Some(name.to_owned()))).collect()

@@ -1,8 +1,10 @@
-//! The filters and the compressor of version 2, as a chain of codecs of version 3.
+//! The filters and the compressor of version 2, as a chain of version 3 codecs.
 //!
-//! Version 2 hands a chunk from codec to codec as numpy sees it: a filter that computes with numbers says in which type, byte
-//! order included, and takes the bytes that it gets for that. Version 3 says the byte order once, where elements become bytes.
-//! So the order of the last type is the one that is stored, and a filter whose type is not that of what enters it has no equivalent.
+//! Version 2 passes a chunk from codec to codec as numpy sees it: a filter that computes with
+//! numbers names their type, byte order included, and interprets its input as that. Version 3
+//! states the byte order once, where elements become bytes. So the byte order of the last type is
+//! the one that is stored, and a filter whose type differs from that of its input has no
+//! equivalent.
 
 use serde_json::{Map, Value, json};
 use shardine_codec::CodecSpec;
@@ -22,7 +24,7 @@ pub(super) struct Step<'a> {
     members: &'a Map<String, Value>,
 }
 
-/// All that happens to a chunk, in the order of encoding.
+/// Everything that happens to a chunk, in encoding order.
 pub(super) fn steps<'a>(
     filters: Option<&'a Value>,
     compressor: Option<&'a Value>,
@@ -74,7 +76,7 @@ impl Step<'_> {
         }
     }
 
-    /// A type of numbers; `None` if the member is not there.
+    /// A numeric type; `None` if the member does not exist.
     fn numbers(&self, name: &str) -> Result<Option<NumpyType>, MetadataError> {
         let Some(value) = self.get(name) else { return Ok(None) };
         match value.as_str().and_then(NumpyType::of_numbers) {
@@ -86,7 +88,7 @@ impl Step<'_> {
         }
     }
 
-    /// The codec under the name that zarr-python has for it in version 3, configured alike.
+    /// The codec under zarr-python's name for it in version 3, with the same configuration.
     fn numcodecs(&self) -> CodecSpec {
         let members = self.members.iter().filter(|(name, _)| *name != "id");
         let members: Map<String, Value> = members.map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -94,18 +96,18 @@ impl Step<'_> {
     }
 }
 
-/// What a chunk is at some place of the chain.
+/// The state of a chunk at some point of the chain.
 #[derive(Debug, Clone, Copy)]
 enum Chunk {
-    /// Elements of a fixed size.
+    /// Fixed-size elements.
     Elements(NumpyType),
-    /// Texts, or runs of bytes.
+    /// Strings, or runs of bytes.
     Variable,
-    /// Bytes. What a codec that looks at elements takes them for has so many bytes each.
+    /// Bytes. Codecs that look at elements see elements of this many bytes.
     Bytes { element: u64 },
 }
 
-/// A chain in the making.
+/// A chain under construction.
 #[derive(Debug)]
 pub(super) struct Codecs {
     chunk: Chunk,
@@ -118,7 +120,7 @@ impl Codecs {
         Self { chunk, chain: Vec::new() }
     }
 
-    /// The codecs that do what `steps` do.
+    /// The codecs equivalent to `steps`.
     pub fn all(mut self, steps: &[Step<'_>]) -> Result<Vec<CodecSpec>, MetadataError> {
         for step in steps {
             self.add(step)?;
@@ -164,7 +166,7 @@ impl Codecs {
                 let element = self.end_elements(&step.member)?;
                 blosc(step, element)?
             }
-            // What numcodecs takes beyond the range, it brings into it.
+            // numcodecs clamps levels outside the range.
             "zstd" => codec(
                 "zstd",
                 json!({
@@ -176,7 +178,7 @@ impl Codecs {
             "crc32c" if step.get("location").is_none_or(|at| *at == json!("end")) => {
                 codec("crc32c", Value::Null)
             }
-            // Without a size version 3 would take that of the array's elements.
+            // Without a size, version 3 would use that of the array's elements.
             "shuffle" => codec(
                 "numcodecs.shuffle",
                 json!({ "elementsize": step.integer("elementsize", 4)? }),
@@ -195,7 +197,7 @@ impl Codecs {
         Ok(())
     }
 
-    /// The elements that enter a filter which needs such.
+    /// The elements that enter a filter that needs elements.
     fn elements(&self, step: &Step<'_>) -> Result<NumpyType, MetadataError> {
         match self.chunk {
             Chunk::Elements(elements) => Ok(elements),
@@ -216,7 +218,7 @@ impl Codecs {
         let elements = self.elements(step)?;
         let missing = || MetadataError::missing(format!("{}.dtype", step.member));
         let input = step.numbers("dtype")?.ok_or_else(missing)?;
-        // Times are stored as the numbers of their units.
+        // Times are stored as integers in their unit.
         let kind = if "Mm".contains(elements.kind) { 'i' } else { elements.kind };
         if input != (NumpyType { kind, ..elements }) {
             let reason =
@@ -228,7 +230,7 @@ impl Codecs {
         Ok(())
     }
 
-    /// Makes bytes of what are not bytes yet; the size of the elements that they are.
+    /// Turns elements into bytes if they are not bytes yet; returns the size of an element.
     fn end_elements(&mut self, member: &str) -> Result<u64, MetadataError> {
         match self.chunk {
             Chunk::Bytes { element } => Ok(element),
@@ -250,9 +252,9 @@ impl Codecs {
     }
 }
 
-/// The codec `blosc`, which in version 3 names how it shuffles, and elements of which size.
+/// The `blosc` codec, which in version 3 names its shuffle and the size of elements.
 fn blosc(step: &Step<'_>, element: u64) -> Result<CodecSpec, MetadataError> {
-    // What is too large for its header, blosc takes for single bytes.
+    // blosc treats elements too large for its header as single bytes.
     let size = match step.get("typesize") {
         Some(_) => u64::try_from(step.integer("typesize", 1)?).unwrap_or(1),
         None => element,

@@ -9,7 +9,7 @@ use crate::zarr::metadata::MetadataError;
 
 const MEMBER: &str = "dtype";
 
-/// A type of fixed size as numpy names it.
+/// A fixed-size type as numpy names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NumpyType {
     /// numpy's letter for the kind.
@@ -21,9 +21,10 @@ pub(super) struct NumpyType {
 }
 
 impl NumpyType {
-    /// Understands what a codec says of the elements that enter or leave it: a number without a unit.
+    /// Parses what a codec says about the elements that enter or leave it: a number without a unit.
     ///
-    /// Without a byte order it is that of the machine which wrote it, and none in use is big-endian.
+    /// Without a byte order it has that of the machine that wrote it, and no machine in use is
+    /// big-endian.
     pub fn of_numbers(text: &str) -> Option<Self> {
         let (order, rest) = match text.strip_prefix(['<', '>', '|', '=']) {
             Some(rest) => (text.chars().next(), rest),
@@ -44,16 +45,16 @@ impl NumpyType {
     }
 }
 
-/// What the elements of an array are, and what of that version 3 says elsewhere.
+/// The type of an array's elements, including what version 3 states elsewhere.
 #[derive(Debug)]
 pub(super) struct StoredType {
     pub data_type: DataType,
-    /// `None` for elements of variable length.
+    /// `None` for variable-length elements.
     pub numpy: Option<NumpyType>,
 }
 
 impl StoredType {
-    /// The type that `dtype` names; that of objects is told by the codec which encodes them.
+    /// The type that `dtype` names; for objects, the codec that encodes them determines it.
     pub fn from_json(json: &Value, steps: &[Step<'_>]) -> Result<Self, MetadataError> {
         let Value::String(text) = json else {
             let reason = "a structured type is not read from version 2; store each of its fields as an array of its own";
@@ -128,7 +129,7 @@ fn sized(name: &str, bytes: u64) -> Value {
     json!({ "name": name, "configuration": { "length_bytes": bytes } })
 }
 
-/// A type of times; `10ms` is a unit and how many of it.
+/// A time type; `10ms` is a count and a unit.
 fn time(name: &str, unit: Option<&str>) -> Option<Value> {
     let unit = unit.unwrap_or("generic");
     let digits = unit.bytes().take_while(u8::is_ascii_digit).count();

@@ -6,7 +6,7 @@ use shardine_codec::{DataType, FillValue, Kind};
 use super::data_type::StoredType;
 use crate::zarr::metadata::MetadataError;
 
-/// The element that `json` stands for; of `null` and of no member at all, the default.
+/// The element that `json` stands for; for `null` or a missing member, the default.
 pub(super) fn from_json(
     stored: &StoredType,
     json: Option<&Value>,
@@ -22,7 +22,7 @@ pub(super) fn from_json(
     match (data_type.kind(), json) {
         (Kind::DateTime | Kind::TimeDelta, Value::Null) => parse(&json!("NaT")),
         (_, Value::Null) => Ok(data_type.default_fill()),
-        // Writers that know no better take 0 for every type.
+        // Naive writers use 0 for every type.
         (Kind::Raw | Kind::FixedText | Kind::Text | Kind::Bytes, _) if zero => {
             Ok(data_type.default_fill())
         }
@@ -44,9 +44,9 @@ pub(super) fn from_json(
     }
 }
 
-/// A number with a point that is an integer all the same.
+/// A number with a decimal point that is an integer all the same.
 fn whole(number: f64) -> Option<i64> {
-    // Up to there every integer is a float of its own.
+    // Up to here a float represents every integer exactly.
     (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }
 
@@ -71,8 +71,8 @@ fn complex_bytes(stored: &StoredType, json: &Value) -> Result<FillValue, Metadat
     Ok(fill)
 }
 
-/// A fill value as the attribute by which xarray says in version 3 which value is missing; `None` for types that it does not
-/// read such an attribute of.
+/// A fill value as the attribute with which xarray marks the missing value in version 3; `None` for
+/// types for which xarray does not read such an attribute.
 pub(super) fn missing(data_type: &DataType, fill: &FillValue) -> Option<Value> {
     let json = data_type.fill_to_json(fill);
     match data_type.kind() {

@@ -21,7 +21,7 @@ struct Parts<'a> {
     zattrs: Option<&'a Value>,
 }
 
-/// The nodes below the group, in the order of their paths.
+/// The nodes below the group, in order of their paths.
 pub(super) fn consolidated(document: &Document) -> Result<Vec<ConsolidatedEntry>, MetadataError> {
     let format = document.required(FORMAT)?;
     if format.as_u64() != Some(1) {
@@ -44,7 +44,7 @@ pub(super) fn consolidated(document: &Document) -> Result<Vec<ConsolidatedEntry>
     }
     let mut gathered = Gathered::default();
     for (path, parts) in &nodes {
-        // Attributes alone make no node.
+        // Attributes alone do not make a node.
         if parts.zarray.is_some() || parts.zgroup.is_some() {
             gathered.push(MEMBER, path, || node(parts));
         }
@@ -52,7 +52,7 @@ pub(super) fn consolidated(document: &Document) -> Result<Vec<ConsolidatedEntry>
     Ok(gathered.entries)
 }
 
-/// A `.zmetadata` of these documents, by their keys.
+/// A `.zmetadata` with these documents, by key.
 pub(crate) fn v2_consolidated(documents: &[(String, Vec<u8>)]) -> Result<Vec<u8>, MetadataError> {
     let mut all = Document::new(Map::new());
     all.set(MEMBER, Some(Value::Object(Map::new())));

@@ -1,7 +1,8 @@
-//! Documents of Zarr version 2, as the structures of version 3 that decode the same chunks.
+//! Zarr version 2 documents, as the version 3 structures that decode the same chunks.
 //!
-//! `.zarray` and `.zattrs` make an [`ArrayMetadata`] whose codecs decode each chunk as it is stored, under the keys that
-//! it has; `.zgroup`, `.zattrs` and `.zmetadata` make a [`GroupMetadata`]. What version 3 has no equivalent for is refused.
+//! `.zarray` and `.zattrs` make an [`ArrayMetadata`] whose codecs decode each chunk as it is
+//! stored, under its existing key; `.zgroup`, `.zattrs` and `.zmetadata` make a [`GroupMetadata`].
+//! Anything without an equivalent in version 3 is refused.
 
 mod array;
 mod codecs;
@@ -21,9 +22,9 @@ use shardine_codec::shown;
 impl ArrayMetadata {
     /// The array that a `.zarray` describes, with the attributes of its `.zattrs`.
     ///
-    /// Members that version 2 does not have are ignored, as it says. Names in the attribute `_ARRAY_DIMENSIONS` become the
-    /// names of the dimensions; the attribute stays. A fill value of `null` is the one that zarr-python takes: zero, or of times
-    /// not a time.
+    /// Members that version 2 does not define are ignored, as its specification says. Names in the
+    /// attribute `_ARRAY_DIMENSIONS` become the names of the dimensions; the attribute stays. A
+    /// fill value of `null` is the one that zarr-python uses: zero, or not-a-time for times.
     pub fn parse_v2(zarray: &[u8], zattrs: Option<&[u8]>) -> Result<Self, MetadataError> {
         let attributes = zattrs.map(Document::parse).transpose()?;
         array::from_documents(&Document::parse(zarray)?, attributes.as_ref())
@@ -31,7 +32,8 @@ impl ArrayMetadata {
 }
 
 impl GroupMetadata {
-    /// The group that a `.zgroup` describes, with the attributes of its `.zattrs` and the nodes that its `.zmetadata` tells of.
+    /// The group that a `.zgroup` describes, with the attributes of its `.zattrs` and the nodes in
+    /// its `.zmetadata`.
     pub fn parse_v2(
         zgroup: &[u8],
         zattrs: Option<&[u8]>,
@@ -59,12 +61,12 @@ fn check_format(document: &Document) -> Result<(), MetadataError> {
     }
 }
 
-/// The refusal of what version 3 has no equivalent for.
+/// The error for anything without an equivalent in version 3.
 fn unsupported(member: &str, name: impl Into<String>, reason: &str) -> MetadataError {
     MetadataError::Unsupported { member: member.into(), name: name.into(), reason: reason.into() }
 }
 
-/// A name in a message, without the quotes of JSON.
+/// A name for a message, without JSON quotes.
 fn named(json: &Value) -> String {
     match json {
         Value::String(name) if name.len() <= 60 => name.clone(),

@@ -81,7 +81,7 @@ fn blosc_names_its_shuffle_and_the_size_of_what_enters_it() {
     assert_eq!(configured("|u1", -1), (1, json!("bitshuffle")));
     assert_eq!(configured("<U3", 0), (12, json!("noshuffle")));
     assert_eq!(configured("<i2", 2), (2, json!("bitshuffle")));
-    // Larger elements are single bytes to blosc.
+    // blosc treats larger elements as single bytes.
     assert_eq!(configured("|S300", 1), (1, json!("shuffle")));
 }
 

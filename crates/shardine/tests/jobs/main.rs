@@ -1,0 +1,22 @@
+//! Jobs on whole data sets: they lose nothing, resume, and refuse what would not be safe.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod convert;
+mod copy;
+mod copy_refusals;
+mod copy_resume;
+mod copy_volume;
+mod copy_wkw;
+mod losses;
+mod parts;
+mod repack;
+mod repack_renames;
+mod repack_volume;
+mod repair;
+mod repair_volume;
+mod verify;
+mod verify_nodes;
+mod verify_parts;
+mod verify_volume;

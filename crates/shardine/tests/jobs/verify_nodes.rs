@@ -1,0 +1,254 @@
+//! `verify` on hierarchies and folders, beside active writers, and on failing storage.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+use crate::common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::findings::*;
+use common::odd_store::OddStore;
+use common::*;
+use serde_json::{Value, json};
+use shardine::jobs::{VerifyOptions, verify};
+use shardine::store::{Condition, FaultStore, MemoryStore, Operation, Store, StoreExt};
+use shardine::zarr::metadata::GroupMetadata;
+use shardine::{ArrayNode, Group, Location};
+
+#[test]
+fn one_bad_node_does_not_keep_the_others_from_being_checked() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let root = Location::root(store.clone());
+    let group = |path: &str| {
+        let at = if path.is_empty() { root.clone() } else { root.join(path).unwrap() };
+        Group::create(&engine(), &at, GroupMetadata::new(Default::default())).unwrap();
+    };
+    group("");
+    group("inner");
+    let document = sharded(&[8, 8], &[8, 8], &[4, 4]);
+    for name in ["a", "inner/b"] {
+        let at = root.join(name).unwrap();
+        let array = ArrayNode::create(&engine(), &at, metadata(&document)).unwrap();
+        write(&array, "", noise(128, 1));
+    }
+    assert_eq!(check_at(&root, true).1, []);
+    let put = |at: &str, text: &[u8]| {
+        store.put(&key(at), text, Condition::None).unwrap();
+    };
+    put("broken/zarr.json", b"{");
+    let mut unknown = document;
+    unknown["codecs"] = json!([{"name": "of-another-day"}]);
+    put("newer/zarr.json", unknown.to_string().as_bytes());
+    let older = json!({
+        "zarr_format": 2, "shape": [1], "chunks": [1], "dtype": [["x", "<i4"]], "order": "C",
+        "fill_value": null, "filters": null, "compressor": null,
+    });
+    put("older/.zarray", older.to_string().as_bytes());
+    put("lost/c/0/0", b"1");
+    let mut shard = store.get(&key("inner/b/c/0/0")).unwrap().unwrap().to_vec();
+    *shard.last_mut().unwrap() ^= 1;
+    put("inner/b/c/0/0", &shard);
+    let (summary, findings) = check_at(&root, false);
+    assert_eq!((summary.arrays, summary.groups), (2, 2));
+    let told: Vec<_> =
+        findings.iter().map(|f| (f.kind.name(), f.object.as_ref().unwrap().as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            ("metadata", "broken/zarr.json"),
+            ("index", "inner/b/c/0/0"),
+            ("no-metadata", "lost"),
+            ("not-checked", "newer/zarr.json"),
+            ("not-checked", "older/.zarray"),
+        ]
+    );
+    // Each by itself is recognized; an unknown one leaves nothing to check.
+    let alone = |name: &str| {
+        let at = root.join(name).unwrap();
+        verify(&engine(), &at, &VerifyOptions::new(), &mut |_| {}).map(|summary| summary.damage)
+    };
+    assert_eq!(alone("broken").unwrap(), 1);
+    assert!(alone("newer").is_err() && alone("older").is_err() && alone("lost").is_err());
+}
+
+#[test]
+fn consolidated_metadata_is_compared_with_the_nodes() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let root = Location::root(store.clone());
+    let array = sharded(&[8, 8], &[8, 8], &[4, 4]);
+    let mut other = array.clone();
+    other["shape"] = json!([9, 9]);
+    let group = json!({
+        "zarr_format": 3, "node_type": "group", "attributes": {},
+        "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {
+            "same": array, "differs": other, "gone": array, "refused": {"zarr_format": 3},
+        }},
+    });
+    let put = |at: &str, json: &Value| {
+        store.put(&key(at), json.to_string().as_bytes(), Condition::None).unwrap();
+    };
+    put("zarr.json", &group);
+    for name in ["same", "differs", "refused", "unnamed"] {
+        put(&format!("{name}/zarr.json"), &array);
+    }
+    let (summary, findings) = check_at(&root, false);
+    assert!(summary.is_ok());
+    let messages: Vec<&str> = findings.iter().map(|f| f.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "the consolidated metadata is not that of the node \"differs\"",
+            "the consolidated metadata cannot be read where it describes the node \"refused\"",
+            "the consolidated metadata does not name the node \"unnamed\"",
+            "the consolidated metadata names the node \"gone\", which is not there",
+        ]
+    );
+}
+
+#[test]
+fn names_that_do_not_belong_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let array = in_files(folder.path());
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("notes"), "x").unwrap();
+    std::fs::write(at("c/00"), "x").unwrap();
+    std::fs::create_dir(at("backup")).unwrap();
+    std::fs::create_dir_all(at("c/9/9")).unwrap();
+    std::fs::remove_file(at("c/0/0")).unwrap();
+    std::fs::create_dir(at("c/0/0")).unwrap();
+    std::fs::remove_dir_all(at("c/1")).unwrap();
+    std::fs::write(at("c/1"), "x").unwrap();
+    std::fs::write(at("c/0/.shardine-1-1-1.tmp"), "x").unwrap();
+    std::fs::write(at(".zattrs"), "{}").unwrap();
+    let mut told: Vec<(&str, String)> = check(&array, false)
+        .iter()
+        .map(|f| (f.kind.name(), f.object.as_ref().unwrap().to_string()))
+        .collect();
+    told.sort();
+    let expected = [
+        ("blocked-key", "c/0/0"),
+        ("blocked-key", "c/1"),
+        ("leftover-temporary", "c/0/.shardine-1-1-1.tmp"),
+        ("stray-object", "backup"),
+        ("stray-object", "c/00"),
+        ("stray-object", "c/9/9"),
+        ("stray-object", "notes"),
+    ];
+    assert_eq!(told, expected.map(|(kind, name)| (kind, name.to_owned())));
+}
+
+#[test]
+fn files_of_a_writer_at_work_are_not_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let array = in_files(folder.path());
+    let writer = array.location().store.create(&key("c/0/0"), Default::default()).unwrap();
+    writer.append(b"not yet").unwrap();
+    assert_eq!(check(&array, true), []);
+}
+
+#[test]
+fn an_interrupted_change_in_place_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let array = in_files(folder.path());
+    let path = folder.path().join("c/0/1");
+    let mut shard = std::fs::read(&path).unwrap();
+    *shard.last_mut().unwrap() ^= 1;
+    std::fs::write(&path, &shard).unwrap();
+    assert_eq!(kinds(&check(&array, true)), ["index"]);
+    let journal = folder.path().join("c/0/.shardine-1.journal");
+    std::fs::write(&journal, "journal").unwrap();
+    let findings = check(&array, true);
+    assert_eq!(kinds(&findings), ["leftover-journal"]);
+    assert!(findings[0].hint().unwrap().contains("repair"));
+    assert_eq!(std::fs::read(&path).unwrap(), shard);
+    // An active writer holds the lock of the shard.
+    let held = std::fs::File::open(&path).unwrap();
+    held.lock().unwrap();
+    let findings = check(&array, true);
+    assert_eq!(kinds(&findings), ["not-checked"]);
+    assert_eq!(findings[0].shard, Some(vec![0, 1]));
+}
+
+#[test]
+fn an_object_that_changes_while_it_is_checked_is_checked_again() {
+    let store = OddStore::new();
+    let codecs = json!([sharding(&[4, 4], json!([bytes(), "crc32c"]))]);
+    let document = document(&[16, 8], &[8, 8], "uint16".into(), 0.into(), codecs);
+    let array = create_in(store.clone(), &document);
+    write(&array, "", noise(256, 3));
+    // The document, and two shards that are so small that each is read whole.
+    for read in 0..3 {
+        for after in [&store.garble_after, &store.change_after] {
+            after.store(read, Ordering::SeqCst);
+            let (summary, findings) = check_at(array.location(), true);
+            assert_eq!(findings, [], "read {read}");
+            assert_eq!((summary.objects, summary.chunks_decoded), (2, 8));
+            assert!(after.swap(-1, Ordering::SeqCst) < 0);
+        }
+    }
+}
+
+#[test]
+fn a_shard_that_is_being_replaced_is_judged_by_a_version_that_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let array = in_files(folder.path());
+    let path = folder.path().join("c/0/0");
+    let sound = std::fs::read(&path).unwrap();
+    let broken: Vec<u8> = sound.iter().map(|b| b ^ 1).collect();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for bytes in [&broken, &sound].into_iter().cycle() {
+                put(&array, "c/0/0", bytes);
+                if stop.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+        });
+        // A failing check ends the other thread too.
+        let _stop = StopOnDrop(&stop);
+        for _ in 0..50 {
+            let findings = check(&array, false);
+            // A version that stayed for the whole check is a version that counts.
+            assert!(findings.iter().all(|f| f.object == Some(key("c/0/0"))), "{findings:?}");
+            assert!(
+                kinds(&findings).iter().all(|kind| ["index", "not-checked"].contains(kind)),
+                "{findings:?}"
+            );
+        }
+    });
+    put(&array, "c/0/0", &sound);
+    assert_eq!(check(&array, true), []);
+}
+
+/// Stops another thread, even if this one panics.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn storage_that_fails_is_told_and_the_rest_is_checked() {
+    let array = plain();
+    let memory = MemoryStore::new();
+    for object in ["zarr.json", "c/0/0", "c/0/1", "c/1/0", "c/1/1"] {
+        memory.put(&key(object), &get(&array, object), Condition::None).unwrap();
+    }
+    let faulty = Arc::new(FaultStore::new(memory));
+    let location = Location::root(faulty.clone());
+    // After the document, the first shard whose index is read; then the second folder of shards.
+    for (operation, after, chunks) in [(Operation::Read, 1, 48), (Operation::List, 3, 32)] {
+        faulty.fail(operation, after);
+        let (summary, findings) = check_at(&location, false);
+        assert_eq!(kinds(&findings), ["unreadable"]);
+        assert_eq!(summary.chunks, chunks);
+        assert_eq!(faulty.waiting(), 0);
+    }
+    faulty.fail(Operation::Read, 0);
+    assert!(verify(&engine(), &location, &VerifyOptions::new(), &mut |_| {}).is_err());
+    assert_eq!(faulty.waiting(), 0);
+}

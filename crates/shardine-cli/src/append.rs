@@ -17,7 +17,7 @@ use crate::dataset::no_array;
 use crate::failure::{Failure, quoted};
 use crate::progress::Progress;
 use crate::update::Update;
-use crate::write::{describe, summary};
+use crate::write::describe;
 use crate::{said, units};
 
 const EXAMPLES: &str = "\
@@ -129,7 +129,9 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
         n => format!(", {n} were there from an earlier run"),
     };
     let shape = units::shape(done.array.shape());
-    let written = summary(&done.written, start.elapsed().as_secs_f64());
+    // Not how many objects: one that grows with each commit is written as often.
+    let bytes = units::size(done.written.bytes_written);
+    let written = format!("{bytes} written in {}", units::duration(start.elapsed().as_secs_f64()));
     let url = &args.url;
     writeln!(said::words(), "appended {planes} to {url}{before}; it is {shape} now: {written}")?;
     Ok(())

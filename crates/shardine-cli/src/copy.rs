@@ -24,7 +24,7 @@ Examples:
   shardine copy https://example.org/volume volume
 
 Everything below SRC is copied as it is: metadata, shards, and whatever else lies there. Objects appear whole, and metadata
-after all that it describes. A run that was stopped goes on when the same command is given again, and objects that are
+after all that it describes. Run the same command again to resume one that was stopped: objects that are
 there with the right length are kept; meanwhile .shardine-copy.json in DST says what is under way.
 
 docs/copy.md has the details.";

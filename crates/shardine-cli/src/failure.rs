@@ -230,7 +230,7 @@ fn repack_hint(error: &RepackError) -> Option<String> {
             Some(format!("finish it with `{command}`, or give --restart to begin again"))
         }
         RepackError::OtherJob { .. } | RepackError::Marker { .. } => {
-            Some("finish that job, or give --restart to begin again".to_owned())
+            Some("finish that job, or give --restart to start over".to_owned())
         }
         _ => error.hint(),
     }
@@ -288,6 +288,9 @@ fn file_hint(error: &FileError) -> Option<String> {
         FileError::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
         FileError::Io { name, source } => missing_folder(Path::new(name), source),
         FileError::CastOfRaw { .. } => Some("give a .npy file, or leave --cast out".to_owned()),
+        FileError::Shape { .. } => {
+            Some("--region names the part of the array that the file is for".to_owned())
+        }
         _ => error.hint(),
     }
 }

@@ -21,6 +21,7 @@ mod data_set;
 mod dataset;
 mod demo;
 mod failure;
+mod help;
 mod info;
 mod interrupt;
 mod kv;
@@ -46,7 +47,7 @@ mod write;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use serde_json::json;
 
 use cli::{Cli, Verb};
@@ -65,7 +66,8 @@ fn main() -> ExitCode {
     // Known before the arguments are parsed, so that a parse error is reported in the requested
     // form too.
     let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
-    let cli = match Cli::try_parse() {
+    let parsed = help::command().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if !error.use_stderr() => {
             // Help and version are output, not errors; nobody may be there to read them.

@@ -38,7 +38,7 @@ A .npy file says its shape and type; it may be in C or Fortran order and of eith
 elements alone, little-endian and in C order, and needs --shape and --dtype. Elements are read piece by piece, so a file
 may be larger than memory; standard input is kept in a temporary file. The way back makes what `shardine read -o` makes.
 
-A run that was stopped goes on when the same command is given again, and shards that are there are kept; meanwhile
+Run the same command again to resume one that was stopped: shards that are there are kept. Meanwhile
 .shardine-convert.json beside the array's zarr.json says what is under way.";
 
 /// Make a data set in another format or packing, an array of a file, or a file of an array
@@ -182,7 +182,9 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         Format::Precomputed if !is_volume => return volume::to_volume(args, &source, machine),
         Format::Precomputed => {
             return Err(Failure::new(format!("{} is a precomputed volume already", args.source))
-                .hint("`shardine reshard SRC -o DST` packs its chunks anew, `shardine copy` copies it"));
+                .hint(
+                    "`shardine reshard SRC -o DST` repacks its chunks, `shardine copy` copies it",
+                ));
         }
         Format::Zarr3 => {}
     }
@@ -191,5 +193,5 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     }
     let options = args.layout.asked(args.packing()).options(Packing::Keep)?;
     let target = args.places.target(machine, &args.target)?;
-    repack::run_job(&source, Some(&target), options, &args.job, machine, &args.source)
+    repack::run_job(&source, Some(&target), options, &args.job, machine, &args.target)
 }

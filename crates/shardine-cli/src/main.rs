@@ -11,6 +11,7 @@ mod bench;
 mod cli;
 mod command;
 mod compact;
+mod compare;
 mod completions;
 mod consolidate;
 mod convert;
@@ -20,28 +21,33 @@ mod data_set;
 mod dataset;
 mod demo;
 mod failure;
+mod help;
 mod info;
 mod interrupt;
 mod kv;
 mod ls;
 mod migrate;
+mod no_data_set;
+mod opaque;
 mod packing;
 mod plan;
 mod progress;
 mod read;
+mod region;
 mod repack;
 mod repair;
 mod said;
 mod sharding;
 mod units;
 mod update;
+mod value_folders;
 mod verify;
 mod volume;
 mod write;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use serde_json::json;
 
 use cli::{Cli, Verb};
@@ -50,6 +56,9 @@ use failure::Failure;
 /// A check has found damage, and has reported it.
 const DAMAGED: u8 = 1;
 
+/// A comparison has found a difference, and has told it.
+const DIFFERENT: u8 = 1;
+
 /// Any other failure.
 const FAILED: u8 = 2;
 
@@ -57,7 +66,8 @@ fn main() -> ExitCode {
     // Known before the arguments are parsed, so that a parse error is reported in the requested
     // form too.
     let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
-    let cli = match Cli::try_parse() {
+    let parsed = help::command().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if !error.use_stderr() => {
             // Help and version are output, not errors; nobody may be there to read them.
@@ -85,6 +95,7 @@ fn main() -> ExitCode {
         Verb::Append(args) => append::run(args, &cli.machine),
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
+        Verb::Compare(args) => compare::run(args, &cli.machine),
         Verb::Consolidate(args) => consolidate::run(args, &cli.machine),
         Verb::Convert(args) => convert::run(args, &cli.machine),
         Verb::Copy(args) => copy::run(args, &cli.machine),
@@ -131,6 +142,7 @@ fn refuse(failure: &Failure, json: bool) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
+        Failure::Differs => ExitCode::from(DIFFERENT),
         Failure::Interrupted => interrupted(cli::RESUME, json),
         Failure::Told { message, hint } => {
             tell(message, hint.as_deref());

@@ -12,7 +12,7 @@ use shardine::precomputed::KeyFolders;
 use shardine::precomputed::Volume;
 use shardine::{Error, Location, Packing, open_in};
 
-use crate::cli::Machine;
+use crate::cli::{Machine, Places};
 use crate::consolidate;
 use crate::dataset::Level;
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ Examples:
   shardine shard image.zarr --target-size 64MiB -o sharded.zarr
   shardine shard image.zarr --shard 512,512,512 --index start
 
-Encoded chunks are moved as they are. Without -o the array is built anew beside the old one, checked, and exchanged
+Encoded chunks are moved as they are. Without -o the new array is built beside the old one, checked, and exchanged
 with it in one step; the old one goes last. A run that was stopped is gone on with by the same command.";
 
 const UNSHARD_EXAMPLES: &str = "\
@@ -97,6 +97,8 @@ struct Place {
     /// Where the result goes; without it the data set itself is changed
     #[arg(short, long, value_name = "DST")]
     output: Option<String>,
+    #[command(flatten)]
+    places: Places,
 }
 
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
@@ -154,7 +156,10 @@ pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
 impl Place {
     /// What is to be repacked, and where it is.
     fn open(&self, job: &JobArgs, machine: &Machine) -> Result<(Location, Source), Failure> {
-        let location = machine.location(&self.url)?;
+        let location = self.places.source(machine, &self.url)?;
+        if self.output.is_none() {
+            self.places.no_target("-o")?;
+        }
         if self.output.is_none() && !job.dry_run {
             // A killed job may have left it without its name.
             recover(&location)?;
@@ -177,7 +182,7 @@ impl Place {
     }
 
     fn target(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
-        self.output.as_deref().map(|url| machine.location(url)).transpose()
+        self.output.as_deref().map(|url| self.places.target(machine, url)).transpose()
     }
 
     fn repack_volume(
@@ -213,12 +218,13 @@ fn run(
         return Err(Failure::new("--level: only the levels of precomputed volumes have numbers")
             .hint("name one of the arrays of the group"));
     }
-    let source = machine.location(&place.url)?;
-    let target = place.output.as_deref().map(|url| machine.location(url)).transpose()?;
-    run_job(&source, target.as_ref(), options, job, machine, &place.url)
+    let source = place.places.source(machine, &place.url)?;
+    let target = place.target(machine)?;
+    let name = place.output.as_deref().unwrap_or(&place.url);
+    run_job(&source, target.as_ref(), options, job, machine, name)
 }
 
-/// Runs a job and reports.
+/// Runs a job and reports on the result, which `name` stands for.
 pub fn run_job(
     source: &Location,
     target: Option<&Location>,
@@ -271,7 +277,7 @@ pub fn run_job(
         let bytes = sum(|array| array.bytes_written);
         writeln!(
             said::words(),
-            "{}: {} moved, {} recoded, {} empty; {} written, {} in {}",
+            "{}: {} moved, {} re-encoded, {} empty; {} written, {} in {}",
             units::count(arrays.len() as u64, "array"),
             units::count(sum(|array| array.chunks_moved), "chunk"),
             sum(|array| array.chunks_recoded),
@@ -296,7 +302,7 @@ fn describe(array: &RepackedArray, name: &str, dry_run: bool) -> String {
         }
         None => format!("chunks {}, no shards", units::shape(&array.chunk_shape)),
     };
-    let how = if array.moves { "moved" } else { "encoded anew" };
+    let how = if array.moves { "moved" } else { "re-encoded" };
     match array.outcome {
         RepackOutcome::Unchanged => format!("{name}: {packing} already"),
         _ if dry_run => format!("{name}: would have {packing}; its chunks would be {how}"),

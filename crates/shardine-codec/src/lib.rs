@@ -28,7 +28,8 @@ pub use chunk_codec::ChunkCodec;
 pub use codecs::prefix_between;
 pub use context::Context;
 pub use data_type::{
-    DataType, DataTypeError, Element, ElementSize, FillValue, InvalidElement, Kind, SwapUnit,
+    DataType, DataTypeError, Distance, Element, ElementDifferences, ElementSize, FillValue,
+    InvalidElement, Kind, SwapUnit,
 };
 pub use elements::{Elements, ElementsRef, VariableElements};
 pub use error::{CodecError, ExtensionError};

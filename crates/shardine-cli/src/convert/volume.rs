@@ -78,7 +78,7 @@ fn run(
     chunk: Option<&[u64]>,
 ) -> Result<(), Failure> {
     let job = &args.job;
-    let target = machine.location(&args.target)?;
+    let target = args.places.target(machine, &args.target)?;
     let engine = machine.engine()?;
     let progress = Progress::things("converting", 0);
     let mut options = ConvertOptions::new()
@@ -150,9 +150,9 @@ fn tell_all(
     if let Form::Volume(_) = form {
         match (&summary.info_not_kept, summary.info_kept) {
             (Some(reason), _) => {
-                writeln!(out, "a new info: the one that was kept is not used, {reason}")?;
+                writeln!(out, "info: new; the one that the group keeps is not used, {reason}")?;
             }
-            (None, true) => writeln!(out, "the info is the one that was kept")?,
+            (None, true) => writeln!(out, "info: the one that the group keeps, unchanged")?,
             (None, false) => {}
         }
     }
@@ -162,7 +162,7 @@ fn tell_all(
     let sum = |of: fn(&ConvertedLevel) -> u64| levels.iter().map(of).sum::<u64>();
     writeln!(
         out,
-        "{}: {} moved, {} recoded, {} absent; {} written, {} in {}",
+        "{}: {} moved, {} re-encoded, {} absent; {} written, {} in {}",
         units::count(levels.len() as u64, "level"),
         units::count(sum(|level| level.chunks_moved), "chunk"),
         sum(|level| level.chunks_recoded),
@@ -185,7 +185,7 @@ fn describe(level: &ConvertedLevel, name: &str, dry_run: bool) -> String {
     let name = format!("{}/{}", name.trim_end_matches('/'), level.target);
     let mut line = match dry_run {
         true => {
-            let how = if level.moves { "moved where they are whole" } else { "encoded anew" };
+            let how = if level.moves { "moved where they are whole" } else { "re-encoded" };
             format!("{name}: would have {packing}; its chunks would be {how}")
         }
         false => format!("{name}: {packing}"),

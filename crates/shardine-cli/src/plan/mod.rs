@@ -19,7 +19,7 @@ use shardine::{
 
 use crate::cli::Machine;
 use crate::create::Format;
-use crate::failure::{Failure, quoted};
+use crate::failure::{self, Failure, quoted};
 use crate::{info, units};
 use report::Advice;
 
@@ -200,7 +200,7 @@ fn advised(situation: &Situation) -> Result<Recommendation, Failure> {
 }
 
 fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Result<Advice, Failure> {
-    let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    let data_type = failure::data_type(dtype)?;
     let situation = situation(args, machine, shape, &data_type);
     let advice = advised(&situation)?;
     let mut command = format!(
@@ -211,7 +211,7 @@ fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Resul
     );
     index_flag(&mut command, &advice);
     let codecs = format!("{}, the default", codec_words::DEFAULT);
-    let (name, dtype) = ("a new array".to_owned(), dtype.to_owned());
+    let (name, dtype) = ("a new array".to_owned(), data_type.clone());
     Ok(Advice { name, dtype, codecs, situation, advice, command: Some(command) })
 }
 
@@ -227,7 +227,14 @@ fn of_data_set(
         (Some(array), _) => advice.push(of_array(args, machine, url, array)?),
         (_, Some(group)) => of_group(args, machine, url, group, 0, &mut advice)?,
         // Recommendations are for Zarr arrays and precomputed volumes.
-        _ => return Err(Error::NoNode { at: machine.location(url)?.to_string() }.into()),
+        _ => {
+            let at = machine.location(url)?.to_string();
+            return Err(match found.array(0) {
+                Err(error @ Error::Unsupported { .. }) => error,
+                _ => Error::NoNode { at },
+            }
+            .into());
+        }
     }
     if advice.is_empty() {
         return Err(Failure::new(format!("{url}: there is no array in this group")));
@@ -303,7 +310,7 @@ fn of_array(
     }
     Ok(Advice {
         name: url.to_owned(),
-        dtype: array.data_type().name().to_owned(),
+        dtype: array.data_type().clone(),
         codecs,
         situation,
         advice,

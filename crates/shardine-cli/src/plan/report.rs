@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+use shardine::DataType;
 use shardine::plan::{Action, Choice, Figures, ObjectCount, Recommendation, Situation, View};
 use shardine::shard::IndexLocation;
 
@@ -11,7 +12,7 @@ use crate::units;
 /// What is recommended for one array.
 pub struct Advice {
     pub name: String,
-    pub dtype: String,
+    pub dtype: DataType,
     pub codecs: String,
     pub situation: Situation,
     pub advice: Recommendation,
@@ -71,7 +72,7 @@ impl Advice {
         let shape = units::shape(&situation.shape);
         let place = if situation.remote { "in an object store" } else { "on a local disk" };
         let raw = units::size(self.raw_bytes());
-        line(out, "shape", format!("{shape} {}, {raw}, {place}", self.dtype))?;
+        line(out, "shape", format!("{shape} {}, {raw}, {place}", self.dtype.name()))?;
         self.write_measured(out)?;
         let after = &advice.after;
         let chunk = units::shape(&advice.chunk);
@@ -171,7 +172,7 @@ impl Advice {
         json!({
             "url": situation.current.as_ref().map(|_| &self.name),
             "shape": situation.shape,
-            "dtype": self.dtype,
+            "dtype": self.dtype.to_json(),
             "array_bytes": self.raw_bytes(),
             "remote": situation.remote,
             "measured": situation.sample.as_ref().map(|sample| json!({

@@ -6,6 +6,7 @@
 //! | [`convert_to_volume`], [`convert_to_zarr`] | converts arrays to a precomputed volume, or a data set to arrays |
 //! | [`import`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays and back |
 //! | [`copy`] | copies a data set to another store, byte for byte |
+//! | [`compare`], [`compare_objects`] | finds where two data sets differ, by elements or byte for byte |
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
 //! | [`compact`] | removes the gaps that in-place updates leave |
 //! | [`migrate`] | Zarr version 2 to 3; the chunks stay where they are |
@@ -37,6 +38,7 @@
 mod append;
 mod check;
 mod compact;
+mod compare;
 mod convert;
 mod copy;
 mod export;
@@ -58,6 +60,11 @@ mod whole;
 pub use append::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
 pub use check::{Finding, FindingKind, Severity, Untold, VerifySummary};
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
+pub use compare::{
+    AttributeDiffers, Comparand, CompareError, CompareOptions, CompareSide, CompareSummary,
+    Difference, DifferenceKind, ElementPlace, ElementsDiffer, ObjectDifference, ObjectSummary,
+    compare, compare_objects,
+};
 pub use convert::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
     convert_to_volume, convert_to_zarr,

@@ -415,8 +415,15 @@ impl InPlace<'_> {
             if resumed {
                 job.beside.remove_temporaries(&job.new)?;
             }
-            let made: Result<Vec<Counts>, Error> =
-                steps.iter().map(|step| self.step(step, check, resumed)).collect();
+            let context = self.context.of_steps(steps.iter().map(Step::size).sum());
+            let mut bytes = 0;
+            let step = |step: &Step| {
+                context.begin_step(step.size(), bytes);
+                let counts = self.step(&context, step, check, resumed)?;
+                bytes = counts.bytes;
+                Ok(counts)
+            };
+            let made: Result<Vec<Counts>, Error> = steps.iter().map(step).collect();
             let made = made.and_then(|made| {
                 let others = data_set.others(&marker.from, &marker.to)?;
                 job.beside.carry_over(&job.name, &job.new, &*others)?;
@@ -445,17 +452,23 @@ impl InPlace<'_> {
         Ok((marker, (old.files, old.bytes.max(written))))
     }
 
-    fn step(&self, step: &Step, check: RepackCheck, resumed: bool) -> Result<Counts, Error> {
+    fn step(
+        &self,
+        context: &JobContext,
+        step: &Step,
+        check: RepackCheck,
+        resumed: bool,
+    ) -> Result<Counts, Error> {
         match &step.work {
             Work::Array { old, axes, new } => {
                 let options = TransferOptions { check, ..self.options.transfer };
                 let sides = Sides { old, axes, new };
-                let transfer = Transfer::new(self.context, sides, options, resumed, &step.name);
+                let transfer = Transfer::new(context, sides, options, resumed, &step.name);
                 transfer.run()?;
                 Ok(transfer.counts())
             }
             Work::Keys { from, to } => {
-                from.move_to(self.context, to, resumed, check != RepackCheck::None, None)
+                from.move_to(context, to, resumed, check != RepackCheck::None, None)
             }
         }
     }

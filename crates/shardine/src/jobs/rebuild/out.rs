@@ -127,6 +127,9 @@ pub enum PartOutcome {
     },
 }
 
+/// What a folder of values counts as beside arrays: its own size is not known without a listing.
+const KEYS_SIZE: u64 = 1 << 20;
+
 /// One job.
 struct Out<'a> {
     context: &'a JobContext,
@@ -148,6 +151,7 @@ pub(in crate::jobs) fn make(
 ) -> Result<PartOutcome, Error> {
     check_apart(source, target)?;
     check_whole(source, Some(target))?;
+    let context = &context.of_steps(plan.steps.iter().map(Step::size).sum());
     let part = match options.stage {
         Stage::All => options.part,
         Stage::Begin | Stage::Finish => Some(TASKS),
@@ -203,14 +207,21 @@ pub(in crate::jobs) fn make(
         return Ok(PartOutcome::Waiting { missing: vec![1] });
     }
     let mut done: Vec<Counts> = Vec::new();
+    let mut bytes = 0;
     for (i, (step, before)) in plan.steps.iter().zip(states).enumerate() {
         context.check()?;
+        context.begin_step(step.size(), bytes);
         match options.part {
             None => {
                 let (counts, resumed) = out.step(step, before, &mut marker)?;
+                bytes = counts.bytes;
                 tell(i, StepDone { counts, resumed, check });
             }
-            Some(_) => done.push(out.step_of_part(step, before, &marker)?),
+            Some(_) => {
+                let counts = out.step_of_part(step, before, &marker)?;
+                bytes = counts.bytes;
+                done.push(counts);
+            }
         }
     }
     if let Some(part) = options.part {
@@ -432,6 +443,14 @@ impl Out<'_> {
 }
 
 impl Step {
+    /// How much there is to do, relative to other steps: the bytes of an array's elements.
+    pub fn size(&self) -> u64 {
+        match &self.work {
+            Work::Array { new, .. } => new.decoded_len(),
+            Work::Keys { .. } => KEYS_SIZE,
+        }
+    }
+
     /// Whether what an earlier run has made is compared with the source before it is kept.
     pub fn can_be_compared(&self) -> bool {
         match &self.work {

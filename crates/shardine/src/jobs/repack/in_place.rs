@@ -24,6 +24,8 @@ pub(super) struct InPlaceJob<'a> {
     how: InPlaceOptions,
     batch: Batch<Repacked<'a>>,
     tell: &'a mut dyn FnMut(RepackedArray),
+    /// Bytes that the previous array has written.
+    bytes: u64,
     failed: Option<Error>,
 }
 
@@ -41,17 +43,20 @@ impl<'a> InPlaceJob<'a> {
             dry_run: options.dry_run,
             transfer: TransferOptions { order: options.order, store_empty: false, check },
         };
-        Self { context, options, how, batch: Batch::new(), tell, failed: None }
+        Self { context, options, how, batch: Batch::new(), tell, bytes: 0, failed: None }
     }
 
     /// Builds the replacement of an array, given its path below the hierarchy. It is exchanged now,
     /// or together with those that come after it.
     pub fn add(&mut self, array: &ArrayNode, path: &str) -> Result<(), Error> {
+        self.context.begin_step(array.decoded_len(), std::mem::take(&mut self.bytes));
         refuse_array(array)?;
         let report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
         let (engine, place) = (self.context.engine(), array.location().clone());
         let mut data_set = Repacked { engine, place, options: self.options, report };
-        match prepare(self.context, array.location(), &mut data_set, &self.how)? {
+        let prepared = prepare(self.context, array.location(), &mut data_set, &self.how)?;
+        self.bytes = data_set.report.bytes_written;
+        match prepared {
             Prepared::Done(replaced) => self.ended(data_set, Ok(replaced)),
             Prepared::Waiting(waiting) => self.batch.push(waiting, data_set),
         }

@@ -85,12 +85,13 @@ pub fn repack(
     }
     if options.part.is_some() {
         let reason = "a data set is replaced by one process";
-        return Err(JobError::NotInParts { option: "a job in place", reason }.into());
+        return Err(JobError::NotInParts { option: JobError::IN_PLACE, reason }.into());
     }
     if !options.dry_run {
         recover_missing(engine, source, 0)?;
     }
     check_walked(source)?;
+    let context = &context.of_steps(whole_size(context, source)?);
     let mut job = InPlaceJob::new(context, options, tell);
     let walked = each_array(engine, source, &mut |array| {
         context.check()?;
@@ -111,4 +112,16 @@ pub fn repack(
     job.exchange();
     job.finish()?;
     Ok(PartOutcome::Complete)
+}
+
+/// The bytes of all elements to repack, if there is a progress callback.
+fn whole_size(context: &JobContext, source: &Location) -> Result<u64, Error> {
+    let mut size = 0u64;
+    if context.is_watched() {
+        each_array(context.engine(), source, &mut |array| {
+            size = size.saturating_add(array.map_or(0, |array| array.decoded_len()));
+            Ok(())
+        })?;
+    }
+    Ok(size)
 }

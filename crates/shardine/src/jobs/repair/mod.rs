@@ -413,7 +413,18 @@ impl Repairing<'_> {
             arrays.entry(origin.array.clone()).or_default().insert(key, origin);
         }
         for (path, damaged) in arrays {
-            let array = ArrayNode::open(self.engine, &self.location.at(path.clone()))?;
+            let array = match ArrayNode::open(self.engine, &self.location.at(path.clone())) {
+                // Its indexes can be checked, but no chunk can be written again.
+                Err(error) if error.is_unsupported() => {
+                    let message = format!("is damaged, and left: {error}");
+                    for key in damaged.into_keys() {
+                        let finding = Finding::new(FindingKind::Index, Some(key), message.clone());
+                        self.tell(Repair::of(RepairKind::Left, &finding));
+                    }
+                    continue;
+                }
+                array => array?,
+            };
             let held = array.hold()?;
             let array = held.array();
             let damaged = match array.location().store.exchange() {

@@ -4,18 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use shardine_codec::{CodecError, DataTypeError, ExtensionError};
 use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, UnlistedKind};
 
 use crate::engine::{in_order, tuning};
 use crate::jobs::check::keyed::last_part;
 use crate::jobs::check::{Finding, FindingKind, Run};
 use crate::jobs::unfinished_job;
-use crate::layout::LayoutError;
 use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
-use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
-use crate::zarr::{DOCUMENT, consolidated_name, read_document};
+use crate::zarr::metadata::{GroupMetadata, NodeMetadata};
+use crate::zarr::{DOCUMENT, OpaqueArray, consolidated_name, read_document};
 use crate::{ArrayNode, Error, Location};
 
 /// How long a writer may take that overwrites a document instead of replacing it.
@@ -73,6 +71,7 @@ impl Run<'_> {
             // exist.
             match refusal(&error) {
                 Some(FindingKind::Metadata) => self.note(refused(location, &error)),
+                Some(FindingKind::NotChecked) if self.opaque(location, &error)? => {}
                 _ => return Err(error),
             }
         }
@@ -94,6 +93,22 @@ impl Run<'_> {
         let kind = FindingKind::UnfinishedJob;
         self.note(Finding::new(kind, location.path.clone(), message));
         Ok(())
+    }
+
+    /// Checks as much as can be checked of an array that was refused with `error`, without decoding
+    /// its chunks; whether there is one.
+    fn opaque(&self, location: &Location, error: &Error) -> Result<bool, Error> {
+        let Some(opaque) = OpaqueArray::open(self.engine, location, error)? else {
+            return Ok(false);
+        };
+        if let Ok(array) = opaque.listing() {
+            let _hold = self.hold(location)?;
+            self.sum(|summary| summary.arrays += 1);
+            self.without_decoding(|run| run.array(array))?;
+        }
+        let (object, reason) = (opaque.document_key()?, opaque.metadata().reason());
+        self.note(Finding::new(FindingKind::NotChecked, Some(object), reason));
+        Ok(true)
     }
 
     /// Keeps the data set at a location in place until dropped, unless the caller does already.
@@ -237,14 +252,35 @@ impl Walk<'_, '_> {
                     return ControlFlow::Break(());
                 }
                 Err(Error::NoNode { .. }) => self.not_a_node(&child, folder.clone()),
-                Err(error) if refusal(&error).is_some() => {
-                    self.run.note(refused(&child, &error));
+                Err(error) => {
+                    if let Err(error) = self.refused_child(&child, error) {
+                        cancelled = Err(error);
+                        return ControlFlow::Break(());
+                    }
                 }
-                Err(error) => self.run.unreadable(Some(folder), &error),
             }
             ControlFlow::Continue(())
         });
         cancelled
+    }
+
+    /// Tells of a node that could not be checked, or not all of it. An error is that of a check that
+    /// was stopped.
+    fn refused_child(&self, child: &Location, error: Error) -> Result<(), Error> {
+        let error = match refusal(&error) {
+            Some(FindingKind::NotChecked) => match self.run.opaque(child, &error) {
+                Ok(true) => return Ok(()),
+                Ok(false) => error,
+                Err(error @ Error::Cancelled) => return Err(error),
+                Err(error) => error,
+            },
+            _ => error,
+        };
+        match refusal(&error) {
+            Some(_) => self.run.note(refused(child, &error)),
+            None => self.run.unreadable(child.path.as_ref(), &error),
+        }
+        Ok(())
     }
 
     /// The children of a group that consolidated metadata names, for a store that cannot list.
@@ -354,21 +390,9 @@ fn consolidated(
 /// Whether an error means that a document is damaged, or unsupported; `None` if neither.
 pub(in crate::jobs) fn refusal(error: &Error) -> Option<FindingKind> {
     let known = match error {
-        Error::Metadata { source, .. } => !matches!(
-            **source,
-            MetadataError::ZarrV2
-                | MetadataError::UnknownFormat { .. }
-                | MetadataError::Member(ExtensionError::UnknownMember { .. })
-                | MetadataError::Unsupported { .. }
-                | MetadataError::DataType { reason: DataTypeError::Unknown { .. }, .. }
-        ),
-        Error::Layout { source, .. } => !matches!(
-            **source,
-            LayoutError::Codec {
-                source: CodecError::Unknown { .. } | CodecError::Unsupported { .. },
-                ..
-            }
-        ),
+        Error::Metadata { .. } | Error::Layout { .. } | Error::Unsupported { .. } => {
+            !error.is_unsupported()
+        }
         Error::Info { .. } | Error::Sharding { .. } => true,
         Error::WkwHeader { .. } | Error::WkwProperties { .. } => true,
         Error::Store(StoreError::TooLarge { .. }) => true,

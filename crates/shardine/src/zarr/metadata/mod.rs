@@ -22,6 +22,7 @@ mod integers;
 mod key_encoding;
 mod meaning;
 mod node;
+mod opaque;
 #[cfg(test)]
 mod tests;
 mod v2;
@@ -35,5 +36,6 @@ pub use error::MetadataError;
 pub use group::{ConsolidatedEntry, GroupMetadata};
 pub use key_encoding::{ChunkKeyEncoding, Separator};
 pub use node::{NodeMetadata, check_node_name};
+pub use opaque::{OpaqueMetadata, Unsupported};
 pub use shardine_codec::{codec_specs_from_json, codec_specs_to_json};
 pub(crate) use v2::{v2_consolidated, v2_names, v2_without};

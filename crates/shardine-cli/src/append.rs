@@ -17,7 +17,7 @@ use crate::dataset::no_array;
 use crate::failure::{Failure, quoted};
 use crate::progress::Progress;
 use crate::update::Update;
-use crate::write::{describe, summary};
+use crate::write::describe;
 use crate::{said, units};
 
 const EXAMPLES: &str = "\
@@ -96,7 +96,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let (from, progress) = match &mut stream {
         Some(Stream { from, name }) => {
             let from = AppendFrom::Stream { from, name: name.clone() };
-            (from, Progress::stream("appending"))
+            (from, Progress::things("appending", 0))
         }
         None => {
             let input = Input::open(&args.file)?;
@@ -105,7 +105,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     };
     let context = match from {
         AppendFrom::Stream { .. } => progress.context_of_stream(&engine),
-        AppendFrom::File(_) => progress.context_of_bytes(&engine),
+        AppendFrom::File(_) => progress.context(&engine),
     };
     let result = append(&context, from, &location, &args.options());
     progress.finish();
@@ -129,7 +129,9 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
         n => format!(", {n} were there from an earlier run"),
     };
     let shape = units::shape(done.array.shape());
-    let written = summary(&done.written, start.elapsed().as_secs_f64());
+    // Not how many objects: one that grows with each commit is written as often.
+    let bytes = units::size(done.written.bytes_written);
+    let written = format!("{bytes} written in {}", units::duration(start.elapsed().as_secs_f64()));
     let url = &args.url;
     writeln!(said::words(), "appended {planes} to {url}{before}; it is {shape} now: {written}")?;
     Ok(())

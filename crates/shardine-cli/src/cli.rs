@@ -8,8 +8,8 @@ use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions};
 
 use crate::failure::Failure;
 use crate::{
-    append, attrs, bench, compact, completions, consolidate, convert, copy, create, demo, info,
-    interrupt, kv, ls, migrate, plan, read, repack, repair, units, verify, write,
+    append, attrs, bench, compact, compare, completions, consolidate, convert, copy, create, demo,
+    info, interrupt, kv, ls, migrate, plan, read, repack, repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -23,9 +23,10 @@ Examples:
   shardine verify image.zarr
   shardine reshard image.zarr --chunks-per-shard 8
   shardine copy image.zarr backup.zarr
+  shardine compare image.zarr backup.zarr
   shardine bench image.zarr
 
-Exit status: 0 done; 1 verify found damage; 2 anything else, with one line on standard error that says why.";
+Exit status: 0 done; 1 verify found damage, or compare a difference; 2 anything else, with one line on standard error that says why.";
 
 /// Packs chunked arrays into shards, and reads, updates, describes and checks them.
 ///
@@ -55,6 +56,7 @@ pub enum Verb {
     Verify(verify::Verify),
     Repair(repair::Repair),
     Compact(compact::Compact),
+    Compare(compare::Compare),
     Convert(convert::Convert),
     Copy(copy::Copy),
     Shard(repack::Shard),
@@ -66,6 +68,38 @@ pub enum Verb {
     Kv(kv::Kv),
     Bench(bench::Bench),
     Completions(completions::Completions),
+}
+
+/// What comes next after Ctrl-C, for a job that can be resumed.
+pub const RESUME: &str = "run the same command again to resume";
+
+impl Verb {
+    /// What comes next when Ctrl-C has stopped a job of this verb between two of its steps.
+    pub fn resumed_by(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "nothing was written; run the same command again",
+            Self::Convert(args) if args.is_of_stream() => {
+                "a stream cannot be resumed; run the same command again with --overwrite"
+            }
+            Self::Convert(args) if args.is_to_file() => {
+                "nothing was written; run the same command again"
+            }
+            _ => RESUME,
+        }
+    }
+
+    /// What is said when Ctrl-C ends this verb, which cannot be stopped between two steps; `None`
+    /// where that says nothing new.
+    pub fn interrupted_words(&self) -> Option<&'static str> {
+        match self {
+            Self::Compact(_) | Self::Repair(_) | Self::Migrate(_) => Some(RESUME),
+            Self::Write(_) => {
+                Some("every object is the old one or the new one; run the same command again")
+            }
+            Self::Verify(_) => Some("nothing was changed; run the same command again"),
+            _ => None,
+        }
+    }
 }
 
 /// How much of the machine may be used.

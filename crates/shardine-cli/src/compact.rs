@@ -47,7 +47,7 @@ pub fn run(args: &Compact, machine: &Machine) -> Result<(), Failure> {
     let options = CompactOptions::new()
         .dry_run(args.dry_run)
         .min_gap(args.min_gap)
-        .progress(move |done, found| bar.set(done, found));
+        .progress(move |done, found| bar.set(done, found, ""));
     let mut shards = Vec::new();
     let mut failed = Vec::new();
     let mut written = Ok(());

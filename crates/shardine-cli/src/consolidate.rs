@@ -20,7 +20,7 @@ Examples:
 A group with consolidated metadata has a copy of the metadata of every array and group below it, so that a reader needs one
 request to know them all: in its zarr.json as zarr-python writes it, or of Zarr v2 in .zmetadata. Such readers, xarray
 among them, believe the copy. Whatever Shardine changes below a group it changes in the copies above too; what other
-programs change makes them out of date, and `shardine verify` tells which. This verb makes the copy, or makes it anew.";
+programs change makes them out of date, and `shardine verify` tells which. This verb makes or updates the copy.";
 
 /// Give a group a copy of the metadata of all that is below it
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ pub fn renew_above(location: &Location) {
 pub fn warn(copies: &[StaleCopy]) {
     for copy in copies {
         eprintln!(
-            "warning: the consolidated metadata of {} could not be renewed: {}; when that is mended, run `shardine \
+            "warning: the consolidated metadata of {} could not be updated: {}; when that is fixed, run `shardine \
              consolidate {}`",
             copy.at,
             copy.reason,

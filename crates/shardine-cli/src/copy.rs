@@ -24,7 +24,7 @@ Examples:
   shardine copy https://example.org/volume volume
 
 Everything below SRC is copied as it is: metadata, shards, and whatever else lies there. Objects appear whole, and metadata
-after all that it describes. A run that was stopped goes on when the same command is given again, and objects that are
+after all that it describes. Run the same command again to resume one that was stopped: objects that are
 there with the right length are kept; meanwhile .shardine-copy.json in DST says what is under way.
 
 docs/copy.md has the details.";
@@ -90,7 +90,7 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let source = args.places.source(machine, &args.source)?;
     let target = args.places.target(machine, &args.target)?;
-    let progress = Progress::objects("copying");
+    let progress = Progress::bytes("copying", 0);
     let bar = progress.clone();
     let mut options = CopyOptions::new()
         .requests(args.requests)
@@ -107,8 +107,8 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     options.take_over = args.take_over;
     if !progress.is_hidden() {
         options = options.progress(move |now| {
-            bar.set(now.bytes, now.bytes_found.max(now.bytes));
-            bar.say(format!("{} of {} objects", now.objects, now.objects_found));
+            let objects = format!("{} of {} objects", now.objects, now.objects_found);
+            bar.set(now.bytes, now.bytes_found.max(now.bytes), &objects);
         });
     }
     let result = copy_all(&source, &target, &options);

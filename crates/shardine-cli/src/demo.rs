@@ -279,13 +279,13 @@ impl Stage {
         let report = array.write_elements(&region, ElementsRef::Fixed(&bytes), &options)?;
         let seconds = start.elapsed().as_secs_f64();
         self.say(format!(
-            "{} encoded anew and put behind the others, {} moved",
+            "{} re-encoded and added at the end of their shards, {} moved",
             units::count(report.chunks_encoded, "chunk"),
             report.chunks_kept
         ))?;
         self.say(wrote(&report, seconds))?;
-        self.say("then each index was switched: a reader sees the old shard or the new one,")?;
-        self.say("and so does whoever comes after a writer that was killed")?;
+        self.say("then each index was switched: a reader finds the old shard or the new one,")?;
+        self.say("even after a writer was killed")?;
         let mut members = Map::new();
         members.insert("region".to_owned(), json!(UPDATED));
         members.extend(write::describe(&report, seconds));

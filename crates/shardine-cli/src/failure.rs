@@ -27,6 +27,8 @@ pub enum Failure {
     NobodyReads,
     /// A check has found damage, and has already reported it.
     Damage,
+    /// A comparison has found a difference, which its report has told.
+    Differs,
     /// Stopped by Ctrl-C.
     Interrupted,
 }
@@ -224,8 +226,11 @@ fn repack_hint(error: &RepackError) -> Option<String> {
             "-o writes the result elsewhere; or make it version 3 first: `shardine migrate {} --remove-v2`",
             quoted(at)
         )),
+        RepackError::OtherJob { command: Some(command), .. } => {
+            Some(format!("finish it with `{command}`, or give --restart to begin again"))
+        }
         RepackError::OtherJob { .. } | RepackError::Marker { .. } => {
-            Some("finish that job, or give --restart to begin anew".to_owned())
+            Some("finish that job, or give --restart to start over".to_owned())
         }
         _ => error.hint(),
     }
@@ -234,6 +239,9 @@ fn repack_hint(error: &RepackError) -> Option<String> {
 /// What to do about a refused copy, where an option helps.
 fn copy_hint(error: &CopyError) -> Option<String> {
     match error {
+        CopyError::OtherCopy { request: Some(_), command: Some(command), .. } => {
+            Some(format!("finish it with `{command}`, choose another name, or give --restart"))
+        }
         CopyError::OtherCopy { request: Some(_), .. } => {
             Some("finish it, choose another name, or give --restart".to_owned())
         }
@@ -280,6 +288,9 @@ fn file_hint(error: &FileError) -> Option<String> {
         FileError::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
         FileError::Io { name, source } => missing_folder(Path::new(name), source),
         FileError::CastOfRaw { .. } => Some("give a .npy file, or leave --cast out".to_owned()),
+        FileError::Shape { .. } => {
+            Some("--region names the part of the array that the file is for".to_owned())
+        }
         _ => error.hint(),
     }
 }
@@ -292,10 +303,14 @@ fn import_hint(error: &ImportError) -> Option<String> {
             Some("choose another name, or give --overwrite".to_owned())
         }
         ImportError::LeftByStream { .. } => Some("give --overwrite to start over".to_owned()),
+        ImportError::OtherOptions { command: Some(command), .. }
+        | ImportError::OtherFile { command: Some(command), .. } => {
+            Some(format!("finish it with `{command}`, or give --overwrite to start over"))
+        }
         ImportError::OtherOptions { .. } => {
             Some("give the options of then, or --overwrite to start over".to_owned())
         }
-        ImportError::OtherFile { at, name } => Some(format!(
+        ImportError::OtherFile { at, name, .. } => Some(format!(
             "finish it with `shardine convert {} {}` and the options of then, or give --overwrite",
             quoted(name),
             quoted(at)

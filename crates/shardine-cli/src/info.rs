@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use shardine::jobs::{UnfinishedJob, unfinished_job};
 use shardine::precomputed::{KeyFolders, Volume};
 use shardine::store::StoreError;
 use shardine::zarr::formats_at;
@@ -17,7 +18,7 @@ use shardine::{
 };
 
 use crate::cli::Machine;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::progress::Progress;
 use crate::value_folders::Description;
 use crate::{data_set, opaque, units, volume};
@@ -77,8 +78,9 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
     let set = open_in(&engine, &location)?;
+    let job = unfinished_job(&location)?;
     if let Some(opened) = set.downcast_ref::<Volume>() {
-        return volume::info(&engine, &args.url, opened, args.fast, args.json);
+        return volume::info(&engine, &args.url, opened, args.fast, args.json, job.as_ref());
     }
     if let Some(folders) = set.downcast_ref::<KeyFolders>() {
         let description = Description::of(&engine, folders, args.fast)?;
@@ -130,6 +132,7 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         if let Value::Object(members) = &mut description {
             let formats: Vec<&str> = formats.iter().map(|&format| format_id(format)).collect();
             members.insert("formats".to_owned(), json!(formats));
+            members.insert("unfinished_job".to_owned(), job_json(job.as_ref()));
         }
         writeln!(out, "{description:#}")?;
     } else {
@@ -143,6 +146,7 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
             let other = "metadata of Zarr v2 and of Zarr v3, of which v3 is used unless --zarr-format says otherwise";
             line(&mut out, "there is", other)?;
         }
+        write_job(&mut out, &args.url, job.as_ref())?;
         if args.attributes {
             let attributes = match node {
                 ZarrNode::Array(array) => array.metadata().attributes(),
@@ -153,6 +157,29 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     }
     out.flush()?;
     Ok(())
+}
+
+/// Says that a job on the data set has not ended.
+pub fn write_job(out: &mut dyn Write, url: &str, job: Option<&UnfinishedJob>) -> io::Result<()> {
+    let Some(job) = job else { return Ok(()) };
+    let begun = job.command.as_ref().map(|command| format!(", `{command}`"));
+    let begun = begun.unwrap_or_default();
+    let text = match job.in_use {
+        true => format!("a job is rebuilding it{begun}"),
+        false => format!(
+            "a job that rebuilds it was interrupted{begun}; run that again, or `shardine repair {}` to undo it",
+            quoted(url)
+        ),
+    };
+    line(out, "unfinished", text)
+}
+
+/// The same for programs.
+pub fn job_json(job: Option<&UnfinishedJob>) -> Value {
+    job.map_or(
+        Value::Null,
+        |job| json!({ "folder": job.folder, "command": job.command, "in_use": job.in_use }),
+    )
 }
 
 /// The values of attributes.
@@ -584,14 +611,18 @@ fn describe_group(group: &Group) -> Result<Value, Failure> {
     let children: Vec<Value> = children
         .iter()
         .map(|Child { name, node, .. }| match node {
-            Ok(Node::Group(_)) => json!({ "name": name, "kind": "group" }),
+            Ok(Node::Group(_)) => json!({ "name": name, "path": name, "kind": "group" }),
             Ok(Node::Array(array)) => json!({
                 "name": name,
+                "path": name,
                 "kind": "array",
                 "shape": array.shape(),
                 "dtype": array.data_type().to_json(),
             }),
-            Err(error) => json!({ "name": name, "kind": "error", "message": error.to_string() }),
+            Err(error) => {
+                let message = error.to_string();
+                json!({ "name": name, "path": name, "kind": "error", "message": message })
+            }
         })
         .collect();
     Ok(json!({

@@ -63,7 +63,7 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
     };
     let mut out = BufWriter::new(io::stdout().lock());
     if tree && args.json {
-        writeln!(out, "{:#}", json_tree(&*set, args.recursive, 0)?)?;
+        writeln!(out, "{:#}", json_tree(&*set, "", args.recursive, 0)?)?;
     } else if tree {
         let empty = write_tree(&mut out, &*set, "", args.recursive, 0)?;
         if empty {
@@ -116,13 +116,20 @@ fn write_tree(
     Ok(parts.is_empty())
 }
 
-fn json_tree(set: &dyn DataSet, recursive: bool, depth: usize) -> Result<Value, Failure> {
+fn json_tree(
+    set: &dyn DataSet,
+    path: &str,
+    recursive: bool,
+    depth: usize,
+) -> Result<Value, Failure> {
     let (mut nodes, mut noted) = (Vec::new(), false);
     for part in set.parts()? {
         note_unlisted(depth, part.listed, &mut noted);
-        let mut members = data_set::describe_part(&part);
+        let mut members = data_set::describe_part(&part, path);
         if let (true, Ok(PartContent::Set(set))) = (recursive && depth < MAX_DEPTH, &part.content) {
-            members.insert("children".to_owned(), json_tree(&**set, recursive, depth + 1)?);
+            let path = data_set::path_below(path, &part.name);
+            let children = json_tree(&**set, &path, recursive, depth + 1)?;
+            members.insert("children".to_owned(), children);
         }
         nodes.push(Value::Object(members));
     }

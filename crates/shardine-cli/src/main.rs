@@ -9,7 +9,9 @@ mod append;
 mod attrs;
 mod bench;
 mod cli;
+mod command;
 mod compact;
+mod compare;
 mod completions;
 mod consolidate;
 mod convert;
@@ -19,6 +21,7 @@ mod data_set;
 mod dataset;
 mod demo;
 mod failure;
+mod help;
 mod info;
 mod interrupt;
 mod kv;
@@ -30,6 +33,7 @@ mod packing;
 mod plan;
 mod progress;
 mod read;
+mod region;
 mod repack;
 mod repair;
 mod said;
@@ -43,7 +47,7 @@ mod write;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use serde_json::json;
 
 use cli::{Cli, Verb};
@@ -52,6 +56,9 @@ use failure::Failure;
 /// A check has found damage, and has reported it.
 const DAMAGED: u8 = 1;
 
+/// A comparison has found a difference, and has told it.
+const DIFFERENT: u8 = 1;
+
 /// Any other failure.
 const FAILED: u8 = 2;
 
@@ -59,7 +66,8 @@ fn main() -> ExitCode {
     // Known before the arguments are parsed, so that a parse error is reported in the requested
     // form too.
     let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
-    let cli = match Cli::try_parse() {
+    let parsed = help::command().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if !error.use_stderr() => {
             // Help and version are output, not errors; nobody may be there to read them.
@@ -70,6 +78,10 @@ fn main() -> ExitCode {
     };
     if cli.machine.quiet {
         said::be_quiet();
+    }
+    // Jobs that a token stops say it when they have stopped.
+    if let Some(words) = cli.verb.interrupted_words() {
+        interrupt::will_say(words);
     }
     let result = match &cli.verb {
         Verb::Demo(args) => demo::run(args, &cli.machine),
@@ -83,6 +95,7 @@ fn main() -> ExitCode {
         Verb::Append(args) => append::run(args, &cli.machine),
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
+        Verb::Compare(args) => compare::run(args, &cli.machine),
         Verb::Consolidate(args) => consolidate::run(args, &cli.machine),
         Verb::Convert(args) => convert::run(args, &cli.machine),
         Verb::Copy(args) => copy::run(args, &cli.machine),
@@ -100,9 +113,22 @@ fn main() -> ExitCode {
         Err(failure) => {
             // Do not leave unfinished uploads behind.
             shardine::jobs::abort_unfinished_uploads(interrupt::PATIENCE);
-            refuse(&failure, json)
+            let next = cli.verb.resumed_by();
+            match failure {
+                Failure::Interrupted => interrupted(next, json),
+                failure => refuse(&failure, json),
+            }
         }
     }
+}
+
+/// Says that Ctrl-C has stopped a job, and what comes next.
+fn interrupted(next: &str, json: bool) -> ExitCode {
+    match json {
+        true => eprintln!("{}", json!({ "error": "interrupted", "hint": next })),
+        false => eprintln!("interrupted; {next}"),
+    }
+    ExitCode::from(interrupt::INTERRUPTED)
 }
 
 /// Prints the reason to standard error: one line and at most one more with what to do, or one line
@@ -116,14 +142,8 @@ fn refuse(failure: &Failure, json: bool) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
-        Failure::Interrupted if json => {
-            tell("interrupted", Some("run the same command again to resume"));
-            ExitCode::from(interrupt::INTERRUPTED)
-        }
-        Failure::Interrupted => {
-            eprintln!("interrupted; run the same command again to resume");
-            ExitCode::from(interrupt::INTERRUPTED)
-        }
+        Failure::Differs => ExitCode::from(DIFFERENT),
+        Failure::Interrupted => interrupted(cli::RESUME, json),
         Failure::Told { message, hint } => {
             tell(message, hint.as_deref());
             ExitCode::from(FAILED)

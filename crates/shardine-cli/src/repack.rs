@@ -27,7 +27,7 @@ Examples:
   shardine shard image.zarr --target-size 64MiB -o sharded.zarr
   shardine shard image.zarr --shard 512,512,512 --index start
 
-Encoded chunks are moved as they are. Without -o the array is built anew beside the old one, checked, and exchanged
+Encoded chunks are moved as they are. Without -o the new array is built beside the old one, checked, and exchanged
 with it in one step; the old one goes last. A run that was stopped is gone on with by the same command.";
 
 const UNSHARD_EXAMPLES: &str = "\
@@ -220,10 +220,11 @@ fn run(
     }
     let source = place.places.source(machine, &place.url)?;
     let target = place.target(machine)?;
-    run_job(&source, target.as_ref(), options, job, machine, &place.url)
+    let name = place.output.as_deref().unwrap_or(&place.url);
+    run_job(&source, target.as_ref(), options, job, machine, name)
 }
 
-/// Runs a job and reports.
+/// Runs a job and reports on the result, which `name` stands for.
 pub fn run_job(
     source: &Location,
     target: Option<&Location>,
@@ -276,7 +277,7 @@ pub fn run_job(
         let bytes = sum(|array| array.bytes_written);
         writeln!(
             said::words(),
-            "{}: {} moved, {} recoded, {} empty; {} written, {} in {}",
+            "{}: {} moved, {} re-encoded, {} empty; {} written, {} in {}",
             units::count(arrays.len() as u64, "array"),
             units::count(sum(|array| array.chunks_moved), "chunk"),
             sum(|array| array.chunks_recoded),
@@ -301,7 +302,7 @@ fn describe(array: &RepackedArray, name: &str, dry_run: bool) -> String {
         }
         None => format!("chunks {}, no shards", units::shape(&array.chunk_shape)),
     };
-    let how = if array.moves { "moved" } else { "encoded anew" };
+    let how = if array.moves { "moved" } else { "re-encoded" };
     match array.outcome {
         RepackOutcome::Unchanged => format!("{name}: {packing} already"),
         _ if dry_run => format!("{name}: would have {packing}; its chunks would be {how}"),

@@ -31,7 +31,7 @@ look for them, values are stored as info says, and info is corrected where all o
 damaged is deleted. Without --decode only the damage is found that metadata and
 indexes show. Data sets of webknossos-wrap are only read: their damage is told and left.
 
-Exit status: 0 all is mended, or its loss accepted; 2 something is lost, may be old or is left as it was, or anything else,
+Exit status: 0 all is repaired, or its loss accepted; 2 something is lost, may be old or is left as it was, or anything else,
 with one line on standard error that says why.";
 
 /// Mend an array, a precomputed volume or a whole hierarchy as far as that can be done
@@ -72,7 +72,7 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         .dry_run(args.dry_run)
         .decode(args.decode)
         .accept_loss(args.accept_loss);
-    let context = JobContext::new(&engine).progress(move |now| bar.set(now.done, now.total));
+    let context = JobContext::new(&engine).progress(move |now| bar.hear(&now));
     let mut repairs = Vec::new();
     let mut written = Ok(());
     let summary = repair_all(&context, &location, &options, &mut |done| {
@@ -106,10 +106,11 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         if summary.untold > 0 {
             writeln!(said::words(), "and {} more, which are not told one by one", summary.untold)?;
         }
-        let verb = if args.dry_run { "would be mended" } else { "mended" };
+        let verb = if args.dry_run { "would be repaired" } else { "repaired" };
         writeln!(said::words(), "{} {verb}", units::count(summary.mended, "thing"))?;
         if summary.bytes_set_aside > 0 {
             let size = units::size(summary.bytes_set_aside);
+            let folder = from_here(&folder, &args.url);
             writeln!(said::words(), "{size} of damaged bytes are kept in {folder}")?;
         }
         if summary.accepted > 0 {
@@ -135,7 +136,7 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
                 let verb = plural(summary.left);
                 format!("{left} of damage {verb} left as found: {format} is only read here")
             }
-            None => format!("{left} of damage cannot be mended here, and are as they were"),
+            None => format!("{left} of damage cannot be repaired here, and are as they were"),
         });
     }
     let url = quoted(&args.url);
@@ -143,13 +144,23 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         0 if summary.only_read.is_some() => {
             "restore the damaged files from a copy, or copy them again from their source".to_owned()
         }
-        0 => format!("`shardine verify {url}` tells what to do about each"),
+        0 => format!("`shardine verify {url}` says what to do about each"),
         _ => format!(
-            "`shardine verify {url}` tells which; write them again, or accept the loss with \
+            "`shardine verify {url}` lists them; write them again, or accept the loss with \
              `shardine repair {url} --accept-loss`"
         ),
     };
     Err(Failure::new(reasons.join("; ")).hint(hint))
+}
+
+/// A path as people write it who have named what is repaired from the current folder.
+fn from_here<'a>(path: &'a str, url: &str) -> &'a str {
+    if Path::new(url).is_absolute() {
+        return path;
+    }
+    let here = std::env::current_dir().ok();
+    let below = here.and_then(|here| Path::new(path).strip_prefix(here).ok());
+    below.and_then(Path::to_str).unwrap_or(path)
 }
 
 fn plural(count: u64) -> &'static str {

@@ -90,7 +90,7 @@ impl Verify {
         let location = machine.location(url)?;
         let progress = Progress::things("checking", 0);
         let bar = progress.clone();
-        let context = JobContext::new(engine).progress(move |now| bar.set(now.done, now.total));
+        let context = JobContext::new(engine).progress(move |now| bar.hear(&now));
         let options = VerifyOptions::new()
             .decode(self.decode)
             .part(self.part)

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use shardine::Engine;
+use shardine::jobs::UnfinishedJob;
 use shardine::precomputed::{Scale, Volume};
 use shardine::shard::uint64::Sharding;
 
 use crate::dataset::Level;
 use crate::failure::Failure;
-use crate::info::{cells, line, raw_bytes};
+use crate::info::{cells, job_json, line, raw_bytes, write_job};
 use crate::ls::write_table;
 use crate::units;
 use crate::value_folders::Beside;
@@ -54,6 +55,7 @@ pub fn info(
     volume: &Volume,
     fast: bool,
     as_json: bool,
+    job: Option<&UnfinishedJob>,
 ) -> Result<(), Failure> {
     let mut stored = Vec::new();
     for level in 0..volume.info().scales().len() {
@@ -63,9 +65,12 @@ pub fn info(
     let beside = Beside::of(engine, &folders, fast);
     let mut out = BufWriter::new(io::stdout().lock());
     if as_json {
-        writeln!(out, "{:#}", describe(volume, &stored, &beside))?;
+        let mut description = describe(volume, &stored, &beside);
+        description["unfinished_job"] = job_json(job);
+        writeln!(out, "{description:#}")?;
     } else {
         write_volume(&mut out, url, volume, &stored, &beside)?;
+        write_job(&mut out, url, job)?;
     }
     out.flush()?;
     Ok(())
@@ -174,7 +179,7 @@ fn write_scale(
     line(out, "resolution", format!("{} nm", numbers(&scale.resolution)))?;
     if scale.voxel_offset != [0; 3] {
         let offset = scale.voxel_offset.map(|voxel| voxel.to_string()).join(", ");
-        line(out, "offset", format!("{offset} (regions are counted from 0 here)"))?;
+        line(out, "offset", format!("{offset} (regions count from 0, with --offset from here)"))?;
     }
     let chunk = with_channels(volume, scale.chunk_size());
     line(out, "chunk", format!("{}, {}", units::shape(&chunk), scale.encoding.name()))?;

@@ -4,7 +4,8 @@ use shardine_store::{Key, StoreError};
 
 use crate::files::FileError;
 use crate::jobs::{
-    AppendError, ConvertError, CopyError, ImportError, JobError, MigrateError, RepackError,
+    AppendError, CompareError, ConvertError, CopyError, ImportError, JobError, MigrateError,
+    RepackError,
 };
 use crate::layout::{EncodeError, LayoutError};
 use crate::plan::ArrayLayoutError;
@@ -237,6 +238,14 @@ pub enum Error {
         /// Its format.
         format: &'static str,
     },
+    /// A region was given in coordinates, and the data set has none.
+    #[error("{at} has no coordinates of its own: elements of {format} are counted from 0")]
+    NoOrigin {
+        /// Which data set.
+        at: String,
+        /// Its format.
+        format: &'static str,
+    },
     /// There is a group where an array was requested.
     #[error("{at} is a group, not an array")]
     NotAnArray {
@@ -303,6 +312,9 @@ pub enum Error {
     /// Planes cannot be appended.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// Two data sets cannot be compared.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
     /// A new array cannot be stored as requested.
     #[error(transparent)]
     ArrayLayout(#[from] ArrayLayoutError),
@@ -401,6 +413,7 @@ impl Error {
             Self::File(error) => error.hint(),
             Self::Import(error) => error.hint(),
             Self::Append(error) => error.hint(),
+            Self::Compare(error) => error.hint(),
             Self::LostChunks { at, .. } => Some(format!(
                 "`shardine verify {at}` tells which; write them again, or accept the loss with \
                  `shardine repair --accept-loss`"

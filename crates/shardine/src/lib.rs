@@ -132,6 +132,7 @@ mod builder;
 pub mod codec_words;
 mod dataset;
 mod error;
+mod error_kind;
 pub mod files;
 mod format;
 pub mod jobs;
@@ -156,17 +157,20 @@ pub use dataset::{open, open_in};
 pub use engine::Error as EngineError;
 pub use engine::{Engine, EngineOptions, MAX_THREADS, Strategy, WriteOptions, WriteReport};
 pub use error::Error;
+pub use error_kind::ErrorKind;
 pub use half::{bf16, f16};
 pub use location::{IntoLocation, Location, LocationSpec};
 pub use num_complex::Complex;
 pub use plan::Packing;
-pub use selection::{Axis, AxisRange, IntoRegion, Region, RegionError, Selection};
+pub use selection::{
+    Axis, AxisRange, IntoRegion, Region, RegionAxes, RegionError, RegionText, Selection,
+};
 pub use set::{DataSet, KeyRole, PartContent, SetKind, SetPart};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;
 pub use shardine_codec::{
-    CodecSpec, DataType, DataTypeError, Element, ElementSize, Elements, ElementsRef, FillValue,
-    InvalidElement, Kind, VariableElements,
+    CodecSpec, DataType, DataTypeError, Distance, Element, ElementDifferences, ElementSize,
+    Elements, ElementsRef, FillValue, InvalidElement, Kind, VariableElements,
 };
 pub use shardine_remote::StoreOptions;
 pub use source::{GeneratorSource, Source, SourceError};

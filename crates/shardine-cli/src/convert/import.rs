@@ -29,7 +29,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     options.take_over = args.job.take_over;
     options.part = args.job.part;
     let progress = Progress::bytes("converting", 0);
-    let context = progress.context_of_bytes(&engine);
+    let context = progress.context(&engine);
     let result = import(&context, input, &location, &options);
     progress.finish();
     let report = result?;

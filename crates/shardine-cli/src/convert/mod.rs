@@ -6,7 +6,7 @@ mod volume;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shardine::files::is_npy;
+use shardine::files::{ForeignFile, foreign_file, is_npy};
 use shardine::precomputed::Volume;
 use shardine::{Error, Packing, SetKind, open_in};
 
@@ -38,7 +38,7 @@ A .npy file says its shape and type; it may be in C or Fortran order and of eith
 elements alone, little-endian and in C order, and needs --shape and --dtype. Elements are read piece by piece, so a file
 may be larger than memory; standard input is kept in a temporary file. The way back makes what `shardine read -o` makes.
 
-A run that was stopped goes on when the same command is given again, and shards that are there are kept; meanwhile
+Run the same command again to resume one that was stopped: shards that are there are kept. Meanwhile
 .shardine-convert.json beside the array's zarr.json says what is under way.";
 
 /// Make a data set in another format or packing, an array of a file, or a file of an array
@@ -103,6 +103,18 @@ impl Convert {
     }
 }
 
+impl Convert {
+    /// Whether what is converted cannot be read a second time.
+    pub fn is_of_stream(&self) -> bool {
+        self.source == "-"
+    }
+
+    /// Whether a file of elements is made, which appears whole or not at all.
+    pub fn is_to_file(&self) -> bool {
+        is_file(&self.target)
+    }
+}
+
 /// Whether a name is that of a file of elements: `.npy`, or raw bytes.
 fn is_file(name: &str) -> bool {
     let raw = |path: &Path| path.extension().is_some_and(|ext| ext == "raw" || ext == "bin");
@@ -110,6 +122,10 @@ fn is_file(name: &str) -> bool {
 }
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
+    if let Some(ForeignFile { format, advice, .. }) = foreign_file(&args.target) {
+        let message = format!("{}: {format} files are not written", args.target);
+        return Err(Failure::new(message).hint(advice));
+    }
     let files = is_file(&args.source) || is_file(&args.target);
     if let Some(name) = args.job.of_data_sets(is_file(&args.target)).filter(|_| files) {
         return Err(Failure::new(format!("{name}: only from one data set to another")));
@@ -166,7 +182,9 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         Format::Precomputed if !is_volume => return volume::to_volume(args, &source, machine),
         Format::Precomputed => {
             return Err(Failure::new(format!("{} is a precomputed volume already", args.source))
-                .hint("`shardine reshard SRC -o DST` packs its chunks anew, `shardine copy` copies it"));
+                .hint(
+                    "`shardine reshard SRC -o DST` repacks its chunks, `shardine copy` copies it",
+                ));
         }
         Format::Zarr3 => {}
     }
@@ -175,5 +193,5 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     }
     let options = args.layout.asked(args.packing()).options(Packing::Keep)?;
     let target = args.places.target(machine, &args.target)?;
-    repack::run_job(&source, Some(&target), options, &args.job, machine, &args.source)
+    repack::run_job(&source, Some(&target), options, &args.job, machine, &args.target)
 }

@@ -18,7 +18,7 @@ use crate::consolidate;
 use crate::create::{Triple, parse_sharding};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{said, units, volume};
+use crate::{said, sharding, units, volume};
 
 /// What is made.
 enum Form {
@@ -150,9 +150,9 @@ fn tell_all(
     if let Form::Volume(_) = form {
         match (&summary.info_not_kept, summary.info_kept) {
             (Some(reason), _) => {
-                writeln!(out, "a new info: the one that was kept is not used, {reason}")?;
+                writeln!(out, "info: new; the one that the group keeps is not used, {reason}")?;
             }
-            (None, true) => writeln!(out, "the info is the one that was kept")?,
+            (None, true) => writeln!(out, "info: the one that the group keeps, unchanged")?,
             (None, false) => {}
         }
     }
@@ -162,7 +162,7 @@ fn tell_all(
     let sum = |of: fn(&ConvertedLevel) -> u64| levels.iter().map(of).sum::<u64>();
     writeln!(
         out,
-        "{}: {} moved, {} recoded, {} absent; {} written, {} in {}",
+        "{}: {} moved, {} re-encoded, {} absent; {} written, {} in {}",
         units::count(levels.len() as u64, "level"),
         units::count(sum(|level| level.chunks_moved), "chunk"),
         sum(|level| level.chunks_recoded),
@@ -185,13 +185,16 @@ fn describe(level: &ConvertedLevel, name: &str, dry_run: bool) -> String {
     let name = format!("{}/{}", name.trim_end_matches('/'), level.target);
     let mut line = match dry_run {
         true => {
-            let how = if level.moves { "moved where they are whole" } else { "encoded anew" };
+            let how = if level.moves { "moved where they are whole" } else { "re-encoded" };
             format!("{name}: would have {packing}; its chunks would be {how}")
         }
         false => format!("{name}: {packing}"),
     };
     if level.axes_assumed {
         line += &format!("; nothing names the axes, taken for {}", level.axes.join(", "));
+    }
+    if let Some(sizes) = &level.measured {
+        line += &format!("; {}", sharding::measured(sizes));
     }
     if level.outcome == RepackOutcome::Resumed {
         line += "; an earlier run was gone on with";
@@ -217,6 +220,7 @@ fn to_json(level: &ConvertedLevel) -> Value {
         "chunk": level.chunk_shape,
         "shard": level.shard_shape,
         "sharding": level.sharding.as_ref().map(Sharding::to_json),
+        "measured": sharding::measured_json(level.measured.as_ref()),
         "axes": level.axes,
         "axes_assumed": level.axes_assumed,
         "moves": level.moves,

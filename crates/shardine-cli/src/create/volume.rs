@@ -180,7 +180,7 @@ pub fn create(
     let engine = machine.engine()?;
     let made = Volume::create(&engine, location, info)?;
     if args.json {
-        return volume::info(&engine, &args.url, &made, true, true);
+        return volume::info(&engine, &args.url, &made, true, true, None);
     }
     let info = made.info();
     let mut out = said::words();

@@ -7,7 +7,9 @@ use std::io::{self, BufWriter, Write};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use shardine::plan::{Action, Current, Purpose, Recommendation, Situation, recommend, sample};
+use shardine::plan::{
+    Action, Current, Purpose, Recommendation, Situation, recommend, sample, stored_cells,
+};
 use shardine::precomputed::Volume;
 use shardine::shard::IndexLocation;
 use shardine::zarr::MAX_DEPTH;
@@ -29,7 +31,8 @@ Examples:
   shardine plan --to precomputed --shape 100000,80000,7000 --dtype uint8 --chunk 128,128,16
 
 Of a data set it reads the metadata, the indexes of up to 32 shards or the lengths of up to 128 chunks of each array, and
-never a chunk. Nothing is changed: the last lines are the commands that would do it.
+never a chunk. The objects of an array are counted, unless there are a great many and none seems to be missing.
+Nothing is changed: the last lines are the commands that would do it.
 
 The rules, by the names that they are told under: no shards on a local disk below a million chunks (few-local-chunks), for
 many writers at once (parallel-writers), or where a chunk is as large as a shard should be (large-chunks); 8 chunks per
@@ -208,7 +211,7 @@ fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Resul
     );
     index_flag(&mut command, &advice);
     let codecs = format!("{}, the default", codec_words::DEFAULT);
-    let (name, dtype) = ("a new array".to_owned(), dtype.to_owned());
+    let (name, dtype) = ("a new array".to_owned(), data_type.clone());
     Ok(Advice { name, dtype, codecs, situation, advice, command: Some(command) })
 }
 
@@ -271,6 +274,7 @@ fn of_array(
     let local = array.location().store.read_cost().local;
     situation.remote |= !local;
     situation.sample = sample(array)?;
+    situation.stored = stored_cells(array, situation.sample.as_ref())?;
     let metadata = array.metadata();
     let sharding = info::sharding(metadata.codecs());
     let index = match &sharding {
@@ -306,7 +310,7 @@ fn of_array(
     }
     Ok(Advice {
         name: url.to_owned(),
-        dtype: array.data_type().name().to_owned(),
+        dtype: array.data_type().clone(),
         codecs,
         situation,
         advice,

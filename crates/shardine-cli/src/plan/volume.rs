@@ -126,7 +126,9 @@ impl Advice {
             out,
             "shards",
             format!(
-                "{} of {} voxels, each with up to {}",
+                "{}{} of {} voxels, each with up to {}",
+                // Those without a chunk are not stored.
+                if self.current.is_some() { "up to " } else { "" },
                 self.plan.shards,
                 units::shape(&self.plan.shard_box),
                 units::count(self.plan.chunks_per_shard, "chunk")

@@ -45,8 +45,8 @@ fn a_volume_becomes_a_group_and_a_volume_again() {
     }
     let arguments = ["convert", "image.zarr", "back", "--to", "precomputed"];
     let text = folder.text(&arguments);
-    assert!(text.contains("the info is the one that was kept"), "{text}");
-    assert!(text.contains("2 levels: 16 chunks moved, 20 recoded, 0 absent"), "{text}");
+    assert!(text.contains("info: the one that the group keeps, unchanged"), "{text}");
+    assert!(text.contains("2 levels: 16 chunks moved, 20 re-encoded, 0 absent"), "{text}");
     let back: Value = serde_json::from_slice(&folder.get("back/info")).unwrap();
     assert_eq!(back, info);
     assert_eq!(folder.get("back/8_8_40/0.shard"), folder.get("volume/8_8_40/0.shard"));

@@ -196,7 +196,7 @@ fn the_demo_runs_twice_and_touches_nothing_else() {
     for _ in 0..2 {
         let text = folder.text(&["demo"]);
         assert!(text.contains("every voxel is what was written"), "{text}");
-        assert!(text.contains("8 chunks encoded anew"), "{text}");
+        assert!(text.contains("8 chunks re-encoded"), "{text}");
     }
     assert_eq!(folder.names(), ["shardine-demo"]);
     // What it says to try next works.

@@ -5,6 +5,7 @@
 mod append;
 mod attrs;
 mod bench;
+mod compare;
 mod consolidate;
 mod convert;
 mod convert_volume;
@@ -18,6 +19,7 @@ mod parts;
 mod places;
 mod plan;
 mod refusals;
+mod region;
 mod repair;
 mod round_trip;
 mod sparse;

@@ -17,7 +17,7 @@ fn what_is_lost_is_kept_and_told_until_it_is_written_again_or_accepted() {
     flip(&folder, "a/c/1/1", 10);
     let before = folder.get("a/c/1/1");
     let (foreseen, error) = lossy(&folder, &["repair", "a", "--decode", "--dry-run"]);
-    assert!(foreseen.ends_with("0 things would be mended\n"), "{foreseen}");
+    assert!(foreseen.ends_with("0 things would be repaired\n"), "{foreseen}");
     assert!(error.starts_with("error: 5 chunks are lost\n"), "{error}");
     assert_eq!(folder.get("a/c/1/1"), before);
     let (report, error) = lossy(&folder, &["repair", "a", "--decode", "--json"]);
@@ -49,7 +49,7 @@ fn what_is_lost_is_kept_and_told_until_it_is_written_again_or_accepted() {
     let (text, error) = lossy(&folder, &["repair", "a", "--decode"]);
     assert_eq!(
         (text.as_str(), error.lines().next()),
-        ("0 things mended\n", Some("error: 5 chunks are lost"))
+        ("0 things repaired\n", Some("error: 5 chunks are lost"))
     );
 
     let text = folder.text(&["repair", "c", "--accept-loss"]);
@@ -69,7 +69,7 @@ fn what_cannot_be_mended_is_left_and_exits_with_2() {
     let output = folder.run(&["repair", "a"]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.starts_with("error: 1 finding of damage cannot be mended here"), "{error}");
+    assert!(error.starts_with("error: 1 finding of damage cannot be repaired here"), "{error}");
     assert!(error.contains("shardine verify a"), "{error}");
     let output = folder.run(&["repair", "b", "--set-aside", "b/inside"]);
     assert_eq!(output.status.code(), Some(2));
@@ -81,7 +81,7 @@ fn a_format_that_is_only_read_is_not_sent_from_verify_to_repair_and_back() {
     let folder = wkw();
     folder.ok(&["verify", "w", "--decode"]);
     let text = folder.text(&["repair", "w"]);
-    assert_eq!(text, "0 things mended\n");
+    assert_eq!(text, "0 things repaired\n");
     let whole = folder.get("w/z0/y0/x1.wkw");
     folder.put("w/z0/y0/x1.wkw", &whole[..100]);
     let output = folder.run(&["verify", "w"]);

@@ -155,6 +155,12 @@ impl Array {
         &self.shape
     }
 
+    /// Bytes of all its elements, or the most that can be counted.
+    pub(crate) fn decoded_len(&self) -> u64 {
+        let element = self.chunks.layout.element_size() as u64;
+        self.shape.iter().fold(element, |n, &len| n.saturating_mul(len))
+    }
+
     /// The type of its elements.
     pub fn data_type(&self) -> &DataType {
         &self.chunks.layout.spec().data_type

@@ -17,5 +17,5 @@ pub(in crate::jobs) use info_set::{
     InfoSet, Place, beside, is_known_in_volume, scale_folder, scale_place, value_places,
 };
 pub(in crate::jobs) use ranges::{covered, gaps, overlapping, together};
-pub(in crate::jobs) use run::{BATCH, Run, Scope};
+pub(in crate::jobs) use run::{BATCH, Run, Scope, Sizes};
 pub use summary::VerifySummary;

@@ -1,6 +1,6 @@
 //! One check of a data set: its findings, its counters, and the walk over its objects.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shardine_codec::Context;
@@ -9,6 +9,7 @@ use shardine_store::{Key, LeftoverKind, StoreError};
 use super::{Finding, FindingKind, Untold, VerifySummary};
 use crate::engine::Crew;
 use crate::jobs::frame::{JobContext, JobProgress, Part};
+use crate::jobs::unfinished_job;
 use crate::{Engine, Error, Location};
 
 /// What to check, and how much to report.
@@ -31,13 +32,25 @@ struct Report<'a> {
     tell: &'a mut (dyn FnMut(Finding) + Send),
     told: u64,
     summary: VerifySummary,
-    /// Objects known so far that have to be checked.
-    found: u64,
-    /// The array or scale being walked, by its path below the data set.
-    node: String,
+    node: Node,
     /// Objects whose journals have been reported.
     journals: HashSet<Key>,
 }
+
+/// The array or scale being walked, for progress.
+#[derive(Debug, Default)]
+struct Node {
+    /// Its path below the data set.
+    path: String,
+    /// The most objects that it can have, where that is known.
+    expected: u64,
+    /// Objects found so far, and how many of them were looked at.
+    found: u64,
+    looked_at: u64,
+}
+
+/// The bytes of the elements of each array, by its folder: how much there is to check.
+pub(in crate::jobs) type Sizes = HashMap<Option<Key>, u64>;
 
 /// Objects checked before their findings are reported in order.
 pub(in crate::jobs) const BATCH: usize = 256;
@@ -48,6 +61,7 @@ pub(in crate::jobs) struct Run<'a> {
     pub engine: &'a Arc<Engine>,
     pub scope: Scope,
     root: Option<Key>,
+    sizes: Sizes,
     report: Mutex<Report<'a>>,
 }
 
@@ -63,12 +77,17 @@ impl<'a> Run<'a> {
             tell,
             told: 0,
             summary: VerifySummary::default(),
-            found: 0,
-            node: String::new(),
+            node: Node::default(),
             journals: HashSet::new(),
         };
         let (engine, root, report) = (context.engine(), root.cloned(), Mutex::new(report));
-        Self { context, engine, scope, root, report }
+        Self { context, engine, scope, root, sizes: Sizes::new(), report }
+    }
+
+    /// Weighs arrays by these sizes when it reports progress.
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.sizes = sizes;
+        self
     }
 
     fn report(&self) -> MutexGuard<'_, Report<'a>> {
@@ -162,9 +181,17 @@ impl<'a> Run<'a> {
     /// Begins an array or a scale.
     pub fn begin(&self, folder: Option<&Key>) -> Result<(), Error> {
         if self.context.is_watched() {
-            self.below(folder).clone_into(&mut self.report().node);
+            let path = self.below(folder).to_owned();
+            self.report().node = Node { path, ..Node::default() };
+            let size = self.sizes.get(&folder.cloned()).copied().unwrap_or(0);
+            self.context.begin_step(size, 0);
         }
         self.context.check()
+    }
+
+    /// Says how many objects there are to look at in the current array or scale, at most.
+    pub fn expect(&self, objects: u64) {
+        self.report().node.expected = objects;
     }
 
     /// Checks some objects, several in parallel, and collects the results in their order.
@@ -181,7 +208,7 @@ impl<'a> Run<'a> {
         take: &mut dyn FnMut(&T, S),
     ) -> Result<(), Error> {
         let own = |object: &T| self.takes(key(object));
-        self.report().found += objects.iter().filter(|object| own(object)).count() as u64;
+        self.report().node.found += objects.iter().filter(|object| own(object)).count() as u64;
         let work = |i: usize, context: &mut Context| {
             self.context.check().ok()?;
             let is_own = own(&objects[i]);
@@ -203,14 +230,18 @@ impl<'a> Run<'a> {
     fn looked(&self, is_there: bool) {
         let mut report = self.report();
         match is_there {
-            true => report.summary.objects += 1,
-            false => report.found -= 1,
+            true => {
+                report.summary.objects += 1;
+                report.node.looked_at += 1;
+            }
+            false => report.node.found -= 1,
         }
         if self.context.is_watched() {
-            let (done, total) = (report.summary.objects, report.found);
-            let progress = JobProgress::steps(&report.node, done, total);
+            let Node { path, expected, found, looked_at } = &report.node;
+            let progress = JobProgress::steps(path, *looked_at, *found.max(expected));
+            let bytes = report.summary.bytes;
             drop(report);
-            self.context.report(progress);
+            self.context.report(JobProgress { bytes, ..progress });
         }
     }
 
@@ -262,8 +293,15 @@ impl<'a> Run<'a> {
                 Some(folder) => folder.join(&leftover.name),
                 None => Key::new(&leftover.name),
             };
-            let message = match leftover.kind {
-                LeftoverKind::Job => what.to_owned(),
+            let message = match (leftover.kind, &leftover.object) {
+                (LeftoverKind::Job, Some(object)) => {
+                    let job = unfinished_job(&location.at(Some(object.clone())));
+                    match job.ok().flatten().and_then(|job| job.command) {
+                        Some(command) => format!("{what}, begun by `{command}`"),
+                        None => what.to_owned(),
+                    }
+                }
+                (LeftoverKind::Job, None) => what.to_owned(),
                 _ => format!("{what} ({} bytes)", leftover.len),
             };
             self.note(Finding::new(kind, name.ok(), message));

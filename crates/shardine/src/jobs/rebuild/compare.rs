@@ -170,7 +170,9 @@ impl Transfer<'_> {
                 return Ok(());
             }
             let (start, shape) = self.part_of(&at, &unit);
-            self.compare_box(&start, &shape)
+            self.compare_box(&start, &shape)?;
+            let axes = shape.iter().zip(self.new.chunk_shape());
+            self.advance(axes.map(|(&len, &n)| len.div_ceil(n.max(1))).product())
         })
     }
 

@@ -167,6 +167,44 @@ pub(in crate::jobs) fn prepare(
     }
 }
 
+/// What became of a job that was interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jobs) enum Settled {
+    /// The new data set was in its place already, and the old one is removed.
+    Finished,
+    /// The data set is the old one, and what the job had built is removed.
+    Undone,
+}
+
+/// Ends a job on a data set that was interrupted, without doing what it was to do. `None` if there
+/// is none.
+pub(in crate::jobs) fn settle(
+    context: &JobContext,
+    location: &Location,
+    data_set: &dyn Replacement,
+) -> Result<Option<Settled>, Error> {
+    let job = Exchange::of(location, data_set.document())?;
+    if !job.beside.has_folder(&job.work)? {
+        return Ok(None);
+    }
+    let _lock = job.lock()?;
+    let exchanged = match job.marker() {
+        Err(error @ Error::Store(_)) => return Err(error),
+        marker => match marker.ok().flatten() {
+            Some(marker) => {
+                let current = job.document(&job.name)?;
+                current.as_ref() == Some(&marker.to) || job.is_exchanged(&marker)?
+            }
+            None => false,
+        },
+    };
+    InPlace { context, job: &job, options: &InPlaceOptions::default() }.give_up(data_set)?;
+    if job.is_empty()? {
+        job.beside.remove_tree(&job.work)?;
+    }
+    Ok(Some(if exchanged { Settled::Finished } else { Settled::Undone }))
+}
+
 /// What comes after a step.
 enum Next {
     /// There is nothing to do.
@@ -271,7 +309,8 @@ impl InPlace<'_> {
                 }
                 if marker.request != data_set.request()? {
                     let (at, request) = (job.at.clone(), marker.request.to_string());
-                    return Err(RepackError::OtherJob { at, request }.into());
+                    let command = marker.command.clone();
+                    return Err(RepackError::OtherJob { at, request, command }.into());
                 }
                 if current == marker.from {
                     data_set.resumes(&marker.to)?;
@@ -305,7 +344,8 @@ impl InPlace<'_> {
             Some(known) => known.fingerprint,
             None => Some(state.insert(job.beside.state_of(&job.name)?).fingerprint),
         };
-        let marker = Replacing::new(data_set.request()?, current.to_owned(), to, fingerprint);
+        let marker = Replacing::new(data_set.request()?, current.to_owned(), to, fingerprint)
+            .begun_by(self.context.begun_by());
         marker.put(job)?;
         Ok(Some((marker, state)))
     }
@@ -375,8 +415,15 @@ impl InPlace<'_> {
             if resumed {
                 job.beside.remove_temporaries(&job.new)?;
             }
-            let made: Result<Vec<Counts>, Error> =
-                steps.iter().map(|step| self.step(step, check, resumed)).collect();
+            let context = self.context.of_steps(steps.iter().map(Step::size).sum());
+            let mut bytes = 0;
+            let step = |step: &Step| {
+                context.begin_step(step.size(), bytes);
+                let counts = self.step(&context, step, check, resumed)?;
+                bytes = counts.bytes;
+                Ok(counts)
+            };
+            let made: Result<Vec<Counts>, Error> = steps.iter().map(step).collect();
             let made = made.and_then(|made| {
                 let others = data_set.others(&marker.from, &marker.to)?;
                 job.beside.carry_over(&job.name, &job.new, &*others)?;
@@ -405,17 +452,23 @@ impl InPlace<'_> {
         Ok((marker, (old.files, old.bytes.max(written))))
     }
 
-    fn step(&self, step: &Step, check: RepackCheck, resumed: bool) -> Result<Counts, Error> {
+    fn step(
+        &self,
+        context: &JobContext,
+        step: &Step,
+        check: RepackCheck,
+        resumed: bool,
+    ) -> Result<Counts, Error> {
         match &step.work {
             Work::Array { old, axes, new } => {
                 let options = TransferOptions { check, ..self.options.transfer };
                 let sides = Sides { old, axes, new };
-                let transfer = Transfer::new(self.context, sides, options, resumed, &step.name);
+                let transfer = Transfer::new(context, sides, options, resumed, &step.name);
                 transfer.run()?;
                 Ok(transfer.counts())
             }
             Work::Keys { from, to } => {
-                from.move_to(self.context, to, resumed, check != RepackCheck::None, None)
+                from.move_to(context, to, resumed, check != RepackCheck::None, None)
             }
         }
     }

@@ -16,12 +16,11 @@ use crate::jobs::copy::clear::clear;
 use crate::jobs::frame::place::check_apart;
 use crate::jobs::frame::{
     Beginning, JobContext, JobError, JobKind, Marker, Part, PartEnd, Start, carry_over,
-    remove_leftovers, source_state, stable_hash,
+    remove_leftovers_below, source_state, stable_hash,
 };
 use crate::jobs::repack_volume::KeyFolderValues;
 use crate::jobs::whole::check_whole;
 use crate::shard::WriteOrder;
-use crate::zarr::MAX_DEPTH;
 use crate::{Array, Error, Location};
 
 /// How a data set is made at another location.
@@ -128,6 +127,9 @@ pub enum PartOutcome {
     },
 }
 
+/// What a folder of values counts as beside arrays: its own size is not known without a listing.
+const KEYS_SIZE: u64 = 1 << 20;
+
 /// One job.
 struct Out<'a> {
     context: &'a JobContext,
@@ -149,6 +151,7 @@ pub(in crate::jobs) fn make(
 ) -> Result<PartOutcome, Error> {
     check_apart(source, target)?;
     check_whole(source, Some(target))?;
+    let context = &context.of_steps(plan.steps.iter().map(Step::size).sum());
     let part = match options.stage {
         Stage::All => options.part,
         Stage::Begin | Stage::Finish => Some(TASKS),
@@ -159,7 +162,8 @@ pub(in crate::jobs) fn make(
         // Parts that would make different data sets must not mix.
         plan.request["documents"] = document_hash(&plan).into();
     }
-    let mut marker = Marker::new(plan.kind, source, plan.request.clone())?;
+    let mut marker =
+        Marker::new(plan.kind, source, plan.request.clone())?.begun_by(context.begun_by());
     let mut states = Vec::new();
     for step in &plan.steps {
         let state = state(step, options.part.is_some())?;
@@ -193,7 +197,7 @@ pub(in crate::jobs) fn make(
     let resumed = start == Start::Resumed;
     let out = Out { context, source, target, options, check, resumed };
     if resumed {
-        out.remove_leftovers(target.path.clone(), 0)?;
+        remove_leftovers_below(target)?;
     }
     if let Some(part) = options.part {
         // This part runs again, and until it is done the job must not be finished.
@@ -203,14 +207,21 @@ pub(in crate::jobs) fn make(
         return Ok(PartOutcome::Waiting { missing: vec![1] });
     }
     let mut done: Vec<Counts> = Vec::new();
+    let mut bytes = 0;
     for (i, (step, before)) in plan.steps.iter().zip(states).enumerate() {
         context.check()?;
+        context.begin_step(step.size(), bytes);
         match options.part {
             None => {
                 let (counts, resumed) = out.step(step, before, &mut marker)?;
+                bytes = counts.bytes;
                 tell(i, StepDone { counts, resumed, check });
             }
-            Some(_) => done.push(out.step_of_part(step, before, &marker)?),
+            Some(_) => {
+                let counts = out.step_of_part(step, before, &marker)?;
+                bytes = counts.bytes;
+                done.push(counts);
+            }
         }
     }
     if let Some(part) = options.part {
@@ -411,19 +422,6 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// Removes temporary files of a killed run.
-    fn remove_leftovers(&self, folder: Option<Key>, depth: usize) -> Result<(), Error> {
-        let store = &self.target.store;
-        if depth > MAX_DEPTH || !store.has_folders() {
-            return Ok(());
-        }
-        remove_leftovers(self.target, folder.as_ref())?;
-        for inside in store.list(folder.as_ref())?.folders {
-            self.remove_leftovers(Some(inside), depth + 1)?;
-        }
-        Ok(())
-    }
-
     /// Ends a job whose objects are all there: carries over the rest, and declares the data set.
     fn finish(&self, plan: &OutPlan<'_>, marker: Marker) -> Result<(), Error> {
         if let Some(others) = &plan.others {
@@ -445,6 +443,14 @@ impl Out<'_> {
 }
 
 impl Step {
+    /// How much there is to do, relative to other steps: the bytes of an array's elements.
+    pub fn size(&self) -> u64 {
+        match &self.work {
+            Work::Array { new, .. } => new.decoded_len(),
+            Work::Keys { .. } => KEYS_SIZE,
+        }
+    }
+
     /// Whether what an earlier run has made is compared with the source before it is kept.
     pub fn can_be_compared(&self) -> bool {
         match &self.work {

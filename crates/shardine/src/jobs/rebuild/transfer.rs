@@ -444,9 +444,13 @@ impl<'a> Transfer<'a> {
     pub(super) fn advance(&self, chunks: u64) -> Result<(), Error> {
         let before = self.counters.done.fetch_add(chunks, Ordering::Relaxed);
         if self.context.is_watched() {
-            let total = self.chunk_count();
+            // Elements are compared in a second pass over the grid.
+            let passes = if self.options.check == RepackCheck::Elements { 2 } else { 1 };
+            let total = self.chunk_count().saturating_mul(passes);
             let done = (before + chunks).min(total);
-            self.context.report(JobProgress::steps(self.name, done, total));
+            let bytes = self.counters.bytes.load(Ordering::Relaxed);
+            let progress = JobProgress::steps(self.name, done, total);
+            self.context.report(JobProgress { bytes, ..progress });
         }
         self.context.check()
     }

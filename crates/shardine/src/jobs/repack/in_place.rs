@@ -10,8 +10,8 @@ use super::{RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArra
 use crate::jobs::frame::{Built, JobContext};
 use crate::jobs::losses::refuse_array;
 use crate::jobs::rebuild::{
-    AxisMap, Batch, Counts, InPlaceOptions, Others, Prepared, Replaced, Replacement, SourceRef,
-    Step, TargetRef, TransferOptions, Work, moves, prepare,
+    AxisMap, Batch, Counts, InPlaceOptions, Others, Prepared, Replaced, Replacement, Settled,
+    SourceRef, Step, TargetRef, TransferOptions, Work, moves, prepare, settle,
 };
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder, has_same_chunks};
@@ -24,6 +24,8 @@ pub(super) struct InPlaceJob<'a> {
     how: InPlaceOptions,
     batch: Batch<Repacked<'a>>,
     tell: &'a mut dyn FnMut(RepackedArray),
+    /// Bytes that the previous array has written.
+    bytes: u64,
     failed: Option<Error>,
 }
 
@@ -41,17 +43,20 @@ impl<'a> InPlaceJob<'a> {
             dry_run: options.dry_run,
             transfer: TransferOptions { order: options.order, store_empty: false, check },
         };
-        Self { context, options, how, batch: Batch::new(), tell, failed: None }
+        Self { context, options, how, batch: Batch::new(), tell, bytes: 0, failed: None }
     }
 
     /// Builds the replacement of an array, given its path below the hierarchy. It is exchanged now,
     /// or together with those that come after it.
     pub fn add(&mut self, array: &ArrayNode, path: &str) -> Result<(), Error> {
+        self.context.begin_step(array.decoded_len(), std::mem::take(&mut self.bytes));
         refuse_array(array)?;
         let report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
         let (engine, place) = (self.context.engine(), array.location().clone());
         let mut data_set = Repacked { engine, place, options: self.options, report };
-        match prepare(self.context, array.location(), &mut data_set, &self.how)? {
+        let prepared = prepare(self.context, array.location(), &mut data_set, &self.how)?;
+        self.bytes = data_set.report.bytes_written;
+        match prepared {
             Prepared::Done(replaced) => self.ended(data_set, Ok(replaced)),
             Prepared::Waiting(waiting) => self.batch.push(waiting, data_set),
         }
@@ -90,6 +95,16 @@ impl<'a> InPlaceJob<'a> {
     pub fn finish(self) -> Result<(), Error> {
         self.failed.map_or(Ok(()), Err)
     }
+}
+
+/// Ends a job on an array that was interrupted.
+pub(in crate::jobs) fn settle_array(
+    context: &JobContext,
+    location: &Location,
+) -> Result<Option<Settled>, Error> {
+    let (engine, place) = (context.engine(), location.clone());
+    let (options, report) = (&RepackOptions::default(), RepackedArray::default());
+    settle(context, location, &Repacked { engine, place, options, report })
 }
 
 /// An array that is replaced.

@@ -19,6 +19,7 @@ use super::rebuild::recover_missing;
 pub use error::RepackError;
 pub(super) use error::is_stale;
 use in_place::InPlaceJob;
+pub(super) use in_place::settle_array;
 pub use options::{CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray};
 pub use out::REPACK_MARKER;
 pub(super) use out::{REPACK, plan_repack};
@@ -90,6 +91,7 @@ pub fn repack(
         recover_missing(engine, source, 0)?;
     }
     check_walked(source)?;
+    let context = &context.of_steps(whole_size(context, source)?);
     let mut job = InPlaceJob::new(context, options, tell);
     let walked = each_array(engine, source, &mut |array| {
         context.check()?;
@@ -110,4 +112,16 @@ pub fn repack(
     job.exchange();
     job.finish()?;
     Ok(PartOutcome::Complete)
+}
+
+/// The bytes of all elements to repack, if there is a progress callback.
+fn whole_size(context: &JobContext, source: &Location) -> Result<u64, Error> {
+    let mut size = 0u64;
+    if context.is_watched() {
+        each_array(context.engine(), source, &mut |array| {
+            size = size.saturating_add(array.map_or(0, |array| array.decoded_len()));
+            Ok(())
+        })?;
+    }
+    Ok(size)
 }

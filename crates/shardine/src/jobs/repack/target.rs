@@ -195,7 +195,8 @@ pub(in crate::jobs) fn shard_shape(
             chunks if chunks.len() == chunk.len() => per_axis(chunks),
             chunks => {
                 let (given, rank) = (chunks.len(), chunk.len());
-                Err(format!("chunks per shard for {given} axes, but the array has {rank}").into())
+                let given = format!("chunks per shard for {given} axes, but the array has {rank}");
+                Err(format!("{given}; a single number holds for all axes").into())
             }
         },
         Packing::TargetSize(target) => {

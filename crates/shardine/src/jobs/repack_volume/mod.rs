@@ -28,6 +28,7 @@ use folder::Folder;
 use values::count_chunks;
 use volume::Scales;
 
+pub(super) use in_place::settle_volume;
 pub(super) use out::plan_repack_volume;
 pub(super) use values::KeyFolderValues;
 

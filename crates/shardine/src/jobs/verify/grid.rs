@@ -29,6 +29,7 @@ impl Run<'_> {
     pub(super) fn array(&self, array: &Array) -> Result<(), Error> {
         let location = array.location();
         self.begin(location.path.as_ref())?;
+        self.expect(array.cells().count);
         let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
         let mut batch = Vec::new();
         let mut has_record = false;

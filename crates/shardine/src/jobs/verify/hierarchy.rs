@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use serde_json::Value;
 use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, UnlistedKind};
 
 use crate::engine::{in_order, tuning};
 use crate::jobs::check::keyed::last_part;
 use crate::jobs::check::{Finding, FindingKind, Run};
+use crate::jobs::unfinished_job;
 use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{GroupMetadata, NodeMetadata};
@@ -26,8 +26,19 @@ struct Consolidated {
     /// The length of the group's own path, which prefixes its nodes' paths.
     skip: usize,
     /// By path below the group; `None` for what was refused.
-    nodes: BTreeMap<String, Option<Value>>,
+    nodes: BTreeMap<String, Option<NodeMetadata>>,
     seen: HashSet<String>,
+    /// Paths at which, and below which, nothing could be looked at.
+    unseen: HashSet<String>,
+}
+
+impl Consolidated {
+    /// Whether a node was found there, or may be there.
+    fn has_met(&self, name: &str) -> bool {
+        let ends = name.match_indices('/').map(|(end, _)| end).chain([0, name.len()]);
+        let mut above = ends.filter_map(|end| name.get(..end));
+        self.seen.contains(name) || above.any(|path| self.unseen.contains(path))
+    }
 }
 
 struct Walk<'a, 'r> {
@@ -39,6 +50,7 @@ impl Run<'_> {
     /// Checks the node at a location and everything below it.
     pub(super) fn hierarchy(&self, location: &Location) -> Result<(), Error> {
         self.left_out(location);
+        self.job_beside(location)?;
         let mut walk = Walk { run: self, outer: Vec::new() };
         let result = match settled_document(location) {
             Err(error @ Error::NoNode { .. }) => {
@@ -63,6 +75,23 @@ impl Run<'_> {
                 _ => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    /// Reports an interrupted job on the data set itself, whose folder is beside it.
+    fn job_beside(&self, location: &Location) -> Result<(), Error> {
+        if !self.is_first() {
+            return Ok(());
+        }
+        let Some(job) = unfinished_job(location)?.filter(|job| !job.in_use) else { return Ok(()) };
+        let begun = job.command.map(|command| format!(", begun by `{command}`"));
+        let message = format!(
+            "a job that rebuilds it was interrupted{}; it works in {}",
+            begun.unwrap_or_default(),
+            job.folder
+        );
+        let kind = FindingKind::UnfinishedJob;
+        self.note(Finding::new(kind, location.path.clone(), message));
         Ok(())
     }
 
@@ -141,6 +170,11 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Result<(), Error> {
         self.compare(location, &metadata);
+        for deviation in metadata.deviations() {
+            let object = location.key(DOCUMENT)?;
+            let kind = FindingKind::MetadataForm;
+            self.run.note(Finding::new(kind, Some(object), deviation.clone()));
+        }
         match metadata {
             NodeMetadata::Array(metadata) => {
                 let hold = self.run.hold(location)?;
@@ -170,9 +204,13 @@ impl Walk<'_, '_> {
 
     fn children(&mut self, location: &Location, depth: usize) -> Result<(), Error> {
         let folder = location.path.as_ref();
-        let listed = self.run.leftovers(location, folder).and_then(|()| {
+        let run = self.run;
+        let listed = run.leftovers(location, folder).and_then(|()| {
             let listing = location.store.list(folder)?;
             self.run.left_out_of(location, &listing);
+            for key in listing.unlisted.iter().filter_map(|unlisted| unlisted.key.as_ref()) {
+                self.pass_over(Some(key));
+            }
             let info = listing.objects.iter().find(|(key, _)| last_part(key) == INFO);
             info.into_iter().for_each(|(key, _)| self.run.two_documents(key));
             Ok(listing.folders)
@@ -181,6 +219,7 @@ impl Walk<'_, '_> {
             Ok(folders) => folders,
             Err(Error::Store(StoreError::Unsupported { .. })) => self.named_children(location)?,
             Err(error) => {
+                self.pass_over(folder);
                 self.run.unreadable(folder, &error);
                 return Ok(());
             }
@@ -189,6 +228,7 @@ impl Walk<'_, '_> {
             for folder in folders {
                 let message = format!("lies more than {MAX_DEPTH} groups deep");
                 let kind = FindingKind::NotChecked;
+                self.pass_over(Some(&folder));
                 self.run.note(Finding::new(kind, Some(folder), message));
             }
             return Ok(());
@@ -199,6 +239,12 @@ impl Walk<'_, '_> {
         let mut cancelled = Ok(());
         in_order(most, folders.len(), &read, &mut |i, document| {
             let (folder, child) = (&folders[i], child(&folders[i]));
+            // A document that is refused is there.
+            if let Err(error) = &document
+                && !matches!(error, Error::NoNode { .. })
+            {
+                self.pass_over(Some(folder));
+            }
             match document.and_then(|node| self.node(&child, node, depth + 1)) {
                 Ok(()) => {}
                 Err(error @ Error::Cancelled) => {
@@ -279,7 +325,7 @@ impl Walk<'_, '_> {
             let what = match outer.nodes.get(name) {
                 None => "does not name the node",
                 Some(None) => "cannot be read where it describes the node",
-                Some(Some(copy)) if *copy != comparable(metadata) => "is not that of the node",
+                Some(Some(copy)) if !copy.means_same(metadata) => "is not that of the node",
                 Some(Some(_)) => continue,
             };
             let message = format!("the consolidated metadata {what} \"{}\"", name.escape_debug());
@@ -288,9 +334,18 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Records that a place, and everything below it, could not be checked: it is not missing.
+    fn pass_over(&mut self, place: Option<&Key>) {
+        for outer in &mut self.outer {
+            // Of the group itself nothing is left.
+            let own = place.map_or("", Key::as_str).get(outer.skip..).unwrap_or_default();
+            outer.unseen.insert(own.to_owned());
+        }
+    }
+
     /// Reports nodes that are described but do not exist.
     fn missing(&self, outer: &Consolidated) {
-        for name in outer.nodes.keys().filter(|name| !outer.seen.contains(*name)) {
+        for name in outer.nodes.keys().filter(|name| !outer.has_met(name)) {
             let name = name.escape_debug();
             let message =
                 format!("the consolidated metadata names the node \"{name}\", which is not there");
@@ -321,26 +376,15 @@ fn consolidated(
     metadata: &GroupMetadata,
 ) -> Result<Option<Consolidated>, Error> {
     let Some(entries) = metadata.consolidated() else { return Ok(None) };
-    let nodes = entries
-        .iter()
-        .map(|(path, node)| (path.clone(), node.as_ref().ok().map(comparable)))
-        .collect();
+    let nodes =
+        entries.iter().map(|(path, node)| (path.clone(), node.as_ref().ok().cloned())).collect();
     Ok(Some(Consolidated {
         object: location.key(consolidated_name(metadata.zarr_format()))?,
         skip: location.path.as_ref().map_or(0, |path| path.as_str().len() + 1),
         nodes,
         seen: HashSet::new(),
+        unseen: HashSet::new(),
     }))
-}
-
-/// What must be equal in a document and its copy. For a group, that excludes its own consolidated
-/// metadata.
-fn comparable(metadata: &NodeMetadata) -> Value {
-    let mut json = metadata.to_json();
-    if let (NodeMetadata::Group(_), Value::Object(members)) = (metadata, &mut json) {
-        members.remove("consolidated_metadata");
-    }
-    json
 }
 
 /// Whether an error means that a document is damaged, or unsupported; `None` if neither.

@@ -9,10 +9,10 @@ mod shards;
 mod shared;
 mod volume;
 
-use super::check::{Finding, Run, Scope, VerifySummary};
+use super::check::{Finding, Run, Scope, Sizes, VerifySummary};
 use super::frame::{JobContext, JobError, Part};
 use super::span::job_span;
-use crate::{Error, Location};
+use crate::{Error, Location, open_in};
 pub(super) use hierarchy::refusal;
 
 /// The default number of findings reported one by one.
@@ -129,7 +129,29 @@ pub(in crate::jobs) fn verify_in(
         return Err(JobError::NothingToFinish { job: "verify" }.into());
     }
     context.check()?;
-    let run = Run::new(context, location.path.as_ref(), scope, tell);
+    let sizes = sizes(context, location);
+    let total = sizes.values().copied().fold(0, u64::saturating_add);
+    let weighed = context.of_steps(total);
+    let context = if total > 0 { &weighed } else { context };
+    let run = Run::new(context, location.path.as_ref(), scope, tell).with_sizes(sizes);
     run.hierarchy(location)?;
     Ok(run.into_summary())
+}
+
+/// The sizes of all arrays, if there is a progress callback. What cannot be opened is left to the
+/// check itself.
+fn sizes(context: &JobContext, location: &Location) -> Sizes {
+    let mut sizes = Sizes::new();
+    if context.is_watched()
+        && let Ok(set) = open_in(context.engine(), location)
+    {
+        let _ = set.each_array(&mut |array| {
+            context.check()?;
+            if let Ok(array) = array {
+                sizes.insert(array.location().path.clone(), array.decoded_len());
+            }
+            Ok(())
+        });
+    }
+    sizes
 }

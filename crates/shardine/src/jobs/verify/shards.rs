@@ -53,6 +53,7 @@ impl Run<'_> {
         self.other_names(&names);
         let mut looked_at = names.shards;
         looked_at.retain(|shard| self.is_first() || self.takes(&shard.key));
+        self.expect(looked_at.len() as u64);
         let (mut values, mut indexes) = (Forms::default(), Forms::default());
         let mut others = Vec::new();
         for batch in looked_at.chunks(BATCH) {

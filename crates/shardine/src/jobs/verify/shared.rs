@@ -73,6 +73,7 @@ impl Run<'_> {
         let inside =
             objects.into_iter().filter(|object| is_inside(object) && self.takes(&object.key));
         let inside: Vec<PossibleObject> = inside.collect();
+        self.expect(inside.len() as u64);
         for objects in inside.chunks(BATCH) {
             let crew = self.crew(array, self.pace(array, objects.len()), objects.len());
             let look = |object: &PossibleObject, _, _: &mut Context| {

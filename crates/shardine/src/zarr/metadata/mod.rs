@@ -7,15 +7,20 @@
 //! changed them (only white space, escapes and the digits of a float may be written differently).
 //! Anything that may not be ignored is refused, with the member's place in the message.
 //!
+//! Harmless deviations from the specification are read, reported, and written as they should be
+//! (`deviations.rs`).
+//!
 //! Python writers put `NaN`, `Infinity` and integers beyond 64 bits into attributes. They are read
 //! (as Zarr's strings for them, and as the nearest float) and written back unchanged.
 
 mod array;
+mod deviations;
 mod document;
 mod error;
 mod group;
 mod integers;
 mod key_encoding;
+mod meaning;
 mod node;
 mod opaque;
 #[cfg(test)]
